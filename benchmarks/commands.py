@@ -114,6 +114,15 @@ def updates(*, config: Config = Path("rainbow.toml"), quick: Quick = False, json
 
 
 @app.command
+def device(*, quick: Quick = False, json: Json = None) -> None:
+    """Measure updates per second of PPO and Rainbow on the CPU and on the GPU, if there is one."""
+    from benchmarks.device import DeviceBenchSettings, measure_devices
+
+    settings = DeviceBenchSettings().quick() if quick else DeviceBenchSettings()
+    _report(json, lambda: measure_devices(settings))
+
+
+@app.command
 def replay(*, quick: Quick = False, json: Json = None) -> None:
     """Measure memory, sampling and saving of the replay buffer."""
     from benchmarks.replay import ReplayBenchSettings, measure_replay
@@ -403,6 +412,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "learner": learner,
     "learner-doom": learner_doom,
     "updates": updates,
+    "device": device,
     "replay": replay,
     "remote-actor": remote_actor,
     "ablation": ablation,

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import psutil
 
-from soulslab.envs.live.env import DuelEnv
+from soulslab.envs.tasks.duel.duel_env import DuelEnv
 from soulslab.errors import EnvironmentUsageError, SiphonError
 
 #: Depth below the floor at which a player is out of bounds.

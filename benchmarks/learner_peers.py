@@ -19,6 +19,7 @@ from sb3_contrib import QRDQN
 from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from benchmarks.learner_run import LearnerTask, Point
@@ -46,6 +47,7 @@ def play_peer(task: LearnerTask, report: Callable[[Point], None]) -> int:
     settings = task.settings
     with one_core(), closing(_environment(task)) as env:
         model = _model(task, env)
+        model.set_logger(Logger(folder=None, output_formats=[]))  # the default logger leaves a temporary folder
         watch = _Evaluator(task, report)
         # A step takes several decisions, so the schedules end before the decisions do. Training then continues with
         # their last values.

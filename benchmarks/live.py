@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.live_peer import measure_peer
 from benchmarks.result import Result, Row
 from benchmarks.timing import with_progress
-from soulslab.envs.live.timing import StepTimes
+from soulslab.envs.game.timing import StepTimes
 from soulslab.envs.registration import ARENA_LIVE_ID
 
 #: Observations, with their options.

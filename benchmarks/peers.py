@@ -21,6 +21,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from benchmarks.training_outcome import HALF, MOST, Outcome, Trial
@@ -64,6 +65,7 @@ def train_peer(peer: Peer, trial: Trial, sinks: Sequence[Sink]) -> Outcome:
     settings = trial.train
     with one_core(), closing(_environment(peer, settings, trial.seed)) as env:
         model = _model(peer, settings, env, trial.seed)
+        model.set_logger(Logger(folder=None, output_formats=[]))  # the default logger leaves a temporary folder
         watch = _Stopwatch(trial, sinks)
         model.learn(settings.run.total_steps, callback=watch)
         seconds = watch.seconds()

@@ -23,7 +23,7 @@ from gymnasium.spaces.utils import flatdim
 from benchmarks.child_process import child_environment
 from benchmarks.result import Result, Row
 from benchmarks.timing import interleaved, seconds
-from soulslab.envs.doom import DoomEnv, DoomVectorEnv
+from soulslab.envs.tasks.process.doom import DoomEnv, DoomVectorEnv
 from soulslab.errors import SiphonError
 from soulslab.games import profile_path
 from soulslab.siphon.capture import FrameFormat

@@ -18,7 +18,8 @@ from benchmarks.fault_injection import FAULTS, inject_fault
 from benchmarks.result import Result, Row
 from benchmarks.timing import with_progress
 from soulslab.arena.records import DECISION_S
-from soulslab.envs.live.vector import ArenaLiveVectorEnv, DuelVectorEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveVectorEnv
+from soulslab.envs.tasks.duel.duel_env import DuelVectorEnv
 
 S_PER_H = 3600.0
 #: Share of the run after which memory is measured first; by then, each part of the process has been used once.

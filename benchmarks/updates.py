@@ -19,7 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 from stable_baselines3 import DQN
-from stable_baselines3.common.logger import configure
+from stable_baselines3.common.logger import Logger
 
 from benchmarks.learner_tables import at_least
 from benchmarks.result import Result, Row
@@ -246,7 +246,7 @@ def _peer_updates(config: RainbowSettings, settings: SpeedSettings) -> Callable[
         buffer_size=settings.n_stored,
         policy_kwargs={"net_arch": list(THEIR_WIDTHS)},
     )
-    model.set_logger(configure(None, []))
+    model.set_logger(Logger(folder=None, output_formats=[]))
     rng = np.random.default_rng(config.run.seed)
     memory = model.replay_buffer
     if memory is None:  # DQN creates one itself

@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Configuration of all tests."""
 
 import os
 
@@ -8,7 +8,7 @@ from hypothesis import settings
 # Before numpy or torch start their thread pools: the suite runs one process per core already.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# The same examples in every run, so that red is red for everybody; and no limit in time, as machines differ.
+# The same examples in each run, so that failures are reproducible; no time limit, because machines differ.
 settings.register_profile("soulslab", derandomize=True, deadline=None)
 settings.register_profile("long", settings.get_profile("soulslab"), max_examples=2000)
 
@@ -20,14 +20,14 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Choose the number of hypothesis's examples before any test is read."""
+    """Set the number of hypothesis examples before tests are collected."""
     settings.load_profile("long" if config.getoption("long") else "soulslab")
 
 
 def pytest_collection_modifyitems(config, items):
     """Deselect tests of the long form without ``--long``, and run the tests with Wine first.
 
-    The tests with Wine run one at a time; at the end, the other processes would wait for them.
+    The tests with Wine run one at a time. At the end of a run, the other processes would have to wait for them.
     """
     if not config.getoption("long"):
         long = [item for item in items if item.get_closest_marker("long")]
@@ -38,5 +38,5 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True)
 def keep_logging_as_it_is(monkeypatch):
-    """Keep a command that runs in this process from setting up its logging for all later tests."""
+    """Prevent commands in this process from configuring logging for all later tests."""
     monkeypatch.setattr("soulslab.log.configure", lambda _: None)

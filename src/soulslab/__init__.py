@@ -7,9 +7,9 @@ Importing the package registers its environments with Gymnasium and does nothing
 
     env = gymnasium.make("soulslab/Arena-v0", boss="judge")
 
-`evaluate` measures a policy of any library: see `soulslab.learn.evaluate.evaluate_function`.
+`evaluate` evaluates a policy of any library; see `soulslab.learn.evaluate.evaluate_function`.
 
-Without the import, Gymnasium's ``module:id`` form does the same: ``gymnasium.make("soulslab:soulslab/Arena-v0")``.
+Without the import, use Gymnasium's ``module:id`` form: ``gymnasium.make("soulslab:soulslab/Arena-v0")``.
 """
 
 import sys
@@ -25,8 +25,8 @@ __version__ = VERSION
 
 __all__ = ["__version__", "evaluate"]
 
-# The command line registers when a command needs it (`soulslab.cli`): Gymnasium takes longer to import than
-# `soulslab --help` may take to answer.
+# The command line registers environments only when a command needs them (`soulslab.cli`), because importing Gymnasium
+# takes longer than `soulslab --help` may take.
 if PurePath(sys.argv[0] if sys.argv else "").stem != "soulslab":
     from soulslab.envs.registration import register_all
 
@@ -34,7 +34,7 @@ if PurePath(sys.argv[0] if sys.argv else "").stem != "soulslab":
 
 
 def __getattr__(name: str) -> Any:
-    """Return `evaluate`, which is imported when it is used: torch takes seconds to import."""
+    """Import `evaluate` when it is used, because importing torch takes seconds."""
     if name != "evaluate":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from soulslab.learn.evaluate import evaluate_function  # noqa: PLC0415 (see above)

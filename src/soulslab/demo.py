@@ -1,11 +1,11 @@
-"""The main job in one go: train on the built-in fight, evaluate, report, draw the curve, film a won fight.
+"""Demo: train on the built-in fight, evaluate, write a report, draw the learning curve, record a won fight.
 
-Everything lands in one folder::
+All results are in one folder::
 
     config.toml, policy.safetensors, checkpoints/    the run (see `soulslab.learn.runs`)
-    progress.jsonl, tensorboard/                     how it went
-    report.json                                      how the policy fares on fresh fights
-    learning_curve.png, won_fight.mp4                the same to look at
+    progress.jsonl, tensorboard/                     metrics of the training
+    report.json                                      evaluation on new fights
+    learning_curve.png, won_fight.mp4                plot and video
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from soulslab.learn.train import train
 from soulslab.video import find_won_fight, record_won_fight
 
 N_FIGHTS = 300
-#: Fights to look for a won one in.
+#: Maximum number of fights when searching for a won one.
 MAX_ATTEMPTS = 100
 REPORT_NAME = "report.json"
 CURVE_NAME = "learning_curve.png"
@@ -45,15 +45,18 @@ _log = logging.getLogger(__name__)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``report.json`` holds.
+    """Content of ``report.json``.
 
     Attributes:
-        win_rate: Share of the fights won, 0..1, greedy.
-        ci_low: Lower end of its 95 % Wilson interval, and ``ci_high`` the upper.
-        fights: Fresh fights played.
-        env_steps: Game decisions of training.
-        train_seconds: Wall time of training (s).
-        boss: Against whom, in which ``phase``, from which ``seed``.
+        win_rate: Share of the fights won, 0..1, with greedy actions.
+        ci_low: Lower end of the 95 % Wilson interval.
+        ci_high: Upper end of the interval.
+        fights: Number of new fights.
+        env_steps: Number of decisions in training.
+        train_seconds: Wall time of the training (s).
+        boss: Name of the boss.
+        phase: Phase of the boss.
+        seed: Seed of the run.
     """
 
     win_rate: float
@@ -76,28 +79,28 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Report | None:
-    """Train, evaluate and show; go on with a demo that was interrupted, move a finished one aside.
+    """Train, evaluate and report. Resume an interrupted demo; rename the folder of a completed one.
 
     Args:
         config: Settings of the training.
-        run_dir: Folder for all that the demo leaves behind.
+        run_dir: Folder for all files of the demo.
         overrides: Changes of single settings, as ``run.seed=1``.
 
     Returns:
-        The report, or None if the training was interrupted; calling again then goes on.
+        The report, or None if the training was interrupted; another call resumes it.
 
     Raises:
         ConfigError: A setting is wrong, or the environment is not the built-in fight.
         ChannelError: Another process trains in the folder.
         CheckpointError: A file of the run cannot be read or written.
-        VideoError: The film cannot be written.
+        VideoError: The video cannot be written.
     """
     _move_aside(run_dir)
     resume = bool(CheckpointStore(run_dir / CHECKPOINTS_NAME, keep=1).paths())
     source = run_dir / CONFIG_NAME if resume else config
     settings = load_settings(TrainSettings, source, overrides)
     if settings.env.id != ARENA_ID:
-        raise ConfigError(f"the demo fights in {ARENA_ID}, not in {settings.env.id}", path="env.id", source=source)
+        raise ConfigError(f"the demo supports {ARENA_ID}, not {settings.env.id}", path="env.id", source=source)
     options = make_options(settings.env.options)
     options.check()
     result = train(settings, run_dir, resume=resume, sinks=run_sinks(run_dir))
@@ -106,21 +109,21 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Repo
     policy = Policy.load(result.policy_path)
     evaluation = _evaluate(policy, settings)
     draw_curve(run_dir / PROGRESS_NAME, run_dir / CURVE_NAME, f"{options.boss}, phase {options.phase}")
-    _film(policy, settings, run_dir / VIDEO_NAME)
+    _record_video(policy, settings, run_dir / VIDEO_NAME)
     report = _report(evaluation, result, settings, options)
     write_atomically(run_dir / REPORT_NAME, msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     return report
 
 
 def _move_aside(run_dir: Path) -> None:
-    """Rename the folder of a finished demo, so that nothing of it is lost."""
+    """Rename the folder of a completed demo, so that it is not overwritten."""
     report = run_dir / REPORT_NAME
     if report.exists():
-        lock_run(run_dir).release()  # raises an error if a process still trains in this folder
+        lock_run(run_dir).release()  # raises an error if another process trains in this folder
         finished = datetime.fromtimestamp(report.stat().st_mtime).astimezone()
         kept = run_dir.with_name(f"{run_dir.name}_{finished:%Y-%m-%d_%H-%M-%S}")
         run_dir.rename(kept)
-        _log.warning("the demo of before is now in %s", kept)
+        _log.warning("the previous demo was moved to %s", kept)
 
 
 def _evaluate(policy: Policy, settings: TrainSettings) -> Evaluation:
@@ -134,22 +137,22 @@ def _evaluate(policy: Policy, settings: TrainSettings) -> Evaluation:
     return evaluate(policy, greedy, sinks=[ConsoleSink()])
 
 
-def _film(policy: Policy, settings: TrainSettings, path: Path) -> None:
-    """Film a won fight; which one it is is found out first, because drawing takes far longer than fighting."""
+def _record_video(policy: Policy, settings: TrainSettings, path: Path) -> None:
+    """Record a won fight; its seed is searched for first, because drawing takes much longer than the fight itself."""
     try:
         with closing(gymnasium.make(settings.env.id, **settings.env.options)) as env:
             seed = find_won_fight(env, policy.act, seed=settings.run.seed, max_attempts=MAX_ATTEMPTS)
     except NoWinError as error:
-        _log.warning("no film: %s", error)
+        _log.warning("no video: %s", error)
         return
-    _log.info("filming a fight that it wins")
+    _log.info("recording a won fight")
     with closing(gymnasium.make(settings.env.id, render_mode="rgb_array_list", **settings.env.options)) as env:
         record_won_fight(env, policy.act, path, seed=seed, max_attempts=1)
 
 
 def _report(evaluation: Evaluation, result: TrainResult, settings: TrainSettings, options: ArenaOptions) -> Report:
     if evaluation.win_rate is None or evaluation.interval is None:
-        raise TypeError("an environment of soulslab tells who won")  # a mistake of ours, not of the user's
+        raise TypeError("environments of soulslab report wins")  # a bug, not a mistake of the user
     return Report(
         win_rate=evaluation.win_rate,
         ci_low=evaluation.interval.low,

@@ -1,7 +1,7 @@
-"""What works on this machine, and what to do about the rest.
+"""Checks of the installation: what works on this machine, and how to repair the rest.
 
-Each check looks at the real thing: it encodes a video, compiles a kernel, fights ten decisions. Everything is
-imported inside the checks, because a missing package is one of the answers.
+Each check uses the real thing: it encodes a video, compiles a kernel, takes ten decisions in a fight. All imports are
+inside the checks, because a missing package is one of the possible results.
 """
 
 # ruff: noqa: PLC0415
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK_GB = 2.0
 VIDEO_CODECS = ("libx264", "mpeg4")
-#: What each extra of a user is for.
+#: Purpose of each extra for users.
 USER_EXTRAS = {"learn": "training", "tune": "tuning", "window": "the window of the built-in fight", "siphon": "games"}
 SET_UP = r"run: py scripts\bootstrap.py setup" if sys.platform == "win32" else "run: make setup"
 
 
 class State(enum.Enum):
-    """How a check came out."""
+    """Result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -45,10 +45,10 @@ class State(enum.Enum):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
-        name: What.
+        name: Name of the check.
         state: OK; WARNING if soulslab works without it; MISSING if it does not.
         detail: What was found.
         remedy: What to do; "" if nothing.
@@ -61,10 +61,10 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def examine(*, is_dev: bool = False) -> list[Check]:
-    """Examine this machine; takes some seconds, as it compiles and runs a fight.
+    """Run all checks; this takes some seconds, because it compiles and runs a fight.
 
     Args:
-        is_dev: Also compare each package with the version that is tested, and look for what the tests need.
+        is_dev: Also compare each package with the tested version, and check what the tests need.
     """
     found: list[Check] = []
     for name, check in (*CHECKS, *(DEV_CHECKS if is_dev else ())):
@@ -74,14 +74,14 @@ def examine(*, is_dev: bool = False) -> list[Check]:
             missing = missing_dependency(error)
             if missing is None:
                 found.append(Check(name, State.MISSING, f"{type(error).__name__}: {error}", SET_UP))
-            # The check of the packages reports the extra that lacks.
+            # The check of the packages reports the missing extra.
         except Exception as error:  # noqa: BLE001  (every failure is a result of the check)
             found.append(Check(name, State.MISSING, f"{type(error).__name__}: {error}", SET_UP))
     return found
 
 
 def lines(checks: list[Check]) -> str:
-    """Return the checks as one line each, for a file or a pipe."""
+    """Return one line of text for each check, for a file or a pipe."""
     width = max(len(check.name) for check in checks)
     rows = [f"{check.name:{width}}  {check.state.value:7}  {check.detail}" for check in checks]
     remedies = [f" -> {check.remedy}" if check.remedy else "" for check in checks]
@@ -104,27 +104,27 @@ def table(checks: list[Check]) -> Table:
 
 
 def check_python() -> Iterator[Check]:
-    """Look at the version of Python."""
+    """Check the version of Python."""
     state = State.OK if sys.version_info >= OLDEST_PYTHON else State.MISSING
     yield Check("Python", state, sys.version.split()[0], "" if state is State.OK else "install Python 3.11 or newer")
 
 
 def check_processor() -> Iterator[Check]:
-    """Look at the cores we may use and the vector instructions that compiled kernels will use."""
+    """Check the available cores, and the vector instructions for compiled kernels."""
     from llvmlite import binding
 
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     features = binding.get_host_cpu_features()
     vectors = [name for name in ("avx512f", "avx2", "neon", "sse4.2") if features.get(name)]
-    detail = f"{cores} cores, {vectors[0] if vectors else 'no vector instructions known'}"
+    detail = f"{cores} cores, {vectors[0] if vectors else 'no known vector instructions'}"
     if cores < 2:
-        yield Check("processor", State.WARNING, detail, "training works, but leaves no core for you")
+        yield Check("processor", State.WARNING, detail, "training works, but uses the only core")
     else:
         yield Check("processor", State.OK, detail)
 
 
 def check_packages() -> Iterator[Check]:
-    """Look for the packages that are always needed, and for those of each extra of a user."""
+    """Check the required packages, and those of each extra for users."""
     packages: dict[str, list[str]] = {}
     for requirement in metadata.requires("soulslab") or []:
         if _is_for_this_system(requirement):
@@ -146,10 +146,10 @@ def check_packages() -> Iterator[Check]:
 
 
 def check_tested_versions() -> Iterator[Check]:
-    """Compare each declared package with what is installed and with the version that is tested."""
+    """Compare the installed version of each declared package with the tested version."""
     pins = _pins()
     if not pins:
-        yield Check("tested versions", State.WARNING, "no constraints.txt", "only a clone of the repository has it")
+        yield Check("tested versions", State.WARNING, "no constraints.txt", "only clones of the repository have it")
     for requirement in metadata.requires("soulslab") or []:
         name, extra = _name_and_extra(requirement)
         if not _is_for_this_system(requirement):
@@ -162,7 +162,7 @@ def check_tested_versions() -> Iterator[Check]:
 
 
 def _installed_version(name: str) -> str | None:
-    """Return the version of an installed package without its build; None if it is not installed."""
+    """Return the version of an installed package without the build tag; None if it is not installed."""
     try:
         return metadata.version(name).partition("+")[0]
     except metadata.PackageNotFoundError:
@@ -170,7 +170,7 @@ def _installed_version(name: str) -> str | None:
 
 
 def _pins() -> dict[str, str]:
-    """Return the tested version of each package; none when this is not a checkout of the repository."""
+    """Return the tested version of each package; empty outside of a clone of the repository."""
     file = Path(__file__).resolve().parents[2] / "constraints.txt"
     if not file.exists():
         return {}
@@ -179,12 +179,12 @@ def _pins() -> dict[str, str]:
 
 
 def _normal(name: str) -> str:
-    """Return a package name in the one spelling that all its spellings share (PEP 503)."""
+    """Return the normalised spelling of a package name (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _is_for_this_system(requirement: str) -> bool:
-    """Tell whether ``xcffib>=1.5; sys_platform == "linux"`` is asked for here."""
+    """Return whether a requirement such as ``xcffib>=1.5; sys_platform == "linux"`` applies to this system."""
     system = re.search(r"""sys_platform == ["'](\w+)["']""", requirement)
     return system is None or system[1] == sys.platform
 
@@ -197,18 +197,18 @@ def _name_and_extra(requirement: str) -> tuple[str, str]:
 
 
 def check_kernel_cache() -> Iterator[Check]:
-    """See whether the arena's machine code can be kept for the next start."""
+    """Check whether the compiled code of the arena can be cached for the next start."""
     from soulslab.arena.kernel import CACHE_DIR
 
     if CACHE_DIR is None:
         remedy = "set NUMBA_CACHE_DIR to a folder you can write to"
-        yield Check("kernel cache", State.WARNING, "every start compiles anew, 10 s or more", remedy)
+        yield Check("kernel cache", State.WARNING, "every start compiles again, which takes 10 s or more", remedy)
     else:
         yield Check("kernel cache", State.OK, str(CACHE_DIR))
 
 
 def check_torch() -> Iterator[Check]:
-    """Look at torch's build and its threads."""
+    """Check the build and the threads of torch."""
     import torch
 
     threads = torch.get_num_threads()
@@ -217,7 +217,7 @@ def check_torch() -> Iterator[Check]:
 
 
 def check_video() -> Iterator[Check]:
-    """Encode a few frames in memory."""
+    """Encode some frames in memory."""
     import io
 
     import av
@@ -238,7 +238,7 @@ def check_video() -> Iterator[Check]:
 
 
 def check_terminal() -> Iterator[Check]:
-    """Look at where the output goes."""
+    """Check whether the output is a terminal."""
     size = shutil.get_terminal_size()
     detail = f"{size.columns}x{size.lines}, {sys.stdout.encoding}"
     if sys.stdout.isatty():
@@ -248,27 +248,27 @@ def check_terminal() -> Iterator[Check]:
 
 
 def check_display() -> Iterator[Check]:
-    """Look for a desktop, and for what makes displays of our own."""
+    """Check for a desktop, and for the program that provides private displays."""
     name = os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY")
     if sys.platform in ("win32", "darwin") or name:
         yield Check("display", State.OK, name or sys.platform)
     else:
-        yield Check("display", State.WARNING, "none", "games run on private displays; you see none of them")
+        yield Check("display", State.WARNING, "none", "games run on private displays, which are not visible")
     if sys.platform == "linux":
         found = shutil.which("Xvfb")
-        remedy = "" if found else "for games out of sight: sudo apt-get install xvfb"
+        remedy = "" if found else "for private displays: sudo apt-get install xvfb"
         yield Check("private displays", State.OK if found else State.WARNING, found or "no Xvfb", remedy)
 
 
 def check_disk() -> Iterator[Check]:
-    """Look at the space for runs."""
+    """Check the disk space for runs."""
     free_gb = shutil.disk_usage(Path.cwd()).free / 1e9
     state = State.OK if free_gb >= ENOUGH_DISK_GB else State.WARNING
-    yield Check("disk", state, f"{free_gb:.0f} GB free here", "" if state is State.OK else "free some for runs/")
+    yield Check("disk", state, f"{free_gb:.0f} GB free here", "" if state is State.OK else "free disk space for runs/")
 
 
 def check_fight() -> Iterator[Check]:
-    """Fight ten decisions in the built-in arena."""
+    """Take ten decisions in the built-in arena."""
     import gymnasium
     import numpy as np
 
@@ -282,11 +282,11 @@ def check_fight() -> Iterator[Check]:
                 break
     finally:
         env.close()
-    yield Check("arena", State.OK, f"10 decisions fought, {time.monotonic() - started:.1f} s with compiling")
+    yield Check("arena", State.OK, f"10 decisions taken, {time.monotonic() - started:.1f} s with compilation")
 
 
 def check_clock() -> Iterator[Check]:
-    """Look for the library that holds a game's time."""
+    """Check the library that controls game time."""
     from soulslab.errors import ClockUnavailableError
     from soulslab.siphon.clock.native_library import native_library
 
@@ -299,19 +299,19 @@ def check_clock() -> Iterator[Check]:
 
 
 def check_memory() -> Iterator[Check]:
-    """Read the memory of a process that is not a child of ours, where the system says whether we may."""
+    """Check whether the system allows reading the memory of processes that soulslab did not start."""
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
     if sys.platform != "linux":
-        yield Check("reading games", State.WARNING, sys.platform, "only on Linux; games of a server can be played")
+        yield Check("reading games", State.WARNING, sys.platform, "only on Linux; games on a server can be used")
     elif not scope.exists() or scope.read_text(encoding="ascii").strip() == "0":
-        yield Check("reading games", State.OK, "all of your own processes")
+        yield Check("reading games", State.OK, "all processes of this user")
     else:
-        remedy = "to attach to a game that runs: sudo sysctl kernel.yama.ptrace_scope=0"
-        yield Check("reading games", State.WARNING, "only those that soulslab starts", remedy)
+        remedy = "to attach to a running game: sudo sysctl kernel.yama.ptrace_scope=0"
+        yield Check("reading games", State.WARNING, "only games that soulslab starts", remedy)
 
 
 def check_window() -> Iterator[Check]:
-    """Look for what draws the built-in fight."""
+    """Check the libraries that draw the built-in fight."""
     import ctypes.util
 
     try:
@@ -320,19 +320,19 @@ def check_window() -> Iterator[Check]:
         yield Check("window", State.WARNING, "no panda3d", "to see the built-in fight: pip install 'soulslab[window]'")
         return
     has_opengl = sys.platform != "linux" or ctypes.util.find_library("GL") is not None
-    drawn_by = "OpenGL or software" if has_opengl else "software only, as there is no OpenGL"
+    drawn_by = "OpenGL or software" if has_opengl else "software only, because OpenGL is not installed"
     yield Check("window", State.OK, f"panda3d {version}, {drawn_by}")
 
 
-#: What is proven is what the tests do; nobody who wrote them owned the games.
+#: Extent of the tests for the commercial games, which the authors do not own.
 PROVEN = (
-    "proven: its profile on the built-in fight under its mask, and on a test program under Wine that is laid out by "
-    "it; never tried: the real game"
+    "tested: its profile on the built-in fight in its memory layout, and on a test program under Wine with that "
+    "layout; not tested: the real game"
 )
 
 
 def check_real_games() -> Iterator[Check]:
-    """Look for the games that come with a profile, and say what was never checked."""
+    """Check for the games that have a profile, and report what was not tested with them."""
     from soulslab.games import known_games, profile_path
     from soulslab.games.installation import APPS
     from soulslab.siphon.profile import load_profile
@@ -340,13 +340,13 @@ def check_real_games() -> Iterator[Check]:
     for name in known_games():
         process = load_profile(profile_path(Path(name))).process
         if name in APPS:
-            yield from _check_bought(name, process)
+            yield from _check_commercial_game(name, process)
         elif sys.platform == "linux":
-            yield _free(name, process.command[0])
+            yield _check_free_game(name, process.command[0])
 
 
-def _free(name: str, program: str) -> Check:
-    """Look for a game that costs nothing."""
+def _check_free_game(name: str, program: str) -> Check:
+    """Check for a free game."""
     from soulslab.siphon.process.launch import find_program
 
     found = find_program(program)
@@ -354,22 +354,22 @@ def _free(name: str, program: str) -> Check:
     return Check(f"game {name}", State.OK if found else State.WARNING, found or f"no {program}", remedy)
 
 
-def _check_bought(name: str, process: Process) -> Iterator[Check]:
-    """Look for a game that has to be bought: its proof, whether it is installed, whether it runs."""
+def _check_commercial_game(name: str, process: Process) -> Iterator[Check]:
+    """Check for a commercial game: extent of its tests, whether it is installed, whether it is running."""
     remedy = (
-        f"own and start {process.executable} yourself, then: soulslab games check {name}; "
-        f"without it: soulslab arena --mask {name}, or stand_in=True; docs/{name}.md leads through it"
+        f"buy and start {process.executable}, then: soulslab games check {name}; "
+        f"without it: soulslab arena --mask {name}, or stand_in=True; see docs/{name}.md"
     )
     if sys.platform != "linux":
-        remedy = f"play that of a server on Linux, with server=; docs/{name}.md leads through it"
+        remedy = f"use a game on a Linux server, with server=; see docs/{name}.md"
     yield Check(f"game {name}", State.WARNING, PROVEN, remedy)
     if sys.platform == "linux":
-        yield _installed(name, process)
-        yield _running(name, process)
+        yield _check_installed(name, process)
+        yield _check_running(name, process)
 
 
-def _installed(name: str, process: Process) -> Check:
-    """Say where Steam has put a game, and what would start it."""
+def _check_installed(name: str, process: Process) -> Check:
+    """Report the folder of a game in Steam, and the program that would start it."""
     from soulslab.errors import LaunchError
     from soulslab.games.installation import find_installation
 
@@ -377,12 +377,12 @@ def _installed(name: str, process: Process) -> Check:
         found = find_installation(name, process.executable)
     except LaunchError as error:
         return Check(f"{name} installed", State.WARNING, str(error), "only launch=True needs it")
-    detail = f"{found.folder}, started by {found.proton.parent.name} (never tried)"
+    detail = f"{found.folder}, started by {found.proton.parent.name} (not tested)"
     return Check(f"{name} installed", State.OK, detail)
 
 
-def _running(name: str, process: Process) -> Check:
-    """Say whether a game runs, which version it is, and whether it may be attached to."""
+def _check_running(name: str, process: Process) -> Check:
+    """Report whether a game is running, its version, and whether it may be attached to."""
     from soulslab.errors import AntiCheatError, AttachDeniedError, ProcessNotFoundError, SiphonError
     from soulslab.siphon.memory.linux import LinuxMemory
     from soulslab.siphon.process.discovery import executable_of, find_process, refuse_anti_cheat
@@ -397,21 +397,21 @@ def _running(name: str, process: Process) -> Check:
             version = read_image(memory, process.executable).version
         finally:
             memory.close()
-        detail = f"process {pid} ({executable_of(pid)}), {f'version {version}' if version else 'it tells no version'}"
+        detail = f"process {pid} ({executable_of(pid)}), {f'version {version}' if version else 'it has no version'}"
     except ProcessNotFoundError:
         return Check(title, State.WARNING, f"no process is called {process.executable}", "start it, offline")
     except (AntiCheatError, AttachDeniedError) as error:
-        what = "an anti-cheat runs with it" if isinstance(error, AntiCheatError) else "it must not be read"
+        what = "an anti-cheat is running" if isinstance(error, AntiCheatError) else "access is denied"
         return Check(title, State.WARNING, f"process {error.pid}, {what}", str(error))
     except SiphonError as error:
-        return Check(title, State.WARNING, "it cannot be told which version runs", str(error))
+        return Check(title, State.WARNING, "its version cannot be determined", str(error))
     if version in process.versions:
-        return Check(title, State.OK, f"{detail}, which the profile knows", f"soulslab games check {name}")
+        return Check(title, State.OK, f"{detail}, which the profile supports", f"soulslab games check {name}")
     known = ", ".join(process.versions)
     remedy = (
-        f"install one of {known}; or allow_unknown_version=True, and every value is checked before anything is written"
+        f"install one of {known}; or use allow_unknown_version=True, which checks every value before the first write"
     )
-    return Check(title, State.WARNING, f"{detail}, which the profile does not know", remedy)
+    return Check(title, State.WARNING, f"{detail}, which the profile does not support", remedy)
 
 
 CHECKS: tuple[tuple[str, Callable[[], Iterator[Check]]], ...] = (

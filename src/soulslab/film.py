@@ -1,4 +1,4 @@
-"""Films of a trained policy, in the simulator or in the window of the built-in fight."""
+"""Videos of a trained policy, in the simulator or in the window of the built-in fight."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.learn.player import Player
-from soulslab.play.watching import act_of, fight_options
-from soulslab.play.window import WINDOW_PX
+from soulslab.play.policy_actions import fight_options, policy_actions
+from soulslab.play.watch_window import WINDOW_PX
 from soulslab.video import Act, find_won_fight, record_fight, record_won_fight
 
-#: Fights in which a won one is looked for.
+#: Maximum number of fights when searching for a won one.
 MAX_ATTEMPTS = 100
 
 
 class _DecisionCount(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Counts the decisions of the fight, which a policy with a memory of its actions needs."""
+    """Counts the decisions of the fight for policies that use past actions as input."""
 
     n_decisions = 0
 
@@ -43,31 +43,31 @@ def film_policy(
     seed: int = 0,
     needs_win: bool = False,
 ) -> bool:
-    """Play a policy in one fight and write it as an MP4 file.
+    """Play one fight with a policy and write it as an MP4 file.
 
     Args:
         player: The policy.
-        path: The file; it is replaced when the film is complete.
-        fight: ``boss`` and ``phase`` in place of those of training.
-        in_window: Film the window of the fight, 10 frames a second of game time; otherwise the simulator's drawing
-            from above, 30 frames a second.
+        path: The file; it is replaced when the video is complete.
+        fight: ``boss`` and ``phase``, instead of those of the training.
+        in_window: Record the window of the fight, with 10 frames per second of game time; otherwise the top-down view
+            of the simulator, with 30 frames per second.
         seed: Seed of the first fight.
-        needs_win: Film the first fight that is won, of at most 100.
+        needs_win: Record the first won fight, of at most 100.
 
     Returns:
         Whether the fight was won.
 
     Raises:
         IncompatibleCheckpointError: The policy cannot play the built-in fight.
-        NoWinError: A won fight was wanted, and there is none.
-        VideoError: The film could not be encoded.
+        NoWinError: `needs_win` is set, and no fight was won.
+        VideoError: The video could not be encoded.
         SiphonError: The window does not start.
     """
     env_id = ARENA_LIVE_ID if in_window else ARENA_ID
     options = fight_options(env_id, player.header, **fight)
     if in_window:
         options |= {"size_px": WINDOW_PX, "episodes": "demo"}
-    elif needs_win:  # drawing takes far longer than fighting
+    elif needs_win:  # drawing takes much longer than the fight itself
         with closing(_DecisionCount(gymnasium.make(env_id, disable_env_checker=True, **options))) as env:
             seed = find_won_fight(env, _act(player, env, path), seed=seed, max_attempts=MAX_ATTEMPTS)
     render_mode = "rgb_array" if in_window else "rgb_array_list"
@@ -81,7 +81,7 @@ def film_policy(
 
 
 def _act(player: Player, env: _DecisionCount, path: Path) -> Act:
-    choose = act_of(player, env, path)
+    choose = policy_actions(player, env, path)
 
     def act(observation: Any, mask: NDArray[Any] | None) -> Any:
         return choose(observation, mask, env.n_decisions)  # type: ignore[arg-type]

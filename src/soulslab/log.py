@@ -1,22 +1,21 @@
-"""Logging, set up once by the command line; importing soulslab as a library configures nothing."""
+"""Logging setup of the command line; importing soulslab as a library does not change logging."""
 
 from __future__ import annotations
 
 import logging
 
-# Levels of soulslab's own loggers and of everybody else's, by how often -v was given.
+# Log levels of soulslab's loggers and of all other loggers, by the number of -v options.
 _LEVELS = ((logging.INFO, logging.WARNING), (logging.DEBUG, logging.INFO), (logging.DEBUG, logging.DEBUG))
 _HANDLER_NAME = "soulslab"
 
 
 def configure(verbosity: int = 0) -> None:
-    """Send log records and Python warnings to standard error; a second call replaces the first.
+    """Write log records and Python warnings to standard error; a second call replaces the first.
 
     Args:
-        verbosity: 0 for what a user wants to know, 1 (-v) for details too, 2 (-vv) for everything of every
-            library.
+        verbosity: 0 for messages to users, 1 (-v) for details, 2 (-vv) for all messages of all libraries.
     """
-    # Not at the top: rich takes longer to import than `soulslab --help` takes to answer.
+    # Imported here because rich takes longer to import than `soulslab --help` takes to answer.
     from rich.console import Console  # noqa: PLC0415
     from rich.logging import RichHandler  # noqa: PLC0415
 

@@ -1,13 +1,15 @@
-"""Evaluations for people and for programs: tables for the terminal, rows for a JSON file."""
+"""Output of evaluations and data sets: tables for the terminal, and rows for a JSON file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 from rich.table import Table
 
+from soulslab.learn.demonstrations.data_set import Description
 from soulslab.learn.evaluate import AttackRow, Evaluation
 from soulslab.learn.statistics import Interval
 
@@ -15,20 +17,20 @@ UNKNOWN = "-"
 
 
 def evaluation_tables(evaluations: Mapping[str, Evaluation]) -> list[Table]:
-    """Return tables that tell how often a policy wins, from where, and what kills it.
+    """Return tables with the win rate of a policy, and with the causes of its losses.
 
     Args:
-        evaluations: Each way of choosing actions ("greedy", "sampled") and what it achieved.
+        evaluations: Results by the way of choosing actions ("greedy", "sampled").
 
     Returns:
-        An overview of all, then for each its table of boss attacks and of start poses, as far as the environment
-        tells of them.
+        An overview of all results. For each result also a table of boss attacks and a table of start poses, if the
+        environment reports them.
     """
     overview = _table("", "actions", "fights", "won", "95 % interval", "game time (s)", "damage taken (HP)", "return")
     tables = [overview]
-    for way, result in evaluations.items():
+    for mode, result in evaluations.items():
         overview.add_row(
-            way,
+            mode,
             str(result.n_fights),
             _percent(result.win_rate),
             _range(result.interval),
@@ -37,26 +39,56 @@ def evaluation_tables(evaluations: Mapping[str, Evaluation]) -> list[Table]:
             _number(result.mean_return, digits=2),
         )
         if result.by_attack:
-            tables.append(_attacks(way, result))
+            tables.append(_attacks(mode, result))
         if len(result.by_pose) > 1:
-            tables.append(_poses(way, result))
+            tables.append(_poses(mode, result))
     return tables
 
 
 def evaluation_rows(evaluations: Mapping[str, Evaluation], about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a row per evaluation for a JSON file.
+    """Return one row per evaluation for a JSON file.
 
     Args:
-        evaluations: Each way of choosing actions and what it achieved.
-        about: What is the same for all: the environment, the seed; part of each row.
+        evaluations: Results by the way of choosing actions.
+        about: Common fields of all rows: the environment, the seed.
     """
-    return [{"actions": way, **about, **msgspec.to_builtins(evaluation)} for way, evaluation in evaluations.items()]
+    return [{"actions": mode, **about, **msgspec.to_builtins(evaluation)} for mode, evaluation in evaluations.items()]
 
 
-def _attacks(way: str, result: Evaluation) -> Table:
-    """Return the attacks of the boss, the deadliest first."""
+def data_set_tables(description: Description, outcomes: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """Return a table with the properties of a data set of fights, and one with the options of its environment.
+
+    Args:
+        description: Description of the data set.
+        outcomes: Outcomes from :func:`soulslab.learn.demonstrations.reading.read_outcomes`.
+    """
+    wins = [bool(outcome["is_won"]) for outcome in outcomes if "is_won" in outcome]
+    returns = [float(outcome["total_reward"]) for outcome in outcomes if "total_reward" in outcome]
+    overview = Table("", "", show_header=False, box=None, pad_edge=False)
+    for name, value in (
+        ("environment", description.env_id),
+        ("player", description.player or UNKNOWN),
+        ("fights", str(description.n_episodes)),
+        ("won", f"{sum(wins)} of {len(wins)}" if wins else UNKNOWN),
+        ("mean return", f"{np.mean(returns):.3f}" if returns else UNKNOWN),
+        ("steps", str(description.n_steps)),
+        ("written by", f"soulslab {description.origin.soulslab}" if description.origin.soulslab else UNKNOWN),
+    ):
+        overview.add_row(name, value)
+    options = Table("option", "value", box=None, pad_edge=False)
+    for name, value in sorted({**description.origin.defaults, **description.options}.items()):
+        options.add_row(name, str(value))
+    return [overview, options] if options.row_count else [overview]
+
+
+def _attacks(mode: str, result: Evaluation) -> Table:
+    """Return a table of the boss's attacks, those with the most kills first."""
     rows = _table(
-        f"what hits the player ({way})", "attack", "damage per fight (HP)", "in lost fights (HP)", "killing blows"
+        f"attacks ({mode})",
+        "attack",
+        "damage per fight (HP)",
+        "in lost fights (HP)",
+        "killing blows",
     )
     for attack in sorted(result.by_attack, key=_deadliness, reverse=True):
         rows.add_row(
@@ -72,8 +104,8 @@ def _deadliness(attack: AttackRow) -> tuple[int, float]:
     return attack.n_kills or 0, attack.mean_damage
 
 
-def _poses(way: str, result: Evaluation) -> Table:
-    rows = _table(f"by start pose ({way})", "pose", "fights", "won", "95 % interval")
+def _poses(mode: str, result: Evaluation) -> Table:
+    rows = _table(f"by start pose ({mode})", "pose", "fights", "won", "95 % interval")
     for pose in result.by_pose:
         won = _percent(pose.n_wins / pose.n_fights)
         rows.add_row(str(pose.pose), str(pose.n_fights), won, _range(pose.interval))

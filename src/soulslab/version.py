@@ -1,3 +1,3 @@
-"""The version of soulslab, read by the build and by the package."""
+"""Version of soulslab, used by the build and by the package."""
 
 VERSION = "0.1.0"

@@ -1,4 +1,4 @@
-"""Fights as MP4 files that play everywhere, written frame by frame."""
+"""Videos of fights as MP4 files, written frame by frame."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from soulslab.errors import EnvironmentUsageError, NoWinError, VideoError
 
 _log = logging.getLogger(__name__)
 
-#: (observation, action mask) to action.
+#: Function from observation and action mask to an action.
 Act: TypeAlias = Callable[[Any, NDArray[np.bool_] | None], Any]
 
-#: Encoders in the order of choice, with their options. A drawing has flat areas and sharp edges: x264's rate factor 26
-#: keeps both, and a fight of a minute below 6 MB.
+#: Encoders in order of preference, with their options. The frames have flat areas and sharp edges; a rate factor of 26
+#: of x264 preserves both, and keeps a fight of a minute below 6 MB.
 CODECS: dict[str, dict[str, str]] = {
     "libx264": {"crf": "26", "preset": "veryfast", "tune": "animation"},
     "mpeg4": {"qscale": "5"},
 }
-#: The last picture stays for this long.
+#: Duration for which the last frame is shown.
 HOLD_S = 2.0
 ENCODER_THREADS = 2
 SEEDS = 2**31
@@ -37,16 +37,16 @@ LOST = "fight %d of at most %d was lost; trying the next"
 
 
 class Mp4Writer:
-    """An MP4 file that appears when it is complete: use it as a context, then call `keep`.
+    """Writes an MP4 file; use it as a context, and call `keep` when the video is complete.
 
-    Frames go to a file beside it. Without `keep`, or when the context is left by an error, nothing remains.
+    Frames are written to a temporary file in the same folder. Without `keep`, or after an error, it is deleted.
 
     Args:
         path: The file; an existing one is replaced.
-        fps: Frames a second.
+        fps: Frames per second.
 
     Raises:
-        VideoError: PyAV has no encoder that browsers play.
+        VideoError: PyAV has no encoder for a format that browsers support.
     """
 
     def __init__(self, path: Path, fps: float) -> None:
@@ -59,14 +59,14 @@ class Mp4Writer:
         self._stream: VideoStream | None = None
         self._is_kept = False
         path.parent.mkdir(parents=True, exist_ok=True)
-        # The index goes to the front, so that a browser can play while it loads.
+        # The index is at the front, so that a browser can play the video while loading it.
         self._file = av.open(str(self._partial), "w", format="mp4", options={"movflags": "+faststart"})
 
     def write(self, frame: NDArray[np.uint8]) -> None:
-        """Append a frame, (H, W, 3) uint8; an odd last row or column is left out, as the format wants.
+        """Append a frame, (H, W, 3) uint8; an odd last row or column is removed, as the format requires.
 
         Raises:
-            VideoError: The frame has another size than the first one, or is no picture.
+            VideoError: The frame has another size than the first one, or is not an image.
         """
         if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
             raise VideoError(self._path, f"a frame must be uint8 (H, W, 3), not {frame.dtype} {frame.shape}")
@@ -76,20 +76,20 @@ class Mp4Writer:
             raise VideoError(
                 self._path, f"a frame of {width} x {height} follows frames of {stream.width} x {stream.height}"
             )
-        # OpenCV turns colours round six times as fast as the library's own scaler.
+        # OpenCV converts colours six times as fast as the scaler of PyAV.
         planes = cv2.cvtColor(np.ascontiguousarray(frame[:height, :width]), cv2.COLOR_RGB2YUV_I420)
         picture = av.VideoFrame.from_ndarray(np.asarray(planes, np.uint8), format="yuv420p")
         self._file.mux(stream.encode(picture))
 
     def keep(self) -> None:
-        """Finish the file when the context ends, instead of dropping it."""
+        """Complete the file on exit of the context, instead of deleting it."""
         self._is_kept = True
 
     def _open_stream(self, height: int, width: int) -> VideoStream:
         codec = self._codec or ""
         stream = cast("VideoStream", self._file.add_stream(codec, rate=self._rate, options=dict(CODECS[codec])))
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        # Encoded on other cores while the next frame is drawn; a fixed number keeps equal films equal to the byte.
+        # Encode on other cores while the next frame is drawn; a fixed number of threads makes the file reproducible.
         stream.codec_context.thread_count = ENCODER_THREADS
         return stream
 
@@ -114,13 +114,13 @@ def find_won_fight(env: gymnasium.Env[Any, Any], act: Act, *, seed: int = 0, max
     """Play fights until one is won, and return its seed.
 
     Args:
-        env: A Gymnasium environment; without a render mode it is quick.
+        env: A Gymnasium environment; fastest without a render mode.
         act: Chooses an action from the observation and ``info["action_mask"]`` (None if there is none).
-        seed: Of the first fight; attempt i is seeded with ``seed + i``.
-        max_attempts: Fights to play, at least 1.
+        seed: Seed of the first fight; attempt i has the seed ``seed + i``.
+        max_attempts: Maximum number of fights, at least 1.
 
     Raises:
-        NoWinError: None was won.
+        NoWinError: No fight was won.
     """
     for attempt in range(max_attempts):
         fight_seed = (seed + attempt) % SEEDS
@@ -138,23 +138,24 @@ def find_won_fight(env: gymnasium.Env[Any, Any], act: Act, *, seed: int = 0, max
 def record_won_fight(
     env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0, max_attempts: int = 20
 ) -> int:
-    """Play fights until one is won, and write that one as an MP4.
+    """Play fights until one is won, and write that fight as an MP4 file.
 
     Args:
-        env: A Gymnasium environment made with ``render_mode="rgb_array_list"`` (with the arena's own, 30 frames a
-            second) or ``"rgb_array"`` (a frame a step). A fight is won if the last step's ``info["fight"]["won"]``.
+        env: A Gymnasium environment made with ``render_mode="rgb_array_list"`` (the arena then renders 30 frames per
+            second) or ``"rgb_array"`` (one frame per step). ``info["fight"]["won"]`` of the last step says if it is
+            won.
         act: Chooses an action from the observation and ``info["action_mask"]`` (None if there is none).
-        path: The file; it is replaced only by a complete film of a won fight.
-        seed: Of the first fight; attempt i is seeded with ``seed + i``.
-        max_attempts: Fights to play, at least 1.
+        path: The file; it is replaced only by a complete video of a won fight.
+        seed: Seed of the first fight; attempt i has the seed ``seed + i``.
+        max_attempts: Maximum number of fights, at least 1.
 
     Returns:
-        The number of fights played, the won one included.
+        The number of fights played, including the won one.
 
     Raises:
-        EnvironmentUsageError: The environment renders no pictures, or ``max_attempts`` is less than 1.
-        NoWinError: None was won.
-        VideoError: The film could not be encoded.
+        EnvironmentUsageError: The environment does not render images, or ``max_attempts`` is less than 1.
+        NoWinError: No fight was won.
+        VideoError: The video could not be encoded.
     """
     _check_render_mode(env)
     if max_attempts < 1:
@@ -169,20 +170,20 @@ def record_won_fight(
 
 
 def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0) -> bool:
-    """Play one fight and write it as an MP4, whatever its outcome.
+    """Play one fight and write it as an MP4 file, won or lost.
 
     Args:
         env: See `record_won_fight`.
         act: See `record_won_fight`.
-        path: The file; it is replaced when the film is complete.
-        seed: Of the fight.
+        path: The file; it is replaced when the video is complete.
+        seed: Seed of the fight.
 
     Returns:
         Whether the fight was won.
 
     Raises:
-        EnvironmentUsageError: The environment renders no pictures.
-        VideoError: The film could not be encoded.
+        EnvironmentUsageError: The environment does not render images.
+        VideoError: The video could not be encoded.
     """
     _check_render_mode(env)
     with Mp4Writer(path, _fps(env)) as film:
@@ -199,7 +200,7 @@ def _check_render_mode(env: gymnasium.Env[Any, Any]) -> None:
 
 
 def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer) -> bool:
-    """Play and film one fight, holding its last picture; return whether it was won."""
+    """Play and record one fight, and hold the last frame; return whether the fight was won."""
     observation, info = env.reset(seed=seed)
     is_over = False
     while True:
@@ -221,5 +222,5 @@ def _new_frames(env: gymnasium.Env[Any, Any]) -> list[NDArray[np.uint8]]:
 
 
 def _fps(env: gymnasium.Env[Any, Any]) -> float:
-    """Return the frames a second that the environment asks for; Gymnasium's wrappers take 30 where it does not."""
+    """Return the frame rate of the environment; 30 if it has none, as in Gymnasium's wrappers."""
     return float(env.metadata.get("render_fps", 30))

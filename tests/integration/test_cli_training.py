@@ -30,7 +30,7 @@ def test_train_resume_evaluate(tmp_path, trained, capsys):
     }
     assert cli.run(["train", "--resume", "run", "--set", "run.total_steps=3000"]) == 0
     assert cli.run(["evaluate", "run", "--fights", "6", "--phase", "1", "--greedy", "--json", "report.json"]) == 0
-    assert "what hits the player (greedy)" in capsys.readouterr().out
+    assert "attacks (greedy)" in capsys.readouterr().out
     (row,) = json.loads((tmp_path / "report.json").read_text())
     assert (row["actions"], row["phase"], row["n_fights"], row["boss"]) == ("greedy", "1", 6, "judge")
 
@@ -50,7 +50,7 @@ def test_an_option_that_the_other_environment_does_not_have(trained, capsys):
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(trained, capsys):
     assert cli.run(["train", "--run-dir", "run", *SMALL]) == 1
-    assert "holds a run already" in capsys.readouterr().err
+    assert "already holds a run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(trained, capsys):
     [
         (["train", *SMALL, "--set", "env.options.boss=jugde"], "unknown boss 'jugde'; did you mean 'judge'?"),
         (["train", *SMALL, "--env", "nonsense"], "`nonsense` doesn't exist"),
-        (["train", "--config", "dmeo.toml"], "none of that name comes with soulslab (any.toml, demo.toml"),
+        (["train", "--config", "dmeo.toml"], "soulslab has no config of that name (any.toml, demo.toml"),
         (["train", "--resume", "nothing"], "nothing/config.toml: cannot be read"),
     ],
 )

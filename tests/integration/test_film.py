@@ -1,4 +1,4 @@
-"""``soulslab film``: a policy in the simulator and in the window, as an MP4 that can be read."""
+"""``soulslab film``: videos of the simulator and of the window."""
 
 import av
 import pytest
@@ -26,7 +26,7 @@ def frames_of(path):
         return pictures, float(stream.average_rate)
 
 
-def test_the_simulator_is_filmed(policy, tmp_path, monkeypatch, caplog):
+def test_video_of_the_simulator(policy, tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     caplog.set_level("INFO", "soulslab.cli.policies")
     assert cli.run(["film", policy.name, "films/fight.mp4", "--seed", "7"]) == 0
@@ -39,14 +39,14 @@ def test_the_simulator_is_filmed(policy, tmp_path, monkeypatch, caplog):
     assert cli.run(["film", "nothing.safetensors"]) in (1, 2)
 
 
-def test_a_won_fight_that_there_is_not_leaves_no_file(policy, tmp_path, monkeypatch):
+def test_without_a_won_fight_no_file_is_written(policy, tmp_path, monkeypatch):
     monkeypatch.setattr("soulslab.film.MAX_ATTEMPTS", 2)
     with pytest.raises(NoWinError):
         film_policy(load_player(policy), tmp_path / "won.mp4", {}, needs_win=True)
     assert not (tmp_path / "won.mp4").exists()
 
 
-def test_the_window_is_filmed(policy, tmp_path):
+def test_video_of_the_window(policy, tmp_path):
     fight = {"boss": "trickster", "phase": "1"}
     assert film_policy(load_player(policy), tmp_path / "window.mp4", fight, in_window=True, seed=1) in (True, False)
     pictures, rate = frames_of(tmp_path / "window.mp4")

@@ -9,6 +9,7 @@ from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import get_action_masks
 from sb3_contrib.common.wrappers import ActionMasker
 from stable_baselines3 import DQN, PPO
+from stable_baselines3.common.logger import Logger
 
 import soulslab  # noqa: F401 (registers the arena)
 
@@ -44,6 +45,7 @@ SMALL = {"device": "cpu", "seed": 0, "policy_kwargs": {"net_arch": [32]}}
 def test_a_peer_learns_and_acts(algorithm, settings, make):
     env = make()
     model = algorithm("MlpPolicy", env, **SMALL, **settings)
+    model.set_logger(Logger(folder=None, output_formats=[]))  # the default logger leaves a temporary folder
     before = [parameter.clone() for parameter in model.policy.parameters()]
     model.learn(1024)
     assert model.num_timesteps == 1024
@@ -58,6 +60,7 @@ def test_a_peer_learns_and_acts(algorithm, settings, make):
 def test_maskable_ppo_never_presses_what_is_shut():
     env = features()
     model = MaskablePPO("MlpPolicy", env, n_steps=256, batch_size=64, n_epochs=1, **SMALL)
+    model.set_logger(Logger(folder=None, output_formats=[]))
     model.learn(512)
     obs, info = env.reset(seed=1)
     over = False
@@ -73,5 +76,6 @@ def test_maskable_ppo_never_presses_what_is_shut():
 def test_maskable_ppo_takes_masks_by_the_wrapper_too():
     env = ActionMasker(features(skip_locked=True), lambda env: env.unwrapped.action_masks())
     model = MaskablePPO("MlpPolicy", env, n_steps=256, batch_size=64, n_epochs=1, **SMALL)
+    model.set_logger(Logger(folder=None, output_formats=[]))
     model.learn(256)
     assert model.num_timesteps == 256

@@ -1,4 +1,4 @@
-"""Watching a policy in the window: fight after fight on this screen, until somebody closes it."""
+"""Watch a policy in the window until the window is closed."""
 
 import psutil
 import pytest
@@ -6,14 +6,14 @@ import pytest
 import soulslab  # noqa: F401 (registers the environments)
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.errors import SiphonError
-from soulslab.play.window import watch
+from soulslab.play.watch_window import watch_in_window
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import find_window
 from soulslab.siphon.process.x11 import XConnection
 
 
 def test_a_policy_fights_until_the_window_is_closed(monkeypatch, caplog):
-    caplog.set_level("INFO", "soulslab.play.window")
+    caplog.set_level("INFO", "soulslab.play.watch_window")
     with PrivateDisplay((320, 200)) as display:
         for name, value in display.environment().items():
             monkeypatch.setenv(name, value)
@@ -30,7 +30,7 @@ def test_a_policy_fights_until_the_window_is_closed(monkeypatch, caplog):
 
         options = {"size_px": (160, 90), "renderer": "software", "game_speed": 20.0}
         try:
-            tally = watch(lambda _: stand_and_die, options, seed=5)
+            tally = watch_in_window(lambda _: stand_and_die, options, seed=5)
         finally:
             x.close()
     assert (tally.fights, tally.wins) == (1, 0)
@@ -41,14 +41,14 @@ def test_a_policy_fights_until_the_window_is_closed(monkeypatch, caplog):
     assert "the window was closed" in caplog.text
 
 
-def test_without_a_display_no_window_is_called_closed(monkeypatch):
+def test_a_missing_display_is_an_error(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     with pytest.raises(SiphonError, match="display"):
-        watch(lambda _: lambda *_: NOTHING, {"size_px": (160, 90), "renderer": "software"}, seed=5)
+        watch_in_window(lambda _: lambda *_: NOTHING, {"size_px": (160, 90), "renderer": "software"}, seed=5)
 
 
 def close_window(x):
-    """Close the game's window as its owner would; return its process."""
+    """Close the window of the game as its user does; return its process."""
     game = next(one for one in psutil.Process().children(recursive=True) if one.name().startswith("soulslab-arena"))
     find_window(x, game.pid, "soulslab arena").ask_to_close()
     return game.pid

@@ -84,5 +84,5 @@ def test_key_and_certificate_have_to_belong_together(files, tmp_path):
     other = tmp_path / "other.pem"
     words = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out"
     subprocess.run([*shlex.split(words), str(other)], check=True, capture_output=True)
-    with pytest.raises(ConfigError, match=r"cannot be used: .*give two PEM files that belong together"):
+    with pytest.raises(ConfigError, match=r"cannot be used: .*give two PEM files that match"):
         PrometheusSink(0, access=RemoteAccess(token=TOKEN, certificate=files["certificate"], key=other))

@@ -1,4 +1,4 @@
-"""Plays Arena-v0 with render_mode="human" and saves what the window shows: FOLDER. Says what happened."""
+"""Plays Arena-v0 with render_mode="human" and saves pictures of the window to FOLDER; prints the result."""
 
 import sys
 import time

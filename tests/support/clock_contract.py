@@ -1,4 +1,4 @@
-"""What every clock has to keep to, whatever its grade."""
+"""Contract of all clocks, independent of their grade."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TINY_S = 1e-6
 
 
 class ClockContract:
-    """Inherit, and provide the fixtures `clock` and `end_game` (which ends the game that the clock belongs to)."""
+    """Contract tests; subclasses provide the fixtures `clock` and `end_game` (ends the game of the clock)."""
 
-    #: Game time passes only as far as it is told to.
+    #: Whether game time advances only by the requested amount.
     is_exact = False
-    #: It can be held.
+    #: Whether the clock can be paused.
     can_pause = True
 
     @pytest.fixture
@@ -29,7 +29,7 @@ class ClockContract:
     def end_game(self) -> Callable[[], None]:
         raise NotImplementedError
 
-    def test_an_advance_tells_what_passed(self, clock: Clock) -> None:
+    def test_an_advance_returns_the_elapsed_time(self, clock: Clock) -> None:
         clock.advance(0.0)
         before_s = clock.game_time_s
         advance = clock.advance(0.02)
@@ -54,7 +54,7 @@ class ClockContract:
         else:
             assert elapsed_s >= 0.1 - 70 * TINY_S
 
-    def test_time_never_goes_back(self, clock: Clock) -> None:
+    def test_time_never_decreases(self, clock: Clock) -> None:
         last_s = clock.game_time_s
         for seconds in (0.0, 0.001, 0.0, 0.003):
             clock.advance(seconds)
@@ -64,7 +64,7 @@ class ClockContract:
             clock.run(1.0)
             assert clock.game_time_s >= last_s
 
-    def test_it_stands_after_an_advance(self, clock: Clock) -> None:
+    def test_time_is_paused_after_an_advance(self, clock: Clock) -> None:
         clock.advance(0.001)
         assert clock.speed == (0.0 if self.can_pause else 1.0)
         if self.can_pause:
@@ -72,7 +72,7 @@ class ClockContract:
             clock.pause()
             assert clock.game_time_s == now_s
 
-    def test_it_runs_at_the_speed_it_is_told(self, clock: Clock) -> None:
+    def test_time_runs_at_the_requested_speed(self, clock: Clock) -> None:
         clock.run()
         assert clock.speed == 1.0
         if self.can_pause:
@@ -82,11 +82,11 @@ class ClockContract:
             assert clock.speed == 0.0
 
     @pytest.mark.parametrize("seconds", [-0.001, math.nan, math.inf])
-    def test_a_step_that_makes_no_sense_is_refused(self, clock: Clock, seconds: float) -> None:
+    def test_an_invalid_step_is_refused(self, clock: Clock, seconds: float) -> None:
         with pytest.raises(ConfigError, match="seconds"):
             clock.advance(seconds)
 
-    def test_the_end_of_the_game_is_noticed(self, clock: Clock, end_game: Callable[[], None]) -> None:
+    def test_the_end_of_the_game_is_an_error(self, clock: Clock, end_game: Callable[[], None]) -> None:
         clock.advance(0.001)
         end_game()
         with pytest.raises(ProcessExitedError):

@@ -1,7 +1,7 @@
-"""Starts a program under the clock library, sets its time and waits to be killed.
+"""Starts a program with the clock library, sets its time and waits to be killed.
 
-Usage: python clock_controller.py ON_ORPHAN SPEED COMMAND...; it prints the program's pid when all is set. Speed 0 is a
-pause.
+Usage: python clock_controller.py ON_ORPHAN SPEED COMMAND...; it prints the pid of the program when it is
+ready. Speed 0 pauses the program.
 """
 
 from __future__ import annotations

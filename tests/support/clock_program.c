@@ -29,8 +29,8 @@
 #define SECOND 1000000000ll
 
 struct report {
-    _Atomic int64_t n_waits;      /* that came to their end */
-    _Atomic int64_t n_short;      /* of them, those that ended before their time */
+    _Atomic int64_t n_waits;      /* completed waits */
+    _Atomic int64_t n_short;      /* waits that ended too early */
     _Atomic int64_t n_backwards;  /* times that the clock went back */
     _Atomic int64_t now_ns;       /* CLOCK_MONOTONIC, as the main thread saw it last */
     _Atomic int64_t n_wakes;      /* that came for another reason: a file, a signal, a condition */
@@ -53,7 +53,7 @@ static int64_t clock_ns(clockid_t clock)
     return now.tv_sec * SECOND + now.tv_nsec;
 }
 
-/* The highest time that anybody has seen has to be read before the clock. */
+/* The highest time of all threads must be read before the clock. */
 static int64_t see(void)
 {
     int64_t highest_ns = atomic_load(&report->highest_ns);
@@ -233,8 +233,8 @@ static void *watch(void *nothing)
 static void *feed(void *nothing)
 {
     char byte;
-    /* What the test writes to us is an event for whoever waits. One who waits for a condition has the mutex when it does
-     * not, so it misses none. */
+    /* What the test writes is an event for a waiting thread. A thread that waits for a condition has the mutex when it
+     * does not wait, so it misses no event. */
     while (read(0, &byte, 1) == 1) {
         pthread_mutex_lock(&mutex);
         if (byte == 's')

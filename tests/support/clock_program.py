@@ -1,4 +1,4 @@
-"""Compiles and runs ``clock_program.c``, which waits for time in a way of your choice and reports what it sees."""
+"""Compiles and runs ``clock_program.c``, which waits for time by a given method and writes a report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIELDS = (
 
 
 def compile_clock_program(folder: Path, name: str = SOURCE.stem, *options: str) -> Path:
-    """Compile it, or another program of this folder with the same report, into a folder."""
+    """Compile the program, or another one of this folder with the same report, into a folder."""
     program = folder / name
     source = SOURCE.with_name(f"{name}.c")
     gcc = which("gcc")
@@ -33,10 +33,10 @@ def compile_clock_program(folder: Path, name: str = SOURCE.stem, *options: str) 
 
 
 class ClockProgram:
-    """A running one; the fields of its report are attributes, as they are now.
+    """A running program; the fields of its report are attributes with the current values.
 
     Attributes:
-        pid: Its process.
+        pid: Process of the program.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], report: mmap.mmap) -> None:
@@ -51,7 +51,7 @@ class ClockProgram:
         return value
 
     def send(self, byte: bytes) -> None:
-        """Send it an event: a byte to read, a signal (s) or a post of its semaphore (p)."""
+        """Send the program an event: a byte to read, a signal (s) or a post of its semaphore (p)."""
         assert self.process.stdin
         os.write(self.process.stdin.fileno(), byte)
 
@@ -60,7 +60,7 @@ class ClockProgram:
 def running_clock_program(
     program: Path, folder: Path, way: str, period_ms: int, environment: Mapping[str, str], n_watchers: int = 0
 ) -> Iterator[ClockProgram]:
-    """Run it, and end it whatever happens."""
+    """Run the program within a context."""
     path = folder / "report"
     path.write_bytes(bytes(4096))
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 4096) as report:
@@ -77,7 +77,7 @@ def running_clock_program(
 
 
 def speed_of(pid: int) -> int:
-    """Return the speed in the page of a process, without becoming its controller."""
+    """Return the speed of a process from its page, without becoming its controller."""
     native, address, number = native_library(), ctypes.c_void_p(), ctypes.c_int64()
     fd = open_page_of(pid)
     assert native.map(fd, ctypes.byref(address)) == 0

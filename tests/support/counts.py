@@ -1,4 +1,4 @@
-"""What this process holds of the system: to compare before and after."""
+"""System resources of this process, to compare them before and after a test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from soulslab.siphon.process.x11 import XConnection
 
 
 def held() -> dict[str, object]:
-    """Return descriptors, threads, children and shared memory of this process, and no other's."""
+    """Return descriptors, threads, children and shared memory of this process only."""
     maps = Path("/proc/self/maps").read_text().splitlines()
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return {
@@ -25,12 +25,12 @@ def held() -> dict[str, object]:
 
 
 def n_segments() -> int:
-    """Return how many System V segments this process made (cpid in /proc/sysvipc/shm)."""
+    """Return the number of System V segments that this process created (cpid in /proc/sysvipc/shm)."""
     lines = Path("/proc/sysvipc/shm").read_text().splitlines()
     column = lines[0].split().index("cpid")
     return sum(int(line.split()[column]) == os.getpid() for line in lines[1:])
 
 
 def n_clients(x: XConnection) -> int:
-    """Return how many clients a display has."""
+    """Return the number of clients of a display."""
     return len(x.extension(xcffib.res.key).QueryClients().reply().clients)

@@ -1,4 +1,4 @@
-"""The real Doom of the Debian package, in a window of a known size."""
+"""Starts the real Doom of the Debian package, in a window of a known size."""
 
 from __future__ import annotations
 

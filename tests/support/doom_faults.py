@@ -1,4 +1,4 @@
-"""Real Dooms to do harm to: environments that are closed, and programs that are ended, whatever happens."""
+"""Faults for the real Doom: contexts with environments and programs, which are always closed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from soulslab.envs.doom import DoomEnv
+from soulslab.envs.tasks.process.doom import DoomEnv
 from soulslab.errors import SoulslabError
 from soulslab.games.doom import PROFILE_PATH
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
@@ -27,13 +27,13 @@ from support.waiting import wait_for
 TESTS = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(TESTS)}
 PROFILE = load_profile(PROFILE_PATH)
-#: More steps than any test waits for.
+#: More steps than a test needs.
 FOREVER = 10**6
 
 
 @contextmanager
 def doom(**options):
-    """Make an environment, and close it."""
+    """A context with an environment."""
     env = DoomEnv(**{"observation": "state", "frame_skip": 1, **options})
     try:
         yield env
@@ -43,7 +43,7 @@ def doom(**options):
 
 @contextmanager
 def window_of(env):
-    """Give the game's window, by a connection of its own."""
+    """A context with the game's window and a new X connection."""
     connection = XConnection(env.session.info.display)
     try:
         yield find_window(connection, env.session.info.pid)
@@ -53,7 +53,7 @@ def window_of(env):
 
 @contextmanager
 def memory_of(pid):
-    """Give a Doom's memory and the bases in it, past all the checks of a session."""
+    """A context with the memory of Doom and its bases, without the checks of a session."""
     memory = LinuxMemory(pid)
     try:
         image = read_image(memory, PROFILE.process.executable)
@@ -64,7 +64,7 @@ def memory_of(pid):
 
 @contextmanager
 def meanwhile(work):
-    """Do something in a thread; fail if it failed."""
+    """Run a function in a thread within a context; raise its error."""
     failures = []
 
     def run():
@@ -83,7 +83,7 @@ def meanwhile(work):
 
 
 def play_until_it_fails(env, action=0):
-    """Step until an error of ours is raised; return it. The end of an episode begins the next."""
+    """Step until an error of soulslab is raised and return it; reset after each episode."""
     for _ in range(FOREVER):
         try:
             if any(env.step(action)[2:4]):
@@ -94,7 +94,7 @@ def play_until_it_fails(env, action=0):
 
 
 def begins_anew(env, *, n_restarts):
-    """Check that a reset brings a whole game back, and that it can be played."""
+    """Check that a reset recovers the game, and that it can be played."""
     observation, info = env.reset()
     assert observation["health"] == 100
     assert info["n_restarts"] == n_restarts
@@ -103,13 +103,13 @@ def begins_anew(env, *, n_restarts):
 
 
 def await_deaths(pids):
-    """Wait until none of the processes lives."""
+    """Wait until all processes have ended."""
     wait_for(lambda: not living(pids), deadline_s=30.0)
 
 
 @contextmanager
 def program(*words):
-    """Start Python with these words and wait for its first line, JSON; gives the process and the line."""
+    """A context with a Python process; waits for its first line of JSON, and yields the process and the line."""
     process = subprocess.Popen(
         [sys.executable, *words], env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

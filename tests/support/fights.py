@@ -1,4 +1,4 @@
-"""Recorded fights as tests need them: small data sets, and what an environment gives for the same actions."""
+"""Recorded fights for tests: small data sets, and replays of their actions in an environment."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 
 from soulslab.envs.registration import ARENA_ID
-from soulslab.fights.by_reference import record_fight
 from soulslab.fights.recording import FightRecorder, fight_seeds
+from soulslab.fights.reference_fights import record_fight
 from soulslab.learn.demonstrations.episode import Episode, play_episode
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
 
@@ -18,7 +18,7 @@ ARENA: dict[str, Any] = {"boss": "judge", "phase": "1", "random_pose": True, "sk
 
 
 def record_reference(folder: Path, options: dict[str, Any], n_fights: int, seed: int = 0) -> list[int]:
-    """Record the reference player; return the seeds of the fights."""
+    """Record fights of the reference player; return their seeds."""
     seeds = fight_seeds(seed, n_fights)
     with FightRecorder(folder, ARENA_ID, options, "reference") as recorder:
         for fight_seed in seeds:
@@ -27,7 +27,7 @@ def record_reference(folder: Path, options: dict[str, Any], n_fights: int, seed:
 
 
 def record_random(folder: Path, env_id: str, options: dict[str, Any], n_episodes: int) -> list[Episode]:
-    """Record somebody who does anything that is open; return what was recorded."""
+    """Record a player that chooses random allowed actions; return the recording."""
     rng = np.random.default_rng(5)
     env = gymnasium.make(env_id, **options)
 
@@ -42,13 +42,13 @@ def record_random(folder: Path, env_id: str, options: dict[str, Any], n_episodes
 
 
 def play_again(env_id: str, options: dict[str, Any], episode: Episode) -> Episode:
-    """Play the actions of an episode in a fresh environment."""
+    """Play the actions of an episode in a new environment."""
     actions = iter(episode.actions.tolist())
     return play_episode(gymnasium.make(env_id, **options), lambda *_: next(actions), episode.seed)
 
 
 def check_same(one: Episode, other: Episode) -> None:
-    """Check that two episodes are the same to the last bit."""
+    """Check that two episodes are equal in all bits."""
     for name in ("actions", "n_decisions", "masks", "rewards"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     assert one.is_terminated == other.is_terminated

@@ -1,4 +1,4 @@
-"""Compiles ``flawed_game.c``, a small game whose time is exact or flawed on purpose, and describes it in a profile."""
+"""Compiles ``flawed_game.c``, a small game with an optional flaw in its time, and writes its profile."""
 
 from __future__ import annotations
 

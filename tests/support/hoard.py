@@ -1,4 +1,4 @@
-"""Compiles and drives ``hoard.c``, a small program whose values are to be found."""
+"""Compiles and drives ``hoard.c``, a small program with values for the scanner to find."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Hoard:
         )
         places = [int(word, 16) for word in self.process.stdout.readline().split()]
         self.health, self.stamina, self.name, self.title, self.score, self.game = places
-        # The C library makes its buffer for input with the first line; after the answer the heap stands still.
+        # The C library allocates its input buffer with the first line; after the answer the heap does not change.
         self.do("noise", 0)
         self.memory = LinuxMemory(self.process.pid)
         self.image = read_image(self.memory, program.name)

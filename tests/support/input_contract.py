@@ -1,4 +1,4 @@
-"""What every way of sending keys has to do; a test class inherits it and gives the fixture `rig`."""
+"""Contract of all input backends; subclasses provide the fixture `rig`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ SOME_KEYS = ("W", "A", "LEFT_SHIFT", "SPACE", "UP_ARROW", "KEYPAD_5", "F12", "MO
 
 
 class InputContract:
-    """`rig.input` is an open `Input`; `rig.new_events()` returns what reached the game since the last call.
+    """`rig.input` is an open `Input`; `rig.new_events()` returns the events that reached the game since the last call.
 
-    Each event is the key's name and whether it went down.
+    Each event is the name of the key and whether it was pressed.
     """
 
-    def test_keys_that_are_held_reach_the_game(self, rig):
+    def test_held_keys_reach_the_game(self, rig):
         rig.input.set_held(["W", "LEFT_SHIFT"])
         assert rig.new_events() == [("LEFT_SHIFT", True), ("W", True)]
         assert rig.input.held == {"W", "LEFT_SHIFT"}
 
-    def test_only_changes_are_sent_and_releases_come_first(self, rig):
+    def test_only_changes_are_sent_and_releases_are_first(self, rig):
         rig.input.set_held({"W", "A"})
         rig.new_events()
         rig.input.set_held({"A", "SPACE"})
@@ -30,14 +30,14 @@ class InputContract:
         rig.input.set_held({"A", "SPACE"})
         assert rig.new_events() == []
 
-    def test_a_key_that_is_pressed_again_goes_up_and_down_once_more(self, rig):
+    def test_pressing_a_held_key_again_releases_and_presses_it(self, rig):
         rig.input.set_held({"W", "SPACE"})
         rig.new_events()
         rig.input.set_held({"W", "SPACE"}, again={"SPACE"})
         assert rig.new_events() == [("SPACE", False), ("SPACE", True)]
         assert rig.input.held == {"W", "SPACE"}
 
-    def test_pressing_again_what_is_up_is_pressing_it(self, rig):
+    def test_pressing_a_released_key_again_presses_it(self, rig):
         rig.input.set_held({"W"}, again={"W", "A"})
         assert rig.new_events() == [("W", True)]
 
@@ -51,21 +51,21 @@ class InputContract:
         expected = [(name, down) for name in ("MOUSE_WHEEL_UP", "MOUSE_WHEEL_DOWN") for down in (True, False)]
         assert rig.new_events() == expected
 
-    def test_typed_keys_go_down_and_up_one_after_another(self, rig):
+    def test_typed_keys_are_pressed_and_released_in_order(self, rig):
         rig.input.set_held(["W"])
         rig.new_events()
         rig.input.type(["A", "A", "ENTER"])
         assert rig.new_events() == [(key, down) for key in ("A", "A", "ENTER") for down in (True, False)]
         assert rig.input.held == {"W"}
 
-    def test_a_typed_key_that_is_held_stays_down(self, rig):
+    def test_a_typed_key_that_is_held_remains_pressed(self, rig):
         rig.input.set_held(["W"])
         rig.input.type(["W"])
         assert rig.new_events() == [("W", True), ("W", False), ("W", True)]
         assert rig.input.held == {"W"}
 
     @pytest.mark.parametrize("call", ["set_held", "type"])
-    def test_an_unknown_key_sends_nothing_and_leaves_what_is_held(self, rig, call):
+    def test_an_unknown_key_sends_nothing_and_keeps_held_keys(self, rig, call):
         rig.input.set_held(["W"])
         rig.new_events()
         with pytest.raises(UnknownKeyError, match="did you mean 'SPACE'"):
@@ -94,7 +94,7 @@ class InputContract:
 
     @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(steps=st.lists(st.sets(st.sampled_from(SOME_KEYS)), max_size=6))
-    def test_the_game_sees_exactly_what_is_held(self, rig, steps):
+    def test_the_game_receives_exactly_the_held_keys(self, rig, steps):
         rig.input.set_held([])
         rig.new_events()
         before = set()

@@ -1,7 +1,7 @@
-"""A program with a window that tells which keys, buttons and movements reached it: ``python key_listener.py DISPLAY``.
+"""A program with a window that prints the received keys, buttons and movements: ``python key_listener.py DISPLAY``.
 
-It reads its socket only when it is told to (a line ``drain``), and without asking the server anything; so what it
-tells then had reached its queue before. `Listener` starts and asks it.
+It reads its socket only after a line ``drain``, and sends no request to the server, so the printed events were in its
+queue before. `Listener` starts the program and sends the commands.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ KINDS = {2: "press", 3: "release", 4: "press", 5: "release", 6: "move", 9: "focu
 
 
 class Listener:
-    """The program, seen from a test.
+    """Runs the program for a test.
 
     Attributes:
-        pid: Its process.
-        window: Id of its window.
+        pid: Process of the program.
+        window: Id of the window.
         events: All events so far, as dicts: kind, detail, state, is_sent, time, x, y, is_button.
     """
 
@@ -41,13 +41,13 @@ class Listener:
         return json.loads(self.process.stdout.readline())
 
     def drain(self):
-        """Return the events that have reached it since the last call, without those of the focus."""
+        """Return the events since the last call, without focus events."""
         new = self.ask("drain")
         self.events += new
         return [event for event in new if event["kind"] not in ("focus", "unfocus")]
 
     def down(self):
-        """Return keycodes, and negated buttons, that are down by all the events so far."""
+        """Return the pressed keycodes, and negated buttons, after all events so far."""
         self.drain()
         down = set()
         for event in self.events:

@@ -1,4 +1,4 @@
-"""Memories laid out as a profile says, and a bridge that has nothing but the profile to find its way."""
+"""Memories with the layout of a profile, and attribute tables that read them with the profile only."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def make(attributes, bases=None, entities=None, duel=None, code_offsets=None, **
 
 
 def lay_out(profile, truth=None):
-    """Return the layout, and a memory that holds it."""
+    """Return the layout, and a memory with its contents."""
     layout = synthesise(profile, truth)
     memory = FakeMemory()
     for region, (start, size) in enumerate(zip(STARTS, layout.sizes, strict=True)):
@@ -46,7 +46,7 @@ def lay_out(profile, truth=None):
 
 
 def attach(profile, truth=None):
-    """Return a table that has found its bases with nothing but the profile."""
+    """Return a table whose bases were resolved with the profile only."""
     layout, memory = lay_out(profile, truth)
     image = read_image(memory, profile.process.executable)
     return layout, memory, image, AttributeTable(profile, memory, resolve_addresses(profile, memory, image))

@@ -1,4 +1,4 @@
-"""Random objects behind random pointers, and a plain walk that says what reading them has to give."""
+"""Random objects behind random pointers, and a reference implementation for reading them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile, V
 
 PAGE = 4096
 START = 0x5000_0000
-#: Pages of objects; pages between them are never mapped.
+#: Pages with objects; the pages between them are not mapped.
 PAGES = tuple(START + 2 * PAGE * i for i in range(3))
-#: Objects have 8 cells, which is as far as offsets reach.
+#: Number of cells of an object, the range of offsets.
 N_CELLS = 8
 OBJECTS = tuple(page + 8 * N_CELLS * i for page in PAGES for i in range(6))
 N_LISTED = 5
@@ -23,15 +23,15 @@ FULL = (-(2.0**63), 2.0**63)
 
 
 class BadChainError(Exception):
-    """The plain walk comes to no value."""
+    """The reference implementation finds no value."""
 
 
 class Layout:
-    """A memory and a profile that were drawn together.
+    """A random memory with its profile.
 
     Attributes:
-        memory: With objects, and one list of pointers to objects per entity.
-        profile: Bases, entities, attributes that lead into it.
+        memory: Memory with objects, and one list of pointers to objects for each entity.
+        profile: Bases, entities and attributes of the memory.
         bases: Address of each base.
     """
 
@@ -60,7 +60,7 @@ class Layout:
         )
 
     def mutate(self) -> None:
-        """Change something, as a game does."""
+        """Change the memory, as a game does."""
         random = self._random
         for _ in range(random.randint(0, 3)):
             page = random.choice(PAGES)
@@ -79,7 +79,7 @@ class Layout:
                     self._write(one + 8 * random.randrange(N_CELLS), self._content(good=0.8))
 
     def outcomes(self, name: str) -> list[Value | type[BadChainError]]:
-        """Return all that reading an attribute may give: one value, or one of each entity that has the id."""
+        """Return all valid results of reading an attribute: one value, or one for each entity with the id."""
         attribute = self.profile.attributes[name]
         found: list[Value | type[BadChainError]] = []
         try:
@@ -93,7 +93,7 @@ class Layout:
                 found.append(BadChainError)
         return found or [BadChainError]
 
-    # --- the plain walk -------------------------------------------------------------------------------------
+    # --- reference implementation ---------------------------------------------------------------------------
 
     def _base(self, name: str) -> int:
         address = self.bases[name]
@@ -120,7 +120,7 @@ class Layout:
         if not 4096 <= begin < end < 2**56 or (end - begin) % entity.stride or (end - begin) // entity.stride > 2**16:
             raise BadChainError
         found = []
-        # The whole list has to be there.
+        # The complete list must be mapped.
         self._read(begin, end - begin)
         for slot in range(begin, end, entity.stride):
             try:
@@ -148,10 +148,10 @@ class Layout:
         except MemoryAccessError as error:
             raise BadChainError from error
 
-    # --- drawing --------------------------------------------------------------------------------------------
+    # --- strategies------------------------------------------------------------------------------------------
 
     def _entity(self, index: int) -> Entity:
-        """Draw an entity, whose list begins and ends where two cells of an object say."""
+        """Draw an entity; two cells of an object hold the begin and the end of its list."""
         random = self._random
         holder, cell = random.choice(OBJECTS), random.randrange(N_CELLS - 1)
         begin = LISTS + 8 * N_LISTED * index
@@ -185,7 +185,7 @@ class Layout:
             if entities and random.random() < 0.4
             else {"base": f"base{random.randrange(3)}"}
         )
-        # Few different offsets, so that chains share their beginnings.
+        # Few different offsets, so that chains have common prefixes.
         depth = random.randint(0, 4)
         offsets = (*(8 * random.choice([0, 1, 5, -1]) for _ in range(depth)), random.randrange(8 * N_CELLS))
         return Attribute(**start, offsets=offsets, source="made up", **kind())  # type: ignore[arg-type]
@@ -201,4 +201,4 @@ class Layout:
         try:
             self.memory.write(address, struct.pack("<Q", content))
         except MemoryAccessError:
-            return  # its page is away
+            return  # the page is not mapped

@@ -1,12 +1,12 @@
-"""A duel in the fake arena, played without an environment: what resets and episodes are tested on."""
+"""A duel in the fake arena without an environment, for tests of resets and episodes."""
 
 import msgspec
 import numpy as np
 
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
-from soulslab.envs.live.duel_game import DuelGame
-from soulslab.envs.live.scenario import scenario_of
+from soulslab.envs.tasks.duel.duel_game import DuelGame
+from soulslab.envs.tasks.duel.duel_scenario import scenario_of
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.profile import load_profile
@@ -17,7 +17,7 @@ DEADLINE_S = 20.0
 
 
 def profile_without(*, quantities=(), keys=()):
-    """Return the arena's profile with less to know of it, and fewer keys."""
+    """Return the arena's profile without some attributes and keys."""
     profile = load_profile(PROFILE_PATH)
     attributes = {name: value for name, value in profile.duel["attributes"].items() if name not in quantities}
     return msgspec.structs.replace(
@@ -28,11 +28,11 @@ def profile_without(*, quantities=(), keys=()):
 
 
 class LiveDuel:
-    """A fake game, its scenario, and looks at it.
+    """A fake game with its scenario.
 
     Attributes:
-        game: The game in the words of quantities.
-        scenario: Its boss and place.
+        game: The game, read by quantities.
+        scenario: Boss and start poses.
         sessions: All sessions that were opened.
     """
 
@@ -58,12 +58,12 @@ class LiveDuel:
         return self.arena.fight.duel
 
     def begin(self, episode, seed=None, rng=None, deadline_s=DEADLINE_S):
-        """Begin an episode, and look."""
+        """Begin an episode and return the first state."""
         episode.begin(self.game, rng or np.random.default_rng(0), seed, Deadline(deadline_s))
         return self.look(episode, 0.0)
 
     def look(self, episode, seconds=0.1, buttons=()):
-        """Play so long, look, and return the state as the episode has it."""
+        """Advance the game by a time and return the state of the episode."""
         names = tuple(dict.fromkeys(name for name in (*STATE, *episode.quantities) if self.game.has(name)))
         read = self.game.decode(self.game.play(seconds, buttons, names).snapshot)
         state = np.zeros(1, DUEL_STATE)[0]

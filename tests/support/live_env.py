@@ -1,21 +1,20 @@
-"""Environments of the built-in fight without a window, and wall time that a test moves by itself."""
+"""Environments of the built-in fight without a window, and a wall clock that a test controls."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from soulslab.envs.game.option_parsing import parse_options
-from soulslab.envs.live.arena import ArenaLiveEnv, ArenaLiveOptions
-from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.live.window_options import WindowOptions
 from soulslab.envs.registration import ARENA_LIVE_ID
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv, ArenaLiveOptions
+from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions
 from soulslab.games.arena.fake import FakeArena, FakeArenaSession
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionOptions
 
 
 class Fights:
-    """Opens sessions with the fight that an environment's options ask for, and remembers them."""
+    """A session factory with the fight of an environment's options; keeps its sessions."""
 
     def __init__(self, options: dict[str, str], profile: Profile | None = None) -> None:
         self._options = SessionOptions(options=options)
@@ -40,7 +39,7 @@ def launch_options(**options: Any) -> dict[str, str]:
 
 
 def live_env(render_mode: str | None = None, profile: Profile | None = None, **options: Any) -> Any:
-    """Return an environment of the fake arena, and what opens its sessions as ``env.fights``."""
+    """Return an environment of the fake arena; its session factory is ``env.fights``."""
     fights = Fights(launch_options(**options), profile)
     session: Any = fights if profile is None else fights()
     env: Any = ArenaLiveEnv(render_mode, session=session, **options)
@@ -49,12 +48,12 @@ def live_env(render_mode: str | None = None, profile: Profile | None = None, **o
 
 
 class WallTime:
-    """Stands in for the module ``time``: passes only by sleeping, and with it the time of a game.
+    """Replaces the module ``time``: only sleeping advances the time, and the time of a game with it.
 
     Attributes:
-        now_s: The time.
-        slept_s: How long each sleep was.
-        game: Whose ticks pass; None for nobody's.
+        now_s: Current time.
+        slept_s: Duration of each sleep.
+        game: Game whose ticks advance; None for no game.
     """
 
     def __init__(self) -> None:
@@ -74,7 +73,7 @@ class WallTime:
         self.pass_time(seconds)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass that nobody slept."""
+        """Advance the time without a sleep."""
         self.now_s += seconds
         if self.game is not None:
             self.game.pass_time(seconds * self.speed)

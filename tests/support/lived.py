@@ -1,4 +1,4 @@
-"""Made-up lives of some environments, as rows, and what follows from them, worked out one row at a time."""
+"""Random streams of rows from several environments, and a reference implementation of a replay ring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ lives = st.lists(
 
 
 def rows_of(life, seed=0, shape=SHAPE):
-    """Return the rows of a life; the first feature is the row's own number, the second its environment."""
+    """Return the rows of a stream; the first feature is the number of the row, the second its environment."""
     rng = np.random.default_rng(seed)
     rows = np.zeros(2 * len(life), row_type(shape))
     is_first = {}
@@ -51,7 +51,7 @@ def rows_of(life, seed=0, shape=SHAPE):
 
 
 class Memory:
-    """What a ring should hold: a deque for each environment."""
+    """Expected contents of a ring: a deque for each environment."""
 
     def __init__(self, n_streams, n_per_stream, n_frames=1):
         self.streams = [deque(maxlen=n_per_stream) for _ in range(n_streams)]
@@ -68,7 +68,7 @@ class Memory:
         )
 
     def transition(self, number, n_steps, gamma):
-        """Return (sum of rewards, discount, number of the next row) from the row of that number on."""
+        """Return (sum of rewards, discount, number of the next row) of the transition that begins at a row."""
         rows, i = next((rows, i) for rows in self.streams for i in range(len(rows)) if rows[i]["features"][0] == number)
         total, discount = 0.0, 1.0
         for _ in range(n_steps):
@@ -89,7 +89,7 @@ class Memory:
 
 
 def has_successor(rows, i):
-    """Return whether the next row of a stream is what followed."""
+    """Return whether the next row of a stream is the successor of this row."""
     if i + 1 == len(rows) or rows[i + 1]["is_first"]:
         return False
     is_final = rows[i + 1]["outcome"] == Outcome.FINAL
@@ -97,7 +97,7 @@ def has_successor(rows, i):
 
 
 def in_pieces(rows, seed):
-    """Return rows cut into pieces of 0 to 9."""
+    """Return rows split into pieces of 0 to 9."""
     rng = np.random.default_rng(seed)
     cuts, at = [], 0
     while at < len(rows):

@@ -6,10 +6,10 @@ seconds each, such as end-to-end runs of benchmarks.
 
 from hypothesis import settings
 
-#: ``tests/conftest.py`` chooses the profile of hypothesis by the option, before any test is read.
+#: ``tests/conftest.py`` loads the hypothesis profile of the option before tests are collected.
 IS_LONG = settings.get_current_profile_name() == "long"
 
 
 def examples(n):
-    """Return the examples of a test with a number of its own: in the long form as many times more as of all others."""
+    """Return the number of examples of a test: n, multiplied in the long form by the same factor as the default."""
     return n * settings().max_examples // settings.get_profile("soulslab").max_examples

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Declarations of SDL 2 and Xlib that are used here; their headers are in packages of their own. */
+/* Declarations of SDL 2 and Xlib that are used here; their headers are in separate packages. */
 #define SDL_KEYDOWN 0x300u
 union event {
     uint32_t type;

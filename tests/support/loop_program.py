@@ -13,7 +13,7 @@ from soulslab.siphon.profile import ClockFacts, Process, Profile
 SOURCE = Path(__file__).with_suffix(".c")
 FIELDS = ("n_ticks", "n_keys", "n_turns", "keys_at_tick")
 TICK_MS = 10
-#: Loops that never sleep, by their names in the program.
+#: Names of the program's loops, which never sleep.
 LOOPS = ("sdl_busy", "sdl_variable", "sdl_drawing_events", "x_busy", "x_round_trip", "variable")
 
 
@@ -30,7 +30,7 @@ def compile_loop_program(folder: Path) -> Path:
 
 
 def loop_profile(program: Path, report: Path, loop: str) -> Profile:
-    """Return a profile that starts the program with one of its loops."""
+    """Return a profile that starts the program with a loop."""
     return Profile(
         name=loop,
         process=Process(
@@ -43,5 +43,5 @@ def loop_profile(program: Path, report: Path, loop: str) -> Profile:
 
 
 def read_report(report: Path) -> dict[str, int]:
-    """Return the fields of the report as they are now."""
+    """Return the current fields of the report."""
     return dict(zip(FIELDS, struct.unpack_from(f"{len(FIELDS)}q", report.read_bytes()), strict=True))

@@ -1,4 +1,4 @@
-"""Requests of the public protocol that are almost right, or extreme, or no messages at all."""
+"""Requests of the public protocol that are nearly valid, extreme, or malformed."""
 
 import random
 
@@ -33,7 +33,7 @@ def request_of(call):
 
 
 def fill(message, rng, depth=0):
-    """Fill a message with values that are extreme, or nearly right."""
+    """Fill a message with extreme or nearly valid values."""
     for field in message.DESCRIPTOR.fields:
         if rng.random() < 0.3:
             continue
@@ -84,11 +84,11 @@ def mutated(data, rng):
 
 
 def malformed(n, seed):
-    """Yield calls and requests: a third as filled, the rest with changed bytes too."""
+    """Yield calls and requests: a third with filled values, the others with changed bytes."""
     rng = random.Random(seed)  # noqa: S311  (no secret)
     for i in range(n):
         call = CALLS[i % len(CALLS)]
-        # What opens something is dear; a few thousand of each are not needed.
+        # Calls that open something are slow, so there are fewer of them.
         if call in STARTERS and rng.random() < 0.7:
             call = "GetAttribute"
         data = fill(request_of(call)(), rng).SerializeToString()

@@ -1,4 +1,4 @@
-"""Which files this process has mapped."""
+"""Files that are mapped into this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def mapped_bytes(path: Path) -> int:
-    """Return how many bytes of a file, or of one that had this name, are mapped into this process (Linux)."""
+    """Return the number of bytes of a file, or of a deleted file of this name, that this process has mapped (Linux)."""
     n_bytes = 0
     for line in Path("/proc/self/maps").read_text().splitlines():
         addresses, *_, name = line.split(maxsplit=5)

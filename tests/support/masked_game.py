@@ -1,6 +1,6 @@
-"""The built-in fight in the memory of this very process, laid out as a real game's profile says, as a session.
+"""A session with the built-in fight in the memory of this process, in the layout of a real game's profile.
 
-All that a real game would answer is read and written through the bridge; only the process and the window are left out.
+All attributes are read and written through the bridge, as in a real game; only the process and the window are missing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from soulslab.siphon.session import SessionOptions
 
 
 class MaskedArena(FakeArena):
-    """The fight, published to memory after each advance.
+    """The fight; it is written to memory after each advance.
 
     Attributes:
-        process: This process's memory, as the bridge sees it.
-        table: The attributes in it.
-        on_advance: Called after each advance, before the fight is published: what a game would do by itself.
+        process: Memory of this process, as read by the bridge.
+        table: Attributes in the memory.
+        on_advance: Called after each advance, before the fight is written to memory; simulates events of the game.
     """
 
     def __init__(self, profile, options, folder):
@@ -40,14 +40,14 @@ class MaskedArena(FakeArena):
         self.on_advance = lambda: None
 
     def pass_time(self, seconds):
-        """Take what was written, play, and publish."""
+        """Apply written values, advance the fight, and write it to memory."""
         self._mapped.apply_writes(self.fight)
         super().pass_time(seconds)
         self.on_advance()
         self._mapped.publish(self.fight)
 
     def put(self, name, value):
-        """Write an attribute as the game itself would, also one that only the game may write."""
+        """Write an attribute as the game does, even if it is not writable."""
         attribute, address = self.profile.attributes[name], self.table.address_of(name)
         data = Codec(name, attribute).encode(value)
         if attribute.type == "flag":
@@ -56,16 +56,16 @@ class MaskedArena(FakeArena):
         self.process.write(address, data)
 
     def close(self):
-        """Unmap it."""
+        """Unmap the memory."""
         self.process.close()
         self._mapped.close()
 
 
 class MaskedSession(LocalSession):
-    """A session with the fight under the mask of a game.
+    """A session with the fight in the layout of a game.
 
     Attributes:
-        arena: The game, to look into and to break.
+        arena: The game, for inspection and faults.
     """
 
     def __init__(self, path, folder, options=None):

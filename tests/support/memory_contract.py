@@ -1,4 +1,4 @@
-"""What every memory of a process has to keep to, be it real or made of byte arrays."""
+"""Contract of all memory backends, real ones and byte arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ender(Protocol):
 
 @dataclass
 class Subject:
-    """A memory with two writable pages that hold ``content``, and an unmapped page behind them."""
+    """A memory with two writable pages that contain ``content``, followed by an unmapped page."""
 
     memory: Memory
     address: int
@@ -30,7 +30,7 @@ class Subject:
 
 
 class MemoryContract:
-    """Inherit it and give a fixture `subject`."""
+    """Contract tests; subclasses provide the fixture `subject`."""
 
     def test_reads_what_is_there(self, subject: Subject) -> None:
         assert subject.memory.read(subject.address, 16) == subject.content[:16]
@@ -44,7 +44,7 @@ class MemoryContract:
         assert buffer == subject.content[3:5003]
 
     @pytest.mark.parametrize("address", [0, 8, -8, 2**47, 2**63 - 4, 2**63, 2**64 - 8, 2**64 + 8, 2**80])
-    def test_an_address_that_is_none_is_an_error(self, subject: Subject, address: int) -> None:
+    def test_an_unmapped_address_is_an_error(self, subject: Subject, address: int) -> None:
         with pytest.raises(MemoryAccessError) as caught:
             subject.memory.read(address, 8)
         assert (caught.value.address, caught.value.size, caught.value.pid) == (address, 8, subject.memory.pid)
@@ -53,7 +53,7 @@ class MemoryContract:
         with pytest.raises(MemoryAccessError):
             subject.memory.read_into(address, memoryview(bytearray(8)))
 
-    def test_half_of_it_is_not_enough(self, subject: Subject) -> None:
+    def test_a_partly_mapped_range_is_an_error(self, subject: Subject) -> None:
         end = subject.address + 2 * PAGE
         with pytest.raises(MemoryAccessError):
             subject.memory.read(end - 4, 8)
@@ -105,7 +105,7 @@ class MemoryContract:
         assert not ours.is_executable
         assert ours.path == ""
 
-    def test_after_the_end_nothing_is_zero(self, subject: Subject) -> None:
+    def test_after_the_end_a_read_is_an_error(self, subject: Subject) -> None:
         batch = subject.memory.batch([4])
         batch.addresses[:] = subject.address
         subject.end()
@@ -121,7 +121,7 @@ class MemoryContract:
                 use()
             assert caught.value.pid == subject.memory.pid
 
-    def test_after_close_it_says_so(self, subject: Subject) -> None:
+    def test_after_close_the_error_says_so(self, subject: Subject) -> None:
         batch = subject.memory.batch([4])
         batch.addresses[:] = subject.address
         subject.memory.close()

@@ -1,6 +1,6 @@
-"""A process that keeps a fight in memory as a profile says, and does what it is told on its standard input.
+"""A process with a fight in memory in the layout of a profile, controlled by its standard input.
 
-Each line is a command with its argument: ``tick 10``, ``restart``, ``truth``. Each is answered by a line of JSON.
+Each line is a command with its argument: ``tick 10``, ``restart``, ``truth``. The answer is a line of JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from soulslab.siphon.profile import load_profile
 
 
 def main(path: str, folder: str) -> None:
-    """Serve until the input ends."""
+    """Execute commands until the input ends."""
     profile = load_profile(Path(path))
     binding = Binding(profile.duel, profile.attributes)
     game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(seed=1))
@@ -43,7 +43,7 @@ def main(path: str, folder: str) -> None:
 
 
 def say(line: str) -> None:
-    """Answer."""
+    """Print an answer."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

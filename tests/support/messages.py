@@ -1,4 +1,4 @@
-"""Messages of every kind, made from their types, and a few of a run."""
+"""Example messages of each type, and the messages of a run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EVALUATED = Evaluated(env_steps=120_000, n_fights=200, mean_return=1.5, win_rate
 
 
 def example(kind: type[Message], *, first: int = 1000) -> Any:
-    """Return a message in which no two numbers are the same, and nothing is unknown."""
+    """Return a message in which all numbers differ and all fields are known."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
     places = count(first)
@@ -52,7 +52,7 @@ def example(kind: type[Message], *, first: int = 1000) -> Any:
 
 
 def unknown(message: Message) -> Any:
-    """Return the message with every number unknown that may be."""
+    """Return the message with all optional numbers unknown."""
     info = inspect.type_info(type(message))
     assert isinstance(info, inspect.StructType)
     optional = [

@@ -1,4 +1,4 @@
-"""Pictures by the software renderer without a display."""
+"""Rendering with the software renderer, without a display."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from panda3d.core import (
 
 
 class Offscreen:
-    """A picture of a scene.
+    """Renders a scene.
 
     Attributes:
         root: Parent of the scene.
-        camera: What it is seen through.
+        camera: Camera of the scene.
     """
 
     def __init__(self, width_px: int, height_px: int) -> None:
@@ -36,14 +36,14 @@ class Offscreen:
         self._buffer.makeDisplayRegion().setCamera(self.camera)
 
     def picture(self) -> NDArray[np.uint8]:
-        """Draw; return the picture, (H, W, 3) RGB."""
+        """Render and return the picture, (H, W, 3) RGB."""
         self._engine.renderFrame()
         shot = self._buffer.getScreenshot()
         data = np.frombuffer(bytes(shot.getRamImageAs("RGB")), np.uint8)
         return data.reshape(shot.getYSize(), shot.getXSize(), 3)[::-1]
 
     def close(self) -> None:
-        """Close it."""
-        # panda3d 1.10.16 corrupts the heap when it frees what tinydisplay drew with; it goes with the process.
+        """Close the window."""
+        # panda3d 1.10.16 corrupts the heap when it frees buffers of tinydisplay; they are freed with the process.
         self._buffer.getGsg().ref()
         self._engine.removeWindow(self._buffer)

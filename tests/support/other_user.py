@@ -1,7 +1,7 @@
-"""A TCP relay of another user: ``python other_user.py PORT``; what connects to it reaches a server as that user.
+"""A TCP relay that runs as another user: ``python other_user.py PORT``; its clients reach a server as that user.
 
-It prints the port that it listens at and ends with its standard input. It needs the standard library only, as the other
-user may not read anything else. `relayed` starts one for a test.
+It prints the port on which it listens and ends with its standard input. It uses the standard library only, because the
+other user may not be able to read other files. `relayed` starts one for a test.
 """
 
 import os
@@ -17,7 +17,7 @@ NOBODY = 65534
 
 @contextmanager
 def relayed(port):
-    """Start a relay of the user `NOBODY` to a port of this machine; gives its own port. It needs the rights of root."""
+    """A context with a relay of the user `NOBODY` to a port of this machine; yields its port. Requires root."""
     source = Path(__file__).read_text(encoding="utf-8")
     process = subprocess.Popen(
         ["/usr/bin/env", "python3", "-I", "-c", source, str(port)],

@@ -1,4 +1,4 @@
-"""A small X client that paints known pixels and does to its windows what games do: a child with one answer per command.
+"""A small X client that paints known pixels and changes its windows as games do, in a child process.
 
 with Painter(display) as painter:
     window = painter.open(10, 20, 320, 200)
@@ -26,12 +26,12 @@ MAX_PART_BYTES = 200_000
 
 
 def pattern(width: int, height: int, seed: int):
-    """Return (H, W, 3) uint8, RGB: noise, so that a pixel at the wrong place is seen."""
+    """Return (H, W, 3) uint8 RGB noise, in which a pixel at a wrong position is detected."""
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
 class Painter:
-    """The child, and the commands it knows. Each returns when the X server has done it."""
+    """Starts the child process and sends commands; each returns after the X server has executed it."""
 
     def __init__(self, display: str, environment: Mapping[str, str] | None = None) -> None:
         self.display = display
@@ -64,15 +64,15 @@ class Painter:
         self.ask("do", request=request, window=window)
 
     def burst(self, window: int, n: int, rgb: int) -> None:
-        """Fill the window n times in black and then in a colour; returns when it is sent, not when it is done."""
+        """Fill the window n times with black and then with a colour; returns before the server has executed it."""
         self.ask("burst", window=window, n=n, rgb=rgb)
 
     def cursor(self, window: int) -> None:
-        """Have the pointer shown as a cross over the window, and put it into its middle."""
+        """Show the pointer as a cross over the window, and move it to the centre."""
         self.ask("cursor", window=window)
 
     def set_repaints(self, is_on: bool) -> None:
-        """Whether it answers when a part of a window comes to light, as a game that is held does not."""
+        """Set whether exposed parts of a window are repainted; a paused game does not repaint."""
         self.ask("set_repaints", is_on=is_on)
 
     def windows(self) -> list[int]:
@@ -97,7 +97,7 @@ class Painter:
 
 
 class _Client:
-    """The other side."""
+    """The X client in the child process."""
 
     def __init__(self) -> None:
         self.raw = xcffib.connect()
@@ -153,7 +153,7 @@ class _Client:
         names = {"x": ConfigWindow.X, "y": ConfigWindow.Y, "width": ConfigWindow.Width, "height": ConfigWindow.Height}
         names["stack_mode"] = ConfigWindow.StackMode
         chosen = {names[name]: value for name, value in values.items()}
-        # In the order of their bits.
+        # In the order of the bits.
         mask, signed = sum(chosen), [chosen[bit] for bit in sorted(chosen)]
         self.core.ConfigureWindow(window, mask, signed, is_checked=True).check()
 
@@ -167,7 +167,7 @@ class _Client:
 
     def close_all(self):
         for window in self.windows:
-            # One that was put into a frame is gone with the frame.
+            # A reparented window is destroyed with its frame.
             with suppress(xcffib.xproto.WindowError):
                 self.core.DestroyWindow(window, is_checked=True).check()
         self.windows.clear()

@@ -1,4 +1,4 @@
-"""A tiny environment in pixels: a dot flies to the left or to the right, and only two frames tell which."""
+"""A small environment with pixels: a dot moves to the left or right, which is only visible in two frames."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MASKED = 2
 
 
 class Dot(gymnasium.Env[Any, int]):
-    """Say where the dot flies: 0 left, 1 right; 2 is masked, and would pay 10.
+    """The action is the direction of the dot: 0 left, 1 right; 2 is masked, and would have reward 10.
 
-    A right answer pays 1 / LENGTH. Every episode is cut short after LENGTH answers, so a player who sees two frames
-    at once can earn nearly 1, one who sees a single frame 0.5.
+    A correct action has reward 1 / LENGTH. Each episode is truncated after LENGTH actions, so the largest return is
+    nearly 1 with two frames in an observation, and 0.5 with one.
 
     Args:
-        form: How the frame is given: (H, W), (H, W, 1), stacked (2, H, W) without an older frame, or in a Dict with a
-            flat part that is the share of the episode that is over.
+        form: Form of the observation: (H, W), (H, W, 1), stacked (2, H, W) without an older frame, or a Dict with a
+            further part, the elapsed share of the episode.
     """
 
     def __init__(self, form: Literal["hw", "hwc", "khw", "dict"] = "hw") -> None:
@@ -63,6 +63,6 @@ class Dot(gymnasium.Env[Any, int]):
 
 
 def register_pixel_toys() -> None:
-    """Register it with Gymnasium, once."""
+    """Register the environment with Gymnasium; a second call does nothing."""
     if "toys/Dot-v0" not in gymnasium.registry:
         gymnasium.register("toys/Dot-v0", entry_point=Dot)

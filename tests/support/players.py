@@ -1,4 +1,4 @@
-"""Scripted actions for environments: reproducible, with stretches in which one action is held."""
+"""Reproducible scripts of actions for environments, in which actions are held for some steps."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def script(seed: int, n_steps: int) -> np.ndarray:
 
 
 def scripts(seeds: object, n_steps: int) -> np.ndarray:
-    """Return a script for each seed as (n_steps, N)."""
+    """Return a script for each seed, (n_steps, N)."""
     return np.stack([script(seed, n_steps) for seed in seeds], axis=1)

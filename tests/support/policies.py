@@ -1,4 +1,4 @@
-"""Untrained policies of both kinds, for the toys and for the arena."""
+"""Untrained policies of both types, for the toy environments and the arena."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def q_policy(
     network: QNetworkSettings = SMALL,
     **header: Any,
 ) -> QPolicy:
-    """Return a policy of action values whose normaliser has seen something."""
+    """Return a policy of action values whose normaliser has statistics."""
     fields: dict[str, Any] = {"env_options": {}, "soulslab": "0.1.0", "commit": "abc", "env_steps": 100, **header}
     made = QHeader(env_id=env_id, n_features=n_features, n_actions=n_actions, network=network, **fields)
     policy = QPolicy(made, torch.Generator().manual_seed(seed))
@@ -36,7 +36,7 @@ def q_policy(
 
 
 def seeing_policy(seed: int = 0, *, frame_stack: int = 2, n_features: int = 0, **header: Any) -> QPolicy:
-    """Return a policy of action values that looks at the toy in pixels."""
+    """Return a policy of action values for the toy environment with pixels."""
     shape = PixelShape(24, 24, 1)
     return q_policy(
         seed,
@@ -50,7 +50,7 @@ def seeing_policy(seed: int = 0, *, frame_stack: int = 2, n_features: int = 0, *
 
 
 def actor_critic(seed: int = 0, **header: Any) -> Policy:
-    """Return an actor-critic policy for the corridor whose normaliser has seen something."""
+    """Return an actor-critic policy for the corridor whose normaliser has statistics."""
     fields: dict[str, Any] = {
         "env_id": "toys/Corridor-v0",
         "env_options": {},
@@ -67,7 +67,7 @@ def actor_critic(seed: int = 0, **header: Any) -> Policy:
 
 
 def some_inputs(n: int, n_features: int, n_actions: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return features and masks that leave at least one action open."""
+    """Return features and masks with at least one allowed action."""
     rng = np.random.default_rng(seed)
     mask = rng.random((n, n_actions)) < 0.5
     mask[np.arange(n), rng.integers(n_actions, size=n)] = True

@@ -1,4 +1,4 @@
-"""A profile with a bit of everything, as text."""
+"""A profile that uses all parts of the format, as text."""
 
 FULL = """\
 format = 1

@@ -1,4 +1,4 @@
-"""A pseudo-terminal that a program under test plays in; POSIX only."""
+"""A pseudo-terminal for a program under test; POSIX only."""
 
 import os
 import re
@@ -10,7 +10,7 @@ LONGEST = 16384
 
 
 class Pty:
-    """A pseudo-terminal whose output is read all the time, as a person's would be."""
+    """A pseudo-terminal whose output is read continuously."""
 
     def __init__(self, columns=80, lines=24):
         self.master, self.slave = os.openpty()
@@ -23,7 +23,7 @@ class Pty:
         while True:
             try:
                 new = os.read(self.master, 65536)
-            except OSError:  # the other end is closed
+            except OSError:  # the program has closed the terminal
                 return
             if not new:
                 return
@@ -40,7 +40,7 @@ class Pty:
         compiled, start, end_s = re.compile(pattern.encode()), after, time.monotonic() + timeout_s
         with self._changed:
             while not (match := compiled.search(self._output, start)):
-                # What was searched is not searched again: the pictures of a fight are megabytes.
+                # Do not search the same output twice: the pictures of a fight are megabytes.
                 start = max(after, len(self._output) - LONGEST)
                 assert self._changed.wait(max(0.0, end_s - time.monotonic())), (
                     f"{pattern!r} has not come: {self._output[-500:]!r}"

@@ -1,4 +1,4 @@
-"""A public Siphon server over the toy, and a public client of our own messages to ask it."""
+"""A public Siphon server with the toy game, and a client for the messages of this project."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ TOY_TOML = '[process_info]\nname = "toy"\nwindow_name = "Toy"\n' + "".join(
 
 
 class Toys:
-    """Opens toys in place of games; remembers them.
+    """Opens toy games, and keeps their sessions.
 
     Attributes:
-        sessions: All that were opened.
-        asked: Profile and options of each.
-        error: Raised by the next opening, if it is set.
+        sessions: All opened sessions.
+        asked: Profile and options of each session.
+        error: Error that the next call raises; None for no error.
     """
 
     def __init__(self):
@@ -58,7 +58,7 @@ class Toys:
 
 
 class Client:
-    """Calls the service with our own messages: ``client("GetAttribute", attributeName="hp")``."""
+    """Calls the service with the messages of this project: ``client("GetAttribute", attributeName="hp")``."""
 
     def __init__(self, channel):
         self._channel = channel
@@ -97,13 +97,13 @@ class Client:
 
 
 class Running:
-    """A server that runs.
+    """A running server.
 
     Attributes:
-        served: The session of the server.
-        toys: What it opens.
+        served: Session of the server.
+        toys: Opens its games.
         service: The service.
-        port: Of the server.
+        port: Port of the server.
     """
 
     def __init__(self, served, toys, service, port):
@@ -114,7 +114,7 @@ class Running:
 
     @contextmanager
     def client(self):
-        # A pool of its own, or clients in one process would share a connection.
+        # A separate pool; otherwise the clients of a process share a connection.
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 1 << 27)]
         with grpc.insecure_channel(f"127.0.0.1:{self.port}", options=options) as channel:
             yield Client(channel)
@@ -122,7 +122,7 @@ class Running:
 
 @contextmanager
 def public_server(folder: Path, *, served=None, **options):
-    """Run a public service over toys, on a port of the system's choice; `served` is the session of the server."""
+    """A context with a public service for toy games on a free port; `served` is the session of the server."""
     toys = Toys()
     settings = {
         "open_session": toys.open,

@@ -1,4 +1,4 @@
-"""Profiles drawn at random: every kind of base, chain, entity and attribute, alone and in one another's way."""
+"""Strategies for random profiles with all types of bases, chains, entities and attributes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, Process, Profile
 
 SOURCE = "drawn"
-#: Few different bytes, so that patterns contain and nearly match one another.
+#: Few different bytes, so that patterns contain, or nearly match, one another.
 BYTES = ("48", "8B", "05", "C3", "0F", "??", "4?", "?B")
 WILD = ["??"] * 4
-#: Pointers lie below, values above, so that most profiles can be laid out; each value has its own slot.
+#: Pointers have low offsets and values high ones, so that most profiles can be laid out; each value has its own slot.
 STEPS = (0, 8, 16, 0x28, 0x80, -8, -0x40)
 VALUES_AT, SLOT = 0x400, 0x40
-#: Behind all of them the values that lie where code says.
+#: The values whose offset is in the code follow after all of them.
 NAMED_AT, NAMED_SLOT = 0x2000, 0x100
 RANGES = {"f32": (-500.0, 500.0), "f64": (-1e9, 1e9), "u8": (0, 200), "i8": (-100, 100)}
 NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")
@@ -21,7 +21,7 @@ NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")
 
 @st.composite
 def patterns(draw):
-    """Return the two characters of each byte, and where its displacements are."""
+    """Return the two characters of each byte, and the positions of the displacements."""
     parts = draw(st.lists(st.sampled_from(BYTES), min_size=3, max_size=8))
     parts.insert(draw(st.integers(0, len(parts))), draw(st.sampled_from(("48", "8B", "C3"))))
     places = []
@@ -35,7 +35,7 @@ def patterns(draw):
 
 @st.composite
 def bases(draw, known):
-    """Return a base; `known` holds the patterns of those before it, some of which are used again."""
+    """Return a base; `known` has the patterns of earlier bases, some of which are reused."""
     adjust = draw(st.sampled_from((0, 0, 0x40, -16)))
     is_pointer = draw(st.booleans())
     if draw(st.integers(0, 4)) == 0:
@@ -46,7 +46,7 @@ def bases(draw, known):
     parts, places, picks = draw(st.sampled_from(known))
     pick = None if picks is None else draw(st.integers(0, picks))
     if not places:
-        # Behind the code itself.
+        # After the code.
         return Base(pattern=" ".join(parts), pick=pick, adjust=0x40, is_pointer=is_pointer, source=SOURCE)
     at = draw(st.sampled_from(places))
     return Base(
@@ -62,7 +62,7 @@ def bases(draw, known):
 
 @st.composite
 def code_offsets(draw, index):
-    """Return an offset that the code holds, which leads to a slot of its own."""
+    """Return an offset that is stored in the code and leads to a separate slot."""
     parts, places = draw(patterns())
     if not places:
         parts, places = [*parts, *WILD], [len(parts)]
@@ -81,7 +81,7 @@ def code_offsets(draw, index):
 
 @st.composite
 def ways(draw, starts, slot):
-    """Return other facts about a value."""
+    """Return alternative facts of a value."""
     kind, name = draw(st.sampled_from((*starts, ("", ""))))
     chain = draw(st.lists(st.sampled_from(STEPS), max_size=2))
     return Alternative(
@@ -91,7 +91,7 @@ def ways(draw, starts, slot):
 
 @st.composite
 def attributes(draw, starts, slot, named):
-    """Return an attribute whose value lies in a slot of its own, or where the code says."""
+    """Return an attribute whose value is in a separate slot, or at an offset that is stored in the code."""
     kind, name = draw(st.sampled_from(starts))
     chain = draw(st.lists(st.sampled_from(STEPS), max_size=3))
     stored = draw(st.sampled_from((*NUMBERS, "bool", "flag", "bytes", "utf8", "utf16")))
@@ -118,7 +118,7 @@ def attributes(draw, starts, slot, named):
 
 @st.composite
 def entities(draw, names, index):
-    """Return an entity; those of one base may share a list."""
+    """Return an entity; entities of the same base may share a list."""
     at = draw(st.sampled_from((0x100, 0x100, 0x200)))
     chain = (8,) if at == 0x200 else ()
     kind = draw(st.sampled_from(("u32", "i32", "u8", "u64")))
@@ -136,7 +136,7 @@ def entities(draw, names, index):
 
 @st.composite
 def profiles(draw):
-    """Return a profile that is well-formed; whether it can be laid out is another question."""
+    """Return a well-formed profile; not every one can be laid out."""
     known = []
     all_bases = {f"base{i}": draw(bases(known)) for i in range(draw(st.integers(1, 4)))}
     names = tuple(all_bases)
@@ -145,7 +145,7 @@ def profiles(draw):
     all_offsets = {f"offset{i}": draw(code_offsets(i)) for i in range(draw(st.integers(0, 2)))}
     named = [*all_offsets, *("" for _ in range(8))]
     drawn = [draw(attributes(starts, i, named[i])) for i in range(draw(st.integers(1, 8)))]
-    # Some twice: two names for one thing.
+    # Some attributes twice, with two names.
     drawn += draw(st.lists(st.sampled_from(drawn), max_size=2))
     return Profile(
         name="drawn",

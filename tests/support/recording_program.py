@@ -1,7 +1,7 @@
 """A program that records the toy until it is killed or its disk is full.
 
-``recording_program.py PATH FRAMES COMMIT_S MAX_BYTES [forget]``. It says when it has begun, how many samples there are,
-how it failed, and whether the game goes on then.
+``recording_program.py PATH FRAMES COMMIT_S MAX_BYTES [forget]``. It prints when it has started, the number of samples,
+the error, and whether the game continues after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
     path, frames, commit_s, max_bytes = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
     writing.COMMIT_S = commit_s
     if max_bytes:
-        # A file that cannot grow any more fails as on a full disk; without the signal, as there.
+        # A limit on the file size has the effect of a full disk, which sends no signal.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
     with FakeSession() as session:

@@ -1,4 +1,4 @@
-"""A process that appends and saves for ever, until somebody kills it: ``python -m support.replay_saving FOLDER``."""
+"""A process that appends rows and saves them until it is killed: ``python -m support.replay_saving FOLDER``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def store_of(folder):
 
 
 def live(buffer):
-    """Append what comes next, and learn a little."""
+    """Append the next rows, and learn a little."""
     for stream in range(N_STREAMS):
         buffer.append(steps(int(buffer.ring.written[stream]), N_ROWS, stream=stream))
     rng = np.random.default_rng(int(buffer.ring.written[0]))
@@ -41,7 +41,7 @@ def live(buffer):
 
 
 def save(buffer, store, checkpoints, manifests):
-    """Save as a run does: rows, checkpoint, and only then away with what no checkpoint names any more."""
+    """Save as a training run does: rows, then the checkpoint; then delete the rows that no checkpoint uses."""
     manifest = store.save(buffer)
     checkpoints.save(int(buffer.ring.written.sum()), buffer.state(), {"replay": manifest})
     manifests.append(manifest)

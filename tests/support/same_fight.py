@@ -1,4 +1,4 @@
-"""Comparing a fight in the live environment with the same one in the simulator."""
+"""Comparison of a fight in the live environment with the same fight in the simulator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.relative_features import RELATIVE_NAMES
 from support.players import script
 
-#: All terms of a reward, so that each is compared.
+#: All reward terms, so that each is compared.
 ALL_TERMS = {
     "boss_damage": 1.0,
     "player_damage": -1.0,
@@ -23,9 +23,9 @@ ALL_TERMS = {
     "attack": 0.07,
     "hit_streak": 0.2,
 }
-#: The time of walks and turns in a row: what comes between two looks is not seen (see test_reader.py).
+#: Tolerance for times of consecutive walks and turns; changes between two reads are not seen (see test_reader.py).
 STROLL = "boss_animation_duration"
-#: A window keeps positions in float32, to 3e-5 m some 600 m from the origin; the bodies stand 1.3 m apart at least.
+#: The window stores positions as float32: accurate to 3e-5 m at 600 m from the origin; bodies are at least 1.3 m apart.
 RELATIVE_TOLERANCE = 1e-4
 
 
@@ -69,7 +69,7 @@ def check_step(live: Any, sim: Any) -> None:
 
 
 def check_fight(live: Any, sim: Any, seed: int) -> None:
-    """Play a fight in both to its end and compare all that they give."""
+    """Play a fight to its end in both environments and compare all results."""
     (observation, info), (wanted, wanted_info) = live.reset(seed=seed), sim.reset(seed=seed)
     check_observation(observation, wanted)
     np.testing.assert_array_equal(info["action_mask"], wanted_info["action_mask"])

@@ -1,4 +1,4 @@
-"""The built-in fight under the mask of a game, stepped by the game's own speed, as a real one is."""
+"""The built-in fight in the layout of a game, with a scaled clock, as in real games."""
 
 import msgspec
 
@@ -7,15 +7,15 @@ from soulslab.siphon.clock.scaled import ScaledClock
 from soulslab.siphon.local import LocalSession
 from support.masked_game import MaskedSession
 
-#: Wall time of a frame. One passes whenever somebody looks at the game's time, so nothing depends on the real one.
+#: Wall time of a frame. Each read of the game time advances it by a frame, independent of real wall time.
 FRAME_S = 1 / 60
-#: Frames between two looks of a self-check, in which any other game runs on by itself.
+#: Frames between two reads of a self-check, in which another game would run by itself.
 LOOK_FRAMES = 15
 PACE = ("game.speed", "game.fps", "game.has_fps")
 
 
 def step_by_speed(game, arena):
-    """Have a fake game be stepped by its own speed, which it finds in its memory at its next frame."""
+    """Make a fake game use a scaled clock; the game reads its speed from its memory at each frame."""
     profile, table = arena.profile, arena.table
     passed_s = 0.0
 
@@ -43,10 +43,10 @@ def step_by_speed(game, arena):
 
 
 class ScaledSession(MaskedSession):
-    """A session whose clock writes the speed to the game's memory, where the game finds it at its next frame.
+    """A session whose clock writes the speed to the game's memory, where the game reads it at its next frame.
 
     Attributes:
-        left: Speed and cap of the frame rate after the session was closed.
+        left: Speed and limit of the frame rate after the session was closed.
     """
 
     left: tuple[float, ...] = ()
@@ -57,11 +57,11 @@ class ScaledSession(MaskedSession):
         return game
 
     def pace(self):
-        """Return the game's speed and the cap of its frame rate, as they stand in memory."""
+        """Return the game's speed and the limit of its frame rate from memory."""
         return tuple(self.arena.table.read(name) for name in PACE if name in self.profile.attributes)
 
     def close(self):
-        """Close the session, look what it left, then unmap the game; a second call does nothing."""
+        """Close the session, record its final speed, and unmap the game; a second call does nothing."""
         if self.left:
             return
         LocalSession.close(self)

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
-# No proxy of this machine has a part in it.
+# Without the proxy settings of this machine.
 _OPENER = urllib.request.ProxyHandler({})
 
 
@@ -20,9 +20,9 @@ def fetch(
     context: ssl.SSLContext | None = None,
     data: bytes | None = None,
 ) -> str:
-    """Return the text at an address of this machine; data are posted."""
+    """Return the text at an address of this machine; with data, send a POST request."""
     opener = urllib.request.build_opener(_OPENER, urllib.request.HTTPSHandler(context=context))
-    request = urllib.request.Request(url, data, headers or {})  # noqa: S310  (the sinks' own addresses)
+    request = urllib.request.Request(url, data, headers or {})  # noqa: S310  (addresses of the tested sinks)
     with opener.open(request, timeout=20.0) as answer:
         return str(answer.read().decode())
 
@@ -47,5 +47,5 @@ def value(url: str, name: str, **labels: str) -> float | None:
 
 
 def open_families(url: str) -> dict[str, Any]:
-    """Scrape in the newer format, whose parser is strict about names and types."""
+    """Scrape in the OpenMetrics format, whose parser checks names and types strictly."""
     return {family.name: family for family in parse_open(fetch(url, {"Accept": OPEN_METRICS}))}

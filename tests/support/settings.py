@@ -1,4 +1,4 @@
-"""A settings type that has one of everything."""
+"""A settings type that uses all supported types."""
 
 from typing import Annotated, Any, Literal
 

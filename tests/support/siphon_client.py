@@ -1,6 +1,6 @@
-"""A client that holds keys, in a process of its own: ``python -m support.siphon_client ADDRESS TOKEN KEY...``.
+"""A client process that holds keys: ``python -m support.siphon_client ADDRESS TOKEN KEY...``.
 
-It prints what the server knows it by when the keys are down, and steps on until its standard input ends.
+It prints its id on the server once the keys are pressed, and steps until its standard input ends.
 """
 
 import json
@@ -14,7 +14,7 @@ from soulslab.siphon.session import Step
 
 
 def main():
-    """Hold the keys, and let time pass."""
+    """Hold the keys and step."""
     address, token, *keys = sys.argv[1:]
     is_over = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), is_over.set()), daemon=True).start()

@@ -1,4 +1,4 @@
-"""A server of the toy game in a process of its own: ``python -m support.siphon_server ADDRESS TOKEN``.
+"""A server process with the toy game: ``python -m support.siphon_server ADDRESS TOKEN``.
 
 It prints its address when it is ready and ends with its standard input. `serving` starts one for a test.
 """
@@ -19,7 +19,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(TESTS)}
 
 @contextmanager
 def program(*words):
-    """Start ``python -m words``, wait for its first line, end it whatever happens; gives the process and the line."""
+    """A context with a process ``python -m words``; waits for its first line, and yields the process and the line."""
     process = subprocess.Popen(
         [sys.executable, "-m", *words], env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -35,7 +35,7 @@ def program(*words):
 
 
 def serving(address, token):
-    """Start a server; gives its process and its address."""
+    """A context with a server; yields its process and its address."""
     return program("support.siphon_server", address, token)
 
 

@@ -1,4 +1,4 @@
-"""A process that does nothing, for what needs one that can end."""
+"""A process that does nothing, for tests that end a process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def sleeping_process() -> Iterator[subprocess.Popen[bytes]]:
-    """Run it, and end it whatever happens."""
+    """A context with the process."""
     with subprocess.Popen(["/bin/sleep", "1000"]) as process:
         try:
             yield process

@@ -1,6 +1,6 @@
-"""A learner that learns nothing: keeps the steps that come, and saves them with its place in the channel.
+"""A learner without training: it stores the received steps and saves them with its position in the channel.
 
-``python -m support.small_learner RUN_FOLDER`` runs until it is killed; what it saved is whole at any moment.
+``python -m support.small_learner RUN_FOLDER`` runs until it is killed; its saved file is always complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAVE_EVERY = 25
 
 
 def small_settings(env_id: str = f"soulslab.testing.paced_env:{PACED_ID}", alone_s: float = 60.0) -> RainbowSettings:
-    """Return a run on a game that is nothing but its pace."""
+    """Return the settings of a run on a minimal game."""
     options = {"step_s": STEP_S, "n_steps": LENGTH, "n_features": 4, "n_actions": 3}
     return RainbowSettings(
         env=EnvSettings(id=env_id, n_envs=1, options=options),
@@ -38,7 +38,7 @@ def small_settings(env_id: str = f"soulslab.testing.paced_env:{PACED_ID}", alone
 
 
 def small_header() -> QHeader:
-    """Return what acts in it."""
+    """Return the header of the acting policy."""
     return QHeader(
         env_id=PACED_ID,
         env_options={},
@@ -52,7 +52,7 @@ def small_header() -> QHeader:
 
 
 class SmallLearner:
-    """What was taken, and where it came from."""
+    """The received steps and their origin."""
 
     def __init__(self, run_dir: Path, settings: RainbowSettings | None = None) -> None:
         run_dir.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ class SmallLearner:
         self.playing.saved()
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Take steps and save them now and then."""
+        """Receive steps and save them regularly."""
         n_saved = len(self.rows)
         while not until():
             self.playing.advance()
@@ -99,16 +99,16 @@ class SmallLearner:
 
 
 def lives_of(rows: np.ndarray) -> list[int]:
-    """Return the environments that lived the steps, in their order."""
+    """Return the environments of the steps, in order."""
     return list(dict.fromkeys(rows[:, 0].astype(int).tolist()))
 
 
 def assert_gapless(rows: np.ndarray, n_lives: int) -> None:
-    """Assert that each environment's steps are there once and follow each other; only the last one of each may be cut.
+    """Assert that the steps of each environment are complete and in order, except in its last episode.
 
     Args:
-        rows: Life, episode and step of each, (n, 3).
-        n_lives: Environments that there were, one after another.
+        rows: Environment, episode and step of each row, (n, 3).
+        n_lives: Number of consecutive environments.
     """
     found = rows.astype(int)
     assert len(lives_of(found)) == n_lives

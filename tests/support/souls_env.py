@@ -1,4 +1,4 @@
-"""An environment of a boss of a real game, in the world that a test makes of it."""
+"""An environment of a boss of a real game, with a simulated world around the fight."""
 
 from pathlib import Path
 
@@ -6,37 +6,37 @@ import msgspec
 
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.game.session_holder import SessionHolder
-from soulslab.envs.live.env import DuelEnv, DuelSetup
-from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.souls.character_keeper import CharacterSettings
-from soulslab.envs.souls.entrance import GAMES, SoulsEntrance
-from soulslab.envs.souls.scenario import scenario_of_facts
-from soulslab.envs.souls.way import EntranceLimits
+from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup
+from soulslab.envs.tasks.duel.duel_options import DuelOptions
+from soulslab.envs.tasks.souls.character_keeper import CharacterSettings
+from soulslab.envs.tasks.souls.entrance_states import EntranceLimits
+from soulslab.envs.tasks.souls.souls_entrance import GAMES, SoulsEntrance
+from soulslab.envs.tasks.souls.souls_scenario import scenario_of_facts
 from soulslab.games import profile_path
 from support.souls_world import SoulsSession
 
 BOSSES = [("dark_souls_3", "iudex"), ("dark_souls_3", "vordt"), ("elden_ring", "margit")]
-#: States that cannot be reached are given up sooner than a real game takes.
+#: Shorter limits than for a real game, so that failures take less time.
 SHORT = EntranceLimits(title_s=5.0, load_s=8.0, death_s=8.0, press_s=1.0, fog_s=3.0, inside_s=5.0, boss_s=1.0)
 
 
 class Souls:
-    """An environment of a boss in its world.
+    """An environment of a boss in its simulated world.
 
     Args:
         game: ``dark_souls_3`` or ``elden_ring``.
-        boss: Its name.
-        folder: For the game's program.
-        arrange: Called with each start of the game, to break it.
+        boss: Name of the boss.
+        folder: Folder for the program of the game.
+        arrange: Called with the world at each start of the game, to cause faults.
         reload_minutes: See `SoulsEntrance`.
         character: Settings of `CharacterSettings` that are not the defaults.
-        of_session: More arguments of `SoulsSession`.
-        expected: Facts that are expected to be otherwise than they are in the world.
-        options: Of the environment.
+        of_session: Further arguments of `SoulsSession`.
+        expected: Facts of the boss that differ from those in the world.
+        options: Options of the environment.
 
     Attributes:
-        session: With the world.
-        game: The game's interface over it.
+        session: Session with the world.
+        game: Interface of the game.
         env: The environment.
     """
 
@@ -83,17 +83,17 @@ class Souls:
 
     @property
     def log(self):
-        """What the resets took."""
+        """The log of the resets."""
         return self.env.episode.log
 
     def keys_down(self):
-        """Return the buttons that went down since the game's start."""
+        """Return the buttons that were pressed since the start of the game."""
         world = self.session.arena
         names = {key: name for name, key in self.session.profile.keys.items()}
         return [names[key] for key, is_press in world.input.events if is_press]
 
     def check_fight(self):
-        """The episode has begun in a fight with all there is, and can be played."""
+        """Check that the episode has begun in a complete fight, and can be played."""
         assert self.world.at == "fight"
         assert (self.duel.b_hp, self.duel.phase) == (self.session.facts.max_hp, 1)
         observation, *_, info = self.env.step(NOTHING)

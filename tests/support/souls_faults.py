@@ -1,6 +1,6 @@
-"""What may go wrong at any moment while a Souls game gets to its fight: drawn at random, and done to the made-up world.
+"""Random faults of a simulated Souls world, at any time before and in its fight.
 
-A fault waits for a state of the world and for some game time in it, and lasts for a while or is over at once.
+A fault begins after some game time in a state of the world. It lasts for a while, or is a single event.
 """
 
 import struct
@@ -11,30 +11,30 @@ import msgspec
 
 from soulslab.errors import ClockStalledError
 
-#: Bases whose pointers may be null for some frames: those of all that a fight is read and written by.
+#: Bases whose pointers may be null for some frames: all that are used in a fight.
 NULLS = {
     "dark_souls_3": (
         "world", "enemies", "camera", "lock_target", "cutscene", "movie", "save", "game_man", "event_flags",
     ),
     "elden_ring": ("world", "field_area", "lock_target", "cutscene", "save", "game_man", "event_flags"),
 }  # fmt: skip
-#: Animations that nobody has named, and those of an attack.
+#: Unknown animations, and animations of an attack.
 UNKNOWN = {"dark_souls_3": "Pirouette", "elden_ring": 987_654}
 ATTACK = {"dark_souls_3": "ThrowAtk", "elden_ring": 3000}
-#: Before a fight, or in it and after it.
+#: States before a fight, and in it and after it.
 BEFORE, AFTER = ("title", "loading", "outside", "fog", "dead"), ("fight", "won")
-#: Game time in a state before a fault, how long it lasts at most, and how long an attack that no reset waits for does.
+#: Game time in a state before a fault, longest duration, and duration of an attack that outlasts a reset.
 DELAY_S, LASTS_S, ENDLESS_S = 2.0, 3.0, 21.0
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind of fault.
+    """A type of fault.
 
     Attributes:
-        at: States of the world that it may happen in.
-        begin: Does it to the world.
-        end: Takes it back; None for what is over at once.
-        lasts_s: How long it lasts at most.
+        at: States of the world in which the fault is possible.
+        begin: Begins the fault in the world.
+        end: Ends the fault; None for a single event.
+        lasts_s: Longest duration.
     """
 
     at: tuple[str, ...]
@@ -44,7 +44,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 def switch(name, value):
-    """Return what begins and ends a fault that is an attribute of the world."""
+    """Return functions that begin and end a fault by setting an attribute of the world."""
 
     def begin(world):
         setattr(world, name, value)
@@ -56,7 +56,7 @@ def switch(name, value):
 
 
 def show(player, boss):
-    """Return what begins and ends a time in which animations are shown as others."""
+    """Return functions that begin and end a fault in which animations are shown as others."""
 
     def begin(world):
         shown = {"player.animation": player, "boss.animation": boss}
@@ -75,7 +75,7 @@ def hurt(world, **values):
 
 
 def set_flags(world):
-    """Set the flags of the fight as those of one that is over."""
+    """Set the event flags as after the fight."""
     world.flags.set(world.facts.defeat_flag, True)
     for name, value in world.facts.encounter.items():
         if name.startswith("flags."):
@@ -87,7 +87,7 @@ def pass_by(world):
 
 
 def push(world):
-    """Throw the player off its place."""
+    """Move the player away from its position."""
     world.fight.duel.p_x += 25.0
 
 
@@ -115,14 +115,14 @@ KINDS = {
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A fault that was drawn.
+    """A random fault.
 
     Attributes:
         kind: One of `KINDS`.
-        at: State of the world that it waits for.
-        delay_s: Game time in that state before it happens.
-        lasts_s: How long it lasts.
-        base: Whose pointer is null meanwhile; "" for none.
+        at: State of the world in which it begins.
+        delay_s: Game time in this state before it begins.
+        lasts_s: Duration.
+        base: Base whose pointer is null during the fault; "" for none.
     """
 
     kind: str
@@ -133,7 +133,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 def draw(rng, game, kinds=tuple(KINDS)):
-    """Return a fault."""
+    """Return a random fault."""
     name = str(rng.choice(kinds))
     kind = KINDS[name]
     return Fault(
@@ -146,11 +146,11 @@ def draw(rng, game, kinds=tuple(KINDS)):
 
 
 class Faults:
-    """Does faults to each world that is started.
+    """Causes faults in each world that is started.
 
     Attributes:
-        n_happened: How often each kind did, in all.
-        present: Those that happened since the last `plan`.
+        n_happened: Total number of faults of each type.
+        present: Faults that began since the last `plan`.
     """
 
     def __init__(self):
@@ -161,18 +161,18 @@ class Faults:
         self._nulls = {}
 
     def attach(self, world):
-        """Take hold of a start of the game (`SoulsSession.arrange`)."""
+        """Attach to a start of the game (for `SoulsSession.arrange`)."""
         self._world, self._play, world.pass_time = world, world.pass_time, self._pass_time
         world.on_advance = self._live
         self._lasting, self._nulls = [], {}
 
     def plan(self, faults):
-        """Have faults happen from now on; those that have not happened yet do not any more."""
+        """Replace the planned faults."""
         self._due, self.present = list(faults), []
         self._at = ""
 
     def end(self):
-        """End all that last."""
+        """End all faults."""
         self._due = []
         self._put_back()
         for fault, _ in self._lasting:
@@ -190,7 +190,7 @@ class Faults:
         self._take_pointers()
 
     def _live(self):
-        """Begin and end faults, before what comes of them can be read."""
+        """Begin and end faults, before their effects can be read."""
         passed_s, world = self._passed_s, self._world
         self._since_s = self._since_s + passed_s if world.at == self._at else 0.0
         self._at = world.at
@@ -209,7 +209,7 @@ class Faults:
                     self._lasting.append([fault, fault.lasts_s])
 
     def _take_pointers(self):
-        """Make the pointers null that are to be; the world itself never sees them so."""
+        """Set pointers to null as planned, after the world has been simulated."""
         for fault, _ in self._lasting:
             if fault.base:
                 address = self._world.base(fault.base)

@@ -1,4 +1,4 @@
-"""Event flags in the memory of a game under a mask, laid out as both games lay them out, for real reads and writes."""
+"""Event flags in the memory of a simulated game, in the layout of both real games."""
 
 import ctypes
 import struct
@@ -6,7 +6,7 @@ import struct
 from soulslab.games.dark_souls_3 import flag_table as table
 from soulslab.games.elden_ring import flag_tree as tree
 
-#: Elden Ring's blocks, as this one game has them: flags of each, bytes of each, and where the one in use is among them.
+#: Blocks of Elden Ring: number of flags of a block, its bytes, and index of the used one.
 DIVISOR, BLOCK_BYTES, LOCATION = 1000, 125, 3
 #: Dark Souls III's categories from here on are those of the two blocks, and where the flags of a thousand begin among
 #: the profile's own: VordtFlags is at 0xF67, IudexFlags at 0x5A67, each the byte of its flag 800.
@@ -15,12 +15,12 @@ WORDS = {13000: 0xF00, 14000: 0x5A00}
 
 
 def make_flags(game, process, bases, profile):
-    """Return the event flags of a game, not laid out yet."""
+    """Return the event flags of a game, without a layout."""
     return (TreeFlags if game == "elden_ring" else TableFlags)(process, bases, profile)
 
 
 class _Flags:
-    """Memory of our own, to which the game's own pointers are led."""
+    """Separate memory, to which pointers of the game lead."""
 
     def __init__(self, process, bases, profile):
         self._process, self._bases = process, bases
@@ -39,19 +39,19 @@ class _Flags:
         return struct.unpack("<Q", self._process.read(address, 8))[0]
 
     def is_set(self, number):
-        """Tell whether the game has a flag set."""
+        """Return whether a flag is set."""
         address, bit = self._place(number)
         return bool(self._process.read(address, 1)[0] >> bit & 1)
 
     def set(self, number, is_on):
-        """Set a flag, or take it away, as the game does."""
+        """Set or clear a flag, as the game does."""
         address, bit = self._place(number)
         old = self._process.read(address, 1)[0]
         self._process.write(address, bytes([old | 1 << bit if is_on else old & ~(1 << bit)]))
 
 
 class TreeFlags(_Flags):
-    """Elden Ring's: one block of a search tree."""
+    """Event flags of Elden Ring: one block of a search tree."""
 
     def __init__(self, process, bases, profile):
         super().__init__(process, bases, profile)
@@ -65,12 +65,12 @@ class TreeFlags(_Flags):
         self._put(head + tree.PARENT, "Q", self._root)
         for side in (tree.LEFT, tree.RIGHT):
             self._put(self._root + side, "Q", head)
-        self._put(self._root + tree.KIND, "i", tree.IN_ONE_PIECE)
+        self._put(self._root + tree.KIND, "i", tree.CONTIGUOUS)
         self._put(self._root + tree.LOCATION, "i", LOCATION)
         self._put(self._root + tree.KEY, "I", profile.entities["boss"].id // DIVISOR)
 
     def lay_out(self):
-        """Lead the game's pointer here."""
+        """Set the pointer of the game to this memory."""
         self._put(self._bases[tree.BASE], "Q", self._manager)
 
     def _place(self, number):
@@ -79,7 +79,7 @@ class TreeFlags(_Flags):
 
 
 class TableFlags(_Flags):
-    """Dark Souls III's: tables by group, category and thousand, of areas that are all there."""
+    """Event flags of Dark Souls III: tables by group, category and thousand; all areas are loaded."""
 
     def __init__(self, process, bases, profile):
         super().__init__(process, bases, profile)
@@ -88,7 +88,7 @@ class TableFlags(_Flags):
         self._put(self._manager + table.GROUPS, "Q", self._groups)
         world, owner = self._new(0x40), self._new(0x40)
         self._put(world + table.OWNER, "Q", owner)
-        areas = (30, 40)  # as the digits of the numbers have it
+        areas = (30, 40)  # from the digits of the number
         self._put(owner + table.N_AREAS, "i", len(areas))
         listed = self._new(len(areas) * table.AREA_SIZE)
         self._put(owner + table.AREAS, "Q", listed)
@@ -102,18 +102,18 @@ class TableFlags(_Flags):
         self._world, self._owner = world, owner
 
     def forget_areas(self):
-        """Have the world show no area, as while another one is loaded."""
+        """Remove all areas, as while another one is loading."""
         self._put(self._owner + table.N_AREAS, "i", 0)
 
     def lay_out(self):
-        """Lead the game's pointers here; the bytes that the profile has flags in are those of these tables."""
+        """Set the pointers of the game to these tables, which contain the bytes of the profile's flags."""
         at = self._bases[table.FLAGS]
         if self._get(at) != self._manager:
             self._flags = self._get(self._get(at))
             self._put(self._manager, "Q", self._flags)
             entries = self._new(8 * table.CATEGORY_SIZE + 10 * table.THOUSAND_SIZE)
             self._put(self._groups + table.GROUP_SIZE, "Q", entries)
-            # Both flags are of the thousand 0 of their blocks: 13000800 and 14000800.
+            # Both flags, 13000800 and 14000800, have the thousand 0 in their blocks.
             for i, words in enumerate(WORDS.values()):
                 self._put(entries + (CATEGORY + i) * table.CATEGORY_SIZE, "Q", self._flags + words)
             self._put(at, "Q", self._manager)

@@ -188,7 +188,7 @@ static void hurt_boss(int damage)
     *hp = *hp > damage ? *hp - damage : 0;
 }
 
-/* What Windows tells of a key by raw input, as most games read them. */
+/* Raw input of a key, which most games read. */
 static void read_raw(HRAWINPUT handle)
 {
     static bool was_down;

@@ -1,7 +1,7 @@
-"""Elden Ring and Dark Souls III as far as the bridge can tell: ``souls_program.c`` with the memory of a profile.
+"""Programs with the memory of Elden Ring and Dark Souls III: ``souls_program.c`` with the layout of a profile.
 
-The code that the profile's patterns are found in is a section of the program, at the addresses that the layout gives
-it; all else the program fills in when it starts.
+The code with the profile's patterns is a section of the program, at the addresses of the layout. The program writes all
+other memory when it starts.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ SOURCE = Path(__file__).with_name("souls_program.c")
 NAMES = ("elden_ring", "dark_souls_3")
 PROFILES: dict[str, Profile] = {name: load_profile(GAMES / name / "profile.toml") for name in NAMES}
 COUNTERS_SIZE = 0x1000
-#: What its keys do.
+#: Effects of the keys.
 WALK_M_S, LIGHT_DAMAGE, HEAVY_DAMAGE = 3.0, 10, 25
-#: Keys that the program listens to.
+#: Keys that the program handles.
 ACTIONS = ("forward", "light_attack", "heavy_attack", "lock_on")
-#: What the fight is at the start, by quantity; the profile's own ranges say the rest.
+#: Start values by quantity; all others are from the ranges of the profile.
 START = {
     "player.hp": 400,
     "player.max_hp": 454,
@@ -57,16 +57,16 @@ START = {
     "camera.direction": [0.0, 0.0, 1.0],
     "game.speed": 1.0,
 }
-#: The player does what the keys say: attributes of the one game, and of the other.
+#: Attributes that the keys change, of either game.
 IN_CONTROL = ("player.in_control_5", "player.in_control_6", "player.in_control_1", "player.in_control_16")
 
 
 class SoulsProgram(msgspec.Struct, frozen=True):
-    """A program that was built.
+    """A compiled program.
 
     Attributes:
-        path: Of the executable.
-        counters_at: Where it counts its frames, from its base on; no profile knows of it.
+        path: Path of the executable.
+        counters_at: Offset of its frame counters from its base; they are in no profile.
     """
 
     path: Path
@@ -74,11 +74,11 @@ class SoulsProgram(msgspec.Struct, frozen=True):
 
 
 class Frames:
-    """What a program that runs counts of its frames.
+    """Frame counters of a running program.
 
     Args:
         one: The program.
-        pid: Its process.
+        pid: Process of the program.
     """
 
     def __init__(self, one: SoulsProgram, pid: int) -> None:
@@ -87,30 +87,30 @@ class Frames:
 
     @property
     def n_begun(self) -> int:
-        """How many have begun."""
+        """Number of frames that have begun."""
         return self._counter(0)
 
     @property
     def n_done(self) -> int:
-        """How many are over."""
+        """Number of frames that have ended."""
         return self._counter(1)
 
     @property
     def longest_s(self) -> float:
-        """How long the longest was since `forget_longest`."""
+        """Duration of the longest frame since `forget_longest`."""
         return self._counter(2) * 1e-6
 
     def forget_longest(self) -> None:
-        """Look for the longest anew."""
+        """Reset the longest frame."""
         self._memory.write(self._at + 8, bytes(4))
 
     def pass_by(self, n_frames: int = 2) -> None:
-        """Wait until so many more have begun, and the one before the last is over; what was done before is in it."""
+        """Wait until n more frames have begun; the last complete frame includes all earlier changes."""
         last = self.n_begun + n_frames
         wait_for(lambda: self.n_done >= last)
 
     def look(self, session: Session, names: tuple[str, ...]) -> Snapshot:
-        """Read attributes between two frames, so that all are of one."""
+        """Read attributes between two frames, so that all belong to the same frame."""
         found: list[Snapshot] = []
 
         def is_whole() -> bool:
@@ -122,7 +122,7 @@ class Frames:
         return found[-1]
 
     def close(self) -> None:
-        """Let go of the process."""
+        """Close the memory of the process."""
         self._memory.close()
 
     def _counter(self, i: int) -> int:
@@ -130,7 +130,7 @@ class Frames:
 
 
 def build(profile: Profile, folder: Path) -> SoulsProgram:
-    """Compile the program with the memory of a profile, and the first version that it knows, in a new folder."""
+    """Compile the program with the layout of a profile and the first version that it lists, in a new folder."""
     folder.mkdir()
     layout = synthesise(profile)
     ((code_at, code_end),) = layout.code_pages
@@ -171,14 +171,14 @@ def build(profile: Profile, folder: Path) -> SoulsProgram:
 
 
 def changed(one: SoulsProgram, profile: Profile, folder: Path, *, version: str = "", without: str = "") -> SoulsProgram:
-    """Return a copy of a program that is another one in some respect, in a new folder.
+    """Return a copy of a program with changes, in a new folder.
 
     Args:
         one: The program.
-        profile: Whose memory it has.
-        folder: Where.
-        version: Of its version resource; "" leaves it.
-        without: A base whose pattern is spoiled; "" for none.
+        profile: Profile of its layout.
+        folder: Folder for the copy.
+        version: New version of its version resource; "" for no change.
+        without: Base whose pattern is destroyed; "" for none.
     """
     data = bytearray(one.path.read_bytes())
     if version:
@@ -199,7 +199,7 @@ def changed(one: SoulsProgram, profile: Profile, folder: Path, *, version: str =
 
 @contextmanager
 def playing(windows: WindowsInstallation, one: SoulsProgram, display: str) -> Iterator[int]:
-    """Start the program as a player would, with none of soulslab in it; yield its process once it plays."""
+    """A context with the program, started without soulslab; yields its process once it draws frames."""
     with subprocess.Popen(
         [program("wine"), str(one.path)],
         env=windows.environment(display),
@@ -215,17 +215,17 @@ def playing(windows: WindowsInstallation, one: SoulsProgram, display: str) -> It
 
 
 def _plays(one: SoulsProgram, pid: int) -> bool:
-    """Tell whether the program is loaded and makes frames."""
+    """Return whether the program is loaded and draws frames."""
     frames = Frames(one, pid)
     try:
         return frames.n_done > 0
     except MemoryAccessError:
-        return False  # Wine has not mapped it yet
+        return False  # not mapped by Wine yet
     finally:
         frames.close()
 
 
-#: What a version resource begins with (VS_FIXEDFILEINFO of Windows).
+#: Start of a version resource (VS_FIXEDFILEINFO of Windows).
 _VERSION_SIGNATURE = 0xFEEF04BD
 _ASSEMBLY = """\
 .section .code,"xr"
@@ -248,7 +248,7 @@ END
 
 
 def _start(profile: Profile, layout: Layout) -> Iterator[tuple[Place, bytes]]:
-    """Yield what the fight is at the start."""
+    """Yield the start values of the fight."""
     duel = profile.duel or {}
     idle = {
         "player.animation": duel.get("player_animations", {}).get("Idle", "Idle"),
@@ -266,7 +266,7 @@ def _start(profile: Profile, layout: Layout) -> Iterator[tuple[Place, bytes]]:
 
 
 def _header(profile: Profile, layout: Layout, pieces: list[tuple[Place, bytes]]) -> str:
-    """Return what the C program has to know."""
+    """Return the header file for the C program."""
     lines = [
         f'#define WINDOW_TITLE L"{profile.process.window_title}"',
         f"#define LASTING_SIZE {layout.sizes[1]:#x}",
@@ -282,7 +282,7 @@ def _header(profile: Profile, layout: Layout, pieces: list[tuple[Place, bytes]])
         "piece pieces": [f'{_at(place)}, {len(data)}, "{_text(data)}"' for place, data in pieces],
         "pointer pointers": [f"{_at(one.at)}, {_at(one.to)}, {int(one in fight_pointers)}" for one in layout.pointers],
         "place places": [f'"{name}", {_at(place)}' for name, place in layout.places.items()],
-        # What is counted in whole milliseconds is the play time of the save, which goes on whatever the speed is.
+        # The counter of whole milliseconds is the play time of the save, which does not depend on the speed.
         "moving movings": [
             f"{_at(place)}, {'SECONDS, 1' if one.type == 'f32' else 'MILLISECONDS, 0'}" for place, one in moving
         ],
@@ -297,5 +297,5 @@ def _at(place: Place) -> str:
 
 
 def _text(data: bytes) -> str:
-    """Return bytes as they are written in a string of C."""
+    """Return bytes as a C string literal."""
     return "".join(f"\\{byte:03o}" for byte in data)

@@ -1,7 +1,7 @@
-"""What a Souls game has around its fight, on the built-in fight under a game's mask, by memory and keys alone.
+"""A simulated Souls world around the built-in fight, in the layout of a game; it uses memory and keys only.
 
-A title, loads, a bonfire far from the arena, the fog before it, a death that leads back, and a win that leaves a flag.
-The rules of the built-in fight know nothing outside of the arena, so there it stands still.
+It has a title, loading screens, a bonfire far from the arena, the fog before the arena, deaths that lead back to the
+bonfire, and wins that set a flag. Outside of the arena the built-in fight is paused.
 """
 
 import functools
@@ -30,13 +30,13 @@ from support.masked_game import MaskedArena, MaskedSession
 from support.scaled_game import step_by_speed
 from support.souls_flags import make_flags
 
-#: Game time of a death, of a load, of the way through the fog, and until a boss that was beaten is gone.
+#: Game time of a death, of a load, of the walk through the fog, and until a beaten boss disappears.
 DEATH_S, LOAD_S, FOG_S, GONE_S = 3.0, 1.5, 2.0, 4.0
-#: So near to the fog it can be walked through.
+#: Largest distance from the fog at which it can be entered.
 REACH_M = 1.5
-#: Where the player comes back if it rested elsewhere, and at a bonfire of which nobody knows where it stands.
+#: Position after a load if the player rested elsewhere, and at a bonfire whose position is unknown.
 ELSEWHERE, BONFIRE = (-700.0, -900.0, 40.0), (150.0, 530.0, -70.0)
-#: ``game.cutscene`` else and during a cutscene, by game.
+#: Values of ``game.cutscene`` without and during a cutscene, by game.
 CUTSCENE = {"dark_souls_3": (0, -7), "elden_ring": (False, True)}
 IN_CONTROL = {
     "dark_souls_3": ("player.in_control_1", "player.in_control_16"),
@@ -52,7 +52,7 @@ def _load_profile(game):
 
 
 def facts_of_stand_in(game, boss):
-    """Return what is known of a boss, moved to where the built-in fight is, with its health."""
+    """Return the facts of a boss, with the positions and the health of the built-in fight."""
     facts, judge = load_boss_facts(game, boss), load_boss("judge", list(load_knight().knock_backs))
     poses = facts.poses
     if poses.boss_start is not None and poses.player_starts == ():
@@ -72,7 +72,7 @@ def facts_of_stand_in(game, boss):
 
 
 def with_areas(profile):
-    """Return a profile that a mask lays out with the list of areas, which event flags need and no attribute does."""
+    """Return a profile with the list of areas, which event flags need, as an attribute."""
     if "field_area" not in profile.bases or any(one.base == "field_area" for one in profile.attributes.values()):
         return profile
     areas = Attribute(base="field_area", offsets=(0x10,), type="u64", range=(0, 2.0**64), source="event flags")
@@ -80,21 +80,21 @@ def with_areas(profile):
 
 
 class SoulsWorld(MaskedArena):
-    """The game.
+    """The simulated world.
 
     Attributes:
         at: ``title``, ``dead``, ``loading``, ``outside``, ``fog``, ``fight`` or ``won``.
-        has_boss: False: nobody is behind the fog.
-        is_fog_open: False: no key leads through it.
-        needs_forward: The fog also wants the player to walk.
-        is_lock_lost: The lock-on is lost until its key is pressed.
-        load_s: How long a load takes.
-        death_s: How long a death is shown before the game loads.
-        defeat_s: How long after the win the flag of the boss's defeat is set.
-        graves: What `world.untended_graves` was when the place was loaded last.
-        shown: What the boss's animation is shown as, in place of what it is: by attribute.
-        n_loads: Loads so far.
-        keys: Buttons that went down outside of a fight.
+        has_boss: Whether the boss exists.
+        is_fog_open: Whether the fog can be entered.
+        needs_forward: Whether the player must also walk forward to enter the fog.
+        is_lock_lost: Whether the lock-on is lost until its key is pressed.
+        load_s: Duration of a load.
+        death_s: Duration of a death before the game loads.
+        defeat_s: Time from the win until the flag of the boss's defeat is set.
+        graves: Value of `world.untended_graves` at the last load.
+        shown: Values that replace attributes of animations.
+        n_loads: Number of loads.
+        keys: Buttons that were pressed outside of a fight.
     """
 
     def __init__(self, profile, options, folder, game, facts):
@@ -123,25 +123,25 @@ class SoulsWorld(MaskedArena):
         self._change("title")
         self._publish()
 
-    # --- what it does ---------------------------------------------------------------------------------------
+    # --- simulation -----------------------------------------------------------------------------------------
 
     def rest_elsewhere(self):
-        """Have the save's player have rested far away."""
+        """Set the last bonfire to one far away."""
         self.put(LAST_REST[self.game], load_warp_points(self.game).id_of(OTHER_REST[self.game]))
 
     def put_stats(self, stats):
-        """Have the player have stats, by name."""
+        """Set stats of the player, by name."""
         for name, value in stats.items():
             self.put(f"player.{name}", value)
 
     def be_in_fight(self):
-        """Have the player be in the fight already, as somebody who plays it."""
+        """Start in the fight, as if a person played it."""
         self.fight.begin()
         self._change("fight")
         self._publish()
 
     def pass_time(self, seconds):
-        """Take what was written, live, and publish."""
+        """Apply written values, simulate, and write to memory."""
         self._mapped.apply_writes(self.fight)
         self._live(seconds)
         self._publish()
@@ -195,7 +195,7 @@ class SoulsWorld(MaskedArena):
             self.load()
 
     def _live_won(self):
-        """Nothing happens."""
+        """Do nothing."""
 
     def _live_loading(self):
         if self._since_s >= self.load_s:
@@ -215,7 +215,7 @@ class SoulsWorld(MaskedArena):
             self._change("fog")
 
     def _live_fog(self):
-        """The player walks through the fog, then sees a cutscene, without being asked."""
+        """The player walks through the fog, followed by a cutscene."""
         way = self._since_s / FOG_S
         fog, inside = self._in_physics(self.facts.poses.fog_wall.position_m), self.fight.boss.ground.player_pose
         self._stand([a + (b - a) * min(way, 1.0) for a, b in zip(fog, inside[:3], strict=True)])
@@ -225,23 +225,23 @@ class SoulsWorld(MaskedArena):
             self._change("fight")
 
     def load(self):
-        """Load, as a game does whatever it is at."""
+        """Begin a load, in any state."""
         self.n_loads += 1
         self._change("loading")
 
     def win(self):
-        """Have the boss be dead."""
+        """Kill the boss."""
         self.fight.duel.b_hp = 0.0
         self._change("won")
         self._defeat_in_s = self.defeat_s
         self._remember_defeat(0.0)
 
     def leave(self):
-        """Leave for the title, as somebody who quits."""
+        """Return to the title."""
         self._change("title")
 
     def base(self, name):
-        """Return where the pointer of a base is."""
+        """Return the address of the pointer of a base."""
         return self._bases[name]
 
     @property
@@ -257,7 +257,7 @@ class SoulsWorld(MaskedArena):
         d = self.fight.duel
         d.p_x, d.p_y, d.p_z = position
 
-    # --- what it remembers ----------------------------------------------------------------------------------
+    # --- saved state ----------------------------------------------------------------------------------------
 
     def _remember_defeat(self, passed_s):
         self._defeat_in_s -= passed_s
@@ -274,10 +274,10 @@ class SoulsWorld(MaskedArena):
     def _read(self, name, otherwise):
         return self.table.read(name) if name in self.profile.attributes else otherwise
 
-    # --- what can be read of it -----------------------------------------------------------------------------
+    # --- memory ---------------------------------------------------------------------------------------------
 
     def _show(self):
-        """Write what the built-in fight has no quantity for."""
+        """Write attributes that the built-in fight does not have."""
         self.put("game.save_slot", -1 if self.at == "title" else 0)
         is_cutscene = self.at == "fog" and self._since_s > FOG_S / 2
         self.put("game.cutscene", CUTSCENE[self.game][is_cutscene])
@@ -322,20 +322,20 @@ class SoulsWorld(MaskedArena):
 
 
 class SoulsSession(MaskedSession):
-    """A session with such a game, which begins at its title.
+    """A session with a simulated world, which begins at its title.
 
     Args:
         game: ``dark_souls_3`` or ``elden_ring``.
-        boss: Whose world it is.
-        folder: For the game's program.
-        arrange: Called with each start of the game, to break it.
-        is_scaled: Its own speed steps it.
-        version: Of the game, also one that the profile does not know; "" for the first that it does.
-        facts_of: Facts of attributes that are other ones in this profile, by attribute.
+        boss: Name of the boss.
+        folder: Folder for the program of the game.
+        arrange: Called with the world at each start of the game, to cause faults.
+        is_scaled: Whether it has a scaled clock.
+        version: Version of the game; "" for the first one that the profile lists.
+        facts_of: Changes to facts of attributes in the profile, by attribute.
 
     Attributes:
         arrange: See above.
-        facts: What is known of the boss, as the game has it.
+        facts: Facts of the boss in this world.
     """
 
     def __init__(self, game, boss, folder, arrange=None, *, is_scaled=False, version="", facts_of=None):
@@ -348,7 +348,7 @@ class SoulsSession(MaskedSession):
         others = {name: msgspec.structs.replace(every[name], **facts) for name, facts in (facts_of or {}).items()}
         profile = msgspec.structs.replace(profile, attributes={**every, **others})
         if version in profile.process.versions:
-            # As which its memory is laid out.
+            # The version of the memory layout.
             known = (version, *(other for other in profile.process.versions if other != version))
             profile = msgspec.structs.replace(profile, process=msgspec.structs.replace(profile.process, versions=known))
         LocalSession.__init__(self, profile, SessionOptions(), FakeOpener(self._start))

@@ -1,8 +1,8 @@
-"""What SoulsGym and SoulsAI make of readings of Dark Souls III, written down once more from the facts about them.
+"""Reference implementation of the observations, masks and rewards of SoulsGym and SoulsAI for Dark Souls III.
 
-Plain numpy, and nothing of soulslab: the tests hold this against what the environments do. Sources: SoulsGym 1.1.0
-(MIT) for actions, lock times, observations, masks and rewards, SoulsAI (MIT) for the 74 numbers. Where soulslab decided
-otherwise, the tests name the difference, and docs/live.md lists it.
+It uses numpy and no part of soulslab; the tests compare the environments with it. Sources: SoulsGym 1.1.0 (MIT) for
+actions, lock times, observations, masks and rewards, SoulsAI (MIT) for the 74 numbers. The tests name intended
+differences, and docs/live.md lists them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ KEYS = {
     "cameraright": "p",
 }
 
-#: Attack, roll and move, in seconds, in the order that numbers the animations.
+#: Lock times of attack, roll and move in seconds, in the order of the animation numbers.
 LOCKS_S = {
     "AddDamageDefault": (0.5, 0.5, 0.5),
     "AddDamageStartLeft": (0.5, 0.5, 0.5),
@@ -146,8 +146,8 @@ BOSS_ANIMATIONS = (
 PLAYER_NUMBERS = {name: number for number, name in enumerate(LOCKS_S)}
 BOSS_NUMBERS = {name: number for number, name in enumerate(BOSS_ANIMATIONS)}
 
-#: Animations of the player that share a place among the 74 numbers. SoulsAI's own comment counts 32 places; what it
-#: bins leaves 31, and so do 74 numbers of which 18 are scalars and 25 are the boss's animations.
+#: Animations of the player that share one of the 74 numbers. A comment of SoulsAI counts 32 numbers, but its bins leave
+#: 31; so do 74 numbers of which 18 are scalars and 25 are animations of the boss.
 PLAYER_BINS = (
     range(0, 5),  # AddDamage*
     (17, 18, 19, 23, 24, 25, 26),  # Idle, Move, None, RunStop*
@@ -173,7 +173,7 @@ def camera_pose(stored: bytes) -> np.ndarray:
 
 
 def boss_animation(name: str, time_s: float, length_s: float, attack_id: int, next_attack_id: int) -> str:
-    """Return what the boss does: names of overlays and of attacks that are over linger."""
+    """Return the animation of the boss; names of overlays and finished attacks remain in memory."""
     if not (name.startswith(("SABlend", "Part")) or (name.startswith("Attack") and time_s >= length_s)):
         return name
     for number in (attack_id, next_attack_id):
@@ -197,8 +197,8 @@ def features(observation: dict, stroll_s: float) -> np.ndarray:
     """Return the 74 numbers of an observation (15 fields), (74,) float32.
 
     Args:
-        observation: By the names of the fields.
-        stroll_s: Time of the boss's binned animation (`StrollTime`).
+        observation: Values by field name.
+        stroll_s: Time of the binned animation of the boss (`StrollTime`).
     """
     player, boss, camera = observation["player_pose"], observation["boss_pose"], observation["camera_pose"]
     camera_angle = np.arctan2(camera[3], camera[4])
@@ -225,10 +225,10 @@ def features(observation: dict, stroll_s: float) -> np.ndarray:
 
 
 class StrollTime:
-    """Adds up the times of the boss's walks and turns in a row, which share a place among the 74 numbers.
+    """Sums the times of consecutive walks and turns of the boss, which share one of the 74 numbers.
 
     Args:
-        step_s: Time from one look to the next.
+        step_s: Time between two reads.
     """
 
     def __init__(self, step_s: float) -> None:
@@ -237,11 +237,11 @@ class StrollTime:
         self._last_s = self._total_s = 0.0
 
     def look(self, animation: int, time_s: float) -> float:
-        """Return the time of the place of an animation that lasts so long, as the next look."""
+        """Return the time of the bin for the next read, with the animation and its time."""
         if animation not in STROLLS or self._last not in STROLLS:
             self._total_s = time_s
         elif animation != self._last or time_s < self._last_s:
-            # Another, or the same anew: what was left of the one before, and so much of this one, is the whole step.
+            # A new animation: the rest of the old one and the time of the new one are together a step.
             self._total_s += self._step_s
         else:
             self._total_s += time_s - self._last_s
@@ -262,7 +262,7 @@ def reward(before: dict, after: dict) -> float:
 
 
 def _one_hot(number: int, n: int, bins: tuple) -> np.ndarray:
-    """Return 1 at a number's place, where the numbers of each bin share the place of its first; none for -1."""
+    """Return a one-hot vector, in which the numbers of a bin share the position of the first one; all 0 for -1."""
     first = {other: one[0] for one in bins for other in one}
     places = list(dict.fromkeys(first.get(other, other) for other in range(n)))
     lit = np.zeros(len(places))

@@ -1,30 +1,30 @@
-"""Moments of a fight with Iudex: what the memory of the game holds at a look, and SoulsGym's observation of it."""
+"""Random states of a fight with Iudex: the memory of the game, and SoulsGym's observation of it."""
 
 import struct
 
 import msgspec
 
 from soulslab.envs.game.session_holder import SessionHolder
-from soulslab.envs.live.env import DuelEnv, DuelSetup
-from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.souls.scenario import scenario_of_facts
+from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup
+from soulslab.envs.tasks.duel.duel_options import DuelOptions
+from soulslab.envs.tasks.souls.souls_scenario import scenario_of_facts
 from soulslab.games.boss_facts import load_boss_facts
 from support import soulsgym_formulas as formulas
 
 PLAYER_HP, PLAYER_SP = 454, 95
-#: Locks end so much sooner than SoulsGym's (docs/live.md).
+#: Difference between the ends of locks and those of SoulsGym (docs/live.md).
 ROUNDING_S = 1e-4
 IUDEX = scenario_of_facts(load_boss_facts("dark_souls_3", "iudex"))
 
 
 def iudex_env(session, **options):
-    """Return an environment of Iudex over a session, whose game is in the fight already."""
+    """Return an environment of Iudex for a session whose game is in the fight."""
     setup = DuelSetup(profile=session.profile, source="", scenario=IUDEX, holder=SessionHolder(None, session))
     return DuelEnv(setup, DuelOptions(**options))
 
 
 class Moment(msgspec.Struct):
-    """What the memory of the game holds at one look."""
+    """State of the game at one read."""
 
     player: tuple[float, float, float, float] = (139.0, 590.0, -68.75, 0.5)
     boss: tuple[float, float, float, float] = (142.0, 595.0, -68.75, -0.5)
@@ -43,13 +43,13 @@ class Moment(msgspec.Struct):
 
     @property
     def true_boss_animation(self):
-        """What the boss does."""
+        """The animation of the boss."""
         return formulas.boss_animation(
             self.boss_animation, self.boss_animation_s, self.boss_length_s, self.attack_id, self.next_attack_id
         )
 
     def memory(self):
-        """Return what stands at attributes of the profile, byte by byte."""
+        """Return the bytes of attributes of the profile."""
         floats = {
             "player.animation_time": self.player_animation_s,
             "boss.animation_time": self.boss_animation_s,
@@ -74,7 +74,7 @@ class Moment(msgspec.Struct):
         }
 
     def observation(self):
-        """Return SoulsGym's observation of it."""
+        """Return SoulsGym's observation of the state."""
         return {
             "phase": 1,
             "player_hp": self.player_hp,
@@ -95,7 +95,7 @@ class Moment(msgspec.Struct):
 
 
 def is_at_a_lock(moment):
-    """Tell whether a lock of the player's animation ends right after it, within what 32 bits may round it by."""
+    """Return whether a lock of the player's animation ends just after this time, within the rounding of 32 bits."""
     locks_s = formulas.LOCKS_S.get(moment.player_animation, ())
     return any(0.0 < lock_s - moment.player_animation_s <= ROUNDING_S for lock_s in locks_s)
 

@@ -1,7 +1,7 @@
-"""A stage: one duel that a test arranges by hand and plays tick by tick or decision by decision.
+"""A duel that a test sets up and plays tick by tick or decision by decision.
 
-The player stands in the middle of the floor and looks along +y; the boss stands ahead of it and, until a test says
-otherwise, does nothing but turn.
+The player stands in the centre of the floor and faces +y. The boss stands ahead of it and only turns, unless a test
+begins a move.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def shipped(name: str) -> Any:
 
 
 def make_simulator(boss: str = "judge", seeds: Any = (1,), **options: Any) -> Simulator:
-    """Return a simulator whose duel i is seeded with ``seeds[i]`` and reset; it does not reset by itself."""
+    """Return a simulator whose duel i is seeded with ``seeds[i]`` and reset, without autoreset."""
     options = {"autoreset": "disabled", **options}
     simulator = Simulator(shipped(boss), len(seeds), FightOptions(**options))
     everyone = np.ones(len(seeds), np.bool_)
@@ -37,7 +37,7 @@ def make_simulator(boss: str = "judge", seeds: Any = (1,), **options: Any) -> Si
 
 
 class Stage:
-    """One duel in the hands of a test; ``d`` is its record, ``f`` the fight's."""
+    """A duel; ``d`` is its record, ``f`` the record of the fight."""
 
     def __init__(self, boss: str = "judge", *, gap_m: float = 10.0, **options: Any) -> None:
         self.simulator = make_simulator(boss, states=True, **options)
@@ -54,12 +54,12 @@ class Stage:
         d.p_fx, d.p_fy, d.c_fx, d.c_fy, d.b_fx, d.b_fy = 0.0, 1.0, 0.0, 1.0, 0.0, -1.0
 
     def tick(self, n: int = 1, action: int = NOTHING, *, press: bool = False) -> None:
-        """Play ``n`` ticks; with ``press`` the keys of the action go down with the first."""
+        """Play ``n`` ticks; with ``press`` the keys of the action are pressed at the first one."""
         for k in range(n):
             duel_tick(self.d, self.f, action, press and k == 0)
 
     def decide(self, action: int = NOTHING, n: int = 1) -> np.ndarray:
-        """Play an action and then ``n - 1`` decisions of nothing; return the open actions."""
+        """Play an action and then ``n - 1`` decisions of nothing; return the action mask."""
         for k in range(n):
             self.simulator.step(np.array([action if k == 0 else NOTHING]))
         return self.simulator.masks[0]
@@ -69,16 +69,16 @@ class Stage:
         return [move.id for move in self.simulator.boss.moves].index(name)
 
     def begin(self, name: str) -> Any:
-        """Let the boss begin a move; return its first window's record."""
+        """Begin a move of the boss; return the record of its first window."""
         start_move(self.d, self.f, self.move(name))
         return self.f.windows[self.f.moves[self.move(name)].first_window]
 
     def stand_still(self, *animations: str) -> None:
-        """Let these animations of the player move it no more."""
+        """Remove the movement from these animations of the player."""
         for name in animations:
             self.f.animations[KNIGHT.number(name)].advance = 0.0
 
     @property
     def animation(self) -> str:
-        """The player's animation by name."""
+        """Name of the player's animation."""
         return KNIGHT.animations[self.d.p_anim]

@@ -1,4 +1,4 @@
-"""Made-up steps of made-up environments, whose rows say where they belong."""
+"""Artificial steps of environments, whose features contain their position."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ROW = row_type(SHAPE)
 
 
 def steps(start: int, n: int, *, stream: int = 0, length: int = 5) -> np.ndarray:
-    """Return n rows of a stream from number ``start`` on, in episodes of so many steps.
+    """Return n rows of a stream from number ``start`` on, in episodes of a given length.
 
-    The first feature is the number of the row, the second the stream's.
+    The first feature is the number of the row, the second that of the stream.
     """
     rows = np.zeros(n, ROW)
     numbers = np.arange(start, start + n)
@@ -30,19 +30,19 @@ def steps(start: int, n: int, *, stream: int = 0, length: int = 5) -> np.ndarray
 
 
 def numbers_of(rows: np.ndarray, stream: int = 0) -> list[int]:
-    """Return the numbers of a stream's rows, in their order."""
+    """Return the numbers of the rows of a stream, in order."""
     return rows["features"][rows["stream"] == stream, 0].astype(int).tolist()
 
 
 def assert_whole_episodes(numbers: list[int], length: int = 5) -> None:
-    """Assert that rows follow each other, but where an episode begins."""
+    """Assert that rows are consecutive within each episode."""
     for before, after in pairwise(numbers):
         assert after == before + 1 or after % length == 0, (before, after)
     assert not numbers or numbers[0] % length == 0
 
 
 def result(number: int, n_attacks: int = 2) -> EpisodeResult:
-    """Return the result of an episode; with many attacks it is long."""
+    """Return the result of an episode; many attacks make it long."""
     return EpisodeResult(
         total_reward=float(number),
         n_decisions=7,
@@ -56,7 +56,7 @@ def result(number: int, n_attacks: int = 2) -> EpisodeResult:
 
 
 def some_weights(version: int, n: int = 1000) -> Weights:
-    """Return weights all of whose numbers are their version."""
+    """Return weights in which each number is the version."""
     tensors = {
         "parameters": np.full(n, version, np.float32),
         "mean": np.full(3, version, np.float64),

@@ -1,4 +1,4 @@
-"""Compiles and drives ``target.c``, a small program whose memory is to be read."""
+"""Compiles and drives ``target.c``, a small program whose memory the tests read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "siphon_target_program"
 
 
 def compile_target(folder: Path, name: str = NAME) -> Path:
-    """Compile it into a folder."""
+    """Compile the program into a folder."""
     program = folder / name
     gcc = shutil.which("gcc")
     assert gcc, "gcc is not installed; scripts/bootstrap.py installs it"
@@ -31,10 +31,10 @@ class Target:
     """A running target.
 
     Attributes:
-        pid: Its process.
-        root: Address of the pointer to its world.
+        pid: Process of the target.
+        root: Address of the pointer to the world.
         root_pointer: Address of a pointer to `root`.
-        function: Address of some code.
+        function: Address of code.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -43,7 +43,7 @@ class Target:
         self.root, self.root_pointer, self.function = (int(word, 16) for word in self._answer().split())
 
     def do(self, command: str) -> int:
-        """Send a command and wait until it is done; return the address that it answers with."""
+        """Send a command and wait for the answer; return its address."""
         assert self.process.stdin
         self.process.stdin.write(f"{command}\n")
         self.process.stdin.flush()
@@ -51,14 +51,14 @@ class Target:
         return 0 if answer == "(nil)" else int(answer, 16)
 
     def exit(self, status: int = 0) -> None:
-        """Let it end, and wait for that; it stays a zombie until `reap`."""
+        """End the target and wait for its end; it remains a zombie until `reap`."""
         assert self.process.stdin
         self.process.stdin.write(f"exit {status}\n")
         self.process.stdin.flush()
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def reap(self) -> int:
-        """Take its exit status, which frees its pid."""
+        """Read the exit status, which frees the pid."""
         return self.process.wait(DEADLINE_S)
 
     def _answer(self) -> str:
@@ -72,7 +72,7 @@ class Target:
 
 @contextmanager
 def running(command: Sequence[str | Path], **options: object) -> Iterator[Target]:
-    """Run a target, and end it whatever happens."""
+    """A context with a running target."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, **options)  # type: ignore[call-overload]
     with process:
         try:
@@ -128,5 +128,5 @@ PROFILE = Profile(
 
 
 def places_of(target: Target) -> ResolvedAddresses:
-    """Return the addresses that the patterns of a real game would give."""
+    """Return the addresses of the bases."""
     return ResolvedAddresses(bases={"root": target.root, "pointer": target.root_pointer})

@@ -1,4 +1,4 @@
-"""Compiles ``tick_program.c``, which has the loop of a game and counts its ticks on the heap."""
+"""Compiles ``tick_program.c``, a program with a game loop that counts its ticks on the heap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 def compile_tick_program(folder: Path) -> Path:
-    """Compile it into a folder."""
+    """Compile the program into a folder."""
     program = folder / "tick_program"
     gcc = which("gcc")
     assert gcc, "gcc is not installed; scripts/bootstrap.py installs it"

@@ -1,4 +1,4 @@
-"""What the session contract has to know of the toy game."""
+"""Facts of the toy game for the session contract."""
 
 from soulslab.siphon.contract import ContractGame
 from soulslab.siphon.fake import TICK_HZ

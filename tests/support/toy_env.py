@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from soulslab.envs.process import ProcessEnv
+from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.profile import Profile
 
-#: A table in which each part of the format is used once.
+#: An ``[env]`` table that uses each part of the format.
 TOY_ENV: dict[str, Any] = {
     "step_ticks": 2,
     "state": ["hp", "x", "y", "is_hurt", "velocity"],
@@ -25,7 +25,7 @@ TOY_ENV: dict[str, Any] = {
 
 
 def toy_table(**changes: Any) -> dict[str, Any]:
-    """Return the table with other settings; None leaves one out."""
+    """Return the table with changed settings; None removes a setting."""
     table = {**TOY_ENV, **changes}
     return {name: value for name, value in table.items() if value is not None}
 
@@ -35,7 +35,7 @@ def toy_profile(**changes: Any) -> Profile:
 
 
 class Toys:
-    """Opens sessions with the toy, one after another, and remembers them."""
+    """A session factory for the toy game; keeps its sessions."""
 
     def __init__(self, env: dict[str, Any]) -> None:
         self._env = env
@@ -51,7 +51,7 @@ class Toys:
 
 
 def toy_env(render_mode: str | None = None, options: dict[str, Any] | None = None, **changes: Any) -> Any:
-    """Return an environment of the toy, and what opens its sessions as ``env.toys``."""
+    """Return an environment of the toy game; its session factory is ``env.toys``."""
     toys = Toys(toy_table(**changes))
     env: Any = ProcessEnv(render_mode, profile=toy_profile(**changes), session=toys, **(options or {}))
     env.toys = toys

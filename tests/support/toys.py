@@ -1,8 +1,8 @@
-"""Tiny environments that speak the contract between environments and learners; the first two have masks.
+"""Small environments with the interface between environments and learners; the first two have masks.
 
-``Lights`` is a contextual bandit: the observation names the right lever, and the masked levers would pay
-more. ``Corridor`` is a walk of six cells whose reward lies at the far end; its vector form can be saved,
-tells who won and lets a step take two decisions. ``Late`` is a game that does not wait.
+``Lights`` is a contextual bandit: the observation shows the correct lever, and masked levers would have a larger
+reward. ``Corridor`` is a walk of six cells with a reward at the end; its vector form can be saved, reports wins,
+and has steps of two decisions. ``Late`` is a game in real time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LIMIT = 20
 
 
 class Lights(gymnasium.Env[np.ndarray, int]):
-    """One step per episode: pull the lever that is lit. The last lever is always masked, and pays 10."""
+    """An episode of one step: choose the lit lever. The last lever is always masked, and has reward 10."""
 
     def __init__(self) -> None:
         self.observation_space = Box(0.0, 1.0, (N_LEVERS,), np.float32)
@@ -48,9 +48,9 @@ class Lights(gymnasium.Env[np.ndarray, int]):
 class Corridor(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """N walks at once: 0 left, 1 right, 2 jump two cells (even cells only, two decisions), 3 never allowed.
 
-    Reaching the last cell wins; falling off the left end loses; after ``LIMIT`` steps the walk is cut short.
+    Reaching the last cell wins; leaving at the left end loses; after ``LIMIT`` steps the walk is truncated.
 
-    ``nan_at`` makes environment 2 give a NaN reward at that call of ``step``.
+    With ``nan_at``, environment 2 returns a NaN reward at this call of ``step``.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Corridor(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         }
 
     def _start(self, where: np.ndarray) -> None:
-        # xorshift64: a state per environment that is easily saved.
+        # xorshift64, whose state for each environment can be saved.
         x = self._random[where]
         x ^= x << np.uint64(13)
         x ^= x >> np.uint64(7)
@@ -161,7 +161,7 @@ class Corridor(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
 
 class Late(gymnasium.Env[np.ndarray, int]):
-    """Tells its lateness, 10 ms for each step of an episode, of which there are three."""
+    """Reports a lateness of 10 ms for each of the three steps of an episode."""
 
     observation_space = Box(0.0, 1.0, (1,), np.float32)
     action_space = Discrete(2)
@@ -177,7 +177,7 @@ class Late(gymnasium.Env[np.ndarray, int]):
 
 
 def register_toys() -> None:
-    """Register them with Gymnasium, once."""
+    """Register the environments with Gymnasium; a second call does nothing."""
     if "toys/Lights-v0" not in gymnasium.registry:
         gymnasium.register("toys/Lights-v0", entry_point=Lights)
         gymnasium.register("toys/Corridor-v0", vector_entry_point=Corridor)

@@ -1,4 +1,4 @@
-"""Waiting for a condition, with a deadline; never for a time."""
+"""Waiting for a condition, with a deadline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ POLL_S = 0.005
 
 
 def wait_for(condition: Callable[[], Any], what: str = "it", *, deadline_s: float = 20.0) -> Any:
-    """Return the first true result of a condition; fail after the deadline."""
+    """Return the first true result of a condition; raise an error after the deadline."""
     end = time.monotonic() + deadline_s
     while not (result := condition()):
         assert time.monotonic() < end, f"waited {deadline_s} s in vain for {what}"

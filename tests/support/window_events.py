@@ -1,4 +1,4 @@
-"""A window of the game that tells what it hears: one line for each event, ``+w``, ``-w``, ``focus``, ``no focus``."""
+"""A window of the game that prints each event as a line: ``+w``, ``-w``, ``focus``, ``no focus``."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ TITLE = "window events"
 
 
 def main() -> None:
-    """Listen until the window is closed."""
+    """Print events until the window is closed."""
     window = Window(WindowSettings(size_px=(160, 90), renderer="software", title=TITLE))
     window.draw()
     had_focus = False
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def say(text: str) -> None:
-    """Print a line at once."""
+    """Print a line without buffering."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""A window of the game that saves one picture of a fight and tells what drew it: RENDERER, FOLDER."""
+"""A window of the game that saves a picture of a fight and prints its renderer: RENDERER, FOLDER."""
 
 import sys
 from pathlib import Path
@@ -11,13 +11,13 @@ N_TICKS = 90
 
 
 def main(renderer: str, folder: str) -> None:
-    """Play a while without keys; draw and save what is seen then."""
+    """Play for a while without keys, and save the last picture."""
     window = Window(WindowSettings(size_px=(320, 180), renderer=renderer))
     settings = WindowSettings(seed=3, shows_help=False)
     game = Game(settings, window, new_fight(settings))
     for _ in range(N_TICKS):
         game.fight.tick(())
-    # The second one is of the camera at rest.
+    # In the second one the camera does not move.
     for _ in range(2):
         game.show()
     window.save_screenshot(Path(folder))

@@ -1,4 +1,4 @@
-"""Builds what a Windows program is in memory: headers, sections, version resource."""
+"""Builds the memory of a Windows program: headers, sections, version resource."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 
 HEADER_AT = 0x80
 SECTION_SIZE = 0x1000
-#: Name and flags; each takes a page behind the one of the headers.
+#: Name and flags of the sections; each is a page, after the page of the headers.
 SECTIONS = ((b".text", 0x60000020), (b".data", 0xC0000040), (b".rsrc", 0x40000040))
 SIZE = SECTION_SIZE * (1 + len(SECTIONS))
 BASE = 0x140000000
@@ -20,7 +20,7 @@ def windows_program(
     export_name: str = "",
     magic: int = 0x20B,
 ) -> bytearray:
-    """Return the memory of a program from its base on."""
+    """Return the memory of a program."""
     memory = bytearray(SIZE)
     memory[:2] = b"MZ"
     struct.pack_into("<I", memory, 0x3C, HEADER_AT)

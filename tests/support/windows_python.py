@@ -1,6 +1,6 @@
-"""A Python for Windows under Wine, put together from packages: the wheel of panda3d brings its libraries.
+"""A Python for Windows under Wine, assembled from packages: the wheel of panda3d contains its libraries.
 
-What is missing is made here: ``python.exe`` and ``python3.dll``, which only hand over to the real library, and a
+The missing parts are compiled here: ``python.exe`` and ``python3.dll``, which forward to the real library, and a
 library that Wine 8 lacks. The standard library is that of the Python that runs the tests.
 """
 
@@ -22,9 +22,9 @@ from support.wine import COMPILER, WindowsInstallation, program
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 300
 PYTHON = f"{sys.version_info.major}{sys.version_info.minor}"
-#: The wheel with the libraries; and the last numpy that does without functions that the C library of Wine 8 lacks.
+#: The wheel with the libraries, and the last numpy that does not need functions that the C library of Wine 8 lacks.
 LIBRARIES, NUMPY = f"panda3d=={version('panda3d')}", "numpy==2.0.2"
-#: What a client of a remote session imports, with all that it asks for: no package is chosen by pip.
+#: Packages that a client of a remote session imports, with all dependencies; pip resolves none.
 PACKAGES = (
     "cloudpickle", "docstring-parser", "farama-notifications", "filelock", "grpcio", "gymnasium", "llvmlite", "msgspec",
     "numba", "opencv-python-headless", "psutil", "simplejpeg", "typing_extensions",
@@ -37,7 +37,7 @@ int wmain(int n, wchar_t **words) {{
     return library ? ((int (*)(int, wchar_t **))(void *)GetProcAddress(library, "Py_Main"))(n, words) : 99;
 }}
 """
-#: gRPC takes the random numbers of TLS from it.
+#: gRPC uses it for random numbers of TLS.
 RANDOM = """
 #include <windows.h>
 #include <ntsecapi.h>
@@ -47,11 +47,11 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T n) { return Rtl
 
 
 class WindowsPython:
-    """A Python in a Windows of Wine.
+    """A Python in a Windows installation of Wine.
 
     Args:
-        folder: For what is downloaded and built; it is used again if it is complete.
-        windows: Where it runs.
+        folder: Folder for downloads and compiled files; reused if it is complete.
+        windows: Windows installation in which it runs.
     """
 
     def __init__(self, folder: Path, windows: WindowsInstallation) -> None:
@@ -66,7 +66,7 @@ class WindowsPython:
             stamp.write_text("\n".join([PYTHON, *wanted]), encoding="utf-8")
 
     def run(self, code: str, *arguments: str) -> str:
-        """Return what a program prints."""
+        """Run a program and return its output."""
         paths = (self._libraries, Path(sysconfig.get_path("stdlib")), self._packages, ROOT / "src")
         settings = {
             "PYTHONPATH": ";".join(f"Z:{path}" for path in paths),
@@ -74,7 +74,7 @@ class WindowsPython:
             "PYTHONUTF8": "1",
             "PYTHONSAFEPATH": "1",
         }
-        # No setting of the tests' own Python is meant for this one.
+        # Settings of the Python that runs the tests do not apply.
         environment = {name: text for name, text in self._windows.environment().items() if "PYTHON" not in name}
         done = subprocess.run(
             [program("wine"), str(self._libraries / "python.exe"), "-c", code, *arguments],

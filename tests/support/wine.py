@@ -1,4 +1,4 @@
-"""A small Windows game (``windows_game.c``) under Wine, with a Windows installation that all workers of a run share."""
+"""A small Windows game (``windows_game.c``) under Wine, with a Windows installation that all workers share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = "wine gcc-mingw-w64-x86-64-win32"
 
 
 def program(name: str) -> str:
-    """Return the path of a program, or fail and say how to get it."""
+    """Return the path of a program; raise an error with installation instructions if it is missing."""
     path = which(name)
     assert path, f"{name} is not installed; scripts/bootstrap.py installs it, or: sudo apt-get install {PACKAGES}"
     return path
@@ -33,17 +33,17 @@ def program(name: str) -> str:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock between processes; the kernel lets go of it if we die."""
+    """Hold a lock between processes; the kernel releases it when this process ends."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 class WindowsInstallation:
-    """A folder with Wine's Windows, and the game; made by the first user, removed with the last.
+    """A folder with a Windows installation of Wine and the game; created by the first user, removed by the last one.
 
-    There is one server of Wine per installation, and a game for lockstep starts its own, so there is one game at a
-    time: `alone`.
+    Each installation has one server of Wine, and a game for lockstep starts its own server, so only one game can run at
+    a time; see `alone`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,7 +54,7 @@ class WindowsInstallation:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Make it if it is not there; remove it in the end if nobody else uses it."""
+        """Create the installation if it does not exist; remove it at the end if no other process uses it."""
         self.folder.mkdir(exist_ok=True)
         with locked(self.folder / "lock"):
             n_users = int(self._users.read_text()) if self._users.exists() else 0
@@ -73,14 +73,14 @@ class WindowsInstallation:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Have it to oneself; nothing may run in it afterwards."""
+        """Use the installation exclusively; no process may run in it afterwards."""
         with self.occupied():
             yield
             assert self.processes() == []
 
     @contextmanager
     def occupied(self) -> Iterator[None]:
-        """Have it to oneself; what runs in it afterwards is ended."""
+        """Use the installation exclusively; processes that still run in it afterwards are ended."""
         with locked(self.folder / "game_lock"):
             try:
                 yield
@@ -88,10 +88,10 @@ class WindowsInstallation:
                 self._end_all()
 
     def environment(self, display: str = "") -> dict[str, str]:
-        """Return the variables of a program in it.
+        """Return the environment variables of a program in the installation.
 
         Args:
-            display: Where it opens its windows; "" for nowhere.
+            display: Display of its windows; "" for none.
         """
         own = {name: text.format(prefix=self.prefix) for name, text in PROFILE.process.environment.items()}
         inherited = {name: text for name, text in os.environ.items() if name != "DISPLAY"}
@@ -102,7 +102,7 @@ class WindowsInstallation:
         return {"program": str(self.game), "prefix": str(self.prefix), "loop": loop}
 
     def processes(self) -> list[str]:
-        """Return what runs in it."""
+        """Return the processes in the installation."""
         found = []
         for one in psutil.process_iter():
             try:
@@ -119,7 +119,7 @@ class WindowsInstallation:
         subprocess.run([*command, "-o", self.game, SOURCE, resources, "-lwinmm", "-lsynchronization"], check=True)
 
     def _set_up(self) -> None:
-        """Let Wine make its Windows; it takes about five seconds and 700 MB."""
+        """Create the Windows installation; this takes about five seconds and 700 MB."""
         self._run(["wine", "wineboot", "-i"], SET_UP_DEADLINE_S)
         self._end_all()
         assert (self.prefix / "system.reg").exists()  # written when the server ends
@@ -137,5 +137,5 @@ class WindowsInstallation:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             timeout=deadline_s,
-            check=command[0] == "wine",  # the server says 1 if there was none, as it ends by itself
+            check=command[0] == "wine",  # the exit code is 1 if no server runs, because it ends by itself
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from soulslab.envs.process_checks import read_settings
+from soulslab.envs.tasks.process.process_settings import read_settings
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.phrases import parse_condition
 from soulslab.siphon.scanner.prompt import COMMANDS

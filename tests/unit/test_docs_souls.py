@@ -13,11 +13,10 @@ import pytest
 
 from soulslab import cli, doctor
 from soulslab.envs.game.connect import ConnectOptions
-from soulslab.envs.live.options import DuelOptions
-from soulslab.envs.live.window_options import WindowOptions
 from soulslab.envs.registration import SOULS_IDS
-from soulslab.envs.souls.env import SoulsDuelEnv
-from soulslab.envs.souls.options import SoulsOptions
+from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions
+from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv
+from soulslab.envs.tasks.souls.souls_options import SoulsOptions
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import RECIPES, BossFacts, load_boss_facts

@@ -1,4 +1,4 @@
-"""The doctor: what it finds here, and what it says when something is broken."""
+"""Checks of the installation, on this machine and with simulated defects."""
 
 import os
 import shutil
@@ -37,11 +37,11 @@ def only(checks):
         doctor.check_fight,
     ],
 )
-def test_this_machine_has_what_is_needed(check):
+def test_all_checks_pass_on_this_machine(check):
     assert only(check()).state is not State.MISSING
 
 
-def test_packages_are_those_that_are_tested():
+def test_installed_packages_have_the_tested_versions():
     checks = {check.name: check for check in doctor.check_packages()}
     assert {"numpy", "numba", "gymnasium", "extra learn", "extra siphon"} <= checks.keys()
     assert all(check.state is State.OK for check in checks.values())
@@ -55,20 +55,20 @@ def test_package_of_another_version(monkeypatch):
     )
 
 
-def test_a_needed_package_that_is_not_there(monkeypatch):
+def test_a_missing_required_package(monkeypatch):
     monkeypatch.setattr(metadata, "requires", lambda _: ["no-such-thing>=1"])
     found = next(doctor.check_packages())
     assert found == Check("no-such-thing", State.MISSING, "not installed", "pip install soulslab")
 
 
-def test_an_extra_that_is_not_there_is_a_warning_with_the_command(monkeypatch):
+def test_a_missing_extra_is_a_warning_with_the_command(monkeypatch):
     monkeypatch.setattr(metadata, "requires", lambda _: ['no-such-thing[x]>=1; extra == "learn"'])
     found = next(doctor.check_packages())
     assert (found.name, found.state, found.detail) == ("extra learn", State.WARNING, "not installed: no-such-thing")
     assert found.remedy == "for training: pip install 'soulslab[learn]'"
 
 
-def test_packages_of_developers_are_left_to_dev(monkeypatch):
+def test_packages_for_development_are_only_checked_with_dev(monkeypatch):
     monkeypatch.setattr(metadata, "requires", lambda _: ['no-such-thing; extra == "docs"'])
     assert all(check.state is State.OK for check in doctor.check_packages())
     assert only(doctor.check_tested_versions()).detail == "not installed (extra docs)"
@@ -82,7 +82,7 @@ def test_without_a_terminal_each_check_is_one_line(monkeypatch, capsys):
     assert shown == ["disk         ok       9 GB", "extra learn  warning  two lines -> pip install x"]
 
 
-def test_the_exit_code_says_that_something_needed_is_missing(monkeypatch, capsys):
+def test_the_exit_code_reports_a_missing_requirement(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "examine", lambda **_: [Check("numpy", State.MISSING, "not installed")])
     assert cli.run(["doctor", "--dev"]) == 1
 
@@ -113,7 +113,7 @@ def test_display(monkeypatch):
     assert "apt-get install xvfb" in private.remedy
 
 
-def test_a_clock_that_was_not_built(monkeypatch):
+def test_a_missing_clock_library(monkeypatch):
     assert only(doctor.check_clock()).state is State.OK
     native_library.cache_clear()
     monkeypatch.setattr("soulslab.siphon.clock.native_library.library_path", _unbuilt)
@@ -124,7 +124,7 @@ def _unbuilt(name):
     raise ClockUnavailableError("install gcc")
 
 
-def test_games_that_are_not_installed(monkeypatch):
+def test_missing_games(monkeypatch):
     found = {check.name: check for check in doctor.check_real_games()}
     assert found["game doom"].state is State.OK
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
@@ -133,11 +133,11 @@ def test_games_that_are_not_installed(monkeypatch):
 
 
 @pytest.mark.parametrize("game", ["dark_souls_3", "elden_ring"])
-def test_what_is_proven_of_a_real_game_and_what_is_not(game):
+def test_the_extent_of_tests_of_a_real_game(game):
     found = {check.name: check for check in doctor.check_real_games()}[f"game {game}"]
     assert found.state is State.WARNING
-    assert "under its mask" in found.detail
-    assert "never tried: the real game" in found.detail
+    assert "in its memory layout" in found.detail
+    assert "not tested: the real game" in found.detail
     assert f"soulslab games check {game}" in found.remedy
 
 
@@ -155,7 +155,7 @@ def test_a_machine_without_the_engine_or_opengl(monkeypatch):
     assert "soulslab[window]" in check.remedy
 
 
-def test_a_check_that_breaks_is_a_finding(monkeypatch):
+def test_an_error_in_a_check_is_reported(monkeypatch):
     def broken():
         raise OSError("no such device")
         yield
@@ -175,16 +175,16 @@ def test_table_shows_everything():
 
 
 def real_game(row):
-    """Return what is found of Dark Souls III."""
+    """Return the checks for Dark Souls III."""
     return {check.name: check for check in doctor.check_real_games()}[f"dark_souls_3 {row}"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the bridge is for Linux")
-def test_whether_a_real_game_is_installed(monkeypatch, tmp_path):
+def test_installed_games(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     found = real_game("installed")
     assert found.state is State.WARNING
-    assert "Steam is not installed" in found.detail
+    assert "Steam was not found" in found.detail
     apps = tmp_path / ".steam/steam/steamapps/common"
     for file in ("DARK SOULS III/Game/DarkSoulsIII.exe", "Proton 9.0/proton"):
         (apps / file).parent.mkdir(parents=True)
@@ -198,12 +198,12 @@ def test_whether_a_real_game_is_installed(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("version", "state", "told"),
     [
-        ("1.15.2.0", State.OK, "version 1.15.2.0, which the profile knows"),
-        ("1.15.1.0", State.WARNING, "version 1.15.1.0, which the profile does not know"),
-        ("", State.WARNING, "it tells no version, which the profile does not know"),
+        ("1.15.2.0", State.OK, "version 1.15.2.0, which the profile supports"),
+        ("1.15.1.0", State.WARNING, "version 1.15.1.0, which the profile does not support"),
+        ("", State.WARNING, "it has no version, which the profile does not support"),
     ],
 )
-def test_which_version_of_a_real_game_runs(monkeypatch, version, state, told):
+def test_version_of_a_running_game(monkeypatch, version, state, told):
     # This very process is the game; only what its executable says of itself is put in.
     monkeypatch.setattr("soulslab.siphon.process.discovery.find_process", lambda *_: os.getpid())
     image = namedtuple("Image", "version")(version)
@@ -227,12 +227,12 @@ def _raising(error):
     ("error", "told", "remedy"),
     [
         (ProcessNotFoundError("nobody"), "no process is called DarkSoulsIII.exe", "start it"),
-        (AntiCheatError("start it without", pid=7), "process 7, an anti-cheat runs with it", "start it without"),
-        (AttachDeniedError("ptrace_scope is 1", pid=7), "process 7, it must not be read", "ptrace_scope is 1"),
-        (AmbiguousProcessError("give the pid", [7, 8]), "cannot be told", "give the pid"),
+        (AntiCheatError("start it without", pid=7), "process 7, an anti-cheat is running", "start it without"),
+        (AttachDeniedError("ptrace_scope is 1", pid=7), "process 7, access is denied", "ptrace_scope is 1"),
+        (AmbiguousProcessError("give the pid", [7, 8]), "cannot be determined", "give the pid"),
     ],
 )
-def test_why_a_real_game_cannot_be_attached_to(monkeypatch, error, told, remedy):
+def test_errors_when_attaching_to_a_game(monkeypatch, error, told, remedy):
     monkeypatch.setattr("soulslab.siphon.process.discovery.find_process", _raising(error))
     found = real_game("running")
     assert found.state is State.WARNING

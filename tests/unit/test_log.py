@@ -1,4 +1,4 @@
-"""Logging: nothing at import, one handler after any number of set-ups."""
+"""Logging setup: none at import, and one handler after repeated calls."""
 
 import logging
 import subprocess

@@ -93,7 +93,7 @@ def test_a_missing_extra_is_one_line_with_the_command_that_installs_it(base, arg
     (tmp_path / "policy").touch()
     done = run(base, *arguments, cwd=tmp_path)
     assert done.returncode == 1
-    line = rf"soulslab: [\w-]+ is not installed; it comes with: pip install 'soulslab\[{extra}\]'\n"
+    line = rf"soulslab: [\w-]+ is not installed; install it with: pip install 'soulslab\[{extra}\]'\n"
     assert re.fullmatch(line, done.stderr), done.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "policy"]
 

@@ -1,4 +1,4 @@
-"""Play in a real pseudo-terminal: the fight goes on, keys act, and the terminal is as before whatever happens."""
+"""Fights in a pseudo-terminal: keys, display, and restoring the terminal."""
 
 import signal
 import subprocess
@@ -12,8 +12,8 @@ import soulslab  # noqa: F401 (registers the arena)
 from soulslab.arena.vocabulary import ACTIONS, NOTHING, action_name
 from soulslab.errors import EnvironmentUsageError, TerminalError
 from soulslab.play.controls import BUFFER_S, HOLD_S, Controls
-from soulslab.play.game import Pause, play
 from soulslab.play.terminal import Terminal, half_blocks
+from soulslab.play.terminal_game import Pause, play_in_terminal
 
 OPEN = np.ones(len(ACTIONS), np.bool_)
 
@@ -52,12 +52,12 @@ def test_keys_become_actions(keys, expected):
     assert chosen(keys) == expected
 
 
-def test_a_direction_is_held_for_a_while_and_then_no_more():
+def test_a_direction_is_held_for_a_limited_time():
     assert chosen("w", after_s=0.9 * HOLD_S) == "forward"
     assert chosen("w", after_s=1.1 * HOLD_S) == "nothing"
 
 
-def test_a_button_waits_until_it_is_open_and_acts_once():
+def test_a_button_is_buffered_until_it_is_allowed_and_used_once():
     controls = Controls()
     controls.press("j", 10.0)
     shut = OPEN.copy()
@@ -67,11 +67,11 @@ def test_a_button_waits_until_it_is_open_and_acts_once():
     assert action_name(controls.action(OPEN, 10.3)) == "nothing"
 
 
-def test_a_button_is_forgotten_after_a_while():
+def test_a_buffered_button_expires():
     assert chosen("j", after_s=1.1 * BUFFER_S) == "nothing"
 
 
-def test_what_is_not_open_is_not_chosen():
+def test_only_allowed_actions_are_chosen():
     nothing_open = np.zeros(len(ACTIONS), np.bool_)
     nothing_open[NOTHING] = True
     assert chosen("wdj", nothing_open) == "nothing"
@@ -92,7 +92,7 @@ from support.pty import Pty  # noqa: E402
 
 PLAY = """
 import gymnasium, soulslab
-from soulslab.play.game import play
+from soulslab.play.terminal_game import play_in_terminal
 env = gymnasium.make("soulslab/Arena-v0", boss="judge")
 {body}
 """
@@ -103,7 +103,7 @@ STAND_AND_DIE = """
 def act(observation, mask, n_decisions):
     env.unwrapped.simulator.duels["p_hp"] = 1.0
     return 19
-tally = play(env, seed=3, act=act)
+tally = play_in_terminal(env, seed=3, act=act)
 assert (tally.fights, tally.wins) == (1, 0)
 """
 
@@ -123,7 +123,7 @@ def start(pty, body):
 
 
 def end(process, pty, before):
-    """Wait for the end, and check that nothing of the game is left in the terminal; return its error output."""
+    """Wait for the process, and check that it has restored the terminal; return its error output."""
     errors = process.communicate(timeout=60)[1]
     assert pty.attributes() == before
     pty.wait_for(r"\x1b\[\?25h\x1b\[\?1049l")
@@ -132,7 +132,7 @@ def end(process, pty, before):
 
 def test_a_person_plays_and_quits(pty):
     before = pty.attributes()
-    process = start(pty, "assert play(env, seed=3).fights == 0")
+    process = start(pty, "assert play_in_terminal(env, seed=3).fights == 0")
     pty.wait_for(r"The Halberd Judge, phase 1")
     assert pty.attributes() != before
     first = float(pty.wait_for(r"(\d+\.\d) s")[1])
@@ -156,11 +156,11 @@ def test_a_policy_plays_until_it_dies(pty):
 
 EXPLAINED = """
 from soulslab.learn.inputs import ExtraInputs
-from soulslab.play.watching import act_of
+from soulslab.play.policy_actions import policy_actions
 import sys; sys.path.insert(0, "tests"); from support.policies import q_policy
 player = q_policy(1, env_id="soulslab/Arena-v0", n_features=74, n_actions=20, env_options={"observation": "features"})
-act = act_of(player, env)
-play(env, seed=3, act=act, describe=act.describe)
+act = policy_actions(player, env)
+play_in_terminal(env, seed=3, act=act, describe=act.describe)
 """
 
 
@@ -188,7 +188,7 @@ def test_a_pause_lets_single_decisions_through():
 
 def test_sigterm_restores_the_terminal(pty):
     before = pty.attributes()
-    process = start(pty, "play(env)")
+    process = start(pty, "play_in_terminal(env)")
     pty.wait_for(r"0\.2 s")
     process.send_signal(signal.SIGTERM)
     assert end(process, pty, before) == ""
@@ -197,12 +197,12 @@ def test_sigterm_restores_the_terminal(pty):
 
 def test_an_exception_restores_the_terminal(pty):
     before = pty.attributes()
-    process = start(pty, "play(env, act=lambda *_: 1 / 0)")
+    process = start(pty, "play_in_terminal(env, act=lambda *_: 1 / 0)")
     assert "ZeroDivisionError" in end(process, pty, before)
     assert process.returncode == 1
 
 
-def test_a_terminal_that_is_too_small_is_named():
+def test_a_small_terminal_is_an_error():
     small = Pty(columns=30, lines=10)
     with open(small.slave, "r+b", buffering=0, closefd=False) as file:
         before = small.attributes()
@@ -212,11 +212,11 @@ def test_a_terminal_that_is_too_small_is_named():
     small.close()
 
 
-def test_no_terminal_is_named(tmp_path):
+def test_a_missing_terminal_is_an_error(tmp_path):
     with (tmp_path / "file").open("w+") as file, pytest.raises(TerminalError, match="needs a terminal"):
         Terminal(file, file).__enter__()
 
 
 def test_only_the_arena_can_be_played():
     with pytest.raises(EnvironmentUsageError, match="only soulslab/Arena-v0"):
-        play(gymnasium.make("CartPole-v1"))
+        play_in_terminal(gymnasium.make("CartPole-v1"))

@@ -25,9 +25,9 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.window.key_log import KeyLogWriter, read_key_log
 from soulslab.arena.window.key_table import read_keys
+from soulslab.compat.eldengym.keybinds import read_keybinds
 from soulslab.config import dump_settings, load_settings
 from soulslab.config.hdf5_files import Hdf5Reader
-from soulslab.envs.eldengym.keybinds import read_keybinds
 from soulslab.envs.trace import read_trace
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.envs.wrappers.boundary_file import load_boundary, save_boundary

@@ -1,4 +1,4 @@
-"""What an evaluation looks like to people and to programs."""
+"""Tables and JSON rows of evaluations."""
 
 import json
 
@@ -38,7 +38,7 @@ def lines(evaluations):
     return [" ".join(line.split()) for line in capture.get().splitlines()]
 
 
-def test_overview_of_both_ways():
+def test_overview_of_greedy_and_sampled_actions():
     text = lines({"greedy": FULL, "sampled": BARE})
     assert "greedy 10 90.0 % 59.6 to 98.2 % 30.0 120 1.23" in text
     assert "sampled 5 - - - - 21.00" in text
@@ -55,11 +55,11 @@ def test_start_poses():
     assert "3 4 75.0 % 30.1 to 95.4 %" in text
 
 
-def test_an_environment_that_tells_nothing_has_only_the_overview():
+def test_without_a_fight_report_only_the_overview_is_shown():
     assert len(evaluation_tables({"greedy": BARE})) == 1
 
 
-def test_rows_for_programs():
+def test_evaluation_rows():
     rows = json.loads(msgspec.json.encode(evaluation_rows({"greedy": FULL, "sampled": BARE}, {"seed": 3})))
     assert [(row["actions"], row["seed"], row["n_fights"]) for row in rows] == [("greedy", 3, 10), ("sampled", 3, 5)]
     assert rows[0]["by_attack"][1]["name"] == "grab"

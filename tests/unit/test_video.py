@@ -1,4 +1,4 @@
-"""Films: complete or not there, of the size and length they should have, and only of a won fight."""
+"""Videos: complete or absent, size and duration, won fights only."""
 
 import av
 import gymnasium
@@ -13,7 +13,7 @@ from soulslab.video import CODECS, HOLD_S, Mp4Writer, find_won_fight, record_won
 
 
 class Coin(gymnasium.Env):
-    """Lasts 4 steps; won if the seed is divisible by 3. Each picture is lighter than the last."""
+    """Fight of 4 steps, won if the seed is divisible by 3; each image is brighter than the last."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 (as Gymnasium declares it)
     observation_space = spaces.Box(0, 1, (1,))
@@ -47,7 +47,7 @@ def act(observation, mask):
     return 0
 
 
-def test_the_won_fight_is_filmed(tmp_path):
+def test_the_won_fight_is_recorded(tmp_path):
     env = Coin()
     path = tmp_path / "new" / "won.mp4"
     assert record_won_fight(env, act, path, seed=1) == 3
@@ -60,7 +60,7 @@ def test_the_won_fight_is_filmed(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["won.mp4"]
 
 
-def test_colours_stay_what_they_are(tmp_path):
+def test_colours_are_preserved(tmp_path):
     colours = np.array([[200, 40, 40], [40, 180, 60], [50, 60, 210]], np.uint8)
     with Mp4Writer(tmp_path / "a.mp4", 30) as film:
         film.write(np.repeat(np.repeat(colours[None], 32, axis=0), 32, axis=1))
@@ -81,7 +81,7 @@ def test_browsers_can_play_it(tmp_path):
     assert data.index(b"moov") < data.index(b"mdat")
 
 
-def test_the_policy_sees_the_mask(tmp_path):
+def test_the_policy_gets_the_mask(tmp_path):
     seen = []
     record_won_fight(Coin(), lambda _, mask: seen.append(mask) or 0, tmp_path / "won.mp4")
     np.testing.assert_array_equal(seen[0], [True, False])
@@ -104,14 +104,14 @@ def test_an_error_in_the_fight_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_use_is_named(tmp_path):
+def test_wrong_usage_is_an_error(tmp_path):
     with pytest.raises(EnvironmentUsageError, match="render_mode"):
         record_won_fight(Coin(render_mode=None), act, tmp_path / "won.mp4")
     with pytest.raises(EnvironmentUsageError, match="max_attempts"):
         record_won_fight(Coin(), act, tmp_path / "won.mp4", max_attempts=0)
 
 
-def test_frames_that_do_not_fit_are_named(tmp_path):
+def test_frames_of_another_size_are_errors(tmp_path):
     with Mp4Writer(tmp_path / "a.mp4", 30) as film:
         film.write(np.zeros((20, 30, 3), np.uint8))
         with pytest.raises(VideoError, match="40 x 20 follows frames of 30 x 20"):
@@ -121,13 +121,13 @@ def test_frames_that_do_not_fit_are_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_second_encoder_works_as_well(tmp_path, monkeypatch):
+def test_the_second_encoder_works(tmp_path, monkeypatch):
     monkeypatch.setattr(video, "CODECS", {"mpeg4": CODECS["mpeg4"]})
     record_won_fight(Coin(), act, tmp_path / "won.mp4")
     assert len(frames(tmp_path / "won.mp4")) == 5 + 10 * HOLD_S
 
 
-def test_no_encoder_is_named(tmp_path, monkeypatch):
+def test_a_missing_encoder_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(video, "CODECS", {"none-such": {}})
     with pytest.raises(VideoError, match="none of the encoders none-such"):
         Mp4Writer(tmp_path / "won.mp4", 30)
@@ -136,7 +136,7 @@ def test_no_encoder_is_named(tmp_path, monkeypatch):
 # --- the arena ----------------------------------------------------------------------------------------------
 
 
-def test_the_arena_is_filmed_at_thirty_frames_a_second(tmp_path):
+def test_the_arena_is_recorded_at_30_frames_per_second(tmp_path):
     env = gymnasium.make("soulslab/Arena-v0", render_mode="rgb_array_list", phase="1")
     simulator = env.unwrapped.simulator
 
@@ -152,7 +152,7 @@ def test_the_arena_is_filmed_at_thirty_frames_a_second(tmp_path):
     assert film[0].shape == (540, 960, 3)
 
 
-def test_films_of_the_arena_are_handed_out_once():
+def test_frames_of_the_arena_are_returned_once():
     env = gymnasium.make("soulslab/Arena-v0", render_mode="rgb_array_list")
     assert env.metadata["render_fps"] == 30
     env.reset(seed=0)
@@ -166,7 +166,7 @@ def test_films_of_the_arena_are_handed_out_once():
     assert len(env.render()) == 1
 
 
-def test_a_film_changes_nothing_in_the_fight():
+def test_recording_does_not_change_the_fight():
     plain, filmed = (gymnasium.make("soulslab/Arena-v0", render_mode=mode) for mode in (None, "rgb_array_list"))
     for env in (plain, filmed):
         env.reset(seed=5)

@@ -26,10 +26,10 @@ CLIENT = (
     "soulslab.cli.games",
     "soulslab.cli.siphon",
     "soulslab.doctor",
-    "soulslab.envs.doom",
-    "soulslab.envs.eldengym",
-    "soulslab.envs.live.arena",
-    "soulslab.envs.souls.env",
+    "soulslab.envs.tasks.process.doom",
+    "soulslab.compat.eldengym",
+    "soulslab.envs.tasks.duel.arena_live",
+    "soulslab.envs.tasks.souls.souls_env",
     "soulslab.envs.wrappers",
     "soulslab.games.dark_souls_3",
     "soulslab.games.elden_ring",
@@ -88,14 +88,14 @@ except RecordingError as error:
     assert not (tmp_path / "fight.h5").exists()
 
 
-def test_the_doctor_says_where_games_can_be_read():
+def test_the_doctor_reports_where_games_can_be_read():
     said = on_windows("""
 from soulslab.doctor import check_memory, check_real_games
 for check in (*check_memory(), *check_real_games()):
     print(check.name, check.remedy, sep=": ")
 """)
     assert said.splitlines() == [
-        "reading games: only on Linux; games of a server can be played",
-        "game dark_souls_3: play that of a server on Linux, with server=; docs/dark_souls_3.md leads through it",
-        "game elden_ring: play that of a server on Linux, with server=; docs/elden_ring.md leads through it",
+        "reading games: only on Linux; games on a server can be used",
+        "game dark_souls_3: use a game on a Linux server, with server=; see docs/dark_souls_3.md",
+        "game elden_ring: use a game on a Linux server, with server=; see docs/elden_ring.md",
     ]

@@ -140,10 +140,10 @@ def _replay(path: Path, fight: FightFlags, log: Path | None) -> Replay:
         raise ConfigError("records a game that a person plays, not a replay; leave it out", source="--log")
     if path.suffix.lower() not in _RECORDINGS:
         return Replay(read_key_log(path))
-    from soulslab.games.arena.recorded import key_log_of
+    from soulslab.games.arena.key_log_from_recording import key_log_from_recording
     from soulslab.siphon.recording.reading import read_recording
 
-    return Replay(key_log_of(read_recording(path, with_frames=False), _boss(fight.boss)))
+    return Replay(key_log_from_recording(read_recording(path, with_frames=False), _boss(fight.boss)))
 
 
 def _settings(

@@ -119,12 +119,12 @@ def show(data: str) -> int:
     Args:
         data: Folder of the data set, or its Minari id on this machine.
     """
-    from soulslab.fights.overview import overview_tables
     from soulslab.learn.demonstrations.data_set import describe
     from soulslab.learn.demonstrations.reading import read_outcomes
+    from soulslab.report import data_set_tables
 
     description = describe(data)
-    for table in overview_tables(description, read_outcomes(description)):
+    for table in data_set_tables(description, read_outcomes(description)):
         table_console().print(table, "")
     return EXIT_OK
 
@@ -133,7 +133,7 @@ def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None
     """Record fights of the chosen player."""
     from rich.progress import track
 
-    from soulslab.fights import by_hand, by_reference
+    from soulslab.fights import human_fights, reference_fights
 
     if who.policy:
         from soulslab.learn.players import load_player
@@ -142,9 +142,9 @@ def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None
         for seed in track(seeds, "fighting", transient=True):
             recorder.play(player, seed)
     elif who.keys:
-        by_hand.record_key_log(recorder, who.keys)
+        human_fights.record_key_log(recorder, who.keys)
     elif who.player == "human":
-        by_hand.record_in_terminal(recorder, seeds[0])
+        human_fights.record_in_terminal(recorder, seeds[0])
     else:
         for seed in track(seeds, "fighting", transient=True):
-            by_reference.record_fight(recorder, seed)
+            reference_fights.record_fight(recorder, seed)

@@ -39,7 +39,7 @@ def play(
     import gymnasium
 
     from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
-    from soulslab.play.game import play as play_fights
+    from soulslab.play.terminal_game import play_in_terminal
 
     if policy is None:
         if window:
@@ -47,13 +47,13 @@ def play(
         if explain:
             raise ConfigError("is for a policy in the terminal: name one with --policy", source="--explain")
         fight: dict[str, Any] = {"boss": boss or "judge", "phase": phase or "full", "random_pose": True}
-        play_fights(gymnasium.make(ARENA_ID, **fight), seed=seed)
+        play_in_terminal(gymnasium.make(ARENA_ID, **fight), seed=seed)
         return EXIT_OK
     check_run(policy)
     # A human player does not need the packages of the extra learn.
     from soulslab.learn.players import load_player
-    from soulslab.play.watching import act_of, fight_options
-    from soulslab.play.window import watch
+    from soulslab.play.policy_actions import fight_options, policy_actions
+    from soulslab.play.watch_window import watch_in_window
 
     if explain and window:
         raise ConfigError("is for the terminal; leave out --window", source="--explain")
@@ -61,10 +61,10 @@ def play(
     env_id = ARENA_LIVE_ID if window else ARENA_ID
     fight = fight_options(env_id, player.header, boss=boss, phase=phase)
     if window:
-        tally = watch(lambda env: act_of(player, env, str(policy)), fight, seed=seed)
+        tally = watch_in_window(lambda env: policy_actions(player, env, str(policy)), fight, seed=seed)
         _log.info("%d of %d fights won", tally.wins, tally.fights)
         return EXIT_OK
     env = gymnasium.make(env_id, **fight)
-    act = act_of(player, env, str(policy))
-    play_fights(env, seed=seed, act=act, describe=act.describe if explain else None)
+    act = policy_actions(player, env, str(policy))
+    play_in_terminal(env, seed=seed, act=act, describe=act.describe if explain else None)
     return EXIT_OK

@@ -1,4 +1,4 @@
-"""Settings: frozen ``msgspec.Struct`` types, filled from a TOML file and ``--set a.b=c`` flags.
+"""Settings: frozen ``msgspec.Struct`` types, loaded from a TOML file and ``--set a.b=c`` options.
 
 ::
 
@@ -6,7 +6,7 @@
     text = dump_settings(settings)           # the same, as TOML
     rows = describe_settings(TrainSettings)  # for the documentation
 
-Only the type knows names, defaults, ranges and meanings; what is not in it is an error with its path.
+Names, defaults, ranges and descriptions are defined only by the type; an unknown setting is an error with its path.
 """
 
 from soulslab.config.describing import Setting, describe_settings

@@ -1,4 +1,4 @@
-"""Checking data against a type: the first mistake, with its place and in plain words."""
+"""Validation of data against a type: reports the first mistake, with its place, in plain words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 _AT = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 _STEPS = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
-# What msgspec calls a type, and what a person who writes TOML calls it.
+# Names of types in msgspec's messages, and their plain names for users.
 _PLAIN_NAMES = {
     "int": "a whole number",
     "float": "a number",
@@ -32,15 +32,15 @@ _PLAIN_NAMES = {
 
 
 def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, str], SoulslabError]) -> T:
-    """Turn tables into a struct.
+    """Convert tables to a struct.
 
     Args:
-        data: The tables, as `tomllib` reads them.
+        data: The tables, as read by `tomllib`.
         settings_type: A frozen ``msgspec.Struct`` type.
-        error: Makes the error from the problem and its place: ``attributes."player.hp".offsets[2]``.
+        error: Returns the exception for a problem and its place: ``attributes."player.hp".offsets[2]``.
 
     Raises:
-        SoulslabError: The error that `error` returned for the first mistake.
+        SoulslabError: The exception returned by `error` for the first mistake.
     """
     try:
         for problem, place in _problems(data, inspect.type_info(settings_type), ""):
@@ -53,18 +53,18 @@ def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, st
 
 
 def short(value: object) -> str:
-    """Return how a value is shown in a message: cut where it is long."""
+    """Return the representation of a value for a message, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def join_place(place: str, key: str) -> str:
-    """Return the place of a key of the table at a place."""
+    """Return the place of a key in the table at a place."""
     return f"{place}.{toml_key(key)}" if place else toml_key(key)
 
 
 def _problems(value: Any, expected: inspect.Type, place: str) -> Iterator[tuple[str, str]]:
-    """Yield each problem that msgspec does not report, or not clearly, with its place; not wrong types."""
+    """Yield problems, with their places, that msgspec does not report clearly; wrong types are left to msgspec."""
     while isinstance(expected, inspect.Metadata):
         expected = expected.type
     if isinstance(value, dict):
@@ -75,19 +75,19 @@ def _problems(value: Any, expected: inspect.Type, place: str) -> Iterator[tuple[
     elif isinstance(value, float) and math.isnan(value):
         yield "is not a number (nan)", place
     elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-        yield "is too large; whole numbers have 64 bits", place
+        yield "is too large for a 64-bit integer", place
     elif isinstance(value, str) and (choices := _choices(expected)) and value not in choices:
         yield f"{short(value)} is not one of its values{did_you_mean(value, map(str, choices))}", place
 
 
 def _table_problems(table: dict[Any, Any], expected: inspect.Type, place: str) -> Iterator[tuple[str, str]]:
-    """Yield the problems of a table, which is meant for a struct or for a dictionary."""
+    """Yield the problems of a table for a struct or a dictionary."""
     struct = _struct_in(expected)
     known = {field.encode_name: field.type for field in struct.fields} if struct else {}
     forbids = struct is not None and struct.forbid_unknown_fields
     for key, item in table.items():
         if not isinstance(key, str):
-            yield f"{short(key)} is not a name", place
+            yield f"{short(key)} is not a text key", place
             continue
         inner = join_place(place, key)
         if key in known:
@@ -99,7 +99,7 @@ def _table_problems(table: dict[Any, Any], expected: inspect.Type, place: str) -
 
 
 def _struct_in(expected: inspect.Type) -> inspect.StructType | None:
-    """Return the struct type that a table is meant for; also out of ``SomeStruct | None``."""
+    """Return the struct type for a table, also from ``SomeStruct | None``."""
     for option in expected.types if isinstance(expected, inspect.UnionType) else (expected,):
         if isinstance(option, inspect.StructType):
             return option
@@ -107,7 +107,7 @@ def _struct_in(expected: inspect.Type) -> inspect.StructType | None:
 
 
 def _choices(expected: inspect.Type) -> tuple[Any, ...]:
-    """Return the values of a type of literals, which may be optional; none for other types."""
+    """Return the values of a literal type, which may be optional; empty for other types."""
     options = expected.types if isinstance(expected, inspect.UnionType) else (expected,)
     options = tuple(option for option in options if not isinstance(option, inspect.NoneType))
     literals = [option for option in options if isinstance(option, inspect.LiteralType)]
@@ -115,7 +115,7 @@ def _choices(expected: inspect.Type) -> tuple[Any, ...]:
 
 
 def _explain(message: str, data: dict[str, Any], settings_type: type[msgspec.Struct]) -> tuple[str, str]:
-    """Turn msgspec's message into a problem in plain words and the place of the setting."""
+    """Convert a message of msgspec to a problem in plain words and the place of the setting."""
     match = _AT.fullmatch(message)
     problem, path = (match["problem"], match["path"] or "") if match else (message, "")
     place, value = _locate(data, settings_type, _STEPS.findall(path))
@@ -129,15 +129,15 @@ def _explain(message: str, data: dict[str, Any], settings_type: type[msgspec.Str
 
 
 def _plain_type(name: str) -> str:
-    """Return msgspec's name of a type, such as ``int | null``, in plain words."""
+    """Return the plain words for a type name of msgspec, such as ``int | null``."""
     return " or ".join(_PLAIN_NAMES.get(part, part) for part in name.split(" | "))
 
 
 def _locate(value: Any, expected: Any, steps: Sequence[tuple[str, str]]) -> tuple[str, Any]:
-    """Follow msgspec's steps to a mistake; find the key where it says ``[...]``, by trying each.
+    """Follow the path of msgspec to a mistake; for ``[...]``, find the key by trying each one.
 
     Returns:
-        The place, and the value there.
+        The place, and the value at that place.
     """
     place = ""
     for name, index in steps:
@@ -157,7 +157,7 @@ def _locate(value: Any, expected: Any, steps: Sequence[tuple[str, str]]) -> tupl
 
 
 def _container(annotation: Any) -> Any:
-    """Return the struct, dictionary, list or tuple type of an annotation, out of Annotated and of a union."""
+    """Return the struct, dictionary, list or tuple type inside Annotated or a union."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _container(get_args(annotation)[0])
@@ -172,7 +172,7 @@ def _is_struct(annotation: Any) -> bool:
 
 
 def _fits(value: Any, expected: Any) -> bool:
-    """Tell whether a value is right for a type."""
+    """Return whether a value is valid for a type."""
     try:
         msgspec.convert(value, expected)
     except msgspec.ValidationError:

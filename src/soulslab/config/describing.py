@@ -1,4 +1,4 @@
-"""Describing settings: one row each, from the type itself, so that no documentation can fall behind it."""
+"""Description of settings as rows, generated from the type, so that the documentation is always up to date."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _NAMES: dict[type[inspect.Type], str] = {
     inspect.NoneType: "unset",
 }
 _BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
-#: A bound beyond this is no part of a setting's meaning; it keeps numbers within what files and messages can hold.
+#: Larger bounds are not shown: they only keep numbers within the limits of files and messages.
 _MAX_BOUND = 2**53
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One setting, as a row of the documentation.
+    """Description of one setting.
 
     Attributes:
-        path: Its name in files and after ``--set``: ``learner.lr``.
-        type: Its type and range in words: ``number > 0``.
-        default: Its default as TOML; "" if it has to be given, "unset" if it may be absent.
-        doc: What it means: ``Meta(description=...)``, or else what the struct's docstring says under
-            ``Attributes``; "" if nobody wrote it.
+        path: Name in files and after ``--set``: ``learner.lr``.
+        type: Type and range in words: ``number > 0``.
+        default: Default as TOML; "" if a value is required, "unset" if the setting may be left out.
+        doc: Meaning: ``Meta(description=...)``, otherwise the entry under ``Attributes`` in the docstring of the
+            struct; "" if neither exists.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 def describe_settings(settings_type: type[msgspec.Struct]) -> list[Setting]:
-    """Return a row for each setting of a type, in the order of the fields, through nested structs."""
+    """Return a row for each setting of a type, in the order of the fields, including nested structs."""
     info = inspect.type_info(settings_type)
     if not isinstance(info, inspect.StructType):
         raise TypeError(f"{settings_type!r} is not a msgspec.Struct type")

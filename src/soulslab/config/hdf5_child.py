@@ -1,11 +1,11 @@
-"""The process that opens HDF5 files for `soulslab.config.hdf5_files`; it imports nothing of soulslab.
+"""Child process that opens HDF5 files for `soulslab.config.hdf5_files`; it does not import soulslab.
 
-A damaged file can make the HDF5 library loop or take gigabytes within one call of C code, which no Python exception
-ends. Here the kernel does: CPU time and memory of each request are limited.
+A damaged file can make the HDF5 library loop or allocate gigabytes within one call of C code, which a Python exception
+cannot interrupt. Therefore the kernel limits CPU time and memory of each request.
 
-Requests come on the standard input, answers go to the standard output; both are messages in msgpack after their length
-(8 bytes, little endian). An answer is one message for each item of the file, and one that says that it ended. The
-numbers of the data sets follow the message of their item, in its order and in parts, each after its length.
+Requests arrive on standard input, answers are written to standard output. Both are msgpack messages, each after its
+length (8 bytes, little endian). An answer consists of one message for each item of the file, and an end message. The
+numbers of the data sets follow the message of their item, in the same order and in parts, each after its length.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ _MAX_OBJECTS = 200_000
 _AT_ONCE_BYTES = 16 << 20
 _MEMORY_BYTES = 320 << 20
 _CPU_S = 2
-#: In place of a length: a message with an error follows.
+#: Sent instead of a length; an error message follows.
 FAILED = 2**64 - 1
 _CPU_BYTES_PER_S = 1 << 20
 _FILE_BYTES = 1100
 _FREE_BYTES = 64 << 20
-#: bool, whole numbers and floats.
+#: Kinds of NumPy data types: bool, integers and floats.
 _KINDS = "biuf"
 
 
 class _File:
-    """One request: an open file, and how much of it has been taken."""
+    """One request: an open file, and the amount of data read from it."""
 
     def __init__(self, request: dict[str, Any], n_file_bytes: int) -> None:
         self._skip = frozenset(request["skip"])
         self._rows = slice(*request["rows"])
-        # No filter of HDF5 compresses better than deflate, 1 to 1032.
+        # The compression ratio of HDF5's filters is at most that of deflate, 1032 to 1.
         self._n_bytes = _FREE_BYTES + _FILE_BYTES * n_file_bytes
         self._n_objects = 0
         self.pending: list[Any] = []
 
     def describe(self, item: Any, place: str, depth: int = 0) -> dict[str, Any]:
-        """Return a group or a data set as a message; data sets whose numbers follow are appended to `pending`."""
+        """Return a group or a data set as a message; append data sets with numbers to `pending`."""
         self._n_objects += 1
         if self._n_objects > _MAX_OBJECTS or depth > _MAX_DEPTH:
-            raise ValueError("it has too many objects, or groups within groups")
+            raise ValueError("it has too many objects, or groups are nested too deeply")
         node: dict[str, Any] = {"attrs": {name: _plain(value) for name, value in item.attrs.items()}}
         if isinstance(item, h5py.Dataset):
             return node | self._data_set(item, place)
@@ -63,7 +63,7 @@ class _File:
         return node
 
     def numbers(self) -> Iterator[Any]:
-        """Yield the numbers of the data sets that were described, in parts."""
+        """Yield the numbers of the pending data sets, in parts."""
         for data_set in self.pending:
             if not data_set.shape:
                 yield np.ascontiguousarray(data_set[()])
@@ -78,7 +78,7 @@ class _File:
 
     def _data_set(self, item: Any, place: str) -> dict[str, Any]:
         if item.is_virtual or item.external:
-            raise ValueError(f"{place} lies in another file")
+            raise ValueError(f"{place} is stored in another file")
         dtype, shape = item.dtype, item.shape
         if shape is None:
             raise ValueError(f"{place} has no shape")
@@ -102,7 +102,7 @@ class _File:
 
 
 def _is_own(group: Any, name: str) -> bool:
-    """Return whether a name stands for an object of this file, and not for a link to another one."""
+    """Return whether a name is an object of this file, and not a link to another one."""
     if isinstance(group.get(name, getlink=True), h5py.HardLink):
         return True
     raise ValueError(f"{name!r} is a link")
@@ -146,7 +146,7 @@ def answer(request: dict[str, Any], out: IO[bytes]) -> None:
 
 
 def _limit_cpu(n_file_bytes: int) -> None:
-    """Let the kernel end this process when it takes much longer, or much more memory, than a whole file would."""
+    """Limit the CPU time of this process to more than a valid file of this size needs."""
     if sys.platform == "win32":
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -165,7 +165,7 @@ def _limit_memory() -> None:
 
 
 def _lower(kind: int, soft: int) -> None:
-    """Set the soft limit of a resource; the hard one stays, and may be lower."""
+    """Set the soft limit of a resource; the hard limit is unchanged, and may be lower."""
     hard = resource.getrlimit(kind)[1]
     resource.setrlimit(kind, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
@@ -185,7 +185,7 @@ def main() -> None:
         request = msgspec.msgpack.decode(requests.read(int.from_bytes(length, "little")))
         try:
             answer(request, out)
-        except Exception as error:  # noqa: BLE001  (whatever h5py raises for a damaged file; the parent is told)
+        except Exception as error:  # noqa: BLE001  (h5py raises many types for damaged files; the parent reports them)
             out.write(FAILED.to_bytes(8, "little"))
             _send(out, {"error": f"{type(error).__name__}: {str(error)[:300]}"})
         out.flush()

@@ -1,4 +1,4 @@
-"""Reading HDF5 files that others may have written, in a process that can be killed.
+"""Reading of untrusted HDF5 files, in a process that can be killed.
 
 ::
 
@@ -6,8 +6,8 @@
         root = reader.read(path, fail)
     root.items["timestamps"].values
 
-Of a file, groups, data sets of numbers and text, and their attributes are read. Links, data in other files, references
-and compound types are refused. The process has limits of CPU time and memory, and ends with Ctrl-C.
+Groups, data sets of numbers and text, and their attributes are read. Links, data in other files, references and
+compound types are rejected. The process has limits of CPU time and memory, and exits after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Final, Self, TypeAlias, cast
+from typing import IO, Any, Final, TypeAlias, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.closing import Closing
 from soulslab.config.input_files import Fail, read_bytes
 from soulslab.errors import MissingDependencyError
 
 _CHILD: Final = Path(__file__).with_name("hdf5_child.py")
 _START_S: Final = 60.0
-#: Wall time for an item, beside the limit of CPU time that the process has: for a disk that hangs.
+#: Limit of the wall time for an item, in addition to that of the CPU time, for disks that do not respond.
 _ITEM_S: Final = 600.0
 _MAX_MESSAGE_BYTES: Final = 1 << 30
 FAILED: Final = 2**64 - 1  # as in the process
@@ -46,7 +46,7 @@ class Hdf5Node(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     Attributes:
         attrs: Attributes: numbers, text, bytes, and lists of them.
         items: Groups and data sets of a group by name; empty for a data set.
-        shape: Shape of a data set, also of one that was left out.
+        shape: Shape of a data set, also if its values were left out.
         values: Numbers of a data set, or an object array of str or bytes; None for a group, or if left out.
     """
 
@@ -59,11 +59,11 @@ class Hdf5Node(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """Return the values of a data set of this group.
 
         Raises:
-            ValueError: There is none of that name, or it is a group.
+            ValueError: The group has no data set of that name.
         """
         values = self.items[name].values if name in self.items else None
         if values is None:
-            raise ValueError(f"there is no data set {name!r}")
+            raise ValueError(f"the group has no data set {name!r}")
         return values
 
 
@@ -88,8 +88,8 @@ class _Message(msgspec.Struct, frozen=True):
 _messages = msgspec.msgpack.Decoder(_Message)
 
 
-class Hdf5Reader:
-    """A process that reads one file after another; a new one is started after it was ended.
+class Hdf5Reader(Closing):
+    """Process that reads files; a new one is started after it was ended.
 
     Raises:
         MissingDependencyError: h5py is not installed.
@@ -111,13 +111,13 @@ class Hdf5Reader:
 
         Args:
             path: The file.
-            fail: Makes the error.
-            only: Names of the items of the root that are read; None for all.
-            skip: Data sets whose values are left out, by their paths (``"group/name"``).
-            rows: First and last row of each data set, as of a slice.
+            fail: Returns the exception for a problem.
+            only: Names of the items of the root to read; None reads all.
+            skip: Paths of data sets (``"group/name"``) whose values are left out.
+            rows: First and last row of each data set, as in a slice.
 
         Raises:
-            SoulslabError: What `fail` makes of the problem: the file cannot be read, or exceeds a limit.
+            SoulslabError: The exception of `fail`: the file cannot be read, or exceeds a limit.
         """
         request = {"path": os.fsencode(path), "only": only, "skip": list(skip), "rows": rows}
         messages = self._ask(path, fail, request)
@@ -125,7 +125,7 @@ class Hdf5Reader:
         return msgspec.structs.replace(root, items=dict(messages))
 
     def read_items(self, path: Path, fail: Fail, names: Sequence[str]) -> Iterator[tuple[str, Hdf5Node]]:
-        """Yield items of the root one by one, so that one at a time is in memory; see `read`."""
+        """Yield items of the root one by one, so that only one at a time is in memory; see `read`."""
         messages = self._ask(path, fail, {"path": os.fsencode(path), "only": names, "skip": [], "rows": (None, None)})
         next(messages)
         yield from messages
@@ -141,16 +141,8 @@ class Hdf5Reader:
                 pipe.close()
         process.wait()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _ask(self, path: Path, fail: Fail, request: dict[str, Any]) -> Iterator[tuple[str, Hdf5Node]]:
-        """Yield the root, without a name and without items, then its items."""
+        """Yield the root, without name and items, then its items."""
         start = read_bytes(path, _MAX_FILE_BYTES, fail, n_first_bytes=len(_SIGNATURE))
         if start != _SIGNATURE:
             raise fail("cannot be read: it is not an HDF5 file")
@@ -180,7 +172,7 @@ class Hdf5Reader:
     def _started(self) -> subprocess.Popen[bytes]:
         """Return the process, ready for a request."""
         if self._process is None:
-            # No plugin is loaded for a filter that a file names, and no thread pool takes address space.
+            # Disable plugins for filters named by a file, and thread pools, which use address space.
             environment = {**os.environ, "HDF5_PLUGIN_PRELOAD": "::", "OPENBLAS_NUM_THREADS": "1"}
             command = [sys.executable, "-P", "-W", "ignore", str(_CHILD)]
             self._process = subprocess.Popen(  # noqa: S603  (a fixed command)
@@ -201,20 +193,20 @@ class Hdf5Reader:
 
     def _deadline(self, seconds: float) -> _Deadline:
         if self._process is None:
-            raise AssertionError("there is no process")
+            raise AssertionError("the process was not started")
         return _Deadline(seconds, self._process)
 
 
 class _ReaderError(Exception):
-    """The process has ended, or its answer is malformed."""
+    """The process has exited, or its answer is malformed."""
 
 
 class _RefusedError(_ReaderError):
-    """The process says why a file cannot be read."""
+    """The process reported why a file cannot be read."""
 
 
 class _Deadline:
-    """A context after whose time a process is killed, so that reading from it ends."""
+    """Context that kills a process after a time, so that reads from it end."""
 
     def __init__(self, seconds: float, process: subprocess.Popen[bytes]) -> None:
         self._timer = threading.Timer(seconds, process.kill)
@@ -232,7 +224,7 @@ def require_h5py() -> None:
     """Check that h5py is installed.
 
     Raises:
-        MissingDependencyError: It is not.
+        MissingDependencyError: h5py is not installed.
     """
     try:
         import h5py  # noqa: F401, PLC0415  (only the process needs it)
@@ -241,7 +233,7 @@ def require_h5py() -> None:
 
 
 def _receive(node: _Node | None, stdout: IO[bytes]) -> Hdf5Node:
-    """Return an item with the numbers that follow its message."""
+    """Return an item with its numbers, which follow its message."""
     if node is None:
         raise _ReaderError("its description is malformed")
     if node.items is not None:
@@ -254,7 +246,7 @@ def _receive(node: _Node | None, stdout: IO[bytes]) -> Hdf5Node:
         return Hdf5Node(attrs=node.attrs, shape=node.shape)
     dtype = np.dtype(node.dtype)
     if dtype.hasobject:
-        raise ValueError(f"type {node.dtype} is not one of numbers")
+        raise ValueError(f"type {node.dtype} is not numeric")
     values: NDArray[Any] = np.empty(node.shape, dtype)
     view, n_taken = memoryview(cast("Any", values.reshape(-1).view(np.uint8))), 0
     while n_taken < len(view):
@@ -267,7 +259,7 @@ def _receive(node: _Node | None, stdout: IO[bytes]) -> Hdf5Node:
 
 
 def _length(stdout: IO[bytes]) -> int:
-    """Return the length of what follows."""
+    """Return the length of the next part."""
     n_bytes = int.from_bytes(_take(stdout, 8), "little")
     if n_bytes == FAILED:
         raise _RefusedError(_messages.decode(_take(stdout, _length(stdout))).error)
@@ -277,14 +269,14 @@ def _length(stdout: IO[bytes]) -> int:
 
 
 def _take(stdout: IO[bytes], n_bytes: int) -> bytearray:
-    """Return exactly so many bytes."""
+    """Return exactly `n_bytes` bytes."""
     data = bytearray(n_bytes)
     _fill(memoryview(data), stdout)
     return data
 
 
 def _fill(view: memoryview, stdout: IO[bytes]) -> None:
-    """Read exactly as many bytes as there is room for."""
+    """Fill the view with bytes."""
     n_taken = 0
     while n_taken < len(view):
         n = cast("Any", stdout).readinto(view[n_taken:])

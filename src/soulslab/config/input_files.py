@@ -1,7 +1,7 @@
-"""Reading files that others may have written: limits first, then one error for every failure.
+"""Reading of untrusted files: limits first, then one type of error for every failure.
 
-A reader passes the function that makes its own error. Nothing else is raised here for a file that is damaged, hostile
-or too large. Time and memory grow at most linearly with the size of the input.
+The caller passes a function that creates its own exception. No other exception is raised for a file that is damaged,
+malicious or too large. Time and memory grow at most linearly with the size of the input.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from soulslab.errors import SoulslabError
 T = TypeVar("T")
 
 Fail: TypeAlias = Callable[[str], SoulslabError]
-"""Return the error for a problem, such as ``"cannot be read: Permission denied"``."""
+"""Returns the exception for a problem, such as ``"cannot be read: Permission denied"``."""
 
 MAX_TEXT_BYTES: Final = 512 << 10
-"""Largest TOML file, or JSON file that people write: 512 KiB, which tomllib reads within 2 s; profiles have 50 KiB."""
+"""Maximum size of TOML and hand-written JSON files: 512 KiB, which tomllib reads within 2 s; profiles have 50 KiB."""
 
 MAX_DEPTH: Final = 64
-"""Largest number of tables and lists within one another."""
+"""Maximum nesting depth of tables and lists."""
 
 _MAX_KEY_PARTS: Final = 32
 # tomllib needs quadratic time and memory in the number of parts of a dotted key.
@@ -37,16 +37,16 @@ _SHOWN_ERROR_CHARACTERS: Final = 300
 
 
 def read_bytes(path: Path, max_bytes: int, fail: Fail, *, n_first_bytes: int | None = None) -> bytes:
-    """Read a regular file that is not too large.
+    """Read a regular file of limited size.
 
     Args:
-        path: The file. A pipe, a device or a folder is refused without waiting for it.
-        max_bytes: Largest accepted size of the file.
-        fail: Makes the error.
-        n_first_bytes: Read the first bytes only; None reads all.
+        path: The file. A pipe, a device or a folder is rejected without blocking.
+        max_bytes: Maximum size of the file.
+        fail: Returns the exception for a problem.
+        n_first_bytes: Number of bytes to read from the start; None reads all.
 
     Raises:
-        SoulslabError: What `fail` makes of the problem.
+        SoulslabError: The exception of `fail`.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
@@ -57,9 +57,9 @@ def read_bytes(path: Path, max_bytes: int, fail: Fail, *, n_first_bytes: int | N
             if status.st_size > max_bytes:
                 raise fail(f"is too large: {status.st_size} bytes, the limit is {max_bytes}")
             data = file.read(max_bytes + 1 if n_first_bytes is None else n_first_bytes)
-    except (OSError, ValueError) as error:  # a ValueError: a name that holds a zero character
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
         raise fail(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    if len(data) > max_bytes:  # it grew
+    if len(data) > max_bytes:  # the file grew during the read
         raise fail(f"is too large: more than {max_bytes} bytes")
     return data
 
@@ -83,10 +83,10 @@ def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
 
     Args:
         text: The document.
-        fail: Makes the error.
+        fail: Returns the exception for a problem.
 
     Raises:
-        SoulslabError: What `fail` makes of the problem: it is not TOML, too long, or nested too deeply.
+        SoulslabError: The exception of `fail`: the text is not TOML, too long, or nested too deeply.
     """
     if len(text) > MAX_TEXT_BYTES:
         raise fail(f"is too large: {len(text)} characters, the limit is {MAX_TEXT_BYTES}")
@@ -105,22 +105,22 @@ def parse_json(data: bytes | str, kind: type[T], fail: Fail) -> T:
 
     Args:
         data: The document; the caller limits its size.
-        kind: What `msgspec` converts it to.
-        fail: Makes the error.
+        kind: Target type of the conversion.
+        fail: Returns the exception for a problem.
 
     Raises:
-        SoulslabError: What `fail` makes of the problem: it is not JSON, of another type, or nested too deeply.
+        SoulslabError: The exception of `fail`: the data are not JSON, of another type, or nested too deeply.
     """
     try:
         value = msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a huge number
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a too large number
         raise fail(f"is not valid JSON of the expected form: {_short(error)}") from error
     _check_depth(value, fail)
     return value
 
 
 def _check_depth(value: Any, fail: Fail) -> None:
-    """Refuse tables and lists that are nested too deeply for a function that calls itself."""
+    """Reject tables and lists that are nested too deeply for recursive functions."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [
@@ -135,6 +135,6 @@ def _check_depth(value: Any, fail: Fail) -> None:
 
 
 def _short(error: BaseException) -> str:
-    """Return the message of an error, cut where it is long."""
+    """Return the message of an exception, shortened if it is long."""
     text = str(error)
     return text if len(text) <= _SHOWN_ERROR_CHARACTERS else f"{text[:_SHOWN_ERROR_CHARACTERS]}..."

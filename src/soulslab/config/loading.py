@@ -1,4 +1,4 @@
-"""Reading settings: a TOML file, then overrides, then one check against the type."""
+"""Loading of settings: read a TOML file, apply overrides, and validate the result once."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def load_settings(settings_type: type[T], path: Path | None, overrides: Sequence[str] = ()) -> T:
-    """Read settings from a TOML file and from overrides, which win over the file.
+    """Load settings from a TOML file and from overrides, which take precedence.
 
     Args:
         settings_type: A frozen ``msgspec.Struct`` type with ``forbid_unknown_fields``.
-        path: The file; None takes every setting from its default.
-        overrides: Each ``"a.b=value"``, as after ``--set``. The value is read as TOML; a plain word that
-            is no TOML value (``judge``, ``runs/x``) is text. A later override wins.
+        path: The file; None uses the defaults.
+        overrides: Strings ``"a.b=value"``, as after ``--set``. The value is parsed as TOML; a plain word that is not
+            TOML (``judge``, ``runs/x``) is text. A later override takes precedence.
 
     Returns:
-        The settings, complete and checked.
+        The complete, validated settings.
 
     Raises:
         ConfigError: The file cannot be read or is malformed, or a setting is unknown, missing, of the wrong
-            type or out of range. ``error.path`` says which, ``error.source`` where it was set.
+            type or out of range. ``error.path`` is the setting, ``error.source`` the file or override.
     """
     file_name = "" if path is None else str(path)
     data = {} if path is None else read_toml(path)
@@ -54,17 +54,17 @@ def load_settings(settings_type: type[T], path: Path | None, overrides: Sequence
 
 
 def read_overrides(overrides: Sequence[str], flag: str) -> dict[str, Any]:
-    """Read overrides alone, as `load_settings` does.
+    """Parse overrides without a file, as `load_settings` does.
 
     Args:
-        overrides: Each ``"a.b=value"``.
-        flag: Of the command line that they were given with, for errors.
+        overrides: Strings ``"a.b=value"``.
+        flag: Option of the command line, for errors.
 
     Returns:
-        Their values, in tables within tables where a name has dots.
+        The values, in nested tables for names with dots.
 
     Raises:
-        ConfigError: One is malformed; ``error.source`` says which.
+        ConfigError: An override is malformed; ``error.source`` is the override.
     """
     data: dict[str, Any] = {}
     for override in overrides:
@@ -78,10 +78,10 @@ def read_toml(path: Path, error_type: type[ConfigError] = ConfigError) -> dict[s
 
     Args:
         path: The file.
-        error_type: What to raise.
+        error_type: Type of the exception.
 
     Raises:
-        ConfigError: It cannot be read, is not UTF-8 or not TOML, or exceeds a limit of `soulslab.config.input_files`.
+        ConfigError: The file cannot be read, is not UTF-8 or TOML, or exceeds a limit of `soulslab.config.input_files`.
     """
     return read_toml_table(path, partial(error_type, source=path))
 
@@ -94,7 +94,7 @@ def _parse_override(text: str, source: str) -> tuple[Keys, Any]:
         raise ConfigError("is not of the form name.of.setting=value", source=source)
     value = value.strip()
     if not value:
-        raise ConfigError("has no value; empty text is written ''", path=name.strip(), source=source)
+        raise ConfigError("has no value; write '' for empty text", path=name.strip(), source=source)
     try:
         parsed = tomllib.loads(f"value = {value}")
     except (ValueError, RecursionError) as error:
@@ -102,22 +102,22 @@ def _parse_override(text: str, source: str) -> tuple[Keys, Any]:
             raise ConfigError(f"has a malformed value: {error}", path=name.strip(), source=source) from error
         return keys, value
     if parsed.keys() != {"value"}:
-        raise ConfigError("has more than one line; give each setting its own --set", source=source)
+        raise ConfigError("has more than one line; use one --set for each setting", source=source)
     return keys, parsed["value"]
 
 
 def _put(data: dict[str, Any], keys: Keys, value: Any, source: str) -> None:
-    """Set a value in nested tables, making those that are missing."""
+    """Set a value in nested tables, and create missing tables."""
     table = data
     for depth, key in enumerate(keys[:-1], start=1):
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise ConfigError("is a value and has no settings of its own", path=".".join(keys[:depth]), source=source)
+            raise ConfigError("is a value, not a table of settings", path=".".join(keys[:depth]), source=source)
     table[keys[-1]] = value
 
 
 def _source_of(place: str, sources: dict[Keys, str], file_name: str) -> str:
-    """Return where the setting at a place was set: by the last override that touches it, or the file."""
+    """Return the source of the setting at a place: the last override that contains it, or the file."""
     for keys, source in reversed(sources.items()):
         name = ".".join(keys)
         shorter, longer = sorted((name, place), key=len)

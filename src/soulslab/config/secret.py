@@ -1,4 +1,4 @@
-"""Secrets, such as the token of a server: they are not printed and not written to any file."""
+"""Secrets, such as the token of a server; they are not printed and not written to files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, Self
 
 from soulslab.errors import ConfigError
 
-#: Options of environments that hold a secret or the path of one. They are left out of files that people share.
+#: Options of environments that hold a secret or the path of one. They are not written to files that people share.
 SECRET_OPTIONS: Final = ("token", "token_file")
 
 _SHOWN: Final = "***"
@@ -18,7 +18,7 @@ class Secret:
     """A text that is printed as ``***`` and cannot be serialised.
 
     Args:
-        text: The text; "" stands for no secret, and only such a secret is false.
+        text: The text; "" means that there is no secret, and only this value is false.
 
     Raises:
         ConfigError: The secret is pickled.
@@ -56,8 +56,8 @@ class Secret:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise ConfigError(
-            "a secret is not serialised, and so it cannot be sent to another process; give the path of a file that "
-            "holds it (token_file), which each process reads by itself"
+            "a secret cannot be serialised, so it cannot be sent to another process; give the path of a file that "
+            "contains it (token_file), which each process reads"
         )
 
 
@@ -85,17 +85,17 @@ def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_plain_token(options: Mapping[str, Any]) -> None:
-    """Check that the options of an environment hold no token as plain text.
+    """Check that the options of an environment contain no token as plain text.
 
     Args:
-        options: Keyword arguments of an environment, as a settings file or the command line gives them.
+        options: Keyword arguments of an environment, from a settings file or the command line.
 
     Raises:
-        ConfigError: They hold a token.
+        ConfigError: The options contain a token.
     """
     if isinstance(options.get("token"), str):
         raise ConfigError(
-            "is not a setting, because settings are written to files; put the token into a file of its own and give "
-            "that with --token-file (soulslab remove-tokens removes the token from the files of an earlier run)",
+            "is not a setting, because settings are written to files; write the token to a file and give its path with "
+            "--token-file (soulslab remove-tokens removes the token from the files of an earlier run)",
             path="env.options.token",
         )

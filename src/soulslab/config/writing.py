@@ -1,4 +1,4 @@
-"""Writing settings as TOML, such that reading the text gives the same settings again."""
+"""Conversion of settings to TOML; loading the text gives equal settings."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 def dump_settings(settings: msgspec.Struct) -> str:
     """Write settings as TOML.
 
-    A setting that is None is left out, as TOML has no word for it; so its default has to be None.
+    A setting with the value None is left out, because TOML has no null; its default must be None.
 
     Args:
         settings: A struct of text, numbers, booleans, lists, dictionaries with text keys, and such structs.
 
     Returns:
-        TOML text, one table per nested struct or dictionary; ``load_settings`` reads back equal settings.
+        TOML text with one table per nested struct or dictionary; ``load_settings`` returns equal settings for it.
 
     Raises:
-        ConfigError: A value is of another kind; ``error.path`` says which.
+        ConfigError: A value has another type; ``error.path`` is its setting.
     """
     return "\n".join(_table(_fields(settings), "")).strip() + "\n"
 
@@ -38,7 +38,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _table(entries: dict[str, Any], name: str) -> list[str]:
-    """Return the lines of one table: its plain entries first, then a headed table for each nested one."""
+    """Return the lines of one table: first its plain entries, then a table with a header for each nested one."""
     lines: list[str] = []
     nested: list[str] = []
     for key, item in entries.items():
@@ -51,14 +51,14 @@ def _table(entries: dict[str, Any], name: str) -> list[str]:
 
 
 def _key(key: Any, place: str) -> str:
-    """Return a key, in quotes if it needs them."""
+    """Return a key, quoted if necessary."""
     if not isinstance(key, str):
         raise ConfigError(f"the key {key!r} is not text and cannot be written as TOML", path=place)
     return toml_key(key)
 
 
 def toml_key(key: str) -> str:
-    """Return a key as TOML writes it: in quotes if it needs them."""
+    """Return a key in TOML syntax, quoted if necessary."""
     return key if _BARE_KEY.fullmatch(key) else _text(key)
 
 
@@ -70,7 +70,7 @@ def toml_value(value: Any, place: str = "") -> str:
         place: The path of the setting, for the error.
 
     Raises:
-        ConfigError: The value is of another kind.
+        ConfigError: The value has another type.
     """
     match value:
         case bool():
@@ -90,5 +90,5 @@ def toml_value(value: Any, place: str = "") -> str:
 
 
 def _text(text: str) -> str:
-    """Return text as a TOML basic string; JSON's escapes are TOML's, but for one control character."""
+    """Return text as a TOML basic string; its escapes equal those of JSON, except for one control character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

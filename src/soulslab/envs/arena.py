@@ -1,4 +1,4 @@
-"""The built-in boss fight as Gymnasium environments: one fight, or a vector of them in one simulator."""
+"""The arena environments: one fight of the built-in arena, or a vector of fights in one simulator."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ if TYPE_CHECKING:
     from soulslab.arena.boss_file import Boss
     from soulslab.arena.window.fight_window import FightWindow
 
-#: What ``info`` of the vector environment has for every fight at every step.
-_EVERY_STEP = ("action_mask", "n_decisions", "n_masked", "reward_terms")
+#: Keys of the vector environment's ``info`` that have a value for every fight at every step.
+_STEP_KEYS = ("action_mask", "n_decisions", "n_masked", "reward_terms")
 
-#: Frames a second of a film (``render_mode="rgb_array_list"``).
+#: Frames per second of ``render_mode="rgb_array_list"``.
 FILM_FPS = 30
 
 
 class ArenaEnv(gymnasium.Env[Any, np.int64]):
     """One fight of the built-in arena (``soulslab/Arena-v0``).
 
-    After each reset and step ``info`` holds ``action_mask`` (20,) bool, ``n_decisions`` (of this step, 0 after a
+    After each reset and step, ``info`` contains ``action_mask`` (20,) bool, ``n_decisions`` (of this step, 0 after a
     reset), ``n_masked`` (number of masked actions in this fight; they are carried out as "nothing") and
-    ``reward_terms`` (the contribution of each term to the reward). After the last step of a fight it also holds
+    ``reward_terms`` (the contribution of each term to the reward). After the last step of a fight it also contains
     ``fight`` (won, time_s, damage_by_attack and more).
 
     Args:
         render_mode: None, ``"rgb_array"`` (a drawing from above), ``"rgb_array_list"`` (all drawings since the last
-            ``render``, 30 for a second of game time; the ticks between two decisions are drawn as they were played),
-            or ``"human"`` (a window on your screen shows each tick, at the speed of the game; the extra ``window``).
+            ``render``, 30 for each second of game time, including the ticks between two decisions), or ``"human"`` (a
+            window that shows each tick in real time; needs the extra ``window``).
         options: See `ArenaOptions`.
 
     Raises:
-        EnvironmentUsageError: An option is wrong.
+        EnvironmentUsageError: An option is invalid.
         BossFileError: A boss file is malformed.
     """
 
@@ -90,17 +90,17 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         seed: int | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, Info]:
-        """Begin a fresh fight; see `gymnasium.Env.reset`.
+        """Begin a new fight; see `gymnasium.Env.reset`.
 
         Args:
-            seed: Seed of this fight and of those that follow, from 0 to 2**64 - 1.
-            options: There are none.
+            seed: Seed of this fight and of the following fights, from 0 to 2**64 - 1.
+            options: Must be empty or None; the environment has no reset options.
 
         Raises:
-            EnvironmentUsageError: The seed is out of range, or an option was given.
+            EnvironmentUsageError: The seed is out of range, or an option is given.
         """
         reset_options_of(options)
-        super().reset(seed=None if seed is None else _checked_seed(seed))
+        super().reset(seed=_checked_seed(seed) if seed is not None else None)
         simulator, everyone = self._duels.simulator, np.ones(1, np.bool_)
         if seed is not None:
             simulator.seed(np.array([seed], np.uint64), everyone)
@@ -118,18 +118,19 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         return row(self._duels.observation(), 0), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
-        """Play one decision; see `gymnasium.Env.step`.
+        """Take one decision; see `gymnasium.Env.step`.
 
         Raises:
-            NotResetError: Before the first reset, or after the end of a fight.
-            InvalidActionError: The action is not one of 0 to 19.
-            WindowGoneError: The window of ``render_mode="human"`` was closed; the next reset opens another one.
+            NotResetError: `reset` was not called yet, or the fight has ended.
+            InvalidActionError: The action is not an integer from 0 to 19.
+            WindowGoneError: The window of ``render_mode="human"`` was closed; the next reset opens a new one.
         """
         if not self._is_ready:
             raise NotResetError("step: the fight is over or has not begun; call reset() first")
         self._actions[0] = action_number(action, N_ACTIONS)
         simulator, result = self._duels.simulator, self._duels.simulator.results[0]
-        before = None if self._film is None and self._window is None else simulator.duels.copy()
+        is_shown = self._film is not None or self._window is not None
+        before = simulator.duels.copy() if is_shown else None
         ended = self._duels.step(self._actions)
         if before is not None:
             self._show_step(before)
@@ -146,7 +147,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         return observation, float(result.reward), bool(result.terminated), bool(result.truncated), info
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return the open actions, (20,) bool, by the name under which sb3-contrib's MaskablePPO looks for them."""
+        """Return the action mask, (20,) bool; sb3-contrib's MaskablePPO calls this method by its name."""
         masks: NDArray[np.bool_] = self.simulator.masks[0].copy()
         return masks
 
@@ -163,16 +164,16 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """Return a drawing of the fight from above, (H, W, 3) uint8.
 
         Returns:
-            None without a render mode and with ``"human"``, whose window shows each step by itself; with
-            ``"rgb_array_list"`` all drawings since the last call.
+            With ``"rgb_array_list"``, all drawings since the last call. None without a render mode, and with
+            ``"human"``, whose window is updated by each step.
 
         Raises:
-            NotResetError: Before the first reset.
+            NotResetError: `reset` was not called yet.
         """
         if self.render_mode in (None, "human"):
             return None
         if not self.simulator.duels["rng"][0]:
-            raise NotResetError("render: there is no fight yet; call reset() first")
+            raise NotResetError("render: no fight has begun; call reset() first")
         if self._film is None:
             return self._draw()
         film, self._film = self._film, []
@@ -186,32 +187,32 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
 
     @property
     def simulator(self) -> Simulator:
-        """The fight itself, for whoever looks closer than an observation does; only the environment may change it."""
+        """The simulator, for data that is not part of an observation. Only the environment may change it."""
         return self._duels.simulator
 
     def fight_report(self) -> Info:
-        """Return what ``info["fight"]`` would be if the fight ended now.
+        """Return ``info["fight"]`` as if the fight ended now.
 
         Raises:
-            NotResetError: Before the first reset.
+            NotResetError: `reset` was not called yet.
         """
         if not self.simulator.duels["rng"][0]:
-            raise NotResetError("fight_report: there is no fight yet; call reset() first")
+            raise NotResetError("fight_report: no fight has begun; call reset() first")
         return self._duels.running_report(0)
 
     def _show_start(self) -> None:
-        """Show the first moment of a fight in the window, which is opened if needed."""
+        """Show the start of a fight in the window, which is opened if needed."""
         simulator, options = self.simulator, self._duels.options
-        if self._window is None or not self._window.is_open:
+        if not (self._window and self._window.is_open):
             self.close()
             self._window = open_fight_window(self.boss, str(options.phase))
         self._window.begin(simulator.duels[0])
 
     def _show_step(self, before: Table) -> None:
-        """Film a step, or show it in the window.
+        """Draw a step to the film, or show it in the window.
 
         Args:
-            before: (1,) `DUEL`, a copy of the duel from before the step; it is moved on.
+            before: (1,) `DUEL`, a copy of the duel before the step; it is advanced.
         """
         simulator = self.simulator
         if self._film is not None:
@@ -238,21 +239,21 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
 class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
     """N fights of the built-in arena in one simulator (``make_vec`` with ``vector_entry_point``).
 
-    Behaves as Gymnasium's ``SyncVectorEnv`` of `ArenaEnv` does, in all three autoreset modes, for the same seeds, with
-    one exception: where a fresh fight followed at once (``"SameStep"``), ``n_decisions``, ``n_masked`` and
-    ``reward_terms`` of ``info`` are those of the last step, as in ``final_info``, not the zeros of the reset.
+    For the same seeds it behaves as Gymnasium's ``SyncVectorEnv`` of `ArenaEnv`, in all three autoreset modes, with one
+    exception: if a fight ends in mode ``"SameStep"``, ``n_decisions``, ``n_masked`` and ``reward_terms`` of ``info``
+    are those of the last step, as in ``final_info``, not the zeros of the reset.
 
     Args:
-        num_envs: N.
-        autoreset_mode: ``"NextStep"``, ``"SameStep"``, ``"Disabled"`` or Gymnasium's enum; lower case with an
-            underscore will do as well.
-        copy: Whether observations, masks and infos are copies. Without, they are buffers that the next call
-            overwrites; this is what a trainer wants.
+        num_envs: Number of fights, N.
+        autoreset_mode: ``"NextStep"``, ``"SameStep"``, ``"Disabled"``, the same names in the form ``"next_step"``, or
+            Gymnasium's enum.
+        copy: Whether observations, masks and infos are copies. If not, they are buffers that the next call overwrites,
+            which is faster.
         render_mode: None, or ``"rgb_array"`` (`render` returns a drawing of each fight).
         options: See `ArenaOptions`.
 
     Raises:
-        EnvironmentUsageError: An option is wrong.
+        EnvironmentUsageError: An option is invalid.
         BossFileError: A boss file is malformed.
     """
 
@@ -282,21 +283,26 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.attack_names = tuple(move.id for move in self._duels.boss.moves)
         self.feature_names = self._duels.feature_names
-        # What goes out with each info; nobody can write into it.
-        everyone = np.ones(num_envs, np.bool_)
-        everyone.setflags(write=False)
-        # The parts of a step's info that never change, and the results as bytes: numpy copies records field by field.
-        self._whose_terms: Info = {"_" + name: everyone for name in self._duels.term_names}
-        self._whose: Info = {"_" + name: everyone for name in _EVERY_STEP}
+        # The masks of a step's info never change; they are read-only and shared by all infos.
+        all_true = np.ones(num_envs, np.bool_)
+        all_true.setflags(write=False)
+        self._term_masks: Info = {"_" + name: all_true for name in self._duels.term_names}
+        self._step_masks: Info = {"_" + name: all_true for name in _STEP_KEYS}
+        # The results as bytes, because numpy copies records field by field.
         self._result_bytes = self._duels.simulator.results.view(np.uint8)
         self._is_ready = False
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Info]:
-        """Begin fresh fights; see `gymnasium.vector.VectorEnv.reset`.
+        """Begin new fights; see `gymnasium.vector.VectorEnv.reset`.
 
-        ``options["reset_mask"]`` (N,) bool chooses which; without it, all. Fight i is seeded with ``seed + i``.
+        Args:
+            seed: Fight i gets ``seed + i``, or the i-th seed of a sequence.
+            options: ``reset_mask`` (N,) bool selects the fights to reset; by default all.
+
+        Raises:
+            EnvironmentUsageError: A seed is out of range, their number is not N, or an option is unknown or invalid.
         """
         which = reset_mask_of(reset_options_of(options, ("reset_mask",)).get("reset_mask"), self.num_envs)
         simulator = self._duels.simulator
@@ -305,16 +311,19 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self._duels.returns[which] = 0.0
         self._is_ready = True
         masks = simulator.masks.copy() if self.copy else simulator.masks
-        return self._observation(), {"action_mask": masks, "_action_mask": which.copy(), **self._no_step(which)}
+        return self._observation(), {"action_mask": masks, "_action_mask": which.copy(), **self._zero_step_info(which)}
 
     def step(
         self, actions: NDArray[np.int64]
     ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Info]:
-        """Step each fight by its action (N,); see `gymnasium.vector.VectorEnv.step`.
+        """Take one decision in each fight; see `gymnasium.vector.VectorEnv.step`.
+
+        Args:
+            actions: (N,) integers from 0 to 19.
 
         Raises:
-            NotResetError: Before the first reset; with ``"Disabled"`` autoreset also when a fight is over.
-            InvalidActionError: An action is not one of 0 to 19, or there are not N of them. No fight has moved.
+            NotResetError: `reset` was not called yet; with ``"Disabled"`` autoreset also if a fight has ended.
+            InvalidActionError: An action is out of range, or the shape is not (N,). No fight was stepped.
         """
         simulator = self._duels.simulator
         if not self._is_ready:
@@ -334,12 +343,12 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         """Return a drawing of each fight from above, N times (H, W, 3) uint8; None without a render mode.
 
         Raises:
-            NotResetError: Before the first reset.
+            NotResetError: `reset` was not called yet.
         """
         if self.render_mode is None:
             return None
         if not self._is_ready:
-            raise NotResetError("render: there is no fight yet; call reset() first")
+            raise NotResetError("render: no fight has begun; call reset() first")
         from soulslab.arena.top_down import draw_duel  # noqa: PLC0415 (OpenCV takes 0.1 s to import)
 
         simulator = self._duels.simulator
@@ -350,24 +359,24 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         return observation.copy() if self.copy and isinstance(observation, np.ndarray) else observation
 
     def _info(self, results: NDArray[np.record]) -> Info:
-        """Return the part of ``info`` that every fight has at every step, each key with Gymnasium's ``_key`` mask."""
+        """Return the part of ``info`` with a value for every fight, each key with Gymnasium's ``_key`` mask."""
         if self._duels.has_function:
-            terms: Info = {"function": results["reward"], **self._whose_terms}
+            terms: Info = {"function": results["reward"], **self._term_masks}
         else:
-            # Not strict: asking for a tenth column would cost an exception inside numpy.
+            # Not strict: the check for a further column would raise an exception inside numpy at each step.
             terms = dict(zip(REWARD_TERMS, results["shares"].T, strict=False))
-            terms.update(self._whose_terms)
+            terms.update(self._term_masks)
         masks = self._duels.simulator.masks
         return {
             "action_mask": masks.copy() if self.copy else masks,
             "n_decisions": results["n_decisions"],
             "n_masked": results["n_masked"],
             "reward_terms": terms,
-            **self._whose,
+            **self._step_masks,
         }
 
-    def _no_step(self, which: NDArray[np.bool_]) -> Info:
-        """Return the part of a reset's ``info`` that has the keys of a step's: the values of a step of length 0."""
+    def _zero_step_info(self, which: NDArray[np.bool_]) -> Info:
+        """Return the keys of a step's ``info`` for a reset, with value 0."""
         zeros = np.zeros(self.num_envs, np.int64)
         terms: Info = {}
         for name in self._duels.term_names:
@@ -376,7 +385,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         return info | {"_" + name: which.copy() for name in info}
 
     def _add_finished(self, info: Info, over: NDArray[np.bool_]) -> None:
-        """Add what the fights that ended with this step leave behind, where Gymnasium's own vector has it."""
+        """Add reports and last observations of the fights that ended, under Gymnasium's keys."""
         report = {}
         for name, values in self._duels.fight_report().items():
             report[name], report["_" + name] = values, over
@@ -390,12 +399,12 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         masks = self._duels.simulator.final_masks
         final_info: Info = {"fight": report, "_fight": over}
         final_info |= {"action_mask": masks.copy() if self.copy else masks, "_action_mask": over}
-        for name in _EVERY_STEP[1:]:
+        for name in _STEP_KEYS[1:]:
             final_info[name], final_info["_" + name] = info[name], over
         info["final_info"], info["_final_info"] = final_info, over
 
     def _checked(self, actions: Any) -> NDArray[np.int64]:
-        """Return the actions as the kernel wants them; their range is checked there."""
+        """Return the actions as a contiguous int64 array; the simulator checks their range."""
         array = np.asarray(actions)
         if array.shape != (self.num_envs,) or array.dtype.kind not in "iu":
             raise InvalidActionError(
@@ -406,7 +415,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
     def _seeds(
         self, seed: int | Sequence[int | None] | None, which: NDArray[np.bool_]
     ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Return a seed per fight and which fights to seed: those with a seed, and those never seeded before."""
+        """Return a seed for each fight and a mask of fights to seed: with a given seed, or never seeded before."""
         fresh = self._duels.simulator.duels["rng"] == 0
         if isinstance(seed, int | np.integer):
             super().reset(seed=_checked_seed(seed))
@@ -421,16 +430,16 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         return drawn, which & (given | fresh)
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """Return all that is needed to go on from here exactly, as plain arrays (copies)."""
+        """Return copies of all arrays that `set_state` needs to continue exactly from the current state."""
         state = {name: array.copy() for name, array in self._state_arrays().items()}
         return {**state, "fight": self._fight_digest()}
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go on from what `get_state` returned.
+        """Continue from a state that `get_state` returned.
 
         Raises:
-            EnvironmentUsageError: It is of another kind of fight, or of another number of them, or no fight can be in
-                it; nothing has changed.
+            EnvironmentUsageError: The state belongs to another boss, other options or another number of fights, or is
+                impossible. The environment is not changed.
         """
         if not np.array_equal(state.get("fight", ()), self._fight_digest()):
             raise EnvironmentUsageError(
@@ -439,15 +448,15 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         arrays = self._state_arrays()
         for name, array in arrays.items():
             given = state.get(name)
-            if given is None or given.shape != array.shape or given.dtype != array.dtype:
-                got = "nothing" if given is None else f"{given.dtype} {given.shape}"
+            if not isinstance(given, np.ndarray) or (given.shape, given.dtype) != (array.shape, array.dtype):
+                got = f"{given.dtype} {given.shape}" if isinstance(given, np.ndarray) else repr(given)
                 raise EnvironmentUsageError(f"set_state: {name!r} must be {array.dtype} {array.shape}, not {got}")
         simulator = self._duels.simulator
         wrong = find_impossible_field(np.ascontiguousarray(state["duels"]).view(DUEL)[:, 0], simulator.fight[0])
         if not all(np.isfinite(state[name]).all() for name in ("features", "returns")):
             wrong = "features or returns hold NaN or infinity"
         elif not state["masks"].any(axis=1).all():
-            wrong = "a fight has no open action"
+            wrong = "a fight has no allowed action"
         if wrong:
             raise EnvironmentUsageError(f"set_state: no fight can be in this state: {wrong}")
         for name, array in arrays.items():
@@ -455,9 +464,9 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self._is_ready = True
 
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return views of all that changes in the course of fights; records as bytes."""
+        """Return views of all arrays that change during fights; records as bytes."""
         simulator = self._duels.simulator
-        # Without a limit nothing depends on the steps of a fight.
+        # The number of steps only matters if there is a limit.
         steps = {"steps": simulator.steps} if simulator.options.max_steps else {}
         return {
             **steps,
@@ -469,7 +478,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         }
 
     def _fight_digest(self) -> NDArray[np.uint8]:
-        """Return a fingerprint of the boss, the options and the layout of the records, uint8 (32,)."""
+        """Return the SHA-256 of the boss, the options and the layout of the records, uint8 (32,)."""
         simulator = self._duels.simulator
         layout = repr((simulator.duels.dtype.descr, simulator.states.dtype.descr))
         return np.frombuffer(hashlib.sha256(simulator.fight.tobytes() + layout.encode()).digest(), np.uint8).copy()
@@ -480,12 +489,12 @@ def open_fight_window(boss: Boss, phase: str) -> FightWindow:
 
     Raises:
         MissingDependencyError: panda3d is not installed.
-        DisplayError: There is no display.
+        DisplayError: No display is available.
     """
     try:
         from soulslab.arena.window.fight_window import FightWindow  # noqa: PLC0415 (the extra `window`)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("soulslab"):
+        if not error.name or error.name.startswith("soulslab"):
             raise
         raise MissingDependencyError(error.name.partition(".")[0], "window") from error
     return FightWindow(boss, phase)

@@ -1,4 +1,4 @@
-"""Checks of the arguments that every environment takes: options, reset options and actions."""
+"""Checks of the arguments that all environments accept: options, reset options and actions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from soulslab.errors import EnvironmentUsageError, InvalidActionError, UnknownOptionError, did_you_mean
 
-#: Reset options of other libraries' wrappers that reach the environment. They are accepted and have no effect.
+#: Reset options that wrappers of other libraries pass on to the environment. They are accepted and have no effect.
 FOREIGN_RESET_OPTIONS: Final = ("minari_autoseed",)
 
 
@@ -17,28 +17,28 @@ def refuse_unknown_options(env_id: str, options: Iterable[str], known: Iterable[
     """Raise `UnknownOptionError` for the first option that the environment does not have.
 
     Args:
-        env_id: Name of the environment, for the message.
-        options: Names of the options that were given.
-        known: Names of the options that exist.
+        env_id: Id of the environment, for the message.
+        options: Names of the given options.
+        known: Names of the known options.
     """
     known = tuple(known)
     for name in options:
         if name not in known:
-            # TorchRL looks for Python's own words in the message, and then makes the environment without the option.
+            # TorchRL searches the message for "unexpected keyword argument", and then omits the option.
             raise UnknownOptionError(
                 f"unexpected keyword argument {name!r}: {env_id} has no option {name!r}{did_you_mean(name, known)}"
             )
 
 
 def reset_options_of(options: Any, known: Iterable[str] = ()) -> Mapping[str, Any]:
-    """Return the ``options`` of a reset; an empty mapping for None.
+    """Return the ``options`` argument of a reset; an empty mapping for None.
 
     Args:
-        options: As given to ``reset``.
-        known: Names of the options that the environment has.
+        options: Argument of ``reset``.
+        known: Names of the reset options of the environment.
 
     Raises:
-        EnvironmentUsageError: ``options`` is not a mapping, or has an unknown name.
+        EnvironmentUsageError: ``options`` is not a mapping, or contains an unknown name.
     """
     if options is None:
         return {}
@@ -60,7 +60,7 @@ def action_number(action: Any, n_actions: int) -> int:
         n_actions: Number of actions.
 
     Raises:
-        InvalidActionError: It is not a whole number from 0 to ``n_actions - 1``.
+        InvalidActionError: The action is not an integer from 0 to ``n_actions - 1``.
     """
     number: Any = action
     if not isinstance(number, int | np.generic | np.ndarray) and hasattr(number, "__array__"):

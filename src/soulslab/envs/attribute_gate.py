@@ -1,4 +1,4 @@
-"""What keeps an environment from a game in which an attribute that it needs does not pass the self-check."""
+"""The self-check of an environment: it refuses a game in which a needed attribute fails."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from collections.abc import Sequence
 from soulslab.games.self_check import Verdict, check_session
 from soulslab.siphon.session import Session
 
-#: Wall time that a game may take to load what is needed.
+#: Longest wall time until the game has loaded the needed attributes.
 LOADING_S = 30.0
-#: Game time of a check, and how often it reads the attributes.
+#: Game time of a check, and number of reads in it.
 SPAN_S = 1.0
 N_LOOKS = 5
-#: Checks in a row after which what stands is taken to stand for good: a boss may hold a pose.
+#: Number of checks after which an attribute that never changes fails. A boss may hold a pose for a while.
 N_CHECKS = 3
 
 _log = logging.getLogger(__name__)
 
 
 class AttributeGate:
-    """Refuses a game in which a needed attribute fails, be its version known or not.
+    """Refuses a game in which a needed attribute fails, whether its version is known or not.
 
-    Games whose profile names no versions pass unchecked: soulslab starts the very program that they were made for.
+    A game whose profile lists no versions is not checked, because soulslab starts the program that the profile was made
+    for.
 
     Args:
-        needed: The attributes that have to be well. Nothing is written before they are, but the speed of a game that
-            stands.
-        loading_s: Wall time to wait for what is not loaded yet.
-        may_be_loading: Let a game pass that is at its title or loads, if nothing else fails: what is not loaded, and
-            what stands as there is no world, somebody else checks before it is relied on.
+        needed: Names of the attributes that must pass. Until they pass, nothing is written to the game, except the
+            speed of a game whose speed is 0.
+        loading_s: Longest wall time to wait for attributes that are not loaded yet.
+        may_be_loading: Accept a game that is at its title or loading, if no attribute fails for another reason. The
+            caller must check the attributes that are not loaded, or do not change, before it uses them.
     """
 
     def __init__(self, needed: Sequence[str], loading_s: float = LOADING_S, *, may_be_loading: bool = False) -> None:
@@ -39,17 +40,17 @@ class AttributeGate:
         self._may_be_loading = may_be_loading
 
     def __call__(self, session: Session) -> None:
-        """Check a game that has been started or attached to.
+        """Check the game of a session.
 
         Raises:
-            SelfCheckError: It names each attribute that failed, and why.
-            SiphonError: The session failed as such.
+            SelfCheckError: An attribute failed; the message names each of them with the reason.
+            SiphonError: The session failed.
         """
         if not session.profile.process.versions:
             return
         clock = session.clock
         if clock.grade == "scaled" and not clock.speed:
-            # As whoever played it before on its server has left it; of what stands nothing could be told.
+            # An earlier client of the server has left the game at speed 0, at which no attribute changes.
             clock.run(1.0)
         deadline, n_checks = time.monotonic() + self._loading_s, 0
         while True:
@@ -66,9 +67,9 @@ class AttributeGate:
             if not (is_loading or may_move):
                 break
         check.require(*self._needed)
-        passed = f"all {len(self._needed)} attributes that are needed passed the self-check"
+        passed = f"all {len(self._needed)} needed attributes passed the self-check"
         if check.is_known_version:
             _log.debug("%s %s: %s", check.game, check.version, passed)
         else:
-            of = f"{check.game} is of version {check.version or 'none'}, which the profile does not know"
-            _log.warning("%s; %s", of, passed)
+            version = f"version {check.version}" if check.version else "unknown version"
+            _log.warning("the profile does not list %s of %s; %s", version, check.game, passed)

@@ -1,4 +1,4 @@
-"""N duels with their options, observations, rewards and infos: what the single and the vector environment share."""
+"""N duels of the built-in arena: options, observations, rewards and reports of the arena environments."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of ``soulslab/Arena-v0``, as given to ``gymnasium.make`` and ``make_vec``.
 
     Attributes:
-        boss: Name of a shipped boss, or the path of a boss file.
+        boss: Name of an included boss, or the path of a boss file.
         phase: ``"1"``, ``"2"`` or ``"full"``.
-        reward: A preset, a table of terms and weights, or a function (see `soulslab.envs.rewards`).
-        random_pose: Draw the player's start from the ground's poses.
-        observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's own frame), ``"dict"``
-            (the 15 `DuelState` fields with SoulsGym's spaces) or ``"boxes"`` (the same fields as float32 Boxes).
-        skip_locked: Step on while "nothing" is the only open action; rewards add up.
-        max_episode_steps: Steps until truncation, as Gymnasium counts them: with `skip_locked` a step may take several
-            decisions. A fight is truncated after 3000 decisions in any case (300 s of game time); None leaves it at
-            that. `gymnasium.make` keeps an argument of this name for its own `TimeLimit`, which does the same.
+        reward: Name of a preset, a mapping of terms to weights, or a function (see `soulslab.envs.rewards`).
+        random_pose: Draw the start pose of the player from the poses of the ground.
+        observation: ``"features"`` (74 numbers), ``"relative"`` (73 numbers in the player's coordinate system),
+            ``"dict"`` (the 15 `DuelState` fields with the spaces of SoulsGym) or ``"boxes"`` (the same fields as
+            float32 Boxes).
+        skip_locked: Repeat "nothing" within a step while it is the only allowed action; rewards are summed.
+        max_episode_steps: Number of steps after which a fight is truncated; with `skip_locked` a step may contain
+            several decisions. None sets no further limit: each fight is truncated after 3000 decisions (300 s of game
+            time). `gymnasium.make` uses an argument of this name for its own `TimeLimit`, with the same effect.
     """
 
     boss: str | Path = "judge"
@@ -48,7 +49,7 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_episode_steps: int | None = None
 
     def check(self) -> None:
-        """Raise `EnvironmentUsageError` for the first option that is wrong."""
+        """Raise `EnvironmentUsageError` for the first invalid option."""
         if not isinstance(self.boss, str | Path):
             raise EnvironmentUsageError(f"boss must be a name or the path of a boss file, not {self.boss!r}")
         if str(self.phase) not in PHASES:
@@ -66,13 +67,13 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Duels:
-    """N duels, their observations, rewards and reports.
+    """N duels with their observations, rewards and reports.
 
     Attributes:
         space: Observation space of one duel.
-        feature_names: Names of a row's numbers, in their order; empty for a Dict.
+        feature_names: Names of the numbers of a Box observation, in order; empty for a Dict.
         term_names: Names of the reward terms in ``info["reward_terms"]``.
-        returns: (N,) sum of rewards of the present fights; kept up for reward functions only.
+        returns: (N,) sums of rewards of the current fights; only updated for reward functions.
     """
 
     def __init__(self, options: ArenaOptions, n_duels: int, autoreset: AutoresetMode) -> None:
@@ -106,19 +107,23 @@ class Duels:
             self.space = row_space(options.observation, self.boss.ground.limits_m, self.boss.ground.floor_m)
 
     def observation(self) -> Any:
-        """Return the present observations; features are the simulator's own buffer."""
+        """Return the current observations; features are a buffer of the simulator, which the next step overwrites."""
         if self.feature_names:
             return self.simulator.features
         return duel_observation(self.simulator.states, self.options.observation)
 
     def final_observation(self, place: int) -> Any:
-        """Return the last observation of a fight that ended and has been followed by another."""
+        """Return the last observation of a fight that has ended and was replaced by a new one."""
         if self.feature_names:
             return self.simulator.final_features[place].copy()
         return row(duel_observation(self.simulator.final_states[place : place + 1], self.options.observation), 0)
 
     def step(self, actions: NDArray[np.int64]) -> int:
-        """Step the simulator and, for a reward function, put its rewards in place of the weighted terms."""
+        """Step the simulator; with a reward function, replace the weighted terms by its rewards.
+
+        Returns:
+            Number of fights that ended.
+        """
         if not self.has_function:
             return self.simulator.step(actions)
         simulator = self.simulator
@@ -134,7 +139,7 @@ class Duels:
         terms = {name: results["terms"][:, i].copy() for i, name in enumerate(REWARD_TERMS)}
         transition = Transition(before, after, terms, terminated, truncated)
         rewards = call_reward(self.reward, transition, simulator.n_duels)  # type: ignore[arg-type]
-        # A fresh fight in "next_step" mode began in this step; there was nothing to reward.
+        # In "next_step" mode these fights began in this step, which has no reward.
         results["reward"] = np.where(resting, 0.0, rewards)
         self.returns[resting] = 0.0
         self.returns += results["reward"]
@@ -145,27 +150,27 @@ class Duels:
         return ended
 
     def running_report(self, place: int) -> Info:
-        """Return what `fight_report` would return of a fight if it ended now."""
+        """Return the `fight_report` of a fight as if it ended now."""
         self.simulator.report_running(place)
         if self.has_function:
             self.simulator.reports["return_"][place] = self.returns[place]
         return self.fight_report(place)
 
     def fight_report(self, place: int | None = None) -> Info:
-        """Return copies of what finished fights leave behind: arrays over all duels, or scalars for one place."""
-        # As bytes, because numpy copies records field by field.
-        everything = self.simulator.reports.view(np.uint8).copy().view(FIGHT_REPORT)
-        return self._report(everything if place is None else everything[place], is_single=place is not None)
+        """Return a copy of the reports of the last finished fights: arrays for all duels, or scalars for one."""
+        # Copied as bytes, because numpy copies records field by field.
+        reports = self.simulator.reports.view(np.uint8).copy().view(FIGHT_REPORT)
+        return self._report(reports[place] if place is not None else reports, is_single=place is not None)
 
     def empty_report(self) -> Info:
-        """Return the report of a fight without decisions, with the keys and types of `fight_report` for one place."""
+        """Return the report of a fight without decisions, with the keys and types of `fight_report` for one duel."""
         blank = np.zeros(1, FIGHT_REPORT)
         blank["killed_by"] = blank["start_pose"] = -1
         return self._report(blank[0], is_single=True)
 
     def _report(self, reports: Any, *, is_single: bool) -> Info:
         report: Info = {name: reports[name] for name in reports.dtype.names if name not in _REPORT_AS}
-        # Of one fight a bool of Python: Gymnasium's vectors keep numpy's as objects, with None for the others.
+        # A Python bool for one fight: Gymnasium's vector environments store a numpy bool in an array of objects.
         report["won"] = bool(reports["won"]) if is_single else reports["won"].astype(np.bool_)
         report["return"] = reports["return_"]
         report["time_s"] = reports["n_decisions"] * DECISION_S
@@ -182,6 +187,6 @@ _AUTORESETS: dict[AutoresetMode, Literal["next_step", "same_step", "disabled"]] 
 
 
 def make_options(options: dict[str, Any]) -> ArenaOptions:
-    """Return the options of an environment, with a clear error for one that does not exist."""
+    """Return the options of an environment; raise `UnknownOptionError` for an unknown name."""
     refuse_unknown_options("soulslab/Arena-v0", options, ArenaOptions.__struct_fields__)
     return ArenaOptions(**options)

@@ -1,4 +1,4 @@
-"""The Gymnasium ids of soulslab."""
+"""Registration of soulslab's environments with Gymnasium."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IUDEX_DEMO_ID = "soulslab/DarkSouls3IudexDemo-v0"
 #: The id in EldenGym's documentation.
 ELDENGYM_ID = "EldenGym-v0"
 
-#: Of real games: game, boss, and what the id asks for beside them.
+#: Default options of the environments of real games.
 SOULS_IDS: dict[str, dict[str, Any]] = {
     IUDEX_ID: {"game": "dark_souls_3", "boss": "iudex"},
     "soulslab/DarkSouls3IudexPixels-v0": {"game": "dark_souls_3", "boss": "iudex", "observation": "pixels"},
@@ -30,7 +30,7 @@ SOULS_IDS: dict[str, dict[str, Any]] = {
 }
 _SOULS_CLASSES = ("SoulsDuelEnv", "SoulsDuelVectorEnv")
 
-#: Environment and vector environment of each id that has its own.
+#: Environment class and vector environment class of each other id.
 _CLASSES: dict[str, tuple[str, str | None]] = {
     ARENA_ID: ("ArenaEnv", "ArenaVectorEnv"),
     PROCESS_ID: ("ProcessEnv", "ProcessVectorEnv"),
@@ -41,18 +41,18 @@ _CLASSES: dict[str, tuple[str, str | None]] = {
 _MODULES = {
     "ArenaEnv": "soulslab.envs.arena",
     "ArenaVectorEnv": "soulslab.envs.arena",
-    "ProcessEnv": "soulslab.envs.process",
-    "ProcessVectorEnv": "soulslab.envs.process_vector",
-    "DoomEnv": "soulslab.envs.doom",
-    "DoomVectorEnv": "soulslab.envs.doom",
-    "ArenaLiveEnv": "soulslab.envs.live.arena",
-    "ArenaLiveVectorEnv": "soulslab.envs.live.vector",
-    "EldenGymEnv": "soulslab.envs.eldengym",
-    "SoulsDuelEnv": "soulslab.envs.souls.env",
-    "SoulsDuelVectorEnv": "soulslab.envs.souls.vector",
+    "ProcessEnv": "soulslab.envs.tasks.process.process_env",
+    "ProcessVectorEnv": "soulslab.envs.tasks.process.process_env",
+    "DoomEnv": "soulslab.envs.tasks.process.doom",
+    "DoomVectorEnv": "soulslab.envs.tasks.process.doom",
+    "ArenaLiveEnv": "soulslab.envs.tasks.duel.arena_live",
+    "ArenaLiveVectorEnv": "soulslab.envs.tasks.duel.arena_live",
+    "EldenGymEnv": "soulslab.compat.eldengym",
+    "SoulsDuelEnv": "soulslab.envs.tasks.souls.souls_env",
+    "SoulsDuelVectorEnv": "soulslab.envs.tasks.souls.souls_env",
 }
 
-#: One line for each id, for `soulslab envs`; no package of an extra is needed to list them.
+#: One line for each id, for `soulslab envs`. Listing them imports no package of an extra.
 DESCRIPTIONS = {
     ARENA_ID: "the built-in boss fight, simulated",
     ARENA_LIVE_ID: "the built-in boss fight, played in its window",
@@ -88,7 +88,7 @@ def register_all() -> None:
             register(
                 id=env_id,
                 entry_point=f"{__name__}:{name}",
-                vector_entry_point=None if vector_name is None else f"{__name__}:{vector_name}",
+                vector_entry_point=f"{__name__}:{vector_name}" if vector_name is not None else None,
                 disable_env_checker=True,
                 order_enforce=False,
                 kwargs=dict(SOULS_IDS.get(env_id, {})),

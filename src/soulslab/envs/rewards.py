@@ -1,15 +1,15 @@
-"""Rewards: weighted sums of small terms, presets of them, or a function of one's own.
+"""Rewards: weighted sums of terms, presets of weights, or a function of the user.
 
-A term is a quantity that the fight gives at each step:
+A term is a quantity of each step of a fight:
 
 =============  =====================================================================================
 boss_damage    damage to the boss, as a share of its full health
 player_damage  damage to the player, as a share of its full health
-win, death     1 in the step that ends so, else 0
-time           decisions that the step took (more than 1 with ``skip_locked``)
-centre         metres walked towards the ground's reward centre, while farther than 4 m from it
-roll, attack   rolls and attacks begun
-hit_streak     for each hit on the boss, its place in the row of hits since the last one taken, at most 5
+win, death     1 in the step in which the fight ends so, otherwise 0
+time           number of decisions in the step (more than 1 with ``skip_locked``)
+centre         metres walked towards the reward centre of the ground, while more than 4 m away from it
+roll, attack   number of rolls and attacks that began
+hit_streak     for each hit on the boss, its number since the player was last hit, at most 5
 =============  =====================================================================================
 """
 
@@ -30,28 +30,27 @@ from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.errors import EnvironmentUsageError, UnknownRewardError, did_you_mean
 
-#: ``soulsgym`` is SoulsGym 1.1.0's formula, ``eldengym`` the default weights of EldenGym 0.6.0's CustomReward without
-#: its bonus for being alive; both as published (MIT).
+#: ``soulsgym`` is the formula of SoulsGym 1.1.0. ``eldengym`` has the default weights of CustomReward in EldenGym
+#: 0.6.0, without its bonus for each step. Both libraries have the MIT licence.
 PRESETS: dict[str, dict[str, float]] = {
     "soulsgym": {"boss_damage": 1.0, "player_damage": -1.0, "win": 0.1, "death": -0.1, "centre": 0.01},
     "eldengym": {"boss_damage": 0.5, "player_damage": -1.0, "win": 100.0, "death": -100.0},
     "sparse": {"win": 1.0, "death": -1.0},
 }
 
-
-#: The start of numpy's message for a field that a record does not have.
+#: Start of numpy's error message for a field that a record does not have.
 _NO_FIELD = "no field of name "
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """What a reward function sees of one step of N fights.
+    """One step of N fights, the argument of a reward function.
 
     Attributes:
         before: (N,) record array of the `DuelState` fields before the step: ``before["boss_hp"]`` is (N,).
-        after: The same after it (for a fight that ended, its last state).
-        terms: Quantity of each reward term by name, (N,) float64 each.
-        terminated: (N,) bool, whether the fight was won or lost with this step.
-        truncated: (N,) bool, whether it ran into the limit of decisions.
+        after: The same after the step; for a fight that ended, its last state.
+        terms: Quantity of each reward term, (N,) float64 by name.
+        terminated: (N,) bool, whether the fight was won or lost in this step.
+        truncated: (N,) bool, whether the fight reached the limit of decisions in this step.
     """
 
     before: NDArray[np.record]
@@ -66,11 +65,11 @@ Reward: TypeAlias = str | Mapping[str, float] | RewardFunction
 
 
 def reward_weights(reward: Reward) -> dict[str, float]:
-    """Return the weight of each term; empty for a function, which weighs for itself.
+    """Return the weight of each term; empty for a reward function.
 
     Raises:
-        UnknownRewardError: There is no preset or no term of a given name.
-        EnvironmentUsageError: ``reward`` is none of a name, a mapping or a function, or a weight is not a number.
+        UnknownRewardError: A preset or a term is unknown.
+        EnvironmentUsageError: ``reward`` is not a name, a mapping or a function, or a weight is not a number.
     """
     if isinstance(reward, str):
         if reward not in PRESETS:
@@ -85,29 +84,29 @@ def reward_weights(reward: Reward) -> dict[str, float]:
         return {name: float(weight) for name, weight in reward.items()}
     if callable(reward):
         return {}
-    raise _no_reward(reward)
+    raise _unsupported_reward(reward)
 
 
-def _no_reward(reward: Any) -> EnvironmentUsageError:
-    """Return the error for a reward that is of no supported kind."""
+def _unsupported_reward(reward: Any) -> EnvironmentUsageError:
+    """Return the error for a reward of an unsupported type."""
     if callable(getattr(reward, "calculate", None)):
         return EnvironmentUsageError(
-            f"reward {type(reward).__name__} is a reward object of EldenGym; give it to "
-            f"soulslab.envs.eldengym.make(reward_function=...), or take reward='eldengym'"
+            f"reward {type(reward).__name__} is a reward object of EldenGym; pass it to "
+            f"soulslab.compat.eldengym.make(reward_function=...), or use reward='eldengym'"
         )
     return EnvironmentUsageError(
-        f"reward must be a preset ({', '.join(PRESETS)}), a table of terms and weights, or a function, not {reward!r}"
+        f"reward must be a preset ({', '.join(PRESETS)}), a mapping of terms to weights, or a function, not {reward!r}"
     )
 
 
 def check_reward_function(reward: Reward, n_fights: int) -> None:
-    """Call a reward function once with the first step of example fights, so that mistakes appear when it is given.
+    """Call a reward function with the first step of example fights, to detect mistakes at construction.
 
-    Other kinds of reward are not looked at; see `reward_weights`.
+    Other types of reward are checked by `reward_weights`.
 
     Args:
         reward: The reward of an environment.
-        n_fights: Number of example fights, N of the environment.
+        n_fights: Number of example fights; the number of fights of the environment.
 
     Raises:
         EnvironmentUsageError: The function does not take exactly one `Transition`, uses a field that does not exist,
@@ -121,9 +120,9 @@ def check_reward_function(reward: Reward, n_fights: int) -> None:
     except TypeError as error:
         raise EnvironmentUsageError(
             f"reward function {name}{inspect.signature(reward)} must take one argument, a Transition of N fights, and "
-            f"return N rewards; a function of EldenGym is given to soulslab.envs.eldengym.make(reward_function=...)"
+            f"return N rewards; pass a function of EldenGym to soulslab.compat.eldengym.make(reward_function=...)"
         ) from error
-    except ValueError:  # a builtin without a signature: the call below decides
+    except ValueError:  # a builtin without a signature; the call below checks it
         pass
     transition = _example_transition(n_fights)
     try:
@@ -138,7 +137,7 @@ def check_reward_function(reward: Reward, n_fights: int) -> None:
 
 
 def _example_transition(n_fights: int) -> Transition:
-    """Return the first step of N fights with the judge, as a reward function is given it."""
+    """Return the first step of N fights against the boss ``judge``."""
     boss = load_boss("judge", list(load_knight().knock_backs))
     simulator = Simulator(boss, n_fights, FightOptions(states=True, features=False))
     everyone = np.ones(n_fights, np.bool_)
@@ -152,7 +151,7 @@ def _example_transition(n_fights: int) -> Transition:
 
 
 def _field_hint(error: Exception, transition: Transition) -> str:
-    """Return the end of an error message that names the fields, if a field that does not exist was the cause."""
+    """Return a suggestion for the error message if an unknown name caused the error; otherwise ""."""
     states = transition.before.dtype.names or ()
     if isinstance(error, KeyError) and error.args:
         return did_you_mean(str(error.args[0]), transition.terms)
@@ -168,7 +167,15 @@ def _name_of(function: Any) -> str:
 
 
 def call_reward(function: RewardFunction, transition: Transition, n_duels: int) -> NDArray[np.float64]:
-    """Call a user's reward function and check what it returns.
+    """Call a reward function of the user and check its result.
+
+    Args:
+        function: The reward function.
+        transition: One step of N fights.
+        n_duels: N.
+
+    Returns:
+        (N,) float64 rewards.
 
     Raises:
         EnvironmentUsageError: The result is not (N,) finite numbers.

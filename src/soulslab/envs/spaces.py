@@ -1,4 +1,4 @@
-"""Observation spaces of a duel and the way from its records to observations."""
+"""Observation spaces of a duel, and the conversion of its records to observations."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
 OBSERVATIONS = ("boxes", "dict", "features", "relative")
 
-#: Observations that are a Dict of the 15 `DuelState` fields: SoulsGym's own types, or float32 Boxes only.
+#: Observations that are a Dict of the 15 `DuelState` fields, with the types of SoulsGym or with float32 Boxes only.
 FIELD_KINDS = ("dict", "boxes")
 
-#: Observations that are a row of numbers, and the numbers' names.
+#: Observations that are a one-dimensional Box, with the names of their numbers.
 ROW_NAMES = {"features": FEATURE_NAMES, "relative": RELATIVE_NAMES}
 
-#: No character of these games has more health or stamina.
+#: Upper bound of health and stamina of a character in the supported games.
 MOST_VITALS = 9_999
 
 
 def row_space(kind: str, limits_m: Sequence[tuple[float, float]], floor_m: float) -> spaces.Box:
-    """Return the space of a row of numbers, float32.
+    """Return the space of a one-dimensional observation, float32.
 
     Args:
-        kind: One of `ROW_NAMES`.
-        limits_m: Least and greatest x, y and height.
+        kind: A key of `ROW_NAMES`.
+        limits_m: Smallest and largest x, y and height.
         floor_m: Height of the ground.
     """
     if kind == "features":
@@ -46,13 +46,13 @@ def row_space(kind: str, limits_m: Sequence[tuple[float, float]], floor_m: float
 
 
 class DuelLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What bounds the fields of a duel.
+    """Bounds of the fields of a duel.
 
     Attributes:
-        limits_m: Least and greatest x, y and height.
-        player_hp: Player's full health; None for a character that is not known yet.
-        player_sp: Player's full stamina; the same.
-        boss_hp: Boss's full health.
+        limits_m: Smallest and largest x, y and height.
+        player_hp: Full health of the player; None for a character that is not known yet.
+        player_sp: Full stamina of the player; None for a character that is not known yet.
+        boss_hp: Full health of the boss.
     """
 
     limits_m: Sequence[tuple[float, float]]
@@ -62,7 +62,7 @@ class DuelLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def duel_space(boss: Boss, knight: Knight, kind: str = "dict") -> spaces.Dict:
-    """Return the space of the 15 `DuelState` fields for this boss and its ground; see `fields_space`."""
+    """Return the space of the 15 `DuelState` fields for a boss and its ground; see `fields_space`."""
     vitals = knight.vitals
     limits = DuelLimits(limits_m=boss.ground.limits_m, player_hp=vitals.hp, player_sp=vitals.sp, boss_hp=boss.hp)
     return fields_space(limits, kind)
@@ -81,7 +81,7 @@ def fields_space(limits: DuelLimits, kind: str = "dict") -> spaces.Dict:
 
 
 def _as_box(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return a Discrete space as a Box; any other space as it is."""
+    """Return a Discrete space as a Box; other spaces unchanged."""
     if not isinstance(space, spaces.Discrete):
         return space
     return spaces.Box(float(space.start), float(space.start + space.n - 1), (1,), np.float32)
@@ -110,12 +110,12 @@ def _field_space(field: DuelField, bounds: DuelLimits) -> spaces.Space[Any]:
     if field.name not in most:
         return spaces.Box(0.0, MAX_ANIMATION_S, (1,), np.float32)
     most_hp = most[field.name]
-    return spaces.Box(0.0, float(MOST_VITALS if most_hp is None else most_hp), (1,), np.float32)
+    return spaces.Box(0.0, float(most_hp if most_hp is not None else MOST_VITALS), (1,), np.float32)
 
 
 def _full_space(value: int | None) -> spaces.Discrete:
-    """Return the space of a bar when it is full."""
-    return spaces.Discrete(MOST_VITALS, start=1) if value is None else spaces.Discrete(1, start=value)
+    """Return the space of full health or stamina."""
+    return spaces.Discrete(1, start=value) if value is not None else spaces.Discrete(MOST_VITALS, start=1)
 
 
 def duel_observation(states: NDArray[np.record], kind: str = "dict") -> dict[str, NDArray[Any]]:
@@ -131,7 +131,7 @@ def duel_observation(states: NDArray[np.record], kind: str = "dict") -> dict[str
 
 
 def row(observation: Any, place: int) -> Any:
-    """Return one environment's part of a batch of observations, as a copy."""
+    """Return a copy of the observation of one environment from a batch of observations."""
     if isinstance(observation, dict):
         return {
             key: values[place].copy() if values.ndim > 1 else np.int64(values[place])

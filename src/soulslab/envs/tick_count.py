@@ -1,4 +1,4 @@
-"""Lost and doubled ticks: the ticks that the steps of a game made, compared with those expected.
+"""Counting lost and doubled ticks: the ticks of each step are compared with the expected number.
 
 ::
 
@@ -22,15 +22,15 @@ class TickCount:
     """Counts lost and doubled ticks of an episode in lockstep.
 
     Args:
-        profile: The game; `ClockFacts.tick_attribute` is its count of ticks.
+        profile: Profile of the game; `ClockFacts.tick_attribute` is its tick counter.
         on_lost_tick: ``count`` counts them and logs the first one, ``error`` raises `LostTickError`.
 
     Attributes:
-        attribute: The count of ticks; "" if the profile names none.
-        value: Its last value.
-        n_ticks: The ticks of the last step.
-        n_lost: Ticks of the episode that are missing.
-        n_doubled: Ticks of the episode that are too many.
+        attribute: Name of the tick counter; "" if the profile has none.
+        value: Last value of the tick counter.
+        n_ticks: Ticks of the last step.
+        n_lost: Missing ticks of the episode.
+        n_doubled: Surplus ticks of the episode.
     """
 
     def __init__(self, profile: Profile, on_lost_tick: str = "count") -> None:
@@ -45,7 +45,7 @@ class TickCount:
         self.n_doubled = 0
 
     def begin(self, ticks: int) -> None:
-        """Begin an episode at this value of the attribute."""
+        """Begin an episode with this value of the tick counter."""
         self.value = ticks
         self._n_steps = self.n_ticks = self.n_lost = self.n_doubled = 0
 
@@ -53,18 +53,18 @@ class TickCount:
         """Count a step.
 
         Args:
-            ticks: Value of the attribute after the step.
-            n_expected: Ticks that the step should have made; None if the number is not known, as in real time.
+            ticks: Value of the tick counter after the step.
+            n_expected: Expected ticks of the step; None if the number is not known, as in real time.
 
         Raises:
-            LostTickError: The step made another number of ticks, and `on_lost_tick` is ``error``.
+            LostTickError: The number of ticks is not the expected one, and `on_lost_tick` is ``error``.
         """
         before, self.value = self.value, ticks
-        self.n_ticks = 0 if self._fact is None else ticks_between(before, ticks, self._fact)
+        self.n_ticks = ticks_between(before, ticks, self._fact) if self._fact is not None else 0
         self._n_steps += 1
         if n_expected is None or self.n_ticks == n_expected or has_restarted(self.n_ticks, ticks, n_expected):
             return
-        # A count that was set back to another value gives no number; then all ticks of the step are missing.
+        # If the counter has decreased to another value than a restart, all ticks of the step count as missing.
         self.n_lost += max(n_expected - max(self.n_ticks, 0), 0)
         self.n_doubled += max(self.n_ticks - n_expected, 0)
         error = LostTickError(self.attribute, self._n_steps, n_expected, self.n_ticks)
@@ -72,29 +72,29 @@ class TickCount:
             raise error
         if not self._has_logged:
             self._has_logged = True
-            _log.warning("%s; further ones are only counted (info: ticks_lost, ticks_doubled)", error)
+            _log.warning("%s; further ones are counted but not logged (info: ticks_lost, ticks_doubled)", error)
 
 
 def has_restarted(n_ticks: int, after: int, n_expected: int) -> bool:
-    """Return whether a game has set its count of ticks to 0 in a step, as some do with each level.
+    """Return whether the game has reset its tick counter to 0 in a step, as some games do at each level.
 
-    How many ticks such a step made is not known.
+    The number of ticks of such a step is unknown.
 
     Args:
-        n_ticks: By how much the count grew in the step.
-        after: The count after the step.
-        n_expected: Ticks that the step should have made.
+        n_ticks: Increase of the counter in the step.
+        after: Value of the counter after the step.
+        n_expected: Expected ticks of the step.
     """
     return n_ticks < 0 and 0 <= after <= n_expected
 
 
 def ticks_between(before: int, after: int, attribute: Attribute) -> int:
-    """Return by how much a count of ticks grew, also where it passed the end of its type and began at 0 again.
+    """Return the increase of a tick counter, including an overflow of its integer type.
 
     Args:
-        before: The value at first.
-        after: The value afterwards.
-        attribute: The count of ticks.
+        before: First value.
+        after: Later value.
+        attribute: The attribute of the tick counter.
     """
     if attribute.type[0] not in "iu" or attribute.scale != 1.0:
         return after - before

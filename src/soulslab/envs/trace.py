@@ -1,14 +1,17 @@
-"""Traces: what a game did in each step of an episode, and the first difference between two of them.
+"""Traces: the values and frames of a game after each step of an episode, and the first difference of two traces.
 
 ::
 
     difference = first_difference(read_trace(Path("doom-1.h5")), read_trace(Path("doom-2.h5")))
     difference.step, difference.values, difference.region   # None if the traces are equal
 
-The file of a trace is HDF5. For T steps: ``keys`` (T,) text, the keys that were held, separated by spaces;
-``values/...`` with T rows, one data set per attribute (its attribute ``attribute`` is the name); ``unreadable`` (T, A)
-uint8 with the attribute ``attribute_names``; ``frame_hashes`` (T, 32) uint8, the SHA-256 of each frame; ``frames``
-(T, H, W, 3) uint8 RGB, each compressed on its own.
+A trace is stored in an HDF5 file with these data sets, for T steps and A attributes:
+
+- ``keys`` (T,) text: the held keys, separated by spaces;
+- ``values/...`` with T rows: one data set for each attribute; its HDF5 attribute ``attribute`` is the name;
+- ``unreadable`` (T, A) uint8, with the HDF5 attribute ``attribute_names``;
+- ``frame_hashes`` (T, 32) uint8: the SHA-256 of each frame;
+- ``frames`` (T, H, W, 3) uint8 RGB: each frame is compressed separately.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ Pixels: TypeAlias = NDArray[np.uint8]
 FORMAT = 1
 _FRAME_AXES: Final = 4
 HASH_BYTES = 32
-#: The fastest level; frames of games are compressed several times as slowly as they are drawn at higher ones.
+#: The fastest level. At higher levels, compression takes several times as long as the game needs for a frame.
 GZIP_LEVEL = 1
 _TEXTS = ("utf8", "utf16")
 _DATA_SETS = ("keys", "unreadable", "frame_hashes", "frames", "values")
@@ -46,29 +49,29 @@ class Column(msgspec.Struct, frozen=True, eq=False):
     """The values of one attribute in an episode.
 
     Attributes:
-        values: (T,) numbers or text (as objects), or (T, length) bytes and vectors; 0 or empty where it could not be
-            read.
-        is_readable: (T,) whether it could be read.
+        values: (T,) numbers or text (as objects), or (T, length) bytes and vectors; 0 or empty where the attribute
+            could not be read.
+        is_readable: (T,) whether the attribute could be read.
     """
 
     values: NDArray[Any]
     is_readable: NDArray[np.bool_]
 
     def at(self, step: int) -> Value | None:
-        """Return the value after a step (from 0); None if it could not be read."""
+        """Return the value after a step (counted from 0); None if the attribute could not be read."""
         value = self.values[step]
         return (value.item() if isinstance(value, np.generic) else value) if self.is_readable[step] else None
 
 
 class Trace(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What a game did in T steps.
+    """Keys, values and frames of T steps.
 
     Attributes:
-        facts: ``game``, ``episode``, ``seed``, ``step_ticks``.
-        held: The keys of each step.
-        columns: The values after each step, by attribute.
+        facts: ``game``, ``episode``, ``seed`` and ``step_ticks``.
+        held: Held keys of each step.
+        columns: Values after each step, by attribute.
         frame_hashes: (T, 32) uint8, the SHA-256 of each frame.
-        frame: Returns the frame after a step (from 0), (H, W, 3) uint8 RGB, or None if it was not kept.
+        frame: Returns the frame after a step (counted from 0), (H, W, 3) uint8 RGB, or None if it was not kept.
     """
 
     facts: dict[str, Any]
@@ -82,7 +85,7 @@ class Trace(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class PixelRegion(msgspec.Struct, frozen=True):
-    """Where two frames differ.
+    """The pixels in which two frames differ.
 
     Attributes:
         left_px: Left edge of the smallest rectangle around all pixels that differ.
@@ -103,15 +106,15 @@ class PixelRegion(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """The first step in which two traces differ, with everything that differs in it.
+    """The first step in which two traces differ, with all differences of this step.
 
     Attributes:
-        step: The step, from 1.
-        held: The keys of that step in both traces; () where a trace has ended before.
+        step: Number of the step, counted from 1.
+        held: Held keys of the step in both traces; () for a trace that has ended before.
         problem: Why the traces cannot be compared from this step on, such as other keys; "" if they can.
-        values: The attributes that differ, each with both values; None stands for one that could not be read.
-        has_other_frame: The frames differ.
-        region: Where they do; None if they do not, or if a frame was not kept or has another size.
+        values: The attributes that differ, each with both values; None is a value that could not be read.
+        has_other_frame: Whether the frames differ.
+        region: Pixels that differ; None if the frames are equal, a frame was not kept, or their sizes differ.
     """
 
     step: int
@@ -126,15 +129,15 @@ class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 def hash_frame(pixels: Pixels) -> bytes:
-    """Return the SHA-256 of a frame, its size included."""
+    """Return the SHA-256 of a frame and its size."""
     return hashlib.sha256(f"{pixels.shape}".encode() + np.ascontiguousarray(pixels).data).digest()
 
 
 def first_difference(one: Trace, two: Trace) -> Difference | None:
-    """Return the first step in which two traces differ bit by bit; None if they are equal.
+    """Return the first step in which two traces differ in any bit; None if they are equal.
 
     Raises:
-        RecordingError: A frame that is needed cannot be read.
+        RecordingError: A frame cannot be read.
     """
     n = min(len(one), len(two))
     if one.columns.keys() != two.columns.keys():
@@ -166,17 +169,17 @@ def first_difference(one: Trace, two: Trace) -> Difference | None:
 
 
 def _end(one: Trace, two: Trace, step: int, problem: str) -> Difference:
-    """Return the difference of traces that cannot be compared from a step (from 0) on."""
+    """Return the difference of traces that cannot be compared from a step (counted from 0) on."""
     first, second = (trace.held[step] if step < len(trace) else () for trace in (one, two))
     return Difference(step=step + 1, held=(first, second), problem=problem)
 
 
 def _differs(one: Column, two: Column, n: int) -> NDArray[np.bool_]:
-    """Return in which of the first n steps an attribute differs."""
+    """Return whether an attribute differs in each of the first n steps, (n,) bool."""
     first, second = one.values[:n], two.values[:n]
     if first.dtype != second.dtype or first.shape != second.shape:
         return np.ones(n, np.bool_)
-    if first.dtype != object:  # bits, so that NaN equals NaN, and -0.0 does not equal 0.0
+    if first.dtype != object:  # compare bits, so that NaN equals NaN, and -0.0 differs from 0.0
         first, second = (np.ascontiguousarray(values).view(np.uint8).reshape(n, -1) for values in (first, second))
     is_other = np.asarray(first != second, np.bool_).reshape(n, -1).any(axis=1)
     is_read, is_other_read = one.is_readable[:n], two.is_readable[:n]
@@ -200,8 +203,8 @@ def make_columns(rows: Sequence[Mapping[str, Value]], attributes: Mapping[str, A
     """Return the columns of an episode.
 
     Args:
-        rows: The values after each step; one that is missing could not be read.
-        attributes: Those that were read, as the profile describes them.
+        rows: Values after each step; a missing value could not be read.
+        attributes: The attributes of the profile that were read.
     """
     return {name: _column([row.get(name) for row in rows], attribute) for name, attribute in attributes.items()}
 
@@ -229,13 +232,13 @@ def _column(values: list[Value | None], attribute: Attribute) -> Column:
 
 
 class TraceWriter:
-    """Writes a trace: each frame as it comes, the rest at the end. Without `finish` no file is left.
+    """Writes a trace: the frames during the episode, the rest at its end. Without `finish` the file is deleted.
 
     Args:
-        path: The file; one that exists is replaced.
+        path: The file; an existing one is replaced.
 
     Raises:
-        RecordingError: It cannot be written.
+        RecordingError: The file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -249,10 +252,10 @@ class TraceWriter:
             raise RecordingError(path, f"cannot be written: {error}") from error
 
     def add_frame(self, pixels: Pixels) -> None:
-        """Add the frame of the next step; all have the same size.
+        """Add the frame of the next step; all frames must have the same size.
 
         Raises:
-            RecordingError: It cannot be written.
+            RecordingError: The file cannot be written.
         """
         try:
             if self._frames is None:
@@ -270,10 +273,10 @@ class TraceWriter:
         self._n_frames += 1
 
     def finish(self, trace: Trace) -> None:
-        """Write everything but the frames and close the file.
+        """Write all data except the frames, and close the file.
 
         Raises:
-            RecordingError: It cannot be written.
+            RecordingError: The file cannot be written.
         """
         try:
             if self._frames is not None:
@@ -295,7 +298,7 @@ class TraceWriter:
         data_set.attrs["attribute_names"] = list(columns) or h5py.Empty(text)
         values = self._file.create_group("values")
         for name, column in columns.items():
-            # Profiles may name an attribute as they like, and HDF5 takes a slash for a folder.
+            # Names of attributes may contain a slash, which HDF5 would interpret as a group.
             place = quote(name, safe="").replace(".", "%2E")
             dtype = text if column.values.dtype == object else column.values.dtype
             values.create_dataset(place, data=column.values, dtype=dtype).attrs["attribute"] = name
@@ -319,10 +322,10 @@ class TraceWriter:
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a trace; its frames are read one by one when they are needed.
+    """Read a trace; each frame is read from the file when it is used.
 
     Raises:
-        RecordingError: There is none, or it is damaged or of another format.
+        RecordingError: The file does not exist, is damaged, or has another format.
     """
     with Hdf5Reader() as reader:
         file = reader.read(path, partial(_unreadable, path), skip=("frames",))
@@ -336,17 +339,17 @@ def read_frame(path: Path, step: int) -> Pixels:
     """Return a frame of a trace.
 
     Args:
-        path: The file.
-        step: The step, from 0.
+        path: File of the trace.
+        step: Number of the step, counted from 0.
 
     Raises:
-        RecordingError: It cannot be read.
+        RecordingError: The frame cannot be read.
     """
     with Hdf5Reader() as reader:
         file = reader.read(path, partial(_frame_unreadable, path, step), only=["frames"], rows=(step, step + 1))
     frames = file.items["frames"].values
     if frames is None or len(frames) != 1 or frames.dtype != np.uint8 or frames.ndim != _FRAME_AXES:
-        raise _frame_unreadable(path, step, "there is none")
+        raise _frame_unreadable(path, step, "the file does not contain it")
     frame: Pixels = frames[0]
     return frame
 
@@ -365,7 +368,7 @@ def _read(path: Path, file: Hdf5Node) -> Trace:
     kind, number = facts.pop("kind", None), facts.pop("format", None)
     if (kind, number) != ("trace", FORMAT):
         raise RecordingError(
-            path, f"is no trace of format {FORMAT}; traces are written by: soulslab siphon verify --record"
+            path, f"is not a trace of format {FORMAT}; traces are written by: soulslab siphon verify --record"
         )
     missing = [name for name in _DATA_SETS if name not in file.items]
     if missing:

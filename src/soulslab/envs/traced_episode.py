@@ -1,4 +1,4 @@
-"""One episode of a game that is played with given keys, one step after another, and everything that it did."""
+"""Playing an episode with given keys, and recording values, frames and times of each step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import psutil
 
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
-from soulslab.envs.process_settings import EnvSettings, tick_s
-from soulslab.envs.process_start import EpisodeStart
+from soulslab.envs.tasks.process.process_settings import EnvSettings, tick_s
+from soulslab.envs.tasks.process.reset_procedure import EpisodeStart
 from soulslab.envs.tick_count import has_restarted, ticks_between
 from soulslab.envs.trace import Pixels, hash_frame
 from soulslab.errors import WaitTimeoutError
@@ -20,21 +20,21 @@ from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import LOADING, Session, Step
 
-#: Wall time for which a paused game has to stand still, and between two looks at it.
-STAND_S = 0.5
-LOOK_S = 0.05
+#: Wall time in which nothing of a paused game may change, and between two reads of it.
+PAUSE_S = 0.5
+POLL_S = 0.05
 
-#: Takes the index of a step, its frame and the hash of that.
+#: Callback with the index of a step, its frame, and the hash of the frame.
 OnFrame = Callable[[int, Pixels, bytes], None]
 
 
 class AttributeReader:
-    """Reads all attributes that can be read; one that cannot is missing from the values.
+    """Reads all attributes that are readable; attributes that are not are missing from the values.
 
-    As long as the same ones can be read, they are read together.
+    The attributes that were readable the last time are read together in one call.
 
     Args:
-        session: The game, to learn which attributes are known for its version.
+        session: The session; determines the attributes that are known for the version of the game.
     """
 
     def __init__(self, session: Session) -> None:
@@ -43,22 +43,22 @@ class AttributeReader:
         self._alone: tuple[str, ...] = ()
 
     def step(self, session: Session, step: Step) -> tuple[Mapping[str, Value], Pixels]:
-        """Play a step that takes a frame; return the values and the frame after it."""
+        """Play a step with a frame; return the values and the frame after it."""
         try:
             result = session.step(msgspec.structs.replace(step, attributes=self._together))
-        except LOADING:  # raised when time had passed already, so only the reading is done again
+        except LOADING:  # raised after time has passed, so only the read is repeated
             frame = session.capture(step.frame or FrameFormat())
             return self._read_each(session), frame.pixels
         if result.frame is None:
-            raise AssertionError("a step with a frame gave none")
+            raise AssertionError("a step with a frame returned no frame")
         values: Mapping[str, Value] = result.snapshot
         if self._alone:
             values = {**values, **_readable(session, self._alone)}
-            self._sort(values)
+            self._update_groups(values)
         return values, result.frame.pixels
 
     def read(self, session: Session) -> Mapping[str, Value]:
-        """Return the values now."""
+        """Return the current values."""
         try:
             values: Mapping[str, Value] = session.snapshot(self._together)
         except LOADING:
@@ -67,35 +67,35 @@ class AttributeReader:
 
     def _read_each(self, session: Session) -> Mapping[str, Value]:
         values = _readable(session, self.names)
-        self._sort(values)
+        self._update_groups(values)
         return values
 
-    def _sort(self, values: Mapping[str, Value]) -> None:
-        """Read together what could be read now."""
+    def _update_groups(self, values: Mapping[str, Value]) -> None:
+        """From now on, read the attributes of ``values`` together, and the others one by one."""
         if len(values) != len(self._together):
             self._together = tuple(name for name in self.names if name in values)
             self._alone = tuple(name for name in self.names if name not in values)
 
 
 class TracedEpisode:
-    """Plays an episode and collects what the game did after each step.
+    """Plays an episode and records values, frames and times after each step.
 
-    Where an end condition holds, or the count of ticks cannot be read, the reset procedure of the profile is played
-    and the episode goes on.
+    If an end condition is true, or the tick counter cannot be read, the reset procedure of the profile is executed and
+    the episode continues.
 
     Args:
-        profile: The game.
-        env: Its reset procedure and end conditions.
-        holder: Opens its session.
+        profile: Profile of the game.
+        env: Reset procedure and end conditions of the game.
+        holder: Opens the session.
 
     Attributes:
-        rows: The values after each step; one that could not be read is missing.
-        hashes: The hash of the frame after each step.
-        n_ticks: Ticks of each step; None where they could not be read, the game has set the count to 0, or the episode
+        rows: Values after each step; a value that could not be read is missing.
+        hashes: Hash of the frame after each step.
+        n_ticks: Ticks of each step; None if the counter could not be read, the game has reset it to 0, or the episode
             ended before all ticks of the step had passed.
         took_s: Wall time of each step.
-        processor_s: Processor time that the game and its X server took in all steps.
-        n_resets: How often the reset procedure was played after the first time.
+        processor_s: Processor time of the game and its X server in all steps.
+        n_resets: Number of resets within the episode.
     """
 
     def __init__(self, profile: Profile, env: EnvSettings, holder: SessionHolder) -> None:
@@ -118,17 +118,17 @@ class TracedEpisode:
 
     @property
     def session(self) -> Session:
-        """The session with the game."""
+        """The session of the game."""
         return self._holder.session
 
     def play(self, held: Sequence[tuple[str, ...]], step_s: float, frame: FrameFormat, on_frame: OnFrame) -> None:
         """Play steps.
 
         Args:
-            held: Keys to hold in each.
-            step_s: Game time of each.
+            held: Keys to hold in each step.
+            step_s: Game time of a step.
             frame: Size and colours of the frames.
-            on_frame: Takes each frame.
+            on_frame: Called with each frame.
         """
         is_over = False
         n_expected = round(step_s / self._tick_s)
@@ -147,45 +147,45 @@ class TracedEpisode:
             n_ticks = self._count_ticks(values, n_expected)
             is_over = self._has_ended(values)
             if is_over and n_ticks is not None and 0 < n_ticks < n_expected:
-                n_ticks = None  # the episode ended in the middle of the step, and the count may stand since then
+                n_ticks = None  # the episode ended within the step, and the counter may have stopped then
             self.n_ticks.append(n_ticks)
             self.hashes.append(hash_frame(pixels))
             on_frame(i, pixels, self.hashes[-1])
         self._add_times_since(times_s)
 
     def find_motion(self, frame: FrameFormat) -> str:
-        """Return what changes while the game is paused; "" if it stands still."""
+        """Return what changes while the game is paused; "" if nothing changes."""
         session = self.session
         session.clock.pause()
         values, pixels = self.reader.read(session), hash_frame(session.capture(frame).pixels)
         began_s = time.monotonic()
-        while (passed_s := time.monotonic() - began_s) < STAND_S:
-            time.sleep(LOOK_S)
+        while (passed_s := time.monotonic() - began_s) < PAUSE_S:
+            time.sleep(POLL_S)
             now = self.reader.read(session)
             for name in self.reader.names:
                 is_read = name in values, name in now
                 if is_read[0] != is_read[1] or (is_read[0] and not np.array_equal(values[name], now[name])):
                     return f"attribute {name!r} changed from {values.get(name)} to {now.get(name)}"
             if hash_frame(session.capture(frame).pixels) != pixels:
-                return f"the picture changed within {passed_s + LOOK_S:.2f} s of wall time"
+                return f"the picture changed within {passed_s + POLL_S:.2f} s of wall time"
         return ""
 
     def _add_times_since(self, before_s: Mapping[int, float]) -> None:
-        """Add the processor time of the processes that the session has started."""
+        """Add the processor time that processes of the session have used since a time."""
         now_s = _times_of_children()
         self.processor_s += sum(now_s[pid] - before_s[pid] for pid in now_s.keys() & before_s.keys() - self._others)
 
     def _begin(self) -> None:
-        """Play the reset procedure."""
+        """Execute the reset procedure."""
         self._start.play(self._holder, Deadline(self._env.reset_deadline_s))
         for name, condition in self._env.end.items():
             if condition.holds(self.session.snapshot((condition.attribute,))):
-                hint = f"env.end.{name} ({condition}) holds after env.reset; wait for its contrary there"
+                hint = f"env.end.{name} ({condition}) is true after env.reset; wait there until it is false"
                 raise WaitTimeoutError("the start of an episode", 0.0, hint)
         self._ticks = int(self.session.read(self._tick)) if self._tick else None
 
     def _count_ticks(self, values: Mapping[str, Value], n_expected: int) -> int | None:
-        """Return the ticks since the last step; None if they are not known."""
+        """Return the ticks since the last step; None if they are unknown."""
         before, self._ticks = self._ticks, int(values[self._tick]) if self._tick in values else None
         if before is None or self._ticks is None or self._tick_fact is None:
             return None
@@ -199,7 +199,7 @@ class TracedEpisode:
 
 
 def _readable(session: Session, names: Sequence[str]) -> dict[str, Value]:
-    """Read attributes one by one; leave out those that cannot be read now."""
+    """Read attributes one by one; omit attributes that cannot be read now."""
     values = {}
     for name in names:
         with contextlib.suppress(*LOADING):
@@ -208,10 +208,10 @@ def _readable(session: Session, names: Sequence[str]) -> dict[str, Value]:
 
 
 def _times_of_children() -> dict[int, float]:
-    """Return the processor time in seconds of each process that this one has started, directly or not."""
+    """Return the processor time in seconds of each child process and its descendants."""
     times = {}
     for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+        with contextlib.suppress(psutil.NoSuchProcess):  # the process has just ended
             used = process.cpu_times()
             times[process.pid] = used.user + used.system
     return times

@@ -1,4 +1,4 @@
-"""Arguments that all of our vector environments take, checked in one way."""
+"""Checks of the arguments that all vector environments accept."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
-#: Options that may be lists in a vector environment, with one value for each environment.
+#: Options that may be a list in a vector environment, with one value for each environment.
 PER_GAME = ("server", "token", "token_file", "tls", "pid", "display", "session")
 
 
 def autoreset_mode_of(mode: Any) -> AutoresetMode:
-    """Return Gymnasium's autoreset mode of a name: ``"NextStep"`` or ``"next_step"``.
+    """Return Gymnasium's autoreset mode for a name such as ``"NextStep"`` or ``"next_step"``.
 
     Raises:
-        EnvironmentUsageError: There is none of that name.
+        EnvironmentUsageError: The name is unknown.
     """
     if isinstance(mode, AutoresetMode):
         return mode
@@ -30,21 +30,21 @@ def autoreset_mode_of(mode: Any) -> AutoresetMode:
 
 
 def options_of_each(options: Mapping[str, Any], n_envs: int) -> list[dict[str, Any]]:
-    """Return the options of each environment of a vector, each of which needs a game of its own.
+    """Return the options of each environment of a vector; each environment needs a separate game.
 
     Args:
-        options: As given to ``make_vec``. An option that says where a game is (`PER_GAME`) may be a list with one value
-            for each environment.
-        n_envs: N.
+        options: Options of ``make_vec``. An option that locates a game (`PER_GAME`) may be a list with one value for
+            each environment.
+        n_envs: Number of environments.
 
     Raises:
-        EnvironmentUsageError: A list has another length, or several environments get the same game.
+        EnvironmentUsageError: A list has another length, or two environments would use the same game.
     """
     lists = {name: options[name] for name in PER_GAME if isinstance(options.get(name), list | tuple)}
     for name, values in lists.items():
         if len(values) != n_envs:
             raise EnvironmentUsageError(
-                f"{name} is a list of {len(values)}, but there are {n_envs} environments; give one for each"
+                f"{name} is a list of {len(values)}, but there are {n_envs} environments; give one value for each"
             )
     made = [{**options, **{name: values[i] for name, values in lists.items()}} for i in range(n_envs)]
     for name in ("server", "pid", "session"):
@@ -53,8 +53,8 @@ def options_of_each(options: Mapping[str, Any], n_envs: int) -> list[dict[str, A
 
 
 def _refuse_one_game(name: str, values: Sequence[Any]) -> None:
-    """Raise `EnvironmentUsageError` if two environments get the same game."""
-    # What opens a session opens one for each environment.
+    """Raise `EnvironmentUsageError` if two environments would use the same game."""
+    # A session factory opens a separate session for each environment.
     games = [(i, value) for i, value in enumerate(values) if value and not callable(value)]
     for place, (i, value) in enumerate(games):
         for j, other in games[:place]:
@@ -67,10 +67,10 @@ def _refuse_one_game(name: str, values: Sequence[Any]) -> None:
 
 
 def reset_mask_of(mask: Any, n_envs: int) -> NDArray[np.bool_]:
-    """Return ``options["reset_mask"]``, (N,) bool; all of them for None.
+    """Return ``options["reset_mask"]``, (N,) bool; all true for None.
 
     Raises:
-        EnvironmentUsageError: It is no such array.
+        EnvironmentUsageError: The mask is not a bool array of shape (N,).
     """
     if mask is None:
         return np.ones(n_envs, np.bool_)

@@ -1,13 +1,13 @@
-"""Proof that the time of a game is exact: the same episode several times, with other keys in every step.
+"""Verification that the time of a game is exact: the same episode is played several times and compared.
 
 ::
 
     found = verify_game(load_profile(path), VerifySettings(n_episodes=5, n_steps=2000))
     found.is_verified, found.n_lost, found.difference
 
-Each episode is played in a process of its own, with the same seed and the same keys. A game is verified if its clock
-is lockstep, it stands still while it is paused, each step makes the ticks that it should make, and all episodes have
-the same values and pixels.
+Each episode is played in a new process, with the same seed and the same keys, which change at every step. A game is
+verified if its clock is a lockstep clock, nothing changes while it is paused, each step has the expected number of
+ticks, and all episodes have the same values and pixels.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ import msgspec
 import numpy as np
 
 from soulslab.envs.game.session_holder import SessionHolder
-from soulslab.envs.process_checks import read_settings
-from soulslab.envs.process_settings import EnvSettings, tick_s
+from soulslab.envs.tasks.process.process_settings import EnvSettings, read_settings, tick_s
 from soulslab.envs.trace import (
     HASH_BYTES,
     Difference,
@@ -45,26 +44,26 @@ from soulslab.siphon.session import Session, SessionOptions
 
 #: A step that takes longer in wall time is counted as slow.
 SLOW_S = 0.05
-#: Share of the actions that are held in a step.
+#: Probability that an action is held in a step.
 HELD_SHARE = 0.3
-# A busy process that ends with the one that started it.
+# Program of a busy process, which ends with its parent process.
 _BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(10**5))"
 
 Opener = Callable[[], Session]
 
 
 class VerifySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a game is verified.
+    """Settings of a verification.
 
     Attributes:
-        n_episodes: How often the episode is played, each time in a new process; at least 2.
-        n_steps: Steps of an episode; those of resets are not counted.
-        seed: Of the keys, and of the start of the game.
-        step_ticks: Ticks of a step; of a game without ticks, how often `env.step_s` is in a step.
-        n_load: Busy processes that run at the same time.
-        options: Replace `Process.options` of the profile.
-        record_dir: Folder for a trace of each episode; None for none.
-        name: Beginning of the names of the traces: ``doom`` for ``doom-1.h5``.
+        n_episodes: Number of times that the episode is played, each time in a new process; at least 2.
+        n_steps: Steps of an episode, without the steps of resets.
+        seed: Seed of the keys, and of the start of the game.
+        step_ticks: Ticks of a step; for a game without ticks, the length of a step in multiples of `env.step_s`.
+        n_load: Number of busy processes that run at the same time.
+        options: Launch options, which replace `Process.options` of the profile.
+        record_dir: Folder for a trace of each episode; None writes no traces.
+        name: Prefix of the file names of the traces: ``doom`` for ``doom-1.h5``.
     """
 
     n_episodes: int = 5
@@ -81,10 +80,10 @@ class WrongStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step with lost or doubled ticks.
 
     Attributes:
-        episode: From 1.
-        step: Of the episode, from 1.
-        n_ticks: Ticks that it made.
-        held: Keys that were held in it.
+        episode: Number of the episode, counted from 1.
+        step: Number of the step in the episode, counted from 1.
+        n_ticks: Ticks of the step.
+        held: Held keys of the step.
     """
 
     episode: int
@@ -98,29 +97,29 @@ class Verification(msgspec.Struct, kw_only=True):
 
     Attributes:
         game: Name of the game.
-        settings: How it was verified.
+        settings: Settings of the verification.
         step_s: Game time of a step.
-        has_ticks: Whether the profile gives a length of a tick (``clock.tick_hz``); if not, the game moves by the time
-            that has passed, and has no ticks that can be lost.
-        grade: Grade of its clock; "" if the game could not be started.
-        n_played: Episodes that were played to the end.
+        has_ticks: Whether the profile has the length of a tick (``clock.tick_hz``). If not, the game advances by the
+            elapsed time, and has no ticks that can be lost.
+        grade: Grade of the clock; "" if the game could not be started.
+        n_played: Number of completed episodes.
         n_steps: Steps of these episodes.
-        n_counted: Those of them in which the ticks could be counted.
-        n_lost: Steps with fewer ticks than they should have.
-        n_doubled: Steps with more ticks than they should have.
-        first_wrong: The first of these; None if there is none.
-        n_resets: How often the reset procedure was played within an episode.
+        n_counted: Steps of which the ticks could be counted.
+        n_lost: Steps with fewer ticks than expected.
+        n_doubled: Steps with more ticks than expected.
+        first_wrong: First step with another number of ticks than expected; None if all are correct.
+        n_resets: Number of resets within episodes.
         n_slow: Steps that took more than 50 ms of wall time.
         slowest_s: Wall time of the slowest step.
-        steps_per_s: Steps per second of wall time, with all values and the frame; the median over the episodes.
-        times_real_time: Game time over wall time in these steps.
-        processor_s: Processor time per step of the processes that the session has started: the game and its X server;
-            the median over the episodes. The two mostly work one after the other, so a step cannot be much shorter.
-        n_equal_steps: Steps from the start in which all episodes are equal.
-        difference: The first difference between two episodes; None if they are equal.
-        different_episode: Episode, from 1, that differs from the first one there; 0 for none.
-        motion: What changed while the game was paused; "" if it stood still.
-        error: Why the game could not be played to the end; "" if it could.
+        steps_per_s: Steps per second of wall time, with all values and the frame; median over the episodes.
+        times_real_time: Ratio of game time to wall time in these steps.
+        processor_s: Processor time per step of the game and its X server; median over the episodes. The two mostly
+            work one after the other, so a step cannot be much shorter.
+        n_equal_steps: Number of steps, from the start, in which all episodes are equal.
+        difference: First difference between two episodes; None if they are equal.
+        different_episode: Number of the episode that differs from the first one, counted from 1; 0 if all are equal.
+        motion: What changed while the game was paused; "" if nothing changed.
+        error: Why an episode could not be completed; "" if all were.
     """
 
     game: str
@@ -148,7 +147,7 @@ class Verification(msgspec.Struct, kw_only=True):
 
     @property
     def is_verified(self) -> bool:
-        """Whether the time of the game is exact in every point."""
+        """Whether the time of the game is exact in every respect."""
         is_counted = (self.n_counted > 0 or not self.has_ticks) and not self.n_lost and not self.n_doubled
         return self.grade == "lockstep" and is_counted and not (self.error or self.motion or self.difference)
 
@@ -156,16 +155,16 @@ class Verification(msgspec.Struct, kw_only=True):
 def verify_game(
     profile: Profile, settings: VerifySettings, opener: Opener | None = None, *, source: str = ""
 ) -> Verification:
-    """Play an episode of a game several times and compare what the game did.
+    """Play an episode of a game several times and compare the results.
 
     Args:
-        profile: The game.
-        settings: How it is verified.
-        opener: Starts the game in a new process; None starts it as the profile says.
+        profile: Profile of the game.
+        settings: Settings of the verification.
+        opener: Starts the game in a new process and opens a session; None uses the ``[process]`` table of the profile.
         source: File of the profile, for errors.
 
     Raises:
-        ProfileError: The ``[env]`` table has a mistake, or the profile names no keys.
+        ProfileError: The ``[env]`` table is invalid, or the profile has no keys.
         RecordingError: A trace cannot be written.
     """
     verifier = _Verifier(profile, settings, source)
@@ -180,12 +179,12 @@ def verify_game(
 
 
 def draw_keys(actions: list[tuple[str, ...]], n_steps: int, seed: int) -> list[tuple[str, ...]]:
-    """Return random keys for each step that differ from those of the step before.
+    """Return random keys for each step; they differ from the keys of the step before.
 
     Args:
         actions: Keys of each action.
         n_steps: Number of steps.
-        seed: Of the random numbers.
+        seed: Seed of the random numbers.
     """
     rng = np.random.default_rng(seed)
     steps: list[tuple[str, ...]] = [()]
@@ -200,12 +199,14 @@ def draw_keys(actions: list[tuple[str, ...]], n_steps: int, seed: int) -> list[t
 
 
 class _Verifier:
-    """Plays the episodes of one game; the result is in `found`."""
+    """Plays the episodes of one game and compares them; `found` is the result."""
 
     def __init__(self, profile: Profile, settings: VerifySettings, source: str) -> None:
         self._profile = profile
         self._settings = settings
-        self._env = EnvSettings(actions={"none": ()}) if profile.env is None else read_settings(profile, source)
+        self._env = EnvSettings(actions={"none": ()})
+        if profile.env is not None:
+            self._env = read_settings(profile, source)
         self._held = draw_keys(_actions(profile, self._env, source), settings.n_steps, settings.seed)
         self._step_s = settings.step_ticks * ((not profile.clock.tick_hz and self._env.step_s) or tick_s(profile))
         self._frame: FrameFormat | None = None
@@ -217,7 +218,7 @@ class _Verifier:
         )
 
     def play_all(self, opener: Opener, folder: Path) -> None:
-        """Play all episodes; `folder` is for the frames of the first one, which are needed in any case."""
+        """Play all episodes. `folder` receives the frames of the first one, which all others are compared with."""
         settings = self._settings
         for number in range(1, settings.n_episodes + 1):
             path = folder / "first.h5" if number == 1 else None
@@ -231,7 +232,7 @@ class _Verifier:
                 holder.close()
 
     def _check_grade(self, session: Session) -> None:
-        """Raise `ClockUnavailableError` where the clock is no lockstep clock: then nothing can be proven."""
+        """Raise `ClockUnavailableError` if the clock is not a lockstep clock, with which time cannot be exact."""
         self.found.grade = session.info.clock_grade
         if self.found.grade != "lockstep":
             reason = session.info.clock_reason or (
@@ -242,12 +243,12 @@ class _Verifier:
             )
 
     def _play(self, number: int, holder: SessionHolder, path: Path | None) -> Trace:
-        """Play an episode and count its ticks; write its trace if it has a file."""
+        """Play an episode and count its ticks; write its trace if there is a path."""
         episode = TracedEpisode(self._profile, self._env, holder)
         frame = self._frame = self._frame or FrameFormat(*episode.session.info.window_px)
         with contextlib.ExitStack() as stack:
-            writer = None if path is None else stack.enter_context(TraceWriter(path))
-            frames = _Frames(writer, self._first)
+            writer = stack.enter_context(TraceWriter(path)) if path is not None else None
+            frames = _FrameSink(writer, self._first)
             if number == 1:
                 self.found.motion = episode.find_motion(frame)
             episode.play(self._held, self._step_s, frame, frames.add)
@@ -255,7 +256,9 @@ class _Verifier:
                 self.found.motion = self.found.motion or episode.find_motion(frame)
             self._count(number, episode)
             trace = self._make_trace(number, episode)
-            trace = msgspec.structs.replace(trace, frame=frames.kept.get if path is None else partial(read_frame, path))
+            trace = msgspec.structs.replace(
+                trace, frame=partial(read_frame, path) if path is not None else frames.kept.get
+            )
             if writer is not None:
                 writer.finish(trace)
         return trace
@@ -309,8 +312,8 @@ class _Verifier:
             self.found.difference, self.found.different_episode = difference, number
 
 
-class _Frames:
-    """Takes the frames of an episode: into its file, or only the first one that differs from the first episode."""
+class _FrameSink:
+    """Writes the frames of an episode to its file; without a file, keeps the first frame that differs from `first`."""
 
     def __init__(self, writer: TraceWriter | None, first: Trace | None) -> None:
         self._writer = writer
@@ -318,7 +321,7 @@ class _Frames:
         self.kept: dict[int, Pixels] = {}
 
     def add(self, step: int, pixels: Pixels, digest: bytes) -> None:
-        """Take the frame of a step, from 0."""
+        """Add the frame of a step, counted from 0."""
         if self._writer is not None:
             self._writer.add_frame(pixels)
         elif self._first is not None and not self.kept and self._first.frame_hashes[step].tobytes() != digest:
@@ -326,11 +329,11 @@ class _Frames:
 
 
 def _actions(profile: Profile, env: EnvSettings, source: str) -> list[tuple[str, ...]]:
-    """Return the keys of each action of ``[env]``, or else each key of ``[keys]``."""
+    """Return the keys of each action of ``[env]``, or each key of ``[keys]`` without actions."""
     actions = [tuple(profile.keys[name] for name in names) for names in env.actions.values() if names]
     actions = actions or [(key,) for key in profile.keys.values()]
     if not actions:
-        raise ProfileError("names no key, and a game is verified with keys that change", path="keys", source=source)
+        raise ProfileError("has no key, but a game is verified with changing keys", path="keys", source=source)
     return actions
 
 
@@ -349,9 +352,9 @@ def _opener(profile: Profile, settings: VerifySettings) -> Opener:
 
 @contextlib.contextmanager
 def busy_processes(n: int) -> Iterator[None]:
-    """Let so many processes compute in a context, and end them."""
+    """Run n processes that keep a processor busy within a context."""
     with contextlib.ExitStack() as stack:
         for _ in range(n):
-            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", _BUSY]))  # noqa: S603 - our own words
+            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", _BUSY]))  # noqa: S603 (a constant program)
             stack.callback(process.kill)
         yield

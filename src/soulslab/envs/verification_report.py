@@ -1,4 +1,4 @@
-"""What a person and a program see of verifications: a table, sentences about what failed, and rows for a file."""
+"""Reports of verifications: a table with a sentence for each failure, and rows of plain values for files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from soulslab.envs.verification import Verification
 from soulslab.siphon.profile import Value
 from soulslab.siphon.terminal_output import format_value
 
-#: Attributes of a difference that are named in a sentence.
+#: Largest number of attributes that the description of a difference names.
 MAX_NAMED = 4
 TITLES = (
     "game", "clock", "lost", "doubled", "equal\nsteps", "stands\nstill", "steps\nper s", "x real\ntime", "CPU\nms",
@@ -26,10 +26,10 @@ TITLES = (
 
 
 def verification_table(found: Sequence[Verification]) -> Group:
-    """Return a row for each game, one for their median, and below it a sentence for each point that failed."""
+    """Return a table with a row for each game and their median, followed by a sentence for each failure."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for i, title in enumerate(TITLES):
-        # In a narrow terminal only the name of the game is broken.
+        # In a narrow terminal only the name of the game is wrapped.
         table.add_column(title, justify="left" if i < 2 else "right", overflow="fold", no_wrap=i > 0)
     for one in found:
         table.add_row(*_cells(one))
@@ -44,7 +44,7 @@ def verification_table(found: Sequence[Verification]) -> Group:
 
 
 def _heading(found: Sequence[Verification]) -> list[Text]:
-    """Return what all rows have in common, as a line."""
+    """Return a line with the settings, which all rows have in common."""
     if not found:
         return []
     settings = found[0].settings
@@ -74,42 +74,42 @@ def _cells(found: Verification) -> Iterator[Text]:
 
 
 def failures_of(found: Verification) -> list[str]:
-    """Return a sentence for each point in which a game is not verified: what, where, and what to do."""
+    """Return a sentence for each failure of a verification, with the cause, the place and a remedy."""
     return list(_failures(found))
 
 
 def _failures(found: Verification) -> Iterator[str]:
     if found.error:
         played = f" after {found.n_played} of {found.settings.n_episodes} episodes" if found.n_played else ""
-        yield f"it could not be played to the end{played}: {found.error}"
+        yield f"an episode could not be completed{played}: {found.error}"
     if found.motion:
         yield (
-            f"it does not stand still while it is paused: {found.motion}. Part of it does not take its time from the "
-            f'clock; see "What it cannot catch" in docs/clock.md'
+            f"it changes while it is paused: {found.motion}. A part of the game does not take its time from the clock; "
+            f'see "What it cannot catch" in docs/clock.md'
         )
     if found.first_wrong is not None:
         wrong = found.first_wrong
         yield (
-            f"of {found.n_counted} steps {found.n_lost} lost ticks and {found.n_doubled} made too many; the first is "
+            f"of {found.n_counted} steps {found.n_lost} lost ticks and {found.n_doubled} had too many; the first is "
             f"step {wrong.step} of episode {wrong.episode}, with {_ticks(wrong.n_ticks)} instead of "
             f"{found.settings.step_ticks} and {_keys(wrong.held)}. Check clock.tick_hz and clock.tick_attribute of the "
             f"profile, then try another clock.boundary (docs/clock.md)"
         )
     if found.n_played and found.has_ticks and not found.n_counted:
         yield (
-            "its ticks could not be counted: name the attribute that grows by one in each step of the simulation as "
-            "clock.tick_attribute; of a game without one, remove clock.tick_hz and give env.step_s "
+            "its ticks could not be counted: set clock.tick_attribute to the attribute that increases by one in each "
+            "step of the simulation; if there is none, remove clock.tick_hz and set env.step_s "
             "(docs/add_your_own_game.md)"
         )
     if found.difference is not None:
         yield (
             f"episode {found.different_episode} differs from episode 1: {describe(found.difference)}. Something in the "
-            f"game does not depend on the keys and the clock alone; see docs/clock.md"
+            f"game depends on more than the keys and the clock; see docs/clock.md"
         )
 
 
 def describe(difference: Difference) -> str:
-    """Return a difference in words."""
+    """Return a difference as text."""
     keys = _keys(difference.held[0])
     if difference.problem:
         other = "" if difference.held[0] == difference.held[1] else f" ({keys}; {_keys(difference.held[1])})"
@@ -122,13 +122,13 @@ def describe(difference: Difference) -> str:
         parts.append(f"{len(difference.values) - MAX_NAMED} more attributes differ")
     if difference.has_other_frame:
         parts.append(
-            "the picture differs" if difference.region is None else f"the picture differs in {difference.region}"
+            f"the picture differs in {difference.region}" if difference.region is not None else "the picture differs"
         )
     return f"step {difference.step} ({keys}): {', '.join(parts)}"
 
 
 def verification_rows(found: Iterable[Verification]) -> list[dict[str, Any]]:
-    """Return verifications as rows of plain values, with the sentences of what failed."""
+    """Return verifications as rows of plain values, with the sentences of their failures."""
     rows = []
     for one in found:
         row = msgspec.structs.asdict(one)
@@ -156,12 +156,14 @@ def _keys(held: tuple[str, ...]) -> str:
 
 
 def _shown(value: Value | None) -> str:
-    # Values that differ may look alike with fewer digits.
-    return "unreadable" if value is None else repr(value) if isinstance(value, float) else format_value(value)
+    # With fewer digits, different values might look equal.
+    if value is None:
+        return "unreadable"
+    return repr(value) if isinstance(value, float) else format_value(value)
 
 
 def _plain(value: Value | None) -> Any:
-    """Return a value that JSON has."""
+    """Return a value of a JSON type."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return value.hex() if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""Errors of the bridge to games; the tree is drawn in `soulslab.errors`."""
+"""Errors of the bridge to games; `soulslab.errors` shows the hierarchy."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class SiphonError(SoulslabError):
 
 
 class ProfileError(SiphonError, ConfigError):
-    """A game's profile is malformed; ``path`` names the place: ``attributes."player.hp".offsets[2]``."""
+    """The profile of a game is malformed; ``path`` is the place: ``attributes."player.hp".offsets[2]``."""
 
 
 class ProcessError(SiphonError):
-    """The game's process cannot be used.
+    """The process of a game cannot be used.
 
     Attributes:
-        pid: Its id; None if there is none.
+        pid: Process id; None if there is no process.
     """
 
     def __init__(self, problem: str, *, pid: int | None = None) -> None:
@@ -29,14 +29,14 @@ class ProcessError(SiphonError):
 
 
 class ProcessNotFoundError(ProcessError):
-    """There is no process of that name or id."""
+    """No process has that name or id."""
 
 
 class AmbiguousProcessError(ProcessError):
     """Several processes match; the message lists them.
 
     Attributes:
-        pids: All that match.
+        pids: Ids of all matching processes.
     """
 
     def __init__(self, problem: str, pids: Iterable[int]) -> None:
@@ -45,14 +45,14 @@ class AmbiguousProcessError(ProcessError):
 
 
 class AttachDeniedError(ProcessError):
-    """The system does not let this user read or write the process; the message says how to be allowed."""
+    """The operating system denies this user access to the process; the message says how to get access."""
 
 
 class ProcessExitedError(ProcessError):
-    """The process has ended.
+    """The process has exited.
 
     Attributes:
-        status: Its exit status, negative for a signal; None if it is not our child.
+        status: Exit status, negative for a signal; None if the process is not a child of this process.
     """
 
     def __init__(self, problem: str, *, pid: int, status: int | None = None) -> None:
@@ -61,7 +61,7 @@ class ProcessExitedError(ProcessError):
 
 
 class LaunchError(ProcessError):
-    """The game could not be started; the message holds the end of what it printed."""
+    """The game could not be started; the message contains the end of its output."""
 
 
 class ImageError(ProcessError):
@@ -69,11 +69,11 @@ class ImageError(ProcessError):
 
 
 class GameVersionError(ProcessError):
-    """The executable's version is not one that the profile knows.
+    """The profile does not support the version of the executable.
 
     Attributes:
-        version: What was found; "" if it could not be told.
-        known: What the profile knows.
+        version: The version; "" if it could not be determined.
+        known: Versions that the profile supports.
     """
 
     def __init__(self, problem: str, *, pid: int, version: str, known: Iterable[str]) -> None:
@@ -83,16 +83,16 @@ class GameVersionError(ProcessError):
 
 
 class AntiCheatError(ProcessError):
-    """An anti-cheat is loaded; soulslab neither reads nor writes such a process."""
+    """An anti-cheat is loaded; soulslab neither reads nor writes the memory of such a process."""
 
 
 class MemoryAccessError(SiphonError):
     """An address cannot be read or written.
 
     Attributes:
-        address: Where.
-        size: How many bytes.
-        pid: Of which process.
+        address: First address.
+        size: Number of bytes.
+        pid: Process id.
     """
 
     def __init__(self, problem: str, *, address: int, size: int, pid: int) -> None:
@@ -103,12 +103,12 @@ class MemoryAccessError(SiphonError):
 
 
 class PointerError(MemoryAccessError):
-    """A chain of pointers leads nowhere; games break them while they load.
+    """A pointer chain is broken; this happens while games load.
 
     Attributes:
-        attribute: Which attribute (or entity, or base) it belongs to.
-        level: The place in its offsets that failed, from 0; -1 for the pointer of a base itself (``is_pointer``).
-        is_null: The pointer is null, as it is where there is nothing (yet), and not rubbish.
+        attribute: Name of the attribute, entity or base of the chain.
+        level: Index in the offsets at which the chain is broken, from 0; -1 for the pointer of a base (``is_pointer``).
+        is_null: The pointer is null, which means that the object does not exist (yet), and is not an invalid address.
     """
 
     def __init__(
@@ -122,13 +122,13 @@ class PointerError(MemoryAccessError):
 
 
 class PatternError(SiphonError):
-    """A byte pattern was found nowhere, in several places, or with a number that is not plausible.
+    """A byte pattern has no match, several matches, or an implausible operand.
 
     Attributes:
-        base: The base, or code offset, that it belongs to.
-        addresses: Where it was found, ascending.
-        place: Of the mistake in the profile, where it is no base: ``code_offsets.speed.range``.
-        problem: The message without what it belongs to.
+        base: Name of the base or code offset.
+        addresses: Addresses of the matches, ascending.
+        place: Place in the profile if the pattern is not that of a base: ``code_offsets.speed.range``.
+        problem: The message without the place.
     """
 
     def __init__(self, problem: str, *, base: str, addresses: Iterable[int] = (), place: str = "") -> None:
@@ -140,15 +140,15 @@ class PatternError(SiphonError):
 
 
 class ScanError(SiphonError):
-    """A scan of the memory cannot be done as asked, or would need too much memory of ours."""
+    """A memory scan is not possible with these arguments, or would need too much memory."""
 
 
 class UnknownAttributeError(SiphonError):
     """The profile has no attribute of that name.
 
     Attributes:
-        name: The name that was asked for.
-        known: The names that exist.
+        name: The given name.
+        known: The known names.
     """
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
@@ -158,12 +158,12 @@ class UnknownAttributeError(SiphonError):
 
 
 class AttributeVersionError(SiphonError):
-    """An attribute is not known for the version of the game.
+    """The profile does not have an attribute for the version of the game.
 
     Attributes:
-        attribute: Its name.
-        version: Of the game.
-        known: The versions that it is known for.
+        attribute: Name of the attribute.
+        version: Version of the game.
+        known: Versions for which the profile has it.
     """
 
     def __init__(self, attribute: str, version: str, known: Iterable[str]) -> None:
@@ -172,16 +172,16 @@ class AttributeVersionError(SiphonError):
         self.known = tuple(known)
         super().__init__(
             f"attribute {attribute!r} is not known for version {version} of the game, only for "
-            f"{', '.join(self.known)}; leave it out, or add to the profile where it is in this version"
+            f"{', '.join(self.known)}; remove it from your request, or add its location for this version to the profile"
         )
 
 
 class UndecidedAttributeError(SiphonError):
-    """The profile knows several ways to an attribute, and none of them leads to a plausible value (now).
+    """The profile has several alternatives for an attribute, and none of them gives a plausible value (at the moment).
 
     Attributes:
-        attribute: Its name.
-        problems: What each way gave, in their order.
+        attribute: Name of the attribute.
+        problems: Problem of each alternative, in their order.
     """
 
     def __init__(self, attribute: str, problem: str, problems: Iterable[str]) -> None:
@@ -191,13 +191,13 @@ class UndecidedAttributeError(SiphonError):
 
 
 class ImplausibleValueError(SiphonError):
-    """A value that was read lies outside its plausible range: the facts do not fit this game.
+    """A value is outside its plausible range, so the profile does not fit the game.
 
     Attributes:
-        attribute: Its name.
-        value: What was read.
-        low: The least that is plausible; nan for text.
-        high: The most; nan for text.
+        attribute: Name of the attribute.
+        value: The value.
+        low: Minimum; nan for text.
+        high: Maximum; nan for text.
     """
 
     def __init__(self, attribute: str, value: object, low: float, high: float, *, problem: str = "") -> None:
@@ -208,35 +208,33 @@ class ImplausibleValueError(SiphonError):
         problem = problem or f"which is outside its plausible range {low:g} to {high:g}"
         super().__init__(
             f"attribute {attribute!r} reads {value!r}, {problem}; "
-            f"either the game is loading, or the profile does not fit this version of it"
+            f"either the game is loading, or the profile does not fit this version of the game"
         )
 
 
 class SelfCheckError(SiphonError):
-    """Attributes that are needed failed the self-check of a profile on the running game.
+    """Needed attributes failed the self-check of a profile on the running game.
 
     Attributes:
-        attributes: Their names.
-        problems: What is wrong with each.
+        attributes: Names of the attributes.
+        problems: Problem of each attribute.
     """
 
     def __init__(self, game: str, failed: Mapping[str, str]) -> None:
         self.attributes = tuple(failed)
         self.problems = tuple(failed.values())
         listed = "; ".join(f"{name!r} {problem}" for name, problem in failed.items())
-        n = len(failed)
         super().__init__(
-            f"{n} attribute{'' if n == 1 else 's'} of {game} that {'is' if n == 1 else 'are'} needed failed the "
-            f"self-check: {listed}"
+            f"{len(failed)} needed attribute{'' if len(failed) == 1 else 's'} of {game} failed the self-check: {listed}"
         )
 
 
 class EntityNotFoundError(SiphonError):
-    """No entity of a list has the id.
+    """No entity in the list has the id.
 
     Attributes:
-        entity: Its name in the profile.
-        n_entities: How many the list has now.
+        entity: Name of the entity in the profile.
+        n_entities: Number of entities in the list.
     """
 
     def __init__(self, entity: str, problem: str, n_entities: int) -> None:
@@ -246,11 +244,11 @@ class EntityNotFoundError(SiphonError):
 
 
 class InvalidValueError(SiphonError):
-    """A value to write has the wrong type or lies out of range; nothing was written.
+    """A value to write has the wrong type or is out of range; nothing was written.
 
     Attributes:
-        attribute: Its name.
-        value: What was to be written.
+        attribute: Name of the attribute.
+        value: The value.
     """
 
     def __init__(self, attribute: str, value: object, problem: str) -> None:
@@ -260,7 +258,7 @@ class InvalidValueError(SiphonError):
 
 
 class ReadOnlyError(SiphonError):
-    """A write in a session that was opened read-only; nothing was written."""
+    """A write in a read-only session; nothing was written."""
 
 
 class InputError(SiphonError):
@@ -268,11 +266,11 @@ class InputError(SiphonError):
 
 
 class UnknownKeyError(InputError):
-    """There is no key of that name.
+    """The key is unknown.
 
     Attributes:
-        name: The name that was asked for.
-        known: The names that exist.
+        name: The given name.
+        known: The known names.
     """
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
@@ -286,30 +284,30 @@ class DisplayError(SiphonError):
 
 
 class WindowError(SiphonError):
-    """The game's window cannot be used."""
+    """The window of the game cannot be used."""
 
 
 class WindowNotFoundError(WindowError):
-    """The process has no window that fits; the message lists those that there are."""
+    """The process has no matching window; the message lists its windows."""
 
 
 class WindowGoneError(WindowError):
-    """The window was closed or unmapped, so there is nothing to capture."""
+    """The window was closed or unmapped, so it cannot be captured."""
 
 
 class ClockError(SiphonError):
-    """Game time cannot be controlled as asked."""
+    """Game time cannot be controlled as requested."""
 
 
 class ClockUnavailableError(ClockError):
-    """This grade of clock cannot do that, or cannot be had for this process."""
+    """The clock grade does not support this operation, or is not available for this process."""
 
 
 class ClockStalledError(ClockError):
     """The game did not reach the limit before the deadline.
 
     Attributes:
-        waited_s: How long was waited, in wall time.
+        waited_s: Waiting time, in wall time.
     """
 
     def __init__(self, problem: str, waited_s: float) -> None:
@@ -318,13 +316,13 @@ class ClockStalledError(ClockError):
 
 
 class LostTickError(ClockError):
-    """A step of a lockstep game made another number of ticks of the simulation than it should have made.
+    """A step of a lockstep game advanced a wrong number of simulation ticks.
 
     Attributes:
-        attribute: The count of ticks.
+        attribute: Attribute that counts the ticks.
         step: Step of the episode, from 1.
-        n_expected: Ticks that the step should have made.
-        n_ticks: Ticks that it made; negative if the count was set back.
+        n_expected: Expected number of ticks.
+        n_ticks: Actual number of ticks; negative if the counter decreased.
     """
 
     def __init__(self, attribute: str, step: int, n_expected: int, n_ticks: int) -> None:
@@ -339,12 +337,12 @@ class LostTickError(ClockError):
 
 
 class WaitTimeoutError(SiphonError):
-    """A condition did not come true before its deadline.
+    """A condition was not true before the deadline.
 
     Attributes:
-        what: What was waited for.
-        waited_s: How long.
-        hint: What was seen meanwhile, or went wrong.
+        what: Description of the condition.
+        waited_s: Waiting time.
+        hint: The last value, or what went wrong.
     """
 
     def __init__(self, what: str, waited_s: float, hint: str = "") -> None:
@@ -355,19 +353,19 @@ class WaitTimeoutError(SiphonError):
 
 
 class ResetFailedError(WaitTimeoutError):
-    """A game could not be brought to the start of an episode, also after retries.
+    """A game could not be brought to the start of an episode, even after retries.
 
     Attributes:
-        state: The state of the reset that was not reached (docs/resets.md).
-        saw: What was read last, by quantity.
-        reasons: Why each try failed, the last one included.
+        state: State of the reset that was not reached (docs/resets.md).
+        saw: Last values, by quantity.
+        reasons: Reason for the failure of each attempt, including the last one.
     """
 
     def __init__(self, what: str, waited_s: float, *, state: str, saw: str = "", reasons: Iterable[str] = ()) -> None:
         self.state = state
         self.saw = saw
         self.reasons = tuple(reasons)
-        parts = [f"it saw {saw}" if saw else "", f"tries: {'; '.join(self.reasons)}" if self.reasons else ""]
+        parts = [f"last values: {saw}" if saw else "", f"attempts: {'; '.join(self.reasons)}" if self.reasons else ""]
         super().__init__(f"{what} (state {state!r} of the reset)", waited_s, "; ".join(part for part in parts if part))
         self.what = what
 
@@ -389,22 +387,22 @@ class RecordingError(SiphonError):
 
 
 class RemoteError(SiphonError):
-    """A session on a server failed as such; what the game did wrong comes as its own error."""
+    """A remote session failed; errors of the game are raised as their own classes."""
 
 
 class ServerUnavailableError(RemoteError):
-    """Nobody answers at the address, or the answer came too late."""
+    """The server does not answer, or answered too late."""
 
 
 class AccessRefusedError(RemoteError):
-    """The token is missing or wrong, or the address needs TLS."""
+    """The token is missing or wrong, or the address requires TLS."""
 
 
 class ControlTakenError(RemoteError):
-    """Another client of the server, or another environment on this machine, controls the game; one may still look.
+    """Another client or environment controls the game; reading is still possible.
 
     Attributes:
-        holder: The name of that client or environment.
+        holder: Name of that client or environment.
     """
 
     def __init__(self, problem: str, *, holder: str) -> None:
@@ -413,4 +411,4 @@ class ControlTakenError(RemoteError):
 
 
 class WireError(RemoteError):
-    """A message is malformed, or was written by another version."""
+    """A message is malformed, or has another version."""

@@ -1,4 +1,4 @@
-"""Errors of settings, environments, learning and pictures; the tree is drawn in `soulslab.errors`."""
+"""Errors of settings, environments, learning and pictures; `soulslab.errors` shows the hierarchy."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _SHOWN_CHARACTERS = 8000
 
 
 def cut(text: str) -> str:
-    """Return a text for a message, cut in its middle where it is long: a file may hold names of any length."""
+    """Return a text for a message, shortened in the middle if it is long: names in files can have any length."""
     half = _SHOWN_CHARACTERS // 2
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:half]}...{text[-half:]}"
 
 
 class SoulslabError(Exception):
-    """Root of all errors that soulslab raises on purpose."""
+    """Base class of all errors that soulslab raises deliberately."""
 
 
 class ConfigError(SoulslabError):
     """A setting is unknown, missing, of the wrong type or out of range.
 
     Attributes:
-        path: Where the mistake is, as in the file: ``learner.lr`` or ``moves[2].windows[0].damage``.
-        source: The file or the command-line flag that holds it.
+        path: Place of the mistake in the file: ``learner.lr`` or ``moves[2].windows[0].damage``.
+        source: File or command-line option that contains the mistake.
     """
 
     def __init__(self, problem: str, *, path: str = "", source: str | Path = "") -> None:
@@ -37,43 +37,41 @@ class ConfigError(SoulslabError):
 
 
 class UntrustedFileError(ConfigError):
-    """A file that was not said to be trusted decides what runs on this machine.
+    """A file that was not marked as trusted selects code to run on this machine.
 
     Attributes:
-        value: What the file asks for at ``path``.
+        value: Value of the setting at ``path``.
     """
 
     def __init__(self, path: str, value: object, source: str | Path) -> None:
         self.value = value
         super().__init__(
-            f"{value!r:.200} decides what runs on this machine, and a file alone must not; give this setting on the "
-            "command line, or trust the file with --trust where the command has this flag",
+            f"{value!r:.200} selects code to run on this machine, which a file alone may not do; give this setting on "
+            "the command line, or trust the file with --trust where the command has this option",
             path=path,
             source=source,
         )
 
 
 class BossFileError(ConfigError):
-    """A boss file is malformed; ``path`` names the place in the file."""
+    """A boss file is malformed; ``path`` is the place of the mistake."""
 
 
 class MissingFactError(ConfigError):
-    """Something that is needed is not known of a boss, as nobody has published it.
+    """A needed fact about a boss is not published.
 
     Attributes:
-        boss: Its name.
-        facts: What is not known: ``poses.fog_wall``.
-        recipes: How to record each.
+        boss: Name of the boss.
+        facts: Names of the missing facts: ``poses.fog_wall``.
+        recipes: Instructions for recording each fact.
     """
 
     def __init__(self, boss: str, facts: Sequence[str], recipes: Sequence[str]) -> None:
         self.boss = boss
         self.facts = tuple(facts)
         self.recipes = tuple(recipes)
-        ways = "".join(f"\n  {fact}: {recipe}" for fact, recipe in zip(facts, recipes, strict=False))
-        super().__init__(
-            f"not known of {boss}: {', '.join(facts)}; record it, and write it into the boss's file:{ways}"
-        )
+        steps = "".join(f"\n  {fact}: {recipe}" for fact, recipe in zip(facts, recipes, strict=False))
+        super().__init__(f"not known about {boss}: {', '.join(facts)}; record it, and add it to the boss file:{steps}")
 
 
 class EnvironmentUsageError(SoulslabError):
@@ -81,11 +79,11 @@ class EnvironmentUsageError(SoulslabError):
 
 
 class UnknownBossError(EnvironmentUsageError):
-    """There is no boss of that name.
+    """The boss is unknown.
 
     Attributes:
-        name: The name that was asked for.
-        known: The names that exist.
+        name: The given name.
+        known: The known names.
     """
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
@@ -95,11 +93,11 @@ class UnknownBossError(EnvironmentUsageError):
 
 
 class UnknownRewardError(EnvironmentUsageError):
-    """There is no reward preset or reward term of that name.
+    """The reward preset or reward term is unknown.
 
     Attributes:
-        name: The name that was asked for.
-        known: The names that exist.
+        name: The given name.
+        known: The known names.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
@@ -109,10 +107,10 @@ class UnknownRewardError(EnvironmentUsageError):
 
 
 class UnknownOptionError(EnvironmentUsageError, TypeError):
-    """An environment has no option of that name.
+    """The environment option is unknown.
 
-    It is also a `TypeError`, as for an unknown keyword argument: libraries such as TorchRL catch that.
-    ``gymnasium.make`` raises a `TypeError` again with a longer message and nothing else, so there are no fields.
+    This is also a `TypeError`, as for an unknown keyword argument, because libraries such as TorchRL catch that.
+    ``gymnasium.make`` raises a new `TypeError` with a longer message only, so this class has no fields.
     """
 
 
@@ -121,16 +119,16 @@ class NotResetError(EnvironmentUsageError):
 
 
 class InvalidActionError(EnvironmentUsageError):
-    """An action lies outside the action space."""
+    """An action is outside the action space."""
 
 
 class NonFiniteError(EnvironmentUsageError):
-    """An environment gave NaN or infinity as a reward or an observation.
+    """An environment returned NaN or infinity as a reward or an observation.
 
     Attributes:
         what: ``reward`` or ``observation``.
-        env_index: Which environment of the batch.
-        step: Which step of that environment's episode, from 1; 0 is the reset.
+        env_index: Index of the environment in the batch.
+        step: Step of that environment's episode, from 1; 0 is the reset.
     """
 
     def __init__(self, what: str, env_index: int, step: int, value: str) -> None:
@@ -160,7 +158,7 @@ class CorruptCheckpointError(CheckpointError):
 
 
 class IncompatibleCheckpointError(CheckpointError):
-    """The file was written by another version, for another environment or another shape."""
+    """The file was written by another version, or for another environment or shape."""
 
 
 class DemonstrationError(SoulslabError):
@@ -168,8 +166,8 @@ class DemonstrationError(SoulslabError):
 
     Attributes:
         path: The data set.
-        episode: Which episode of it, from 0; None where it is not about one.
-        step: Which step of that episode, from 1; 0 is the reset, None where it is not about one.
+        episode: Index of the episode, from 0; None if the error does not concern one episode.
+        step: Step of that episode, from 1; 0 is the reset; None if the error does not concern one step.
     """
 
     def __init__(self, path: str | Path, problem: str, *, episode: int | None = None, step: int | None = None) -> None:
@@ -181,10 +179,10 @@ class DemonstrationError(SoulslabError):
 
 
 class ChannelError(SoulslabError):
-    """What the processes of a run share cannot be used: its folder, or the memory of an actor and a learner.
+    """A resource shared by the processes of a run cannot be used: its folder, or the memory of actor and learner.
 
     Attributes:
-        path: Its file or folder.
+        path: The file or folder.
         problem: The problem and what to do about it, without the path.
     """
 
@@ -195,11 +193,11 @@ class ChannelError(SoulslabError):
 
 
 class ActorError(SoulslabError):
-    """The process that plays for a learner failed too often, or does not end.
+    """An actor process failed too often, or does not exit.
 
     Attributes:
-        run_dir: Folder of the run that it plays for.
-        log_tail: The end of what it wrote to its log.
+        run_dir: Folder of the run.
+        log_tail: End of the actor's log.
     """
 
     def __init__(self, run_dir: str | Path, problem: str, *, log_tail: str = "") -> None:
@@ -209,48 +207,48 @@ class ActorError(SoulslabError):
 
 
 class ReplayError(SoulslabError):
-    """A replay buffer was used wrongly: rows that do not fit it, a draw from an empty one, places of another."""
+    """A replay buffer was used wrongly: rows of a wrong shape, a sample from an empty buffer, or foreign indices."""
 
 
 class NonFinitePriorityError(ReplayError):
-    """A transition's error is NaN or infinite, so it can have no priority; the learner has diverged.
+    """The error of a transition is NaN or infinite, so it cannot be a priority; the learner has diverged.
 
     Attributes:
-        index: Which transition of the batch, from 0.
-        value: Its error.
+        index: Index of the transition in the batch, from 0.
+        value: The error.
     """
 
     def __init__(self, index: int, value: float) -> None:
         self.index = index
         self.value = value
         super().__init__(
-            f"the error of transition {index} of the batch is {value}, so it has no priority, and none was changed; "
-            "the learner has diverged: begin a new run with a smaller learner.lr or learner.max_grad_norm, from this "
-            "one's policy if you like (run.start_from)"
+            f"the error of transition {index} of the batch is {value}, so no priority was changed; the learner has "
+            "diverged: start a new run with a smaller learner.lr or learner.max_grad_norm, from the policy of this run "
+            "if you like (run.start_from)"
         )
 
 
 class DivergedError(SoulslabError):
-    """A learner's weights are NaN or infinite.
+    """The weights of a learner are NaN or infinite.
 
     Attributes:
-        env_steps: Game decisions that it had taken.
+        env_steps: Decisions taken in the game until then.
     """
 
     def __init__(self, env_steps: int, grad_norm: float) -> None:
         self.env_steps = env_steps
         super().__init__(
-            f"the learner has diverged after {env_steps} decisions (the norm of its gradient is {grad_norm}); what was "
-            "saved last is from before: begin a new run with a smaller learner.lr or learner.max_grad_norm"
+            f"the learner has diverged after {env_steps} decisions (gradient norm {grad_norm}); the last saved "
+            "state is from before: start a new run with a smaller learner.lr or learner.max_grad_norm"
         )
 
 
 class LayoutError(SoulslabError):
-    """The memory of a fight cannot be laid out as a profile says: two facts exclude each other, or one cannot be.
+    """A memory layout cannot satisfy a profile: two facts contradict each other, or one is impossible.
 
     Attributes:
         place: Place in the profile.
-        other: The other place, where two exclude each other; else "".
+        other: The other place, if two facts contradict each other; otherwise "".
     """
 
     def __init__(self, problem: str, *, place: str = "", other: str = "") -> None:
@@ -260,10 +258,10 @@ class LayoutError(SoulslabError):
 
 
 class VideoError(SoulslabError):
-    """A film of a fight could not be made.
+    """A video of a fight could not be made.
 
     Attributes:
-        path: The file that it was meant for.
+        path: Path of the video file.
     """
 
     def __init__(self, path: str | Path, problem: str) -> None:
@@ -272,11 +270,11 @@ class VideoError(SoulslabError):
 
 
 class KeyLogError(SoulslabError):
-    """A key log cannot be written, read, or played again.
+    """A key log cannot be written, read, or replayed.
 
     Attributes:
         path: The file.
-        tick: In which tick of the log its fight and the one that is played part ways; None for other problems.
+        tick: First tick at which the replayed fight differs from the log; None for other problems.
     """
 
     def __init__(self, path: str | Path, problem: str, *, tick: int | None = None) -> None:
@@ -286,7 +284,7 @@ class KeyLogError(SoulslabError):
 
 
 class SaveFileError(SoulslabError):
-    """A save file of a game cannot be found, copied or put back.
+    """A save file of a game cannot be found, copied or restored.
 
     Attributes:
         path: The file.
@@ -298,43 +296,44 @@ class SaveFileError(SoulslabError):
 
 
 class NoWinError(SoulslabError):
-    """No fight was won that could be shown.
+    """No fight was won, so no video can be made.
 
     Attributes:
-        attempts: How many fights were played.
+        attempts: Number of fights.
     """
 
     def __init__(self, attempts: int) -> None:
         self.attempts = attempts
-        super().__init__(f"none of {attempts} fights was won, so there is nothing to film; train longer")
+        super().__init__(f"none of {attempts} fights was won, so no video was made; train longer")
 
 
 class TerminalError(SoulslabError):
-    """This terminal cannot be played in: it is none, or it is too small."""
+    """The terminal cannot be used to play: standard input or output is not a terminal, or the terminal is too small."""
 
 
 class BenchmarkError(SoulslabError):
-    """A run of a benchmark failed in a process of its own.
+    """A benchmark process failed.
 
     Attributes:
-        run: The run.
-        said: The end of what it said on standard error.
+        run: Name of the run.
+        said: End of its standard error.
     """
 
     def __init__(self, run: str, problem: str, said: str) -> None:
         self.run = run
         self.said = said
         super().__init__(
-            f"{run}: {problem}; the runs that were done are kept, and the same command goes on after them. It said:\n"
+            f"{run}: {problem}; completed runs are kept, and the same command continues after them. "
+            f"End of standard error:\n"
             f"{said or '(nothing)'}"
         )
 
 
 class StudyError(SoulslabError):
-    """A study of settings cannot be begun, gone on with, or brought to an end.
+    """A tuning study cannot be created, resumed, or completed.
 
     Attributes:
-        path: Its folder, or the file in it.
+        path: Folder of the study, or a file in it.
     """
 
     def __init__(self, path: str | Path, problem: str) -> None:
@@ -343,20 +342,20 @@ class StudyError(SoulslabError):
 
 
 class MissingDependencyError(SoulslabError):
-    """An optional part of soulslab is not installed.
+    """An optional package is not installed.
 
     Attributes:
-        package: The package that is missing.
-        extra: The extra that installs it.
+        package: Name of the package.
+        extra: Extra of soulslab that installs it.
     """
 
     def __init__(self, package: str, extra: str) -> None:
         self.package = package
         self.extra = extra
-        super().__init__(f"{package} is not installed; it comes with: pip install 'soulslab[{extra}]'")
+        super().__init__(f"{package} is not installed; install it with: pip install 'soulslab[{extra}]'")
 
 
-#: Modules of optional packages: the package that provides each, and the extra that installs it.
+#: Modules of optional packages, with the package that provides each and the extra that installs it.
 OPTIONAL_MODULES = {
     "psutil": ("psutil", "siphon"),
     "xcffib": ("xcffib", "siphon"),
@@ -389,10 +388,10 @@ def missing_dependency(error: ModuleNotFoundError) -> MissingDependencyError | N
     """Return the error for a module of an optional package that could not be imported.
 
     Args:
-        error: What an import statement raised.
+        error: Exception of an import statement.
 
     Returns:
-        The error that names the package and its extra; None if the module belongs to no optional package.
+            The error with the package and its extra; None if the module does not belong to an optional package.
     """
     known = OPTIONAL_MODULES.get((error.name or "").partition(".")[0])
     return MissingDependencyError(*known) if known else None
@@ -400,7 +399,7 @@ def missing_dependency(error: ModuleNotFoundError) -> MissingDependencyError | N
 
 @contextmanager
 def optional_imports() -> Iterator[None]:
-    """Name the extra to install if an import within the block fails.
+    """Raise an error with the extra to install if an import within the block fails.
 
     Raises:
         MissingDependencyError: A module of an optional package is not installed.
@@ -416,7 +415,7 @@ def optional_imports() -> Iterator[None]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message: a close match if there is one, and all known names."""
+    """Return the end of an error message: a similar name if there is one, and all known names."""
     known = sorted(known)
     close = get_close_matches(name, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""

@@ -1,7 +1,6 @@
-"""Recording fights to learn from: a script's, a policy's, or a person's, all into the same kind of file.
+"""Recording of demonstration fights by the reference player, a policy, or a person, in one file format.
 
-The file is a Minari data set (:mod:`soulslab.learn.demonstrations`). What is recorded are the steps of exactly the
-environment that will be trained on, whoever fought: a fight in the arena is its seed and what was done in each
-decision, so that it can be fought again in any environment of the same rules, whatever its rewards, observations and
-steps are.
+The file is a Minari data set (:mod:`soulslab.learn.demonstrations`). It contains the steps of the environment that is
+later used for training. A fight in the arena is determined by its seed and the action of each decision, so it can be
+replayed in any environment with the same rules, with other rewards, observations and steps.
 """

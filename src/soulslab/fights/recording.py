@@ -1,4 +1,4 @@
-"""A data set that fights are recorded into, and the environment that they are recorded in."""
+"""Recorder that adds fights of an environment to a data set."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from soulslab.learn.player import Player
 from soulslab.learn.settings import EnvSettings
 
 SEEDS: Final = 2**31
-"""Seeds of fights are below this."""
+"""Exclusive upper bound of the seeds of fights."""
 
 
 class FightRecorder:
-    """Records fights of one environment into one data set; a context that keeps what was recorded however it ends.
+    """Records fights of one environment into one data set; as a context it keeps the recorded fights after an error.
 
     Args:
-        folder: Of the data set.
-        env_id: Gymnasium id of the environment that will be trained on.
-        options: Its keyword arguments.
-        player: Who fights, in a word.
-        is_continued: Whether fights are added to a data set that is there.
+        folder: Folder of the data set.
+        env_id: Gymnasium id of the environment that is later used for training.
+        options: Keyword arguments of the environment.
+        player: Short name of the player.
+        is_continued: Whether to add fights to an existing data set.
 
     Attributes:
-        n_fights: Fights recorded.
-        n_wins: How many of them were won; 0 where nobody can tell.
-        n_steps: Environment steps recorded.
+        n_fights: Number of recorded fights.
+        n_wins: Number of wins among them; 0 if the environment does not report wins.
+        n_steps: Number of recorded environment steps.
 
     Raises:
         DemonstrationError: See `DemonstrationWriter`.
@@ -54,7 +54,7 @@ class FightRecorder:
         try:
             self._env = gymnasium.make(env_id, **options)
         except TypeError as error:
-            if "argument" not in str(error):  # no matter of options: a mistake in the environment's own code
+            if "argument" not in str(error):  # a bug in the environment, not a wrong option
                 raise
             raise EnvironmentUsageError(f"{env_id}: cannot be made with these options: {error}") from error
         self._env_id = env_id
@@ -70,36 +70,36 @@ class FightRecorder:
         self._folder = folder
         self.n_fights = self.n_wins = self.n_steps = 0
 
-    def fight_again(self, actions: NDArray[np.int64], seed: int) -> Episode:
-        """Record a fight of the arena that was fought elsewhere.
+    def record_actions(self, actions: NDArray[np.int64], seed: int) -> Episode:
+        """Replay the actions of a fight in the arena, and record it.
 
         Args:
-            actions: What was done in each decision, int64 (decisions,).
-            seed: Of the fight.
+            actions: Action of each decision, int64 (decisions,).
+            seed: Seed of the fight.
 
         Raises:
-            DemonstrationError: The fight comes to another end than it came to there, or cannot be written.
+            DemonstrationError: The replay has another length, or cannot be written.
         """
         episode = play_episode(self._env, lambda _, __, n: int(actions[min(n, len(actions) - 1)]), seed)
         if int(episode.n_decisions.sum()) != len(actions):
             raise DemonstrationError(
                 self._folder,
-                f"the fight with seed {seed} took {len(actions)} decisions, and {int(episode.n_decisions.sum())} when "
-                "it was fought again; boss, phase and start pose must be the same here and there",
+                f"the fight with seed {seed} took {len(actions)} decisions, but {int(episode.n_decisions.sum())} in "
+                "the replay; boss, phase and start pose must be the same in both",
             )
         self.add(episode)
         return episode
 
     def play(self, player: Player, seed: int) -> Episode:
-        """Record a fight of a trained policy.
+        """Play and record a fight of a trained policy.
 
         Args:
-            player: Who fights.
-            seed: Of the fight.
+            player: The policy.
+            seed: Seed of the fight.
 
         Raises:
             IncompatibleCheckpointError: The policy cannot play this environment.
-            DemonstrationError: It cannot be written.
+            DemonstrationError: The fight cannot be written.
         """
         alike = self._env.metadata.get("policies_of", ())
         player.header.check_env(self._env_id, sizes_of_one(self._env), alike=alike)
@@ -109,10 +109,10 @@ class FightRecorder:
         return episode
 
     def add(self, episode: Episode) -> None:
-        """Record an episode that was played elsewhere, in the same environment.
+        """Record an episode of the same environment that was played elsewhere.
 
         Raises:
-            DemonstrationError: It is recorded already, or cannot be written.
+            DemonstrationError: The episode is already recorded, or cannot be written.
         """
         self._writer.add(episode)
         self.n_fights += 1
@@ -121,11 +121,11 @@ class FightRecorder:
 
     @property
     def seeds(self) -> frozenset[int]:
-        """Seeds of the fights in the data set, those recorded before included."""
+        """Seeds of all fights in the data set, including earlier recordings."""
         return self._writer.seeds
 
     def is_recorded(self, episode: Episode) -> bool:
-        """Return whether the data set holds a fight with the same seed, actions and rewards.
+        """Return whether the data set contains a fight with the same seed, actions and rewards.
 
         Args:
             episode: The fight.
@@ -133,23 +133,22 @@ class FightRecorder:
         return self._writer.is_recorded(episode)
 
     def arena_options(self) -> ArenaOptions:
-        """Return the options of the arena, for those who fight nowhere else.
+        """Return the options of the arena, for players that only support it.
 
         Raises:
-            EnvironmentUsageError: It is another environment.
+            EnvironmentUsageError: The environment is not the arena.
         """
         if self._env_id != ARENA_ID:
             raise EnvironmentUsageError(
-                f"only {ARENA_ID} can be fought by the reference player or by hand, not {self._env_id}; record a "
-                "policy there"
+                f"the reference player and people can only fight in {ARENA_ID}; record a policy in {self._env_id}"
             )
         return make_options(dict(self._options))
 
     def publish(self) -> None:
-        """Make sure that no crash takes what was recorded so far.
+        """Write the recorded fights so that a later crash cannot lose them.
 
         Raises:
-            DemonstrationError: The data set cannot be written; what it held before is untouched.
+            DemonstrationError: The data set cannot be written; its earlier content is unchanged.
         """
         self._writer.publish()
 
@@ -164,20 +163,20 @@ class FightRecorder:
 
 
 class _EnvTable(msgspec.Struct, frozen=True):
-    """The one table of a config that a recording needs, whatever learner the others are for."""
+    """The ``env`` table of a config; recording does not use the other tables."""
 
     env: EnvSettings = EnvSettings()
 
 
 def env_settings(config: Path | None, overrides: Sequence[str] = ()) -> EnvSettings:
-    """Return what a config trains on.
+    """Return the environment settings of a config.
 
     Args:
         config: TOML file of any learner; None for defaults.
-        overrides: Changes of it, as ``env.options.skip_locked=true``.
+        overrides: Changes of settings, as ``env.options.skip_locked=true``.
 
     Raises:
-        ConfigError: The file cannot be read, or its table ``env`` is wrong.
+        ConfigError: The file cannot be read, or its ``env`` table is wrong.
     """
     return load_settings(_EnvTable, config, overrides).env
 

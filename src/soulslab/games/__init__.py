@@ -1,4 +1,4 @@
-"""One folder per game: its profile, and what TOML cannot say."""
+"""Games: one folder each, with the profile and with facts that do not fit into a profile."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ _FOLDER = Path(__file__).parent
 
 
 def known_games() -> tuple[str, ...]:
-    """Return the names of the games that come with a profile."""
+    """Return the names of the games that have a profile in soulslab."""
     return tuple(sorted(file.parent.name for file in _FOLDER.glob("*/profile.toml")))
 
 
 def profile_path(game: Path) -> Path:
-    """Return the profile of a game that comes with soulslab (``doom``), or the path as it is.
+    """Return the path of a profile.
+
+    Args:
+        game: Name of a game of soulslab (``doom``), or the path of a profile.
+
 
     Raises:
-        ConfigError: There is neither such a game nor such a file.
+        ConfigError: The value is neither the name of a game nor the path of a file.
     """
     if game.is_file():
         return game
     if str(game) in known_games():
         return _FOLDER / game / "profile.toml"
     raise ConfigError(
-        f"there is no such profile, and no game of that name{did_you_mean(str(game), known_games())}", source=game
+        f"neither a profile file nor the name of a game{did_you_mean(str(game), known_games())}", source=game
     )

@@ -1,4 +1,4 @@
-"""What is known of the player's animations: from when on in each of them the game takes another action."""
+"""Animations of the player: when each of them accepts the next action."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from soulslab.games.facts import FactFile, Text, facts_of, unknown
+from soulslab.games.facts import FactFile, Text, read_game_facts, unknown
 
 Seconds = Annotated[float, Meta(ge=0, le=60)]
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The earliest times in an animation at which something else is taken, in seconds of game time.
+    """Earliest times in an animation at which the next action is accepted, in seconds of game time.
 
     Attributes:
         attack: An attack or a parry.
@@ -30,8 +30,8 @@ class Animations(FactFile, frozen=True, kw_only=True):
     """The file ``animations.toml`` of a game.
 
     Attributes:
-        critical: Animations after which the fight is over for the player.
-        locks_s: Locks of each animation that is known, in the order that numbers them.
+        critical: Animations after which the player can no longer win the fight.
+        locks_s: Locks by the name of the animation; the order of the entries numbers the animations in observations.
     """
 
     critical: tuple[Text, ...]
@@ -41,7 +41,7 @@ class Animations(FactFile, frozen=True, kw_only=True):
         """Return the locks of an animation.
 
         Raises:
-            ConfigError: It is not known (did you mean ...).
+            ConfigError: The animation is unknown; the message suggests a similar name.
         """
         if name not in self.locks_s:
             raise unknown("animation", name, self.locks_s)
@@ -52,6 +52,6 @@ def load_animations(game: str) -> Animations:
     """Read the animations of a game.
 
     Raises:
-        ConfigError: None are known of it, or the file is malformed.
+        ConfigError: The game has no such file, or the file is malformed.
     """
-    return facts_of(game, "animations", Animations)
+    return read_game_facts(game, "animations", Animations)

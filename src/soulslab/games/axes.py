@@ -1,6 +1,6 @@
-"""The one frame that positions are given in: x, y on the ground and the height, in metres.
+"""The coordinate system of positions: x and y on the ground, then the height, in metres.
 
-Both games store x, height, y. Angles are in radians, as ``player.angle`` has them.
+Both games store x, height, y. Angles are in radians, as in ``player.angle``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Position = tuple[float, float, float]
 
 
 def from_memory(stored: Sequence[float] | NDArray[np.float64]) -> Position:
-    """Return x, y, height for what a game stores."""
+    """Return x, y, height from the order in which a game stores them."""
     x, height, y = (float(number) for number in stored)
     return x, y, height
 
 
 def to_memory(position: Position) -> NDArray[np.float64]:
-    """Return what a game stores for x, y, height."""
+    """Return a position in the order in which a game stores it: x, height, y."""
     x, y, height = position
     return np.array([x, height, y])

@@ -1,13 +1,13 @@
-"""A boss of a real game as data: where it is fought, where everyone stands, and how the game knows it.
+"""Bosses of real games as data: where the fight takes place, start poses, and ids in the game.
 
 ::
 
     facts = load_boss_facts("dark_souls_3", "vordt")
     facts.need("poses.fog_wall", "defeat_flag")
-    profile = with_boss(load_profile(PROFILE_PATH), facts)   # its boss.* are Vordt's
+    profile = with_boss(load_profile(PROFILE_PATH), facts)   # its boss.* attributes are those of Vordt
 
-A fact that nobody has published is left out of the file, never made up; who needs it gets a `MissingFactError` that
-says how to record it.
+A fact that is not published is left out of the file. Code that needs it raises `MissingFactError`, whose message says
+how to record it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from soulslab.games import profile_path
 from soulslab.games.facts import GAMES, FactFile, Id, Text, read_facts, unknown
 from soulslab.siphon.profile import Profile, load_profile
 
-#: The group of attributes, and the entity, that stand for the boss in every profile.
+#: Name of the attribute group and of the entity of the boss in every profile.
 GROUP = "boss"
 
 Metres = Annotated[float, Meta(ge=-100_000, le=100_000)]
@@ -33,11 +33,11 @@ Health = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class Pose(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where someone stands.
+    """Position and orientation of a character.
 
     Attributes:
-        position_m: x, y and height, in the frame of the file.
-        angle_rad: Which way it looks, as ``player.angle`` has it; None if nobody has said.
+        position_m: x, y and height, in the coordinate system that the file names.
+        angle_rad: Orientation, as in ``player.angle``; None if it is not published.
     """
 
     position_m: tuple[Metres, Metres, Metres]
@@ -45,16 +45,16 @@ class Pose(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Poses(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where everyone stands.
+    """Named poses of the player and the boss.
 
     Attributes:
-        bonfire: The player, where the game lets it begin.
-        fog_wall: The player, where it can walk through the fog.
-        behind_fog_wall: The player, when it has come through.
-        player_start: The player, when an episode begins.
-        player_starts: Poses to draw the player's start from.
-        boss_start: The boss, when an episode begins.
-        centre: The middle of the arena.
+        bonfire: Player at the bonfire where the game places it.
+        fog_wall: Player in front of the fog wall, where it can walk through.
+        behind_fog_wall: Player after it has walked through the fog wall.
+        player_start: Player at the start of an episode.
+        player_starts: Poses from which the start of the player is drawn at random.
+        boss_start: Boss at the start of an episode.
+        centre: Centre of the arena.
     """
 
     bonfire: Pose | None = None
@@ -67,12 +67,12 @@ class Poses(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class ArenaFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The ground of the fight.
+    """Area of the fight.
 
     Attributes:
-        limits_m: Least and greatest x, y and height of a position in it; below the least height is a fall.
-        polygon_m: Corners of its edge, x and y.
-        reward_centre_m: Point, x and y, towards which a reward for the middle pulls.
+        limits_m: Minimum and maximum of x, y and height; a position below the minimum height is a fall.
+        polygon_m: Corners of the edge, x and y.
+        reward_centre_m: Point, x and y, used by a reward for staying near the centre.
     """
 
     limits_m: tuple[Interval, Interval, Interval] | None = None
@@ -81,12 +81,12 @@ class ArenaFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class BossAnimations(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The boss's animations, by name, in the order that numbers them.
+    """Animation names of the boss; their order numbers them in observations.
 
     Attributes:
-        attacks: In which it can hurt.
+        attacks: Animations in which the boss can hurt the player.
         movement: Walking, turning, standing.
-        misc: All else.
+        misc: All other animations.
     """
 
     attacks: Annotated[tuple[Text, ...], Meta(min_length=1)]
@@ -95,12 +95,13 @@ class BossAnimations(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class PhaseTwo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How the second phase begins.
+    """Start of the second phase.
 
     Attributes:
-        animation: Which it begins with; "" if nobody has said.
-        begins_at: Share of its full health below which it begins.
-        brought_on_hp: Health to set the boss to: with its next attack it changes; None for a little below `begins_at`.
+        animation: First animation of the phase; "" if it is not published.
+        begins_at: Share of the full health below which the phase begins.
+        brought_on_hp: Health to set so that the phase begins with the next attack; None uses a value a little below
+            `begins_at`.
     """
 
     animation: str = ""
@@ -109,25 +110,26 @@ class PhaseTwo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class BossFacts(FactFile, frozen=True, kw_only=True):
-    """What is known of a boss; whatever is left out nobody has published.
+    """Facts about a boss; a fact that is not published is left out.
 
     Attributes:
-        name: Its name, as players know it.
-        attributes: Group of the profile's attributes that are its own; where it is found by its id, that of the entity.
-        entity_id: Its id in the game's list of enemies.
-        defeat_flag: Event flag that is set when it has been beaten.
-        rested_flag: Event flag of the bonfire or site of grace of the place.
-        encounter: What attributes of the profile have to be when the place loads, for the fight to be there.
-        warp_points: Names of warp points near it, the best first.
-        max_hp: Its full health, the first time that the game is played.
-        player_max_hp: Full health of the player that agents were trained with.
-        player_max_sp: Its full stamina.
-        frame: Attribute of the player that is in the frame of the file's poses and arena.
-        poses: Where everyone stands.
-        arena: The ground of the fight.
-        animations: The boss's animations.
-        player_stats: Stats of the player that agents were trained with.
-        phase_two: How its second phase begins; none for a boss without one.
+        name: Name of the boss in the game.
+        attributes: Attribute group of this boss in the profile; if the game finds bosses by id, the group of the
+            entity.
+        entity_id: Id in the game's list of enemies.
+        defeat_flag: Event flag that is set when the boss is defeated.
+        rested_flag: Event flag of the bonfire or site of grace near the boss.
+        encounter: Attribute values that the profile needs at loading time for the fight to be available.
+        warp_points: Names of warp points near the boss, the best first.
+        max_hp: Full health in the first playthrough.
+        player_max_hp: Full health of the player with which agents were trained.
+        player_max_sp: Full stamina of the player with which agents were trained.
+        frame: Position attribute of the player whose coordinate system the file uses.
+        poses: Named poses.
+        arena: Area of the fight.
+        animations: Animations of the boss.
+        player_stats: Stats of the player with which agents were trained.
+        phase_two: Start of the second phase; None for a boss with one phase.
     """
 
     name: Text
@@ -148,18 +150,18 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
     phase_two: PhaseTwo | None = None
 
     def missing(self) -> tuple[str, ...]:
-        """Return the names of the facts that are not known, as `need` takes them."""
+        """Return the names of the facts that are not known, in the form that `need` accepts."""
         return tuple(fact for fact in RECIPES if not self._get(fact))
 
     def need(self, *facts: str) -> None:
-        """Check that facts are known.
+        """Raise an error unless the facts are known.
 
         Args:
-            facts: Their names: ``defeat_flag``, ``poses.fog_wall``, ``arena.limits_m``.
+            facts: Names of facts: ``defeat_flag``, ``poses.fog_wall``, ``arena.limits_m``.
 
         Raises:
-            MissingFactError: Some are not; the message says how to record each.
-            ConfigError: There is no such fact (did you mean ...).
+            MissingFactError: Some are not known; the message says how to record each.
+            ConfigError: A name is not the name of a fact; the message suggests a similar name.
         """
         for fact in facts:
             if fact not in RECIPES:
@@ -169,11 +171,11 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
             raise MissingFactError(self.name, absent, [RECIPES[fact] for fact in absent])
 
     def pose(self, name: str) -> Pose:
-        """Return a single pose by its name in `Poses`.
+        """Return a pose by its name in `Poses`.
 
         Raises:
-            MissingFactError: It is not known.
-            ConfigError: There is no such pose (did you mean ...).
+            MissingFactError: The pose is not known.
+            ConfigError: The name is not the name of a pose; the message suggests a similar name.
         """
         self.need(f"poses.{name}")
         pose = getattr(self.poses, name)
@@ -191,11 +193,11 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
 _READ = "soulslab siphon read GAME"
 _RECORD = "soulslab siphon record GAME FILE --frames none --attribute"
 _OF = "--boss BOSS"
-_STAND = f"read player.position, or the frame of the file, and player.angle ({_READ} player.position player.angle)"
-_EDGE = f"walk along the edge and record it ({_RECORD} player.position)"
-#: How to find out what is not known, by the name of the fact.
+_STAND = f"read the position attribute of the file and player.angle ({_READ} player.position player.angle)"
+_EDGE = f"walk along the edge and record the position ({_RECORD} player.position)"
+#: Instructions for finding a fact, by the name of the fact.
 RECIPES = {
-    "entity_id": "scan the objects of the list of enemies for what only this one has (soulslab siphon scan GAME)",
+    "entity_id": "scan the list of enemies for an id that only this boss has (soulslab siphon scan GAME)",
     "defeat_flag": "look it up in the game's event scripts, or compare the flags before and after a win",
     "rested_flag": "look it up in the game's event scripts, or compare the flags before and after a rest",
     "warp_points": f"rest there and read world.last_bonfire or world.last_grace ({_READ})",
@@ -203,37 +205,37 @@ RECIPES = {
     "poses.bonfire": f"sit down at the bonfire or site of grace and {_STAND}",
     "poses.fog_wall": f"stand before the fog and {_STAND}",
     "poses.behind_fog_wall": f"walk through the fog and {_STAND}",
-    "poses.player_start": f"stand where the fight shall begin and {_STAND}",
-    "poses.player_starts": f"stand in some places where the fight may begin and in each {_STAND}",
+    "poses.player_start": f"stand where the fight should begin and {_STAND}",
+    "poses.player_starts": f"stand in several places where the fight may begin and in each {_STAND}",
     "poses.boss_start": f"read it as the fight begins ({_READ} boss.position boss.angle {_OF})",
     "poses.centre": f"stand in the middle of the arena and {_STAND}",
-    "arena.limits_m": f"{_EDGE}, and take the least and greatest x, y and height",
-    "arena.polygon_m": f"{_EDGE}, and take the corners",
+    "arena.limits_m": f"{_EDGE}; use the minimum and maximum of x, y and height",
+    "arena.polygon_m": f"{_EDGE}; use the corners",
     "arena.reward_centre_m": f"stand in the middle of the arena and {_STAND}",
-    "animations": f"record a fight ({_RECORD} boss.animation {_OF}), and list what it holds",
+    "animations": f"record a fight ({_RECORD} boss.animation {_OF}) and list its animations",
     "player_stats": f"read the stats of the player ({_READ})",
-    "phase_two": f"record a fight ({_RECORD} boss.animation {_OF}); a boss without a second phase has none",
+    "phase_two": f"record a fight ({_RECORD} boss.animation {_OF}); leave it out for a boss with one phase",
     "phase_two.animation": (
-        f"record a fight ({_RECORD} boss.animation --attribute boss.hp {_OF}), and see what comes when it changes"
+        f"record a fight ({_RECORD} boss.animation --attribute boss.hp {_OF}) and note the animation at the change"
     ),
 }
 
 
 def boss_names(game: str) -> tuple[str, ...]:
-    """Return the bosses of a game that have a file."""
+    """Return the names of the bosses of a game that have a file."""
     return tuple(sorted(file.stem for file in (GAMES / game / "bosses").glob("*.toml")))
 
 
 def load_boss_facts(game: str, boss: str | Path) -> BossFacts:
-    """Read what is known of a boss.
+    """Read the facts about a boss.
 
     Args:
         game: ``dark_souls_3`` or ``elden_ring``.
-        boss: Its name (`boss_names`), or the path of a file of one's own; text is one if it ends with ``.toml``.
+        boss: Name of a boss (`boss_names`), or the path of a file; a string that ends with ``.toml`` is a path.
 
     Raises:
-        UnknownBossError: There is none of that name.
-        ConfigError: The file is malformed; ``error.path`` says where.
+        UnknownBossError: The game has no boss of that name.
+        ConfigError: The file is malformed; ``error.path`` is the place of the mistake.
     """
     if isinstance(boss, Path) or boss.endswith(".toml"):
         return read_facts(Path(boss), BossFacts)
@@ -243,14 +245,14 @@ def load_boss_facts(game: str, boss: str | Path) -> BossFacts:
 
 
 def load_profile_with(game: Path, boss: str = "") -> Profile:
-    """Read the profile of a game, with ``boss.*`` those of a boss.
+    """Read the profile of a game, with the attributes of a boss as ``boss.*``.
 
     Args:
-        game: Its name, or the path of a profile (`soulslab.games.profile_path`).
-        boss: As in `load_boss_facts`; "" for whichever the profile itself names.
+        game: Name of a game, or the path of a profile (`soulslab.games.profile_path`).
+        boss: As in `load_boss_facts`; "" keeps the boss of the profile.
 
     Raises:
-        ConfigError: What `profile_path`, `load_profile`, `load_boss_facts` and `with_boss` raise.
+        ConfigError: Errors of `profile_path`, `load_profile`, `load_boss_facts` and `with_boss`.
     """
     path = profile_path(game)
     profile = load_profile(path)
@@ -258,16 +260,16 @@ def load_profile_with(game: Path, boss: str = "") -> Profile:
 
 
 def with_boss(profile: Profile, facts: BossFacts) -> Profile:
-    """Return a profile whose ``boss.*`` are those of a boss.
+    """Return a profile whose ``boss.*`` attributes are those of a boss.
 
     Args:
-        profile: Of its game.
-        facts: What is known of it. Where bosses are found by an id, the entity gets its id; otherwise its own group of
-            attributes takes the place of ``boss``, and what the group lacks is left out.
+        profile: Profile of the game.
+        facts: Facts about the boss. If the profile finds bosses by id, the entity gets the id of this boss. Otherwise
+            the attribute group of this boss replaces ``boss``; attributes that the group lacks are removed.
 
     Raises:
-        MissingFactError: The profile finds bosses by an id, and this one's is not known.
-        ConfigError: The profile has no such group of attributes.
+        MissingFactError: The profile finds bosses by id, and the id of this boss is not known.
+        ConfigError: The profile has no such attribute group.
     """
     if facts.attributes == GROUP and GROUP in profile.entities:
         facts.need("entity_id")
@@ -275,17 +277,17 @@ def with_boss(profile: Profile, facts: BossFacts) -> Profile:
         return msgspec.structs.replace(profile, entities={**profile.entities, GROUP: entity})
     if facts.attributes == GROUP:
         return profile
-    head = f"{facts.attributes}."
+    prefix = f"{facts.attributes}."
     every = profile.attributes
-    own = {f"{GROUP}.{name.removeprefix(head)}": one for name, one in every.items() if name.startswith(head)}
+    own = {f"{GROUP}.{name.removeprefix(prefix)}": one for name, one in every.items() if name.startswith(prefix)}
     if not own:
         raise unknown("group of attributes", facts.attributes, sorted({name.partition(".")[0] for name in every}))
-    kept = {name: one for name, one in every.items() if not name.startswith((f"{GROUP}.", head))} | own
-    return msgspec.structs.replace(profile, attributes=kept, duel=_without_others(profile.duel, kept))
+    kept = {name: one for name, one in every.items() if not name.startswith((f"{GROUP}.", prefix))} | own
+    return msgspec.structs.replace(profile, attributes=kept, duel=_without_unbound(profile.duel, kept))
 
 
-def _without_others(duel: dict[str, Any] | None, attributes: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a table of a duel with only those quantities whose attributes there are."""
+def _without_unbound(duel: dict[str, Any] | None, attributes: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a ``[duel]`` table with only those quantities whose attributes exist."""
     if duel is None:
         return None
     bound = {quantity: name for quantity, name in duel.get("attributes", {}).items() if name in attributes}

@@ -1,4 +1,4 @@
-"""Someone in a game, the player or a boss: its bars, where it stands, what it does."""
+"""A character of a game, the player or a boss: health, focus, stamina, pose, animation and stats."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol
 
 import msgspec
 
-from soulslab.games.allowed import AllowedTo
 from soulslab.games.axes import Position, from_memory
 from soulslab.games.boss_facts import Pose
+from soulslab.games.permissions import CharacterPermissions
 from soulslab.siphon.session import Session
 
 
 class Animation(msgspec.Struct, frozen=True, kw_only=True):
-    """What someone does.
+    """Current animation of a character.
 
     Attributes:
-        name: Of the animation; "" where nobody has published the name for its number.
-        number: What the game numbers it with; -1 where the profile does not say.
-        time_s: How long it has been going on.
-        length_s: How long it lasts in all.
+        name: Name of the animation; "" if the name for the number is not published.
+        number: Number of the animation in the game; -1 if the profile does not have it.
+        time_s: Time since the animation started.
+        length_s: Total length of the animation.
     """
 
     name: str
@@ -29,15 +29,15 @@ class Animation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnimationReader(Protocol):
-    """How a game tells what someone does."""
+    """Reads the current animation of a character."""
 
     def read(self) -> Animation:
-        """Return what it does now. Raises as `Session.read`."""
+        """Return the current animation; raises the errors of `Session.read`."""
         ...
 
 
-class _Bar:
-    """A number of a character that may be written."""
+class _IntegerAttribute:
+    """Property that reads and writes one integer attribute of a character."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -50,80 +50,81 @@ class _Bar:
 
 
 class Character:
-    """Someone in a game; each access reads or writes it, and raises as `Session.read` and `Session.write`.
+    """A character of a game.
 
-    What the profile does not know of it is an `UnknownAttributeError` that names it.
+    Each access reads or writes attributes, and raises the errors of `Session.read` and `Session.write`. An attribute
+    that the profile does not have raises `UnknownAttributeError`.
 
     Args:
-        session: Of the game.
-        group: Of its attributes in the profile: ``player``, ``boss``.
-        animations: Tells what it does.
-        stats: Names of its stats, in the order of the game; none are known of an enemy.
+        session: Session of the game.
+        group: Attribute group of the character in the profile: ``player``, ``boss``.
+        animations: Reads the current animation.
+        stats: Names of the stats, in the order of the game; empty for enemies.
 
     Attributes:
-        session: See above.
-        group: See above.
+        session: The session.
+        group: The attribute group.
         hp: Health.
         fp: Focus.
-        sp: Stamina; an attack with little left leaves less than none.
-        allowed: What the game lets happen to it, and lets it do.
+        sp: Stamina; negative after an attack that costs more than there was.
+        allowed: Permissions of this character.
     """
 
-    hp = _Bar("hp")
-    fp = _Bar("fp")
-    sp = _Bar("sp")
+    hp = _IntegerAttribute("hp")
+    fp = _IntegerAttribute("fp")
+    sp = _IntegerAttribute("sp")
 
     def __init__(self, session: Session, group: str, animations: AnimationReader, stats: tuple[str, ...] = ()) -> None:
         self.session = session
         self.group = group
-        self.allowed = AllowedTo(session, group)
+        self.allowed = CharacterPermissions(session, group)
         self._animations = animations
         self._stats = stats
 
     @property
     def max_hp(self) -> int:
-        """The most `hp`."""
+        """Maximum of `hp`."""
         return int(self.session.read(f"{self.group}.max_hp"))
 
     @property
     def max_fp(self) -> int:
-        """The most `fp`."""
+        """Maximum of `fp`."""
         return int(self.session.read(f"{self.group}.max_fp"))
 
     @property
     def max_sp(self) -> int:
-        """The most `sp`."""
+        """Maximum of `sp`."""
         return int(self.session.read(f"{self.group}.max_sp"))
 
     @property
     def position_m(self) -> Position:
-        """Where it stands: x, y, height."""
+        """Position: x, y, height."""
         return from_memory(self.session.read(f"{self.group}.position"))
 
     @property
     def pose(self) -> Pose:
-        """Where it stands and which way it looks, read together; `soulslab.games.teleport` moves it."""
+        """Position and orientation, read in one snapshot; `soulslab.games.teleport` changes them."""
         position, angle = f"{self.group}.position", f"{self.group}.angle"
         seen = self.session.snapshot((position, angle))
         return Pose(position_m=from_memory(seen[position]), angle_rad=float(seen[angle]))
 
     @property
     def animation(self) -> Animation:
-        """What it does."""
+        """Current animation."""
         return self._animations.read()
 
     @property
     def stats(self) -> dict[str, int]:
-        """Its stats by name, read together; empty for an enemy."""
-        head = f"{self.group}."
-        seen = self.session.snapshot(tuple(head + name for name in self._stats)) if self._stats else {}
-        return {name.removeprefix(head): int(value) for name, value in seen.items()}
+        """Stats by name, read in one snapshot; empty for enemies."""
+        prefix = f"{self.group}."
+        seen = self.session.snapshot(tuple(prefix + name for name in self._stats)) if self._stats else {}
+        return {name.removeprefix(prefix): int(value) for name, value in seen.items()}
 
     def set_stats(self, **stats: int) -> None:
         """Write stats of the player.
 
         Raises:
-            UnknownAttributeError: There is no such stat.
+            UnknownAttributeError: The profile has no stat of this name.
         """
         self.session.write({f"{self.group}.{name}": value for name, value in stats.items()})
 

@@ -1,6 +1,6 @@
-"""Facts of a game that belong to no profile: TOML files beside it, each read into a struct and checked.
+"""Facts of a game outside its profile: TOML files beside it, each read into a struct and validated.
 
-A mistake is a `ConfigError` that names its file and its place: ``poses.fog_wall.position_m[2]``.
+A mistake raises `ConfigError` with the file and the place: ``poses.fog_wall.position_m[2]``.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ GAMES = Path(__file__).parent
 
 Text = Annotated[str, Meta(min_length=1)]
 Id = Annotated[int, Meta(ge=-1, le=2**32 - 1)]
-"""What games number things by; -1 is none."""
+"""Number that identifies an object in a game; -1 means that there is no object."""
 
 
 class FactFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every file of facts has.
+    """Fields that every file of facts has.
 
     Attributes:
-        format: Version of the file's format.
-        source: Where its facts come from.
+        format: Version of the file format.
+        source: Public sources of the facts.
     """
 
     format: Literal[1] = 1
@@ -43,10 +43,10 @@ def read_facts(path: Path, kind: type[T]) -> T:
 
     Args:
         path: The file.
-        kind: What it holds.
+        kind: Struct type of the file's content.
 
     Raises:
-        ConfigError: It cannot be read or is malformed; ``error.path`` says where.
+        ConfigError: The file cannot be read or is malformed; ``error.path`` is the place of the mistake.
     """
 
     def error(problem: str, place: str) -> ConfigError:
@@ -55,16 +55,16 @@ def read_facts(path: Path, kind: type[T]) -> T:
     return check(read_toml(path), kind, error)
 
 
-def facts_of(game: str, file: str, kind: type[T]) -> T:
-    """Read a file of facts of a game that comes with soulslab.
+def read_game_facts(game: str, file: str, kind: type[T]) -> T:
+    """Read a file of facts of a built-in game.
 
     Args:
         game: ``dark_souls_3`` or ``elden_ring``.
-        file: Its name without the ending: ``warp_points``.
-        kind: What it holds.
+        file: File name without suffix: ``warp_points``.
+        kind: Struct type of the file's content.
 
     Raises:
-        ConfigError: There is no such game, or it has no such file, or that is malformed.
+        ConfigError: The game is unknown, or does not have the file, or the file is malformed.
     """
     path = GAMES / game / f"{file}.toml"
     if path.is_file():
@@ -74,5 +74,5 @@ def facts_of(game: str, file: str, kind: type[T]) -> T:
 
 
 def unknown(what: str, name: str, known: Collection[str]) -> ConfigError:
-    """Return the error for a name that a file does not have."""
-    return ConfigError(f"there is no {what} {name!r}{did_you_mean(name, known)}")
+    """Return the error for an unknown name, with a suggestion."""
+    return ConfigError(f"unknown {what} {name!r}{did_you_mean(name, known)}")

@@ -1,7 +1,7 @@
-"""Where Steam has put a game, and how it is started from there: offline, by itself, without its anti-cheat launcher.
+"""Games installed with Steam: location and launch command, offline and without the anti-cheat launcher.
 
-The program is started by Proton, with the folders that Steam would name to it; the anti-cheat belongs to another
-program of the same folder, which is left alone.
+Proton starts the program with the environment variables that Steam would set. The anti-cheat is a separate program in
+the same folder and is not started.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from soulslab.errors import LaunchError
 from soulslab.games.facts import unknown
 from soulslab.siphon.profile import Profile
 
-#: Where Steam is on Linux: its own installer, Debian's, Flatpak's.
+#: Folders of Steam on Linux: its own installer, Debian's package, Flatpak.
 STEAM_FOLDERS = (".steam/steam", ".local/share/Steam", ".var/app/com.valvesoftware.Steam/.local/share/Steam")
 _LIBRARY = re.compile(r'"path"\s+"([^"]+)"')
 
 
 class SteamApp(msgspec.Struct, frozen=True):
-    """A game of Steam.
+    """A game in the Steam store.
 
     Attributes:
-        number: Its id in the store.
-        folder: Of its program, in ``steamapps/common``.
-        saves: Of its save files, in the user's ``AppData/Roaming``.
-        save_file: Name of its save file, in a folder that is named after the player.
+        number: App id in the store.
+        folder: Folder of the program, relative to ``steamapps/common``.
+        saves: Folder of the save files, relative to the user's ``AppData/Roaming``.
+        save_file: Name of the save file, in a folder named after the player's id.
     """
 
     number: int
@@ -44,14 +44,14 @@ APPS = {
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """A game on this machine.
+    """An installed game.
 
     Attributes:
-        app: Which.
-        folder: Of its program.
-        proton: The program that starts it.
-        steam: Steam's own folder.
-        prefix: Its Windows installation, in which its saves lie.
+        app: The game in the store.
+        folder: Folder of the program.
+        proton: Program that starts the game.
+        steam: Folder of Steam.
+        prefix: Wine prefix of the game, which contains its save files.
     """
 
     app: SteamApp
@@ -62,10 +62,10 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def app_of(game: str) -> SteamApp:
-    """Return a game of Steam by our name for it.
+    """Return the store entry of a game by its name in soulslab.
 
     Raises:
-        ConfigError: There is none of that name (did you mean ...).
+        ConfigError: The name is unknown; the message suggests a similar one.
     """
     if game not in APPS:
         raise unknown("game of Steam", game, APPS)
@@ -75,47 +75,47 @@ def app_of(game: str) -> SteamApp:
 def find_installation(
     game: str, executable: str, *, folder: Path | None = None, proton: Path | None = None, home: Path | None = None
 ) -> Installation:
-    """Find a game.
+    """Find an installed game.
 
     Args:
         game: ``elden_ring`` or ``dark_souls_3``.
-        executable: Name of its program.
-        folder: Of its program; None looks into the libraries of Steam.
-        proton: Program that starts it; None takes the latest of those that Steam has.
-        home: Of the user; None for that of who runs this.
+        executable: File name of the program.
+        folder: Folder of the program; None searches the libraries of Steam.
+        proton: Program that starts the game; None uses the latest Proton installed with Steam.
+        home: Home folder; None uses that of the current user.
 
     Raises:
-        LaunchError: Steam, the game or Proton is not there; the message says where it was looked for.
-        ConfigError: There is no such game.
+        LaunchError: Steam, the game or Proton was not found; the message lists the searched folders.
+        ConfigError: The game is unknown.
     """
     app, home = app_of(game), home or Path.home()
     steam = next((home / name for name in STEAM_FOLDERS if (home / name / "steamapps").is_dir()), None)
     if steam is None:
-        looked = ", ".join(str(home / name) for name in STEAM_FOLDERS)
-        raise LaunchError(f"Steam is not installed in any of {looked}; install it, and the game with it")
+        searched = ", ".join(str(home / name) for name in STEAM_FOLDERS)
+        raise LaunchError(f"Steam was not found in {searched}; install Steam, and the game with it")
     libraries = list(_libraries(steam))
     folders = [folder] if folder else [library / "steamapps/common" / app.folder for library in libraries]
     found = next((one for one in folders if (one / executable).is_file()), None)
     if found is None:
-        looked = ", ".join(map(str, folders))
-        raise LaunchError(f"{executable} is not in {looked}; install the game with Steam, or give its folder")
+        searched = ", ".join(map(str, folders))
+        raise LaunchError(f"{executable} was not found in {searched}; install the game with Steam, or give its folder")
     programs = (one for library in libraries for one in (library / "steamapps/common").glob("Proton*/proton"))
     protons = sorted(programs, key=lambda one: _version_of(one.parent.name))
     starter = proton or next(reversed(protons), None)
     if starter is None or not starter.is_file():
         raise LaunchError(
-            f"there is no Proton{f' at {proton}' if proton else ''} to start {executable} with; install one with Steam "
-            "(its library, Tools), or give its path"
+            f"no Proton{f' at {proton}' if proton else ''} to start {executable} with; install Proton with Steam "
+            "(Library, Tools), or give its path"
         )
     return Installation(app=app, folder=found, proton=starter, steam=steam, prefix=_prefix(found, steam, app))
 
 
 def launchable(profile: Profile, installation: Installation) -> Profile:
-    """Return a profile that says how to start its game.
+    """Return a profile with the command and environment that start the game.
 
     Args:
-        profile: Of the game; it says no more than how to recognise it.
-        installation: Where the game is.
+        profile: Profile of the game, without a command.
+        installation: The installed game.
     """
     number = str(installation.app.number)
     process = msgspec.structs.replace(
@@ -124,7 +124,7 @@ def launchable(profile: Profile, installation: Installation) -> Profile:
         environment={
             "STEAM_COMPAT_CLIENT_INSTALL_PATH": str(installation.steam),
             "STEAM_COMPAT_DATA_PATH": str(installation.prefix),
-            # Without it the program has Steam start the launcher of the anti-cheat, and ends.
+            # Without these the program asks Steam to start the anti-cheat launcher, and exits.
             "SteamAppId": number,
             "SteamGameId": number,
         },
@@ -134,12 +134,12 @@ def launchable(profile: Profile, installation: Installation) -> Profile:
 
 
 def _version_of(name: str) -> tuple[list[int], str]:
-    """Return what orders the names of Protons: their numbers; one without any, as Experimental, comes first."""
+    """Return the sort key of a Proton's name: its version numbers; a name without numbers sorts first."""
     return [int(number) for number in re.findall(r"\d+", name)], name
 
 
 def _libraries(steam: Path) -> Iterator[Path]:
-    """Yield the folders that Steam installs games in, its own first."""
+    """Yield the library folders of Steam, the main one first."""
     yield steam
     listing = steam / "steamapps/libraryfolders.vdf"
     if listing.is_file():
@@ -149,6 +149,6 @@ def _libraries(steam: Path) -> Iterator[Path]:
 
 
 def _prefix(folder: Path, steam: Path, app: SteamApp) -> Path:
-    """Return the Windows installation of a game: in the library that the game is in."""
+    """Return the Wine prefix of a game, which is in the same library as the game."""
     library = next((one.parent for one in folder.parents if one.name == "steamapps"), steam)
     return library / "steamapps/compatdata" / str(app.number)

@@ -1,10 +1,10 @@
-"""Save files of a game: found, copied with a checksum, and put back.
+"""Save files of games: find them, copy them with a checksum, and restore them.
 
 ::
 
     save = find_save_file("elden_ring", installation.prefix)
     backup(save, Path("margit.sl2"))
-    restore(Path("margit.sl2"), save)      # while the game does not write it
+    restore(Path("margit.sl2"), save)      # while the game does not have the file open
 """
 
 from __future__ import annotations
@@ -18,72 +18,74 @@ from soulslab.errors import SaveFileError
 from soulslab.games.installation import app_of
 from soulslab.siphon.process.open_files import writers_of
 
-#: In the Windows installation of Proton.
+#: Folder within a Proton prefix.
 ROAMING = "pfx/drive_c/users/steamuser/AppData/Roaming"
-#: The checksum lies beside a backup, under its name and this, as ``sha256sum`` writes it.
+#: Suffix of the checksum file checksum_file a backup, in the format of ``sha256sum``.
 CHECKSUM = ".sha256"
 
 
 def find_save_file(game: str, prefix: Path) -> Path:
-    """Return the save file of the only player of a game.
+    """Return the save file of a game that has one player.
 
     Args:
         game: ``elden_ring`` or ``dark_souls_3``.
-        prefix: Windows installation of the game (`soulslab.games.installation.Installation`).
+        prefix: Wine prefix of the game (`soulslab.games.installation.Installation`).
 
     Raises:
-        SaveFileError: There is none, or there are several.
-        ConfigError: There is no such game.
+        SaveFileError: No save file was found, or several.
+        ConfigError: The game is unknown.
     """
     app = app_of(game)
     folder = prefix / ROAMING / app.saves
     found = sorted(folder.glob(f"*/{app.save_file}"))
     if not found:
-        raise SaveFileError(folder, f"holds no {app.save_file} of any player; play the game once, or give the file")
+        raise SaveFileError(folder, f"contains no {app.save_file}; start the game once, or give the path of the file")
     if len(found) > 1:
-        raise SaveFileError(folder, f"holds several: {', '.join(map(str, found))}; give the one that is meant")
+        raise SaveFileError(folder, f"contains several: {', '.join(map(str, found))}; give the path of one of them")
     return found[0]
 
 
 def backup(save: Path, copy: Path) -> str:
-    """Copy a save file, and write its checksum beside the copy.
+    """Copy a save file, and write the checksum checksum_file the copy.
 
     Args:
-        save: The game's own.
-        copy: Where to; a copy that is there is replaced.
+        save: Save file of the game.
+        copy: Path of the copy; an existing file is replaced.
 
     Returns:
-        The checksum, SHA-256 in hex.
+        The SHA-256 checksum in hexadecimal.
 
     Raises:
-        SaveFileError: It cannot be read, a process has it open for writing, or it changed while it was copied.
+        SaveFileError: The file cannot be read, a process has it open for writing, or it changed during the copy.
     """
     _refuse_written(save)
     before = _checksum(save)
     _replace(save, copy)
     if not before == _checksum(save) == _checksum(copy):
-        raise SaveFileError(save, "changed while it was copied; leave the game for its title, then copy again")
+        raise SaveFileError(
+            save, "changed while it was copied; return to the title screen of the game, then copy again"
+        )
     copy.with_name(copy.name + CHECKSUM).write_text(f"{before}  {copy.name}\n", encoding="utf-8")
     return before
 
 
 def restore(copy: Path, save: Path) -> None:
-    """Put a copy back as the game's save file; the file that was there is replaced in one go.
+    """Replace the save file of the game by a copy, in one atomic step.
 
     Args:
-        copy: As `backup` made it, with its checksum beside it.
-        save: The game's own. A game that runs takes it when it loads next.
+        copy: A file written by `backup`, with its checksum file.
+        save: Save file of the game. A running game reads it at its next load.
 
     Raises:
-        SaveFileError: The copy is not what its checksum says, or a process has the save file open for writing.
+        SaveFileError: The copy does not match its checksum, or a process has the save file open for writing.
     """
-    beside = copy.with_name(copy.name + CHECKSUM)
+    checksum_file = copy.with_name(copy.name + CHECKSUM)
     try:
-        wanted = beside.read_text(encoding="utf-8").split()[0]
+        wanted = checksum_file.read_text(encoding="utf-8").split()[0]
     except (OSError, IndexError) as error:
-        raise SaveFileError(beside, "has no checksum of the copy; it was not made by backup()") from error
+        raise SaveFileError(checksum_file, "contains no checksum; only restore copies made by backup()") from error
     if _checksum(copy) != wanted:
-        raise SaveFileError(copy, f"is not what was copied: its SHA-256 is not the {wanted} beside it; take another")
+        raise SaveFileError(copy, f"does not match its SHA-256 {wanted} in {checksum_file.name}; use another copy")
     if save.exists():
         _refuse_written(save)
     _replace(copy, save)
@@ -93,10 +95,11 @@ def _refuse_written(path: Path) -> None:
     try:
         writers = writers_of(path)
     except OSError as error:
-        raise SaveFileError(path, f"cannot be looked at: {error.strerror}") from error
+        raise SaveFileError(path, f"cannot be checked for writers: {error.strerror}") from error
     if writers:
         listed = ", ".join(map(str, writers))
-        raise SaveFileError(path, f"is open for writing in process {listed}; leave the game for its title, or end it")
+        problem = f"is open for writing in process {listed}; return to the title screen of the game, or exit the game"
+        raise SaveFileError(path, problem)
 
 
 def _checksum(path: Path) -> str:
@@ -108,7 +111,7 @@ def _checksum(path: Path) -> str:
 
 
 def _replace(source: Path, target: Path) -> None:
-    """Copy a file so that whoever reads the target has the old one or the new one, and nothing between."""
+    """Copy a file atomically: a reader of the target gets the complete old file or the complete new file."""
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".soulslab-") as folder:
             new = Path(folder) / target.name

@@ -1,12 +1,12 @@
-"""Whether a profile fits the game that runs: every attribute found, plausible, moving or holding as its facts say.
+"""Self-check of a profile on a running game: can every attribute be read, and does its value match its facts?
 
 ::
 
     check = check_session(session)          # nothing is written to the game
     check.is_ok, check.rows[0].verdict
-    check.require("player.hp", "boss.hp")   # raises SelfCheckError, which names each that failed and why
+    check.require("player.hp", "boss.hp")   # raises SelfCheckError with each failed attribute and the reason
 
-It is what stands between a version of a game that nobody knows and an agent that would write to wrong places.
+The check prevents an agent from writing to wrong addresses of a game version that the profile does not support.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from soulslab.siphon.profile import Attribute, Profile, Value
 from soulslab.siphon.profile.facts import variants_of, versions_of
 from soulslab.siphon.session import Session
 
-#: Values of two ways that differ by less, relative to them, are the same: one may be stored with fewer bits.
+#: Relative tolerance when comparing two sources of an attribute; one may be stored with lower precision.
 TOLERANCE = 1e-5
 
 
 class Verdict(enum.Enum):
-    """What came of an attribute."""
+    """Result for an attribute."""
 
     OK = "ok"
     OUT_OF_RANGE = "out of range"
@@ -43,13 +43,13 @@ class Verdict(enum.Enum):
     OTHER_VERSION = "unknown for this version"
 
 
-class OtherWay(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What came of a way to an attribute other than the one that holds.
+class AlternativeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Result for an alternative source of an attribute.
 
     Attributes:
-        source: Of the way.
+        source: Name of the alternative's source.
         outcome: Whether it ``agrees``, ``disagrees``, or ``fails`` to give a plausible value.
-        detail: What it gave, or why it failed.
+        detail: The value, or the reason for the failure.
     """
 
     source: str
@@ -58,21 +58,21 @@ class OtherWay(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class AttributeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What came of one attribute.
+    """Result for one attribute.
 
     Attributes:
-        name: Its name.
-        verdict: OK, or the first thing that is wrong. ``NOT_LOADED``: a pointer is null or an entity is not there, as
-            before a character is loaded; that is told apart from a way that is broken (``UNREADABLE``).
-        reason: Why, with the pointer, the values or the sources; "" if it is OK.
-        is_needed: It was asked for, or the profile's fight needs it.
-        address: Where it was at the last look; 0 where it was not reached.
-        value: What was read last; None where nothing was.
-        unit: Of the value.
-        source: Of the way that holds, or was tried first.
-        others: What came of each further way.
-        versions: Versions of the game that it is known for; empty where the profile names none.
-        is_writable: The profile lets it be written. That it can be is not tried.
+        name: Name of the attribute.
+        verdict: ``OK``, or the first problem. ``NOT_LOADED`` means that a pointer is null or an entity does not exist,
+            as before a character is loaded; ``UNREADABLE`` means that the pointer chain is broken.
+        reason: The reason, with the pointer, the values or the sources; "" for ``OK``.
+        is_needed: The caller named it, or the fight of the profile needs it.
+        address: Address at the last read; 0 if the chain could not be followed.
+        value: Last value; None if it could not be read.
+        unit: Unit of the value.
+        source: Source of the alternative in use, or of the first one.
+        others: Results for the other alternatives.
+        versions: Game versions that have this attribute; empty if the profile lists no versions.
+        is_writable: The profile allows writes. The check does not write.
     """
 
     name: str
@@ -83,21 +83,21 @@ class AttributeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     value: Value = None
     unit: str = ""
     source: str = ""
-    others: tuple[OtherWay, ...] = ()
+    others: tuple[AlternativeCheck, ...] = ()
     versions: tuple[str, ...] = ()
     is_writable: bool = False
 
 
 class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What came of a profile on a running game.
+    """Result of a self-check of a profile on a running game.
 
     Attributes:
         game: Name of the profile.
-        version: Of the executable; "" if it carries none.
-        is_known_version: The profile knows it, or names none.
-        span_s: Game time between the first look and the last.
-        n_looks: How often everything was read.
-        rows: One for each attribute, in the profile's order.
+        version: Version of the executable; "" if it has none.
+        is_known_version: The profile lists the version, or lists no versions.
+        span_s: Game time between the first and the last read.
+        n_looks: Number of times that all attributes were read.
+        rows: One result for each attribute, in the order of the profile.
     """
 
     game: str
@@ -109,18 +109,18 @@ class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def is_ok(self) -> bool:
-        """Whether all that is needed is well."""
+        """Whether all needed attributes are OK."""
         return not any(row.is_needed and row.verdict is not Verdict.OK for row in self.rows)
 
     def require(self, *names: str, may_be_loading: bool = False) -> None:
-        """Refuse attributes that failed.
+        """Raise an error if attributes failed.
 
         Args:
-            names: Which are needed; none stands for those that the check itself counts as needed.
-            may_be_loading: Let those pass that are only not loaded yet.
+            names: Needed attributes; without names, those with ``is_needed``.
+            may_be_loading: Also accept attributes that are not loaded yet.
 
         Raises:
-            SelfCheckError: It names each that failed, and why.
+            SelfCheckError: Attributes failed; the message names each one and the reason.
             UnknownAttributeError: The profile has no such attribute.
         """
         rows = {row.name: row for row in self.rows}
@@ -135,7 +135,7 @@ class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def needed_by(profile: Profile) -> tuple[str, ...]:
-    """Return the attributes that a fight and its clock need; all of the profile where it has no ``[duel]`` table.
+    """Return the attributes that a fight and its clock need; all attributes if the profile has no ``[duel]`` table.
 
     Raises:
         ProfileError: The ``[duel]`` table is malformed.
@@ -152,24 +152,24 @@ def needed_by(profile: Profile) -> tuple[str, ...]:
 def check_session(
     session: Session, needed: Sequence[str] | None = None, *, span_s: float = 1.0, n_looks: int = 5
 ) -> SelfCheck:
-    """Check every attribute of a profile on the game that runs; nothing is written to its memory.
+    """Check every attribute of a profile on a running game, without writing to its memory.
 
-    A lockstep clock is advanced, and then runs or stands as before; any other game runs on by itself meanwhile, and so
-    does the game of a read-only session.
+    A lockstep clock is advanced between the reads; afterwards it runs or is stopped as before. Games with other clocks,
+    and games of read-only sessions, keep running.
 
     Args:
-        session: The game, here or on a server.
-        needed: Attributes that have to be well; None for `needed_by`.
-        span_s: Game time from the first look to the last, more than 0.
-        n_looks: How often to look, at least 2.
+        session: Local or remote session of the game.
+        needed: Attributes that have to be OK; None uses `needed_by`.
+        span_s: Game time from the first to the last read, more than 0.
+        n_looks: Number of reads, at least 2.
 
     Raises:
-        ConfigError: A number is too small.
-        UnknownAttributeError: The profile has no attribute that is needed.
-        SiphonError: The session failed as such: the game has ended, its clock stalled, the server is gone.
+        ConfigError: ``span_s`` or ``n_looks`` is too small.
+        UnknownAttributeError: A needed attribute is not in the profile.
+        SiphonError: The session failed: the game has exited, its clock stalled, or the server cannot be reached.
     """
     if not span_s > 0 or n_looks < 2:
-        raise ConfigError(f"needs at least 2 looks and some time between them, not {n_looks} in {span_s:g} s")
+        raise ConfigError(f"the self-check needs n_looks >= 2 and span_s > 0, not {n_looks} and {span_s:g}")
     profile = session.profile
     wanted = needed_by(profile) if needed is None else tuple(needed)
     for name in wanted:
@@ -182,8 +182,8 @@ def check_session(
         looks.append(session.examine())
     info = session.info
     rows = [
-        _judge(
-            _Seen(profile, name, tuple(look.get(name, ()) for look in looks), info.version, passed_s),
+        _check_attribute(
+            _Readings(profile, name, tuple(look.get(name, ()) for look in looks), info.version, passed_s),
             is_needed=name in wanted,
             held=info.sources.get(name, ""),
         )
@@ -200,7 +200,7 @@ def check_session(
 
 
 def _pass_time(session: Session, seconds: float) -> float:
-    """Let game time pass without a write; return how much did."""
+    """Let game time pass without writing to memory; return the elapsed game time."""
     clock = session.clock
     speed = clock.speed
     if clock.grade == "lockstep" and not session.info.is_read_only:
@@ -208,23 +208,23 @@ def _pass_time(session: Session, seconds: float) -> float:
         if speed > 0:
             clock.run(speed)
         return elapsed_s
-    # To step a scaled clock would write the game's speed, and a realtime one only waits, as a read-only session does.
+    # Stepping a scaled clock would write the game's speed; realtime clocks and read-only sessions can only wait.
     time.sleep(seconds)
     return seconds * speed
 
 
-# --- judging ------------------------------------------------------------------------------------------------
+# --- verdicts -----------------------------------------------------------------------------------------------
 
 
-class _Seen(msgspec.Struct, frozen=True, eq=False):
-    """What was seen of one attribute.
+class _Readings(msgspec.Struct, frozen=True, eq=False):
+    """Readings of one attribute.
 
     Attributes:
-        profile: The game as data.
-        name: Of the attribute.
-        looks: Of each look, what each way led to; empty where it is not known for the version.
-        version: Of the game.
-        passed_s: Game time from the first look to the last.
+        profile: Profile of the game.
+        name: Name of the attribute.
+        looks: For each read, the finding of each alternative; empty if the attribute is unknown for the game version.
+        version: Version of the game.
+        passed_s: Game time from the first to the last read.
     """
 
     profile: Profile
@@ -235,36 +235,36 @@ class _Seen(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def facts(self) -> Attribute:
-        """What the profile says."""
+        """The attribute in the profile."""
         return self.profile.attributes[self.name]
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """The versions that some way to it is known for."""
-        of = {version for way in variants_of(self.facts) for version in versions_of(self.profile, way)}
+        """Game versions for which the attribute has at least one alternative."""
+        of = {version for one in variants_of(self.facts) for version in versions_of(self.profile, one)}
         return tuple(version for version in self.profile.process.versions if version in of)
 
-    def way(self, held: str) -> int:
-        """Return the place of the way that holds: the session's, else the first that was well at every look."""
+    def index_in_use(self, source: str) -> int:
+        """Return the index of the alternative in use: that of the session, or the first one without a problem."""
         first = self.looks[0]
-        for place, finding in enumerate(first):
-            if finding.source == held:
-                return place
-        well = (place for place in range(len(first)) if not any(look[place].trouble for look in self.looks))
-        return next(well, 0)
+        for index, finding in enumerate(first):
+            if finding.source == source:
+                return index
+        flawless = (index for index in range(len(first)) if not any(look[index].trouble for look in self.looks))
+        return next(flawless, 0)
 
-    def through(self, way: int) -> list[Finding]:
-        """Return what one way led to, look by look."""
-        return [look[way] for look in self.looks]
+    def findings_of(self, index: int) -> list[Finding]:
+        """Return the finding of one alternative at each read."""
+        return [look[index] for look in self.looks]
 
 
-def _judge(seen: _Seen, *, is_needed: bool, held: str) -> AttributeCheck:
-    """Return what came of an attribute."""
+def _check_attribute(seen: _Readings, *, is_needed: bool, held: str) -> AttributeCheck:
+    """Return the result for an attribute."""
     facts = seen.facts
     row = AttributeCheck(
         name=seen.name,
         verdict=Verdict.OTHER_VERSION,
-        reason=f"it is known for {', '.join(seen.versions) or 'no version'}, and this is {seen.version or 'none'}",
+        reason=f"it is known for {', '.join(seen.versions) or 'no version'}, but this is {seen.version or 'unknown'}",
         is_needed=is_needed,
         unit=facts.unit,
         source=facts.source,
@@ -273,11 +273,11 @@ def _judge(seen: _Seen, *, is_needed: bool, held: str) -> AttributeCheck:
     )
     if not seen.looks[0]:
         return row
-    way = seen.way(held)
-    others = tuple(_others(seen, way))
-    last = seen.looks[-1][way]
+    index = seen.index_in_use(held)
+    others = tuple(_alternatives(seen, index))
+    last = seen.looks[-1][index]
     contrary = [f"{other.source} gives {other.detail}" for other in others if other.outcome == "disagrees"]
-    verdict, reason = _verdict(seen, way, contrary)
+    verdict, reason = _verdict(seen, index, contrary)
     return msgspec.structs.replace(
         row,
         verdict=verdict,
@@ -289,18 +289,18 @@ def _judge(seen: _Seen, *, is_needed: bool, held: str) -> AttributeCheck:
     )
 
 
-def _verdict(seen: _Seen, way: int, contrary: Sequence[str]) -> tuple[Verdict, str]:
-    """Return the first thing that is wrong with the way that holds, and why."""
-    findings = seen.through(way)
+def _verdict(seen: _Readings, index: int, contrary: Sequence[str]) -> tuple[Verdict, str]:
+    """Return the first problem of the alternative in use, and the reason."""
+    findings = seen.findings_of(index)
     troubled = next((finding for finding in findings if finding.trouble), None)
     if troubled is not None:
         all_problems = "; ".join(dict.fromkeys(look.problem for look in seen.looks[0] if look.problem))
-        return _TROUBLES[troubled.trouble], all_problems if seen.looks[0][way].trouble else troubled.problem
+        return _TROUBLES[troubled.trouble], all_problems if seen.looks[0][index].trouble else troubled.problem
     values = [finding.value for finding in findings]
     other = next((value for value in values if not _is_exactly(value, values[0])), None)
     if seen.facts.is_moving and other is None:
         return Verdict.STANDS, (
-            f"it stayed at {values[0]!r} for {seen.passed_s:.2g} s of game time; is the game paused, or in a menu?"
+            f"it stayed at {values[0]!r} for {seen.passed_s:.2g} s of game time; is the game paused or in a menu?"
         )
     if seen.facts.is_holding and other is not None:
         return Verdict.CHANGES, f"it was {values[0]!r}, then {other!r}, within {seen.passed_s:.2g} s of game time"
@@ -317,29 +317,30 @@ _TROUBLES = {
 }
 
 
-def _others(seen: _Seen, held: int) -> Iterator[OtherWay]:
-    """Yield what came of each way but the one that holds."""
-    for way in range(len(seen.looks[0])):
-        if way == held:
+def _alternatives(seen: _Readings, in_use: int) -> Iterator[AlternativeCheck]:
+    """Yield the results for all alternatives except the one in use."""
+    for index in range(len(seen.looks[0])):
+        if index == in_use:
             continue
-        last = seen.looks[-1][way]
-        pairs = [(look[held], look[way]) for look in seen.looks if not (look[held].trouble or look[way].trouble)]
+        last = seen.looks[-1][index]
+        both = [(look[in_use], look[index]) for look in seen.looks]
+        pairs = [pair for pair in both if not (pair[0].trouble or pair[1].trouble)]
         if last.trouble:
-            yield OtherWay(source=last.source, outcome="fails", detail=last.problem)
-        # What moves may have moved between two reads, so that one look at which they agree is enough.
+            yield AlternativeCheck(source=last.source, outcome="fails", detail=last.problem)
+        # A moving value may change between two reads, so agreement at one read is enough.
         elif any(_is_same(one.value, other.value) for one, other in pairs):
-            yield OtherWay(source=last.source, outcome="agrees", detail=repr(last.value))
+            yield AlternativeCheck(source=last.source, outcome="agrees", detail=repr(last.value))
         else:
-            yield OtherWay(source=last.source, outcome="disagrees", detail=repr(last.value))
+            yield AlternativeCheck(source=last.source, outcome="disagrees", detail=repr(last.value))
 
 
 def _is_exactly(one: Value, other: Value) -> bool:
-    """Tell whether two readings of one way are the same."""
+    """Return whether two readings of one alternative are equal."""
     return bool(np.array_equal(one, other))
 
 
 def _is_same(one: Value, other: Value) -> bool:
-    """Tell whether two ways give the same value."""
+    """Return whether two alternatives give the same value."""
     if isinstance(one, str | bytes) or isinstance(other, str | bytes):
         return bool(one == other)
     return bool(np.shape(one) == np.shape(other) and np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE))

@@ -1,4 +1,4 @@
-"""What a person, and a program, see of a self-check: a table for the terminal, rows for a file."""
+"""Output of a self-check: a table for the terminal, and rows for a file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from soulslab.games.self_check import AttributeCheck, SelfCheck, Verdict
 from soulslab.siphon.profile import Value
 from soulslab.siphon.terminal_output import format_value
 
-#: Characters of a source in the table for the terminal.
+#: Maximum length of a source's name in the table.
 SOURCE_LENGTH = 48
 _STYLES = {Verdict.OK: "green", Verdict.NOT_LOADED: "yellow", Verdict.OTHER_VERSION: "dim"}
 
 
 def check_table(check: SelfCheck) -> Group:
-    """Return a row for each attribute, and below it what it comes to."""
+    """Return a table with a row for each attribute, and a summary."""
     table = Table(box=None, pad_edge=False)
-    for title in ("attribute", "needed", "address", "value", "unit", "verdict", "why, and what other sources say"):
+    for title in ("attribute", "needed", "address", "value", "unit", "verdict", "reason, and other sources"):
         table.add_column(title, overflow="fold")
     for row in check.rows:
         table.add_row(
@@ -38,24 +38,22 @@ def check_table(check: SelfCheck) -> Group:
 
 
 def summary(check: SelfCheck) -> list[str]:
-    """Return what a self-check comes to, line by line."""
+    """Return the lines of the summary of a self-check."""
     version = f"version {check.version}" if check.version else "no version"
     known = "" if check.is_known_version else ", which the profile does not know"
-    looks = f"{check.n_looks} looks in {check.span_s:.2g} s of game time"
+    looks = f"{check.n_looks} reads in {check.span_s:.2g} s of game time"
     lines = [f"{check.game}, {version}{known}: {looks}; nothing was written"]
     counts = {verdict: [row for row in check.rows if row.verdict is verdict] for verdict in Verdict}
     lines.append("; ".join(f"{len(rows)} {verdict.value}" for verdict, rows in counts.items() if rows))
     if counts[Verdict.NOT_LOADED]:
-        lines.append(
-            "What is not loaded may only want its world: load a character, stand where the enemy is, and check again."
-        )
+        lines.append("Some attributes are not loaded: load a character, stand near the enemy, and check again.")
     failed = [row.name for row in check.rows if row.is_needed and row.verdict is not Verdict.OK]
-    lines.append(f"needed and not ok: {', '.join(failed)}" if failed else "all that is needed is ok")
+    lines.append(f"needed and not ok: {', '.join(failed)}" if failed else "all needed attributes are ok")
     return lines
 
 
 def check_rows(check: SelfCheck) -> list[dict[str, Any]]:
-    """Return a self-check as rows of plain values; each has the game and its version, too."""
+    """Return a self-check as rows of plain values; each row also has the game and its version."""
     return [
         {
             "game": check.game,
@@ -77,12 +75,12 @@ def check_rows(check: SelfCheck) -> list[dict[str, Any]]:
 
 
 def _notes(row: AttributeCheck) -> str:
-    """Return why, and of an attribute with several sources which held; the whole of it is in the file."""
+    """Return the reason, and for an attribute with alternatives the one in use; the file contains all details."""
     access = [] if row.is_writable else ["read-only"]
     reason = [row.reason] if row.reason else []
-    held = [f"holds: {_short(row.source)}"] if row.others else []
+    in_use = [f"uses: {_short(row.source)}"] if row.others else []
     others = [f"{other.outcome}: {_short(other.source)}" for other in row.others]
-    return "; ".join([*reason, *held, *others, *access])
+    return "; ".join([*reason, *in_use, *others, *access])
 
 
 def _short(source: str) -> str:
@@ -90,7 +88,7 @@ def _short(source: str) -> str:
 
 
 def _plain(value: Value) -> Any:
-    """Return a value that JSON has."""
+    """Return a value that JSON can represent."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return value.hex() if isinstance(value, bytes) else value

@@ -1,22 +1,22 @@
-"""What Elden Ring and Dark Souls III have in common, over a session, local or remote."""
+"""Base class of the Python interfaces to Elden Ring and Dark Souls III, over a local or remote session."""
 
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
+from soulslab.closing import Closing
 from soulslab.errors import ConfigError, PointerError
-from soulslab.games.allowed import Allowed
 from soulslab.games.boss_facts import BossFacts, Pose, load_boss_facts, with_boss
 from soulslab.games.camera import Camera
 from soulslab.games.character import Character
+from soulslab.games.event_flags import FlagMemory
 from soulslab.games.facts import GAMES
-from soulslab.games.flag_memory import FlagMemory
 from soulslab.games.installation import find_installation, launchable
-from soulslab.games.teleport import TELEPORT, holding, teleport
+from soulslab.games.permissions import GamePermissions
+from soulslab.games.teleport import TELEPORT, teleport, temporary_values
 from soulslab.games.waiting import Patience, wait_until
 from soulslab.games.warp_points import WarpPoints
 from soulslab.siphon.local import open_session
@@ -25,58 +25,58 @@ from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import LOADING, Session, SessionOptions
 
 Screen: TypeAlias = Literal["title", "loading", "cutscene", "world"]
-"""What the game shows: the main menu, a loading screen, a cutscene or a film, or the world."""
+"""Screen that the game shows: main menu, loading screen, cutscene or film, or the world."""
 
-#: Of a load from a slow disk.
+#: Deadline for loading from a slow disk.
 LOADED = Patience(deadline_s=120.0, poll_s=0.1)
-#: A death is shown for some seconds before the game loads.
+#: Deadline for a death; the game shows it for some seconds before it loads.
 DIED = Patience(deadline_s=30.0, poll_s=0.1)
-#: The game needs the screen of the graphics card, and minutes when it compiles its shaders.
+#: The game needs the display of the graphics card, and minutes to compile its shaders.
 LAUNCH = SessionOptions(launch="always", display="", deadline_s=300.0)
-#: Menus take a key about so often.
+#: Menus accept about two keys per second.
 MENU = Patience(deadline_s=60.0, poll_s=0.5)
 
 
-class SoulsGame(ABC):
-    """A game of this family; each access raises as `Session.read` and `Session.write`.
+class SoulsGame(Closing):
+    """A Souls game; each access raises the errors of `Session.read` and `Session.write`.
 
     Args:
-        session: Of the game; `close` and the end of a ``with`` block close it.
+        session: Session of the game; `close` and the end of a ``with`` block close it.
 
     Attributes:
-        session: See above.
+        session: The session.
         player: The player.
-        boss: The boss that the profile names (`soulslab.games.boss_facts.with_boss` names another).
+        boss: The boss of the profile (`soulslab.games.boss_facts.with_boss` selects another one).
         camera: The camera.
-        allowed: What the game lets happen.
+        allowed: Permissions for all characters.
         warp_points: Bonfires or sites of grace.
-        event_flags: What the game remembers of its world, by number and by name.
+        event_flags: Event flags, by number and by name.
     """
 
     player: Character
     boss: Character
     warp_points: WarpPoints
     event_flags: FlagMemory
-    #: Of its folder beside this file.
+    #: Name of the game's folder beside this file.
     name: str
-    #: Attribute of the bonfire or site of grace that the player rested at last.
+    #: Attribute of the bonfire or site of grace where the player rested last.
     last_rest: str
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.camera = Camera(session)
-        self.allowed = Allowed(session)
+        self.allowed = GamePermissions(session)
 
     # --- time -----------------------------------------------------------------------------------------------
 
     @property
     def time_s(self) -> float:
-        """Play time of the save; it also goes on while the game is held, so `Session.clock` is what to step by."""
+        """Play time of the save file. It also advances while the game is paused; use `Session.clock` for stepping."""
         return float(self.session.read("game.time_s"))
 
     @property
     def speed(self) -> float:
-        """The game's own speed; 1 is as ever."""
+        """Speed factor of the game; 1 is the usual speed."""
         return float(self.session.read("game.speed"))
 
     @speed.setter
@@ -85,16 +85,16 @@ class SoulsGame(ABC):
         if clock.grade != "scaled":
             self.session.write({"game.speed": speed})
         elif speed > 0.0:
-            # The clock of the session works by this very attribute, and has to know.
+            # The clock of the session uses the same attribute, so the change has to go through the clock.
             clock.run(speed)
         else:
             clock.pause()
 
-    # --- what it shows --------------------------------------------------------------------------------------
+    # --- screen ---------------------------------------------------------------------------------------------
 
     @property
     def screen(self) -> Screen:
-        """What the game shows now."""
+        """Screen that the game shows."""
         if self._is_title():
             return "title"
         try:
@@ -105,12 +105,12 @@ class SoulsGame(ABC):
 
     @property
     def is_loading(self) -> bool:
-        """Whether there is no world: a loading screen."""
+        """Whether the game shows a loading screen."""
         return self.screen == "loading"
 
     @property
     def is_in_control(self) -> bool:
-        """Whether the player does what the keys say: there is a world, and no cutscene."""
+        """Whether the player reacts to keys: a world is loaded and no cutscene is shown."""
         try:
             return self._has_control()
         except LOADING:
@@ -120,7 +120,7 @@ class SoulsGame(ABC):
         """Wait until the player is in control.
 
         Raises:
-            WaitTimeoutError: It was not.
+            WaitTimeoutError: The player was not in control before the deadline.
         """
         wait_until(
             self.session,
@@ -131,7 +131,7 @@ class SoulsGame(ABC):
         )
 
     def _has(self, name: str, value: int) -> bool:
-        """Tell whether an attribute has a value; an object that the game has not made, as it needs none, has none."""
+        """Return whether an attribute has a value; False if the game has not created the object of the attribute."""
         try:
             return int(self.session.read(name)) == value
         except PointerError:
@@ -146,27 +146,27 @@ class SoulsGame(ABC):
     @abstractmethod
     def _has_control(self) -> bool: ...
 
-    # --- where the player is --------------------------------------------------------------------------------
+    # --- position -------------------------------------------------------------------------------------------
 
-    def teleport(self, pose: Pose, who: Character | None = None, patience: Patience = TELEPORT) -> None:
-        """Put the player, or someone else, elsewhere; see `soulslab.games.teleport.teleport`."""
-        teleport(who or self.player, pose, patience)
+    def teleport(self, pose: Pose, character: Character | None = None, patience: Patience = TELEPORT) -> None:
+        """Move the player or another character; see `soulslab.games.teleport.teleport`."""
+        teleport(character or self.player, pose, patience)
 
     def pose_of(self, facts: BossFacts, name: str) -> Pose:
-        """Return a pose that is known of a boss, in the frame that `teleport` takes.
+        """Return a pose of a boss in the coordinate system that `teleport` uses.
 
         Args:
-            facts: What is known of it.
-            name: Of the pose: ``fog_wall``.
+            facts: Facts about the boss.
+            name: Name of the pose: ``fog_wall``.
 
         Raises:
-            MissingFactError: Nobody has published it.
+            MissingFactError: The pose is not published.
         """
         return facts.pose(name)
 
     @property
     def last_rest_point(self) -> str:
-        """Name of the bonfire or site of grace that the player rested at last, where it comes back after a death."""
+        """Name of the bonfire or site of grace where the player rested last, and where it reappears after a death."""
         return self.warp_points.name_of(int(self.session.read(self.last_rest)))
 
     @last_rest_point.setter
@@ -174,24 +174,24 @@ class SoulsGame(ABC):
         self.session.write({self.last_rest: self.warp_points.id_of(name)})
 
     def warp(self, name: str, *, died: Patience = DIED, loaded: Patience = LOADED) -> None:
-        """Bring the player to a bonfire or site of grace: name it as the last one, and let the player die.
+        """Move the player to a bonfire or site of grace: set it as the last one, then set the player's health to 0.
 
-        That is the way that memory alone can go. The game's own warp is a function of its code, and soulslab runs none
-        in a game. The player leaves its souls or runes where it died; whether it may die is then as it was before.
+        This needs only memory writes. The game's own warp is a function of its code, and soulslab does not call code in
+        a game. The player loses its souls or runes at the place of death; its death permission is restored afterwards.
 
         Args:
-            name: Of the warp point, as `warp_points` has it.
-            died: How long the game may take to show the death and begin to load.
-            loaded: How long it may load.
+            name: Name of the warp point, as in `warp_points`.
+            died: Deadline for the game to show the death and start loading.
+            loaded: Deadline for loading.
 
         Raises:
-            ConfigError: There is no such warp point (did you mean ...).
-            WaitTimeoutError: The player did not die, or the game did not come back.
+            ConfigError: The warp point is unknown; the message suggests a similar name.
+            WaitTimeoutError: The player did not die, or the game did not finish loading.
         """
         self.last_rest_point = name
         known = self.session.profile.attributes
         mortal = [one for one in ("player.no_death", "debug.no_death") if one in known]
-        with holding(self.session, dict.fromkeys(mortal, False)):
+        with temporary_values(self.session, dict.fromkeys(mortal, False)):
             self.session.write({"player.hp": 0})
             wait_until(
                 self.session,
@@ -205,14 +205,14 @@ class SoulsGame(ABC):
     # --- the menu -------------------------------------------------------------------------------------------
 
     def enter_world(self, patience: Patience = MENU, loaded: Patience = LOADED) -> None:
-        """Go from the title to the world with the last save: press the key that confirms until the game loads.
+        """Load the last save from the title screen: press the confirm key until the game loads.
 
         Raises:
-            WaitTimeoutError: The title stayed, or the world did not come.
+            WaitTimeoutError: The title screen remained, or the world was not loaded.
         """
         keys = self.session.profile.keys
         if "interact" not in keys:
-            raise ConfigError("has no key for it, and the title needs it to confirm", path="keys.interact")
+            raise ConfigError("the key is missing; the title screen needs it to confirm", path="keys.interact")
         wait_until(
             self.session,
             f"the title to end, with {keys['interact']} pressed to confirm",
@@ -226,7 +226,7 @@ class SoulsGame(ABC):
     def _await_title(self, patience: Patience) -> None:
         wait_until(self.session, "the title", lambda: self.screen, lambda screen: screen == "title", patience)
 
-    # --- its life -------------------------------------------------------------------------------------------
+    # --- launch and close -----------------------------------------------------------------------------------
 
     @classmethod
     def launch(
@@ -241,16 +241,17 @@ class SoulsGame(ABC):
         """Start the game with Proton, offline and without its anti-cheat, and attach to it.
 
         Args:
-            boss: Whose attributes ``boss`` shall be (`soulslab.games.boss_facts.boss_names`); "" for the profile's own.
-            folder: Of its program; None looks into the libraries of Steam.
-            proton: Program that starts it; None takes the last of those that Steam has.
-            home: Of the user whose Steam it is; None for who runs this.
-            options: How to attach.
+            boss: Name of the boss whose attributes ``boss`` has (`soulslab.games.boss_facts.boss_names`); "" for the
+                profile's default.
+            folder: Folder of the program; None searches the libraries of Steam.
+            proton: Program that starts the game; None uses the latest Proton installed with Steam.
+            home: Home folder of the user of Steam; None uses that of the current user.
+            options: Session options.
 
         Raises:
-            LaunchError: It is not installed, or does not start; the message says what is missing.
-            AntiCheatError: An anti-cheat runs.
-            SiphonError: What `soulslab.siphon.local.open_session` raises.
+            LaunchError: The game is not installed or does not start; the message says what is missing.
+            AntiCheatError: An anti-cheat program is running.
+            SiphonError: Errors of `soulslab.siphon.local.open_session`.
         """
         profile = load_profile(GAMES / cls.name / "profile.toml")
         refuse_anti_cheat(os.getpid(), profile.process)
@@ -262,11 +263,3 @@ class SoulsGame(ABC):
     def close(self) -> None:
         """Close the session; a second call does nothing."""
         self.session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

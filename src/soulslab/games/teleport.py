@@ -1,4 +1,4 @@
-"""Putting someone elsewhere, with death and gravity held off until the game has taken it."""
+"""Teleport of a character, with death and gravity disabled until the game has applied the new position."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from soulslab.games.waiting import Patience, wait_until
 from soulslab.siphon.profile import Value
 from soulslab.siphon.session import Session
 
-#: The game may set someone's feet on the ground, or push two apart.
+#: The game may correct the position: move a character onto the ground, or separate two characters.
 NEAR_M = 1.0
-#: Two looks: the first sees what was written, the second what the game made of it.
+#: Two reads: the first returns the written value, the second the value that the game computed from it.
 TELEPORT = Patience(deadline_s=2.0, poll_s=0.05, n_looks=2)
 
 _log = logging.getLogger(__name__)
 
 
 def teleport(character: Character, pose: Pose, patience: Patience = TELEPORT) -> None:
-    """Put someone elsewhere: x, height and y in one write, then the angle if the pose has one.
+    """Move a character: write x, height and y at once, then the angle if the pose has one.
 
     Args:
-        character: Whom.
-        pose: Where to, in the frame of its ``position``.
-        patience: How long the game may take to have it there.
+        character: The character.
+        pose: Target, in the coordinate system of the ``position`` attribute of the character.
+        patience: Deadline for the character to be at the target.
 
     Raises:
-        WaitTimeoutError: The game had it elsewhere all the time.
-        SiphonError: What `Session.write` raises. What was held off is as before in any case.
+        WaitTimeoutError: The character was not at the target before the deadline.
+        SiphonError: Errors of `Session.write`. Death and gravity are restored in any case.
     """
     session, group = character.session, character.group
     values: dict[str, Value] = {f"{group}.position": to_memory(pose.position_m)}
     if pose.angle_rad is not None:
         values[f"{group}.angle"] = pose.angle_rad
-    with holding(session, dict.fromkeys(_dangers(session, group), True)):
+    with temporary_values(session, dict.fromkeys(_protections(session, group), True)):
         session.write(values)
         wait_until(
             session,
@@ -51,26 +51,26 @@ def teleport(character: Character, pose: Pose, patience: Patience = TELEPORT) ->
 
 
 @contextmanager
-def holding(session: Session, values: Mapping[str, Value]) -> Iterator[None]:
-    """Write attributes for the time of the block, and put back what they were, whatever happens in it.
+def temporary_values(session: Session, values: Mapping[str, Value]) -> Iterator[None]:
+    """Write attributes on entry, and restore the previous values on exit, also after an error.
 
     Raises:
-        SiphonError: What `Session.write` raises; what cannot be put back after another error is only logged.
+        SiphonError: Errors of `Session.write`; errors while restoring after another error are only logged.
     """
     before = dict(session.snapshot(tuple(values)))
     try:
         session.write(values)
         yield
     except BaseException:
-        for error in _put_back(session, before):
-            _log.warning("what was held could not be put back: %s", error)
+        for error in _restore(session, before):
+            _log.warning("an attribute could not be restored: %s", error)
         raise
-    for error in _put_back(session, before):
+    for error in _restore(session, before):
         raise error
 
 
-def _put_back(session: Session, before: Mapping[str, Value]) -> list[SiphonError]:
-    """Write attributes one by one, so that those that can be are; return what went wrong."""
+def _restore(session: Session, before: Mapping[str, Value]) -> list[SiphonError]:
+    """Write each attribute separately, so that one failure does not prevent the others; return the errors."""
     errors = []
     for name, value in before.items():
         try:
@@ -80,8 +80,8 @@ def _put_back(session: Session, before: Mapping[str, Value]) -> list[SiphonError
     return errors
 
 
-def _dangers(session: Session, group: str) -> Iterator[str]:
-    """Yield the attributes that hold off death and gravity; where none is its own, that of all."""
+def _protections(session: Session, group: str) -> Iterator[str]:
+    """Yield the attributes that disable death and gravity; without one for the character, the one for all."""
     known = session.profile.attributes
     for names in ((f"{group}.no_death", "debug.no_death"), (f"{group}.no_gravity",)):
         yield from [name for name in names if name in known][:1]

@@ -1,4 +1,4 @@
-"""Waiting for a game: for a condition, in steps of game time, with a deadline, and never without saying for what.
+"""Waiting for a condition in a game, in steps of game time and with a deadline.
 
 ::
 
@@ -18,19 +18,19 @@ from msgspec import Meta
 from soulslab.errors import ProcessExitedError, WaitTimeoutError
 from soulslab.siphon.session import LOADING, Session
 
-#: What errors say before what was seen last.
-SAW = "it saw last: "
+#: Prefix of the last read value in error messages.
+SAW = "last value: "
 
 Seconds = Annotated[float, Meta(gt=0)]
 
 
 class Patience(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long to wait for something.
+    """Limits of a wait.
 
     Attributes:
-        deadline_s: Game time until it has to have come.
-        poll_s: Game time between two looks.
-        n_looks: So many looks in a row have to find it; 2 for what has to last over some game time.
+        deadline_s: Game time after which the wait fails.
+        poll_s: Game time between two reads.
+        n_looks: Number of consecutive reads at which the condition has to be true.
     """
 
     deadline_s: Seconds = 10.0
@@ -49,22 +49,22 @@ def wait_until(
     patience: Patience = Patience(),  # noqa: B008  (it is frozen)
     press: tuple[str, ...] = (),
 ) -> T:
-    """Let game time pass until a look finds what is waited for; return what it found.
+    """Advance game time until a condition is true; return the value that was read then.
 
-    Time passes by `Clock.advance`, so that the wait is the same in lockstep, scaled and real time; afterwards the game
-    stands or runs as before. What cannot be read, as the game loads, is not there yet.
+    Time advances with `Clock.advance`, so the wait is the same in lockstep, scaled and real time; afterwards the game
+    is stopped or running as before. While the game loads and the value cannot be read, the condition counts as false.
 
     Args:
-        session: Of the game.
-        what: What is waited for, for the error: ``the player to be in control``.
-        look: Reads what the condition needs.
-        is_reached: Tells whether it is there.
-        patience: How long, and how often to look.
-        press: Keys to press before each look but the first, and to release again; others are released, too.
+        session: Session of the game.
+        what: Description of the condition for the error message: ``the player to be in control``.
+        look: Reads the value for the condition.
+        is_reached: Returns whether the condition is true for the value.
+        patience: Deadline and poll interval.
+        press: Keys to press and release before each read except the first; all other keys are released.
 
     Raises:
-        WaitTimeoutError: It did not come in time; the message says what was seen last.
-        SiphonError: What `look` (but for a game that loads), `Clock.advance` and `Input.set_held` raise.
+        WaitTimeoutError: The condition was not true before the deadline; the message has the last value.
+        SiphonError: Errors of `look` (except while the game loads), `Clock.advance` and `Input.set_held`.
     """
     n_found = 0
     n_polls = math.ceil(patience.deadline_s / patience.poll_s)
@@ -75,25 +75,25 @@ def wait_until(
             try:
                 found = look()
             except LOADING as error:
-                n_found, saw = 0, str(error)
+                n_found, last = 0, str(error)
                 continue
             n_found = n_found + 1 if is_reached(found) else 0
             if n_found >= patience.n_looks:
                 return found
-            saw = repr(found)
-    raise WaitTimeoutError(what, n_polls * patience.poll_s, f"{SAW}{saw}")
+            last = repr(found)
+    raise WaitTimeoutError(what, n_polls * patience.poll_s, f"{SAW}{last}")
 
 
 def press_each(session: Session, keys: tuple[str, ...], each_s: float) -> None:
-    """Press keys one after another, each down for half of its time and up for the other; other keys are released.
+    """Press keys one after another, each down for half of its time and up for the other half; release all other keys.
 
     Args:
-        session: Of the game.
-        keys: Which.
-        each_s: Game time for each.
+        session: Session of the game.
+        keys: Keys to press, in order.
+        each_s: Game time for each key.
 
     Raises:
-        SiphonError: What `Clock.advance` and `Input.set_held` raise.
+        SiphonError: Errors of `Clock.advance` and `Input.set_held`.
     """
     with _resuming(session):
         for key in keys:
@@ -102,18 +102,18 @@ def press_each(session: Session, keys: tuple[str, ...], each_s: float) -> None:
 
 @contextmanager
 def _resuming(session: Session) -> Iterator[None]:
-    """Let the game run afterwards if it ran before: an advance leaves it standing."""
+    """On exit, continue a game that was running on entry: `Clock.advance` leaves the game stopped."""
     speed = session.clock.speed
     try:
         yield
     finally:
-        with suppress(ProcessExitedError):  # a game that has ended needs no speed, and its end is told by others
+        with suppress(ProcessExitedError):  # the next access to the game raises the error
             if speed > 0.0 and session.clock.speed == 0.0:
                 session.clock.run(speed)
 
 
 def _pass_time(session: Session, seconds: float, press: tuple[str, ...]) -> None:
-    """Let game time pass; keys are down in its first half."""
+    """Advance game time; the keys are down during the first half."""
     if not press:
         session.clock.advance(seconds)
         return

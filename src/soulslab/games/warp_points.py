@@ -1,4 +1,4 @@
-"""Where a game can be told to warp to: bonfires and sites of grace, by the names that players know them by."""
+"""Warp points of a game, bonfires or sites of grace, by their names in the game."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from soulslab.games.facts import FactFile, Id, facts_of, unknown
+from soulslab.games.facts import FactFile, Id, read_game_facts, unknown
 
 
 class WarpPoints(FactFile, frozen=True, kw_only=True):
     """The file ``warp_points.toml`` of a game.
 
     Attributes:
-        points: Id of each, by its name; unlike flags, the ids are those that the game keeps as the last one rested at.
+        points: Ids by name. The ids are those that the game stores as the last rest point; they are not event flags.
     """
 
     points: Annotated[dict[str, Id], Meta(min_length=1)]
@@ -22,14 +22,14 @@ class WarpPoints(FactFile, frozen=True, kw_only=True):
         """Return the id of a warp point.
 
         Raises:
-            ConfigError: There is none of that name (did you mean ...).
+            ConfigError: The name is unknown; the message suggests a similar one.
         """
         if name not in self.points:
             raise unknown("warp point", name, self.points)
         return self.points[name]
 
     def name_of(self, number: int) -> str:
-        """Return the name of the warp point with an id; ``#`` and the id if none has it."""
+        """Return the name of the warp point with an id; ``#`` and the id if the id is unknown."""
         return next((name for name, one in self.points.items() if one == number), f"#{number}")
 
 
@@ -37,6 +37,6 @@ def load_warp_points(game: str) -> WarpPoints:
     """Read the warp points of a game.
 
     Raises:
-        ConfigError: It has none, or the file is malformed.
+        ConfigError: The game has no such file, or the file is malformed.
     """
-    return facts_of(game, "warp_points", WarpPoints)
+    return read_game_facts(game, "warp_points", WarpPoints)

@@ -1,1 +1,1 @@
-"""Adapters for other reinforcement-learning libraries; each module needs the library that it is named after."""
+"""Adapters for other reinforcement learning libraries; each module requires the library in its name."""

@@ -1,4 +1,4 @@
-"""stable-baselines3 on the vector environments of soulslab, without a Python loop over single environments.
+"""Vector environments of soulslab for stable-baselines3, without a Python loop over single environments.
 
 ::
 
@@ -34,19 +34,20 @@ except ModuleNotFoundError as error:
 class VecEnv(_VecEnv):
     """A Gymnasium vector environment as stable-baselines3's ``VecEnv``.
 
-    All N environments take a step in one call. An ``infos`` entry holds ``n_decisions``; at the end of an episode it
-    also holds ``terminal_observation``, ``TimeLimit.truncated`` and everything that the environment reports of the last
-    step, such as ``fight``. ``env_method("action_masks")`` returns the open actions, as sb3-contrib's MaskablePPO asks
-    for. Wrap it in stable-baselines3's ``VecMonitor`` to log returns, and in ``VecNormalize`` to scale.
+    All N environments step in one call. Each entry of ``infos`` contains ``n_decisions``; at the end of an episode it
+    also contains ``terminal_observation``, ``TimeLimit.truncated``, and the info of the last step, such as ``fight``.
+    ``env_method("action_masks")`` returns the action masks for MaskablePPO of sb3-contrib. Use stable-baselines3's
+    ``VecMonitor`` to log returns, and ``VecNormalize`` to normalise.
 
     Args:
-        env: Gymnasium id of soulslab, or a vector environment with same-step autoreset that copies its observations.
-        n_envs: N, for an id.
-        options: Options of the environment, for an id.
+        env: Gymnasium id of a soulslab environment, or a vector environment with same-step autoreset and copied
+            observations.
+        n_envs: Number of environments, N, if `env` is an id.
+        options: Options of the environment, if `env` is an id.
 
     Raises:
-        EnvironmentUsageError: The environment resets in another way, reuses its buffers, or has a space that
-            stable-baselines3 does not support; or `options` were given for an environment that exists.
+        EnvironmentUsageError: The environment uses another autoreset mode, reuses its buffers, or has a space that
+            stable-baselines3 does not support; or `options` were given together with an environment.
     """
 
     def __init__(self, env: str | VectorEnv[Any, Any, Any], n_envs: int = 8, **options: Any) -> None:
@@ -60,22 +61,22 @@ class VecEnv(_VecEnv):
                 **options,
             )
         elif options:
-            raise EnvironmentUsageError(f"options are for an environment that is made from an id: {', '.join(options)}")
+            raise EnvironmentUsageError(f"options require an environment id: {', '.join(options)}")
         _check(env)
         self._env = env
         self._actions: NDArray[Any] = np.zeros(0)
         self._masks: NDArray[np.bool_] | None = None
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
-        # Attributes that do not exist are errors, and the mask exists before the first reset.
+        # Set before the first reset, so that the attribute always exists.
         if isinstance(env.single_action_space, spaces.Discrete):
             self._masks = np.ones((env.num_envs, int(env.single_action_space.n)), np.bool_)
 
     def reset(self) -> Any:
-        """Begin fresh episodes with the seeds and options that were set; return observations, (N, ...)."""
+        """Start new episodes with the seeds and options that were set; return observations, (N, ...)."""
         seeds: Any = None if all(seed is None for seed in self._seeds) else list(self._seeds)
         options = self._options[0]
         if any(other != options for other in self._options):
-            raise EnvironmentUsageError("set_options: all environments of this vector take the same reset options")
+            raise EnvironmentUsageError("set_options: all environments of a vector must have the same reset options")
         obs, info = self._env.reset(seed=seeds, options=dict(options))
         self._reset_seeds()
         self._reset_options()
@@ -84,15 +85,15 @@ class VecEnv(_VecEnv):
         return obs
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Keep the actions (N, ...) for `step_wait`."""
+        """Store the actions (N, ...) for `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
         """Step with the actions of `step_async`.
 
         Returns:
-            Observations (N, ...), rewards float32 (N,), ends of episodes bool (N,), and N infos. Where an episode
-            ended, the observation is the first one of the next.
+            Observations (N, ...), rewards float32 (N,), episode ends bool (N,), and N infos. After the end of an
+            episode, the observation is the first one of the next episode.
         """
         obs, rewards, terminated, truncated, info = self._env.step(self._actions)
         self._masks = info.get("action_mask")
@@ -102,10 +103,10 @@ class VecEnv(_VecEnv):
         else:
             infos = [{"n_decisions": n} for n in n_decisions.tolist()]
         dones = terminated | truncated
-        for place in np.flatnonzero(dones).tolist():
-            infos[place] = _at(info["final_info"], place)
-            infos[place]["terminal_observation"] = info["final_obs"][place]
-            infos[place]["TimeLimit.truncated"] = bool(truncated[place] and not terminated[place])
+        for index in np.flatnonzero(dones).tolist():
+            infos[index] = _at(info["final_info"], index)
+            infos[index]["terminal_observation"] = info["final_obs"][index]
+            infos[index]["TimeLimit.truncated"] = bool(truncated[index] and not terminated[index])
         return obs, rewards.astype(np.float32), dones, infos
 
     def close(self) -> None:
@@ -113,7 +114,7 @@ class VecEnv(_VecEnv):
         self._env.close()
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
-        """Return a picture (H, W, 3) uint8 of each environment; None for each if it was made without a render mode."""
+        """Return an image (H, W, 3) uint8 of each environment; None for each without a render mode."""
         pictures: Any = self._env.render()
         return [None] * self.num_envs if pictures is None else list(pictures)
 
@@ -121,7 +122,7 @@ class VecEnv(_VecEnv):
         """Return an attribute of the vector environment, once for each chosen environment.
 
         Raises:
-            AttributeError: There is none of that name.
+            AttributeError: The environment has no such attribute.
         """
         if attr_name == "action_masks" and self._masks is not None:
             value: Any = self._masks
@@ -132,31 +133,31 @@ class VecEnv(_VecEnv):
         return [value] * len(list(self._get_indices(indices)))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:  # noqa: ARG002 (their signature)
-        """Raise `AttributeError`: the environments of a vector have no attributes of their own that can be set."""
+        """Raise `AttributeError`, because single environments of a vector have no settable attributes."""
         raise AttributeError(f"{attr_name!r} cannot be set on {self._env}")
 
     def env_method(self, method_name: str, *_: Any, indices: Any = None, **__: Any) -> list[Any]:
-        """Return the open actions bool (A,) of each chosen environment; the method is ``action_masks``.
+        """Return the action mask, bool (A,), of each chosen environment; the only method is ``action_masks``.
 
         Raises:
-            AttributeError: Another method was asked for, or the environment has no action masks.
+            AttributeError: The method is not ``action_masks``, or the environment has no action masks.
         """
         if method_name != "action_masks" or self._masks is None:
             raise AttributeError(f"{method_name!r} is not a method of {self._env}")
-        return [self._masks[place] for place in self._get_indices(indices)]
+        return [self._masks[index] for index in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:  # noqa: ARG002 (their signature)
-        """Return False for each chosen environment: they are not wrapped one by one."""
+        """Return False for each chosen environment, because single environments are not wrapped."""
         return [False] * len(list(self._get_indices(indices)))
 
 
 def _check(env: VectorEnv[Any, Any, Any]) -> None:
-    """Raise `EnvironmentUsageError` for an environment that stable-baselines3 cannot use."""
+    """Raise `EnvironmentUsageError` if stable-baselines3 cannot use the environment."""
     if env.metadata.get("autoreset_mode") is not AutoresetMode.SAME_STEP:
-        raise EnvironmentUsageError(f"{env}: make it with autoreset_mode='same_step', as stable-baselines3 expects")
+        raise EnvironmentUsageError(f"{env}: stable-baselines3 requires autoreset_mode='same_step'")
     if not getattr(env, "copy", True):
         raise EnvironmentUsageError(
-            f"{env}: make it with copy=True; stable-baselines3 stores observations a step later"
+            f"{env}: make it with copy=True, because stable-baselines3 stores observations one step later"
         )
     space = env.single_observation_space
     if not isinstance(space, spaces.Dict):
@@ -169,11 +170,11 @@ def _check(env: VectorEnv[Any, Any, Any]) -> None:
         )
 
 
-def _at(info: dict[str, Any], place: int) -> dict[str, Any]:
-    """Return one environment's part of a vector environment's info."""
+def _at(info: dict[str, Any], index: int) -> dict[str, Any]:
+    """Return the part of a vector environment's info for one environment."""
     part = {}
     for key, values in info.items():
-        if key.startswith("_") or not info[f"_{key}"][place]:
+        if key.startswith("_") or not info[f"_{key}"][index]:
             continue
-        part[key] = _at(values, place) if isinstance(values, dict) else values[place]
+        part[key] = _at(values, index) if isinstance(values, dict) else values[index]
     return part

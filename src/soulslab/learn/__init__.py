@@ -1,1 +1,1 @@
-"""Learners: policies, PPO, evaluation, checkpoints, telemetry. Environments come as Gymnasium ids only."""
+"""Reinforcement learning: policies, algorithms, evaluation, telemetry; knows environments by their Gymnasium ids."""

@@ -65,7 +65,7 @@ class Algorithm(Protocol):
 
     @property
     def report_every_s(self) -> float:
-        """Shortest time between two calls of :meth:`report` (s); 0 reports after each update."""
+        """Minimum time between two calls of :meth:`report` (s); 0 reports after each update."""
 
     @property
     def saves_at_start(self) -> bool:
@@ -94,7 +94,7 @@ class Algorithm(Protocol):
         """Receive the transitions since the last call."""
 
     def update(self) -> None:
-        """Make the updates that are due for the transitions observed.
+        """Make the updates that are due for the observed transitions.
 
         Raises:
             DivergedError: A gradient of PPO is NaN or infinite.
@@ -109,13 +109,13 @@ class Algorithm(Protocol):
         """
 
     def load_files(self, header: dict[str, Any]) -> None:
-        """Load what a checkpoint stores in files of its own.
+        """Load what a checkpoint stores in separate files.
 
         Args:
             header: Header of the checkpoint.
 
         Raises:
-            CorruptCheckpointError: A file is damaged; an older checkpoint may be whole.
+            CorruptCheckpointError: A file is damaged; an older checkpoint may be intact.
         """
 
     def load(self, checkpoint: Checkpoint) -> None:
@@ -129,7 +129,7 @@ class Algorithm(Protocol):
         """
 
     def policy_header(self) -> dict[str, Any]:
-        """Return the header of the policy, with the present number of game decisions, as JSON can hold it."""
+        """Return the header of the policy, with the present number of game decisions, as JSON-compatible values."""
 
     def best_estimate(self) -> AbstractContextManager[Player]:
         """Return a context in which the policy has the weights that are evaluated and saved."""

@@ -1,8 +1,8 @@
-"""Tensors and a JSON header in one safetensors file that is whole or not there.
+"""Tensors and a JSON header in one safetensors file, written atomically.
 
-A file is written beside its place, flushed to the disk and renamed, so a crash leaves the old one or the new
-one. Its metadata holds the header and a SHA-256 over header and tensors; reading checks both. No pickle is
-involved.
+A file is written under a temporary name, flushed to the disk and renamed, so after a crash there is either the old file
+or the new one. Its metadata hold the header and a SHA-256 of header and tensors; reading verifies both. Pickle is not
+used.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mappi
     """Write a file atomically.
 
     Args:
-        path: The file; an older one is replaced only when the new one is safely on the disk.
+        path: The file; an existing one is replaced only after the new one is on the disk.
         tensors: Numeric or bool arrays by name.
-        header: Anything that JSON can say.
+        header: JSON-compatible values by name.
 
     Raises:
-        CheckpointError: The disk is full or the folder cannot be written; an older file is untouched.
+        CheckpointError: The disk is full or the folder cannot be written; an existing file is unchanged.
     """
     packed = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     text = msgspec.json.encode(header, order="sorted").decode()
@@ -53,7 +53,7 @@ def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mappi
 
 
 def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
-    """Read a file and check that it is exactly what was written.
+    """Read a file and verify its checksum.
 
     Args:
         path: A file from :func:`write_archive`.
@@ -62,8 +62,8 @@ def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
         The tensors by name, and the header.
 
     Raises:
-        CheckpointError: There is no such file, or it cannot be read.
-        CorruptCheckpointError: It is truncated, altered, or no file of soulslab.
+        CheckpointError: The file does not exist or cannot be read.
+        CorruptCheckpointError: The file is truncated, altered, or not a file of soulslab.
     """
     data = read_bytes(path, _MAX_FILE_BYTES, partial(CheckpointError, path))
     metadata = _read_metadata(data, path)
@@ -77,26 +77,26 @@ def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
 
 
 def read_archive_header(path: Path) -> dict[str, Any]:
-    """Read the header of a file alone, without checking what follows.
+    """Read only the header of a file, without verifying the checksum.
 
     Args:
         path: A file from :func:`write_archive`.
 
     Raises:
-        CheckpointError: There is no such file, or it cannot be read.
-        CorruptCheckpointError: It is truncated, or no file of soulslab.
+        CheckpointError: The file does not exist or cannot be read.
+        CorruptCheckpointError: The file is truncated, or not a file of soulslab.
     """
     start = read_bytes(path, _MAX_FILE_BYTES, partial(CheckpointError, path), n_first_bytes=8 + _MAX_HEADER_BYTES)
     return _parse_header(_read_metadata(start, path).soulslab, path)
 
 
 def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]], path: str | Path) -> None:
-    """Check that all tensors that are expected are there, in their shapes and types, without NaN or infinity.
+    """Check that all expected tensors exist, with their shapes and types, and are finite.
 
     Args:
-        tensors: The tensors by name; others may be among them.
-        expected: Tensors of the right shapes and types, by name.
-        path: Where the tensors come from, for the message.
+        tensors: The tensors by name; further ones are ignored.
+        expected: Tensors of the expected shapes and types, by name.
+        path: Source of the tensors, for error messages.
 
     Raises:
         CorruptCheckpointError: A number is NaN or infinite.
@@ -119,15 +119,15 @@ def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDA
 def check_n_parameters(tensors: Mapping[str, NDArray[Any]], n_expected: int, path: str | Path) -> None:
     """Check that a file holds as many parameters of a network as its header describes.
 
-    This comes before the network is built, which takes memory and time in proportion to what the header says.
+    This is checked before the network is built, because a network takes memory and time in proportion to its size.
 
     Args:
         tensors: The tensors by name; the names of the parameters begin with ``network/``.
         n_expected: Number of parameters of the network that the header describes.
-        path: Where the tensors come from, for the message.
+        path: Source of the tensors, for error messages.
 
     Raises:
-        IncompatibleCheckpointError: The file holds more or fewer.
+        IncompatibleCheckpointError: The numbers differ.
     """
     n_found = sum(tensor.size for name, tensor in tensors.items() if name.startswith("network/"))
     if n_found != n_expected:
@@ -137,14 +137,14 @@ def check_n_parameters(tensors: Mapping[str, NDArray[Any]], n_expected: int, pat
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a crash at any moment leaves the old contents or the new ones.
+    """Write a file so that it holds either the old or the new contents after a crash.
 
     Args:
         path: The file.
-        data: All of its contents.
+        data: The new contents.
 
     Raises:
-        CheckpointError: The disk is full or the folder cannot be written; an older file is untouched.
+        CheckpointError: The disk is full or the folder cannot be written; an existing file is unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
@@ -154,15 +154,15 @@ def write_atomically(path: Path, data: bytes) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-        except BaseException:  # an interrupt too must leave nothing behind
+        except BaseException:  # also remove the temporary file after KeyboardInterrupt
             temporary.unlink(missing_ok=True)
             raise
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Remove what :func:`write_atomically` left in a folder when its process was killed.
+    """Remove the temporary files of :func:`write_atomically` whose process was killed.
 
-    No other process may write to the folder meanwhile. Other hidden files are kept.
+    No other process may write to the folder at the same time. Other hidden files are kept.
 
     Args:
         folder: The folder; nothing happens if it does not exist.
@@ -178,13 +178,13 @@ def remove_temporary_files(folder: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an error of the system while a file or folder is written into one that names it.
+    """Convert an OSError while a file or folder is written into an error that names it.
 
     Args:
-        path: What is written.
+        path: The file or folder.
 
     Raises:
-        CheckpointError: The disk is full, or the place cannot be written.
+        CheckpointError: The disk is full, or the file or folder cannot be written.
     """
     try:
         yield
@@ -206,7 +206,7 @@ class _SafetensorsHeader(msgspec.Struct, frozen=True):
 
 
 def _read_metadata(data: bytes, path: Path) -> _Metadata:
-    """Return the metadata of a safetensors file: 8 bytes of length, then JSON with ``__metadata__``."""
+    """Return the metadata of a safetensors file: 8 bytes with a length, then JSON with ``__metadata__``."""
     n_bytes = int.from_bytes(data[:8], "little")
     if n_bytes > min(len(data) - 8, _MAX_HEADER_BYTES):
         raise CorruptCheckpointError(path, "is truncated or not a checkpoint of soulslab (its header is too long)")

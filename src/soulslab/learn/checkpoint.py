@@ -1,4 +1,4 @@
-"""The checkpoints of a run: written atomically, the newest few kept, damaged ones named and passed over."""
+"""The checkpoints of a run: written atomically, limited to the newest few, with checks for damage."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint as read from the disk.
+    """A checkpoint that was read.
 
     Attributes:
-        path: Its file.
-        tensors: Its arrays by name.
-        header: Everything else.
+        path: The file.
+        tensors: Arrays by name.
+        header: Further values by name.
     """
 
     path: Path
@@ -34,17 +34,17 @@ class CheckpointStore:
     """The folder of a run's checkpoints."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        """Use a folder, which is made when the first checkpoint is saved.
+        """Use a folder; it is made when the first checkpoint is saved.
 
         Args:
-            folder: Holds nothing else.
-            keep: How many of the newest checkpoints stay.
+            folder: Folder for checkpoints only.
+            keep: Number of newest checkpoints to keep.
         """
         self._folder = folder
         self._keep = keep
 
     def paths(self) -> list[Path]:
-        """Return the files, oldest first; none if there is no folder.
+        """Return the checkpoint files, oldest first; empty if there is no folder.
 
         Raises:
             CheckpointError: The folder cannot be read.
@@ -55,25 +55,24 @@ class CheckpointStore:
             raise CheckpointError(self._folder, f"cannot be read: {error.strerror or error}") from error
 
     def save(self, env_steps: int, tensors: Tensors, header: Mapping[str, Any]) -> Path:
-        """Write a checkpoint, then remove the oldest ones beyond those to keep.
+        """Write a checkpoint, then remove old ones.
 
         Args:
-            env_steps: Game decisions so far; names and orders the files.
+            env_steps: Number of game decisions so far; it determines name and order of the files.
             tensors: Arrays by name.
-            header: Anything that JSON can say.
+            header: JSON-compatible values by name.
 
         Returns:
             The file.
 
         Raises:
-            CheckpointError: The disk is full or the folder cannot be written; older checkpoints are
-                untouched.
+            CheckpointError: The disk is full or the folder cannot be written; older checkpoints are unchanged.
         """
         path = self._folder / f"step_{env_steps:015d}.safetensors"
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
         write_archive(path, tensors, {"format": FORMAT, "version": FORMAT_VERSION, **header})
-        # A run that went on from before a damaged checkpoint has not come to it yet; that one counts for nothing.
+        # A damaged checkpoint may be newer than the resumed run; it does not count among those to keep.
         reached = [each for each in self.paths() if each <= path]
         for old in reached[: -self._keep]:
             with writing(old):
@@ -81,21 +80,21 @@ class CheckpointStore:
         return path
 
     def latest(self, before: Path | None = None) -> Checkpoint:
-        """Read the newest checkpoint that is whole; each damaged one is named in a warning.
+        """Read the newest intact checkpoint; each damaged one gives a warning.
 
         Args:
-            before: Look among those older than this file alone.
+            before: Consider only checkpoints older than this file.
 
         Raises:
-            CheckpointError: There is none, or none is whole.
-            IncompatibleCheckpointError: The newest whole one has a format that this soulslab does not know.
+            CheckpointError: There is no checkpoint, or none is intact.
+            IncompatibleCheckpointError: The newest intact checkpoint has an unknown format.
         """
         paths = self.paths()
         for path in reversed([each for each in paths if before is None or each < before]):
             try:
                 tensors, header = read_archive(path)
             except CorruptCheckpointError as error:
-                _log.warning("passing over a damaged checkpoint: %s", error)
+                _log.warning("skipping a damaged checkpoint: %s", error)
                 continue
             if (header.get("format"), header.get("version")) != (FORMAT, FORMAT_VERSION):
                 raise IncompatibleCheckpointError(
@@ -104,15 +103,15 @@ class CheckpointStore:
                     f"reads {FORMAT!r} version {FORMAT_VERSION}",
                 )
             return Checkpoint(path, tensors, header)
-        problem = f"none of its {len(paths)} checkpoints is whole" if paths else "holds no checkpoint"
-        raise CheckpointError(self._folder, f"{problem}; start the run anew")
+        problem = f"none of its {len(paths)} checkpoints is intact" if paths else "holds no checkpoint"
+        raise CheckpointError(self._folder, f"{problem}; start a new run")
 
     def header_values(self, name: str) -> dict[Path, Any]:
-        """Return one value of the header of each checkpoint that is whole, by its file."""
+        """Return one value of the header of each intact checkpoint, by file."""
         values = {}
         for path in self.paths():
             try:
                 values[path] = read_archive_header(path)[name]
             except (CorruptCheckpointError, KeyError):
-                _log.warning("%s is damaged, or none of this kind of run; it is left as it is", path)
+                _log.warning("%s is damaged, or belongs to another kind of run; it is kept", path)
         return values

@@ -1,4 +1,4 @@
-"""Plays N environments with a policy and fills a rollout; no Python loop runs per environment."""
+"""Collecting rollouts in N environments, without a Python loop over the environments."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from soulslab.learn.tracker import EpisodeTracker
 
 
 class Collector:
-    """Where the environments stand between two rollouts.
+    """N environments and their state between two rollouts.
 
     Attributes:
-        tracker: What the episodes came to.
-        env_steps: Game decisions taken so far, all environments together.
+        tracker: Statistics of the episodes.
+        env_steps: Number of game decisions so far, all environments together.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1) -> None:
-        """Take over an environment; :meth:`reset` or :meth:`load` must follow.
+        """Make a collector; :meth:`reset` or :meth:`load` must follow.
 
         Args:
             env: From :func:`soulslab.learn.environment.make_vector`.
             gamma: Discount per game decision.
-            frame_stack: Frames of each environment that the policy sees at once.
+            frame_stack: Number of last frames of each environment that the policy sees.
 
         Raises:
-            EnvironmentUsageError: Frames are to be stacked, and there are none.
+            EnvironmentUsageError: Frames are to be stacked, but the observations have no pixels.
         """
         self._env = env
         self._gamma = gamma
@@ -54,19 +54,19 @@ class Collector:
         self._blocked = np.zeros((n_envs, self._sizes.n_actions), np.bool_)
 
     def reset(self, seed: int) -> None:
-        """Start fresh episodes; environment i is seeded ``seed + i``."""
+        """Start new episodes; environment i is seeded with ``seed + i``."""
         obs, info = self._env.reset(seed=seed)
         self.tracker.forget_running()
         self._observer.begin(obs)
         self._look(info)
 
     def collect(self, policy: Policy, rollout: Rollout, generator: torch.Generator) -> None:
-        """Play T steps and record them.
+        """Take T steps and record them.
 
         Args:
-            policy: Chooses the actions; its observation normaliser learns on the way.
+            policy: Chooses the actions; its observation normaliser is updated.
             rollout: Overwritten, except for advantages and returns.
-            generator: Source of the action draws.
+            generator: Random generator of the action draws.
 
         Raises:
             NonFiniteError: A reward or an observation is NaN or infinite.
@@ -81,7 +81,7 @@ class Collector:
             rollout.values[-1] = policy.judge(self._observer.inputs) * std + mean
 
     def state(self) -> Tensors:
-        """Return copies of everything that :meth:`load` needs, the environment itself excepted."""
+        """Return copies of everything that :meth:`load` needs, without the state of the environment."""
         tracker = {f"tracker/{name}": array for name, array in self.tracker.state().items()}
         return {
             **self._observer.state(),
@@ -94,17 +94,17 @@ class Collector:
         """Continue from what :meth:`state` returned.
 
         Raises:
-            ValueError: No policy can continue from it.
+            ValueError: The state is invalid.
         """
         self._observer.load(state)
         self._blocked[:] = state["blocked"]
         if self._blocked.all(axis=1).any():
-            raise ValueError("an environment has no open action")
+            raise ValueError("an environment has no allowed action")
         self.env_steps = int(state["env_steps"][0])
         self.tracker.load({name: state[f"tracker/{name}"] for name in self.tracker.state()})
 
     def _act(self, t: int, policy: Policy, rollout: Rollout, generator: torch.Generator) -> NDArray[np.float32]:
-        """Choose and record the actions of step t; return the critic's normalised values, float32 (N,)."""
+        """Choose and record the actions of step t; return the normalised values of the critic, float32 (N,)."""
         features, frames = self._observer.inputs
         policy.observe(features)
         obs = policy.normalise(features, out=rollout.obs[t])
@@ -112,7 +112,7 @@ class Collector:
         if frames is not None and rollout.pixels is not None:
             pixels = rollout.pixels[t].copy_(torch.from_numpy(frames))
         blocked = rollout.blocked[t].copy_(torch.from_numpy(self._blocked))
-        logits, values = policy.network(obs, pixels)
+        logits, values = policy.estimate(obs, pixels)
         log_probs = masked_log_probs(logits, blocked)
         actions = sample(log_probs, generator)
         rollout.actions[t] = actions
@@ -145,7 +145,7 @@ class Collector:
         self._check_finite("observation", self._observer.inputs.features, offset=0)
 
     def _check_finite(self, what: str, values: NDArray[np.floating], offset: int) -> None:
-        # One sum is ten times faster than looking at each number, and no finite batch overflows it.
+        # One sum is ten times faster than a check of each number, and no finite batch overflows it.
         if np.isfinite(values.sum(dtype=np.float64)):
             return
         rows = values.reshape(self._sizes.n_envs, -1)

@@ -1,4 +1,4 @@
-"""The learning curve of a run as a picture: win rate against game decisions and against training time."""
+"""Plot of the learning curve of a run: win rate against game decisions and against training time."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ RETURNS: Final = "mean return of the last episodes"
 
 
 class Curve(NamedTuple):
-    """What is drawn: places, heights, and how sure they are.
+    """A learning curve: points with optional intervals.
 
     Attributes:
         env_steps: Game decisions of each point.
         seconds: Training time of each point (s).
-        heights: What the curve shows: win rates (%) or returns.
-        margins: Lower and upper ends of the points' intervals, as heights; None without them.
-        label: Stands at the axis: :data:`EVALUATED`, :data:`MOVING` or :data:`RETURNS`.
+        heights: Win rates (%) or returns.
+        margins: Lower and upper ends of the intervals, in the unit of ``heights``; None without intervals.
+        label: Label of the axis: :data:`EVALUATED`, :data:`MOVING` or :data:`RETURNS`.
     """
 
     env_steps: list[int]
@@ -44,53 +44,53 @@ class Curve(NamedTuple):
 
 
 def read_curve(log: Path) -> list[TrainProgress]:
-    """Read how a run went.
+    """Read the progress of a run.
 
     Args:
         log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
 
     Returns:
-        Its progress in order of game decisions. Where a run was resumed from an earlier checkpoint, the part
-        that was lost is left out.
+        Progress messages in order of game decisions. If the run was resumed from an earlier checkpoint, the messages
+        after that checkpoint are left out.
 
     Raises:
         CheckpointError: The log cannot be read.
-        CorruptCheckpointError: A line of it is no message.
+        CorruptCheckpointError: A line of the log is not a message.
     """
     return _told(log, TrainProgress)
 
 
 def read_evaluations(log: Path) -> list[Evaluated]:
-    """Read what a run's evaluations came to.
+    """Read the evaluations of a run.
 
     Args:
         log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
 
     Returns:
-        Them in order of game decisions; what was lost before a resume is left out. Empty where none were made.
+        Evaluations in order of game decisions, without those that a resumed run repeated; empty if there are none.
 
     Raises:
         CheckpointError: The log cannot be read.
-        CorruptCheckpointError: A line of it is no message.
+        CorruptCheckpointError: A line of the log is not a message.
     """
     return _told(log, Evaluated)
 
 
 def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
-    """Return the most telling curve that a log has: evaluated win rates, moving ones, or mean returns.
+    """Return the best available curve of a log: evaluated win rates, else moving averages, else mean returns.
 
     Args:
         log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
-        of_returns: Take mean returns also where win rates are known.
+        of_returns: Whether to use mean returns even if win rates are known.
 
     Raises:
         CheckpointError: The log cannot be read or holds no finished episode.
-        CorruptCheckpointError: A line of it is no message.
+        CorruptCheckpointError: A line of the log is not a message.
     """
     progress = read_curve(log)
     judged = [point for point in read_evaluations(log) if point.win_rate is not None]
     if judged and progress and not of_returns:
-        # Evaluations tell no time; the progress around them does.
+        # Evaluations have no time; it is interpolated between the progress messages.
         times = np.interp(
             [point.env_steps for point in judged],
             [point.env_steps for point in progress],
@@ -102,7 +102,7 @@ def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
             heights=[100.0 * (point.win_rate or 0.0) for point in judged],
             margins=(
                 [100.0 * (point.low or 0.0) for point in judged],
-                [100.0 * (1.0 if point.high is None else point.high) for point in judged],
+                [100.0 * (point.high if point.high is not None else 1.0) for point in judged],
             ),
             label=EVALUATED,
         )
@@ -122,25 +122,25 @@ def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
 def draw_curve(
     log: Path, picture: Path, title: str = "", *, baseline: float | None = None, of_returns: bool = False
 ) -> None:
-    """Draw the learning curve of a run.
+    """Plot the learning curve of a run.
 
-    Win rates are drawn where the environment tells who won, mean returns elsewhere. Where the run was evaluated on
-    its way, the win rate is that of the evaluations, with its interval; else that of the last fights of training.
+    If the environment reports wins, the plot shows win rates, otherwise mean returns. If the run was evaluated, the win
+    rates are those of the evaluations, with their intervals; otherwise those of the last training fights.
 
     Args:
         log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
-        picture: The PNG to write.
-        title: Stands above it.
-        baseline: Mean return of a player who acts at random, as a line; only where returns are drawn.
-        of_returns: Draw mean returns also where win rates are known.
+        picture: Path of the PNG file.
+        title: Title of the plot.
+        baseline: Mean return of a random policy, shown as a line; only for returns.
+        of_returns: Whether to plot mean returns even if win rates are known.
 
     Raises:
-        CheckpointError: The log cannot be read or holds no finished episode, or the picture cannot be written.
-        CorruptCheckpointError: A line of the log is no message.
+        CheckpointError: The log cannot be read or holds no finished episode, or the file cannot be written.
+        CorruptCheckpointError: A line of the log is not a message.
         MissingDependencyError: matplotlib is not installed.
     """
     try:
-        # A second to import, for one picture at the end of a run.
+        # Imported here because it takes a second and is used once.
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
@@ -158,7 +158,7 @@ def draw_curve(
     for axes in (left, right):
         _plain(axes)
         if curve.label != RETURNS:
-            axes.set_ylim(-2.0, 101.0)  # a line at 0 % shall not hide in the axis
+            axes.set_ylim(-2.0, 101.0)  # a line at 0 % must not coincide with the axis
             axes.axhline(90.0, color=_FAINT, linewidth=0.8, linestyle="--")
         elif baseline is not None:
             axes.axhline(baseline, color=_FAINT, linewidth=0.8, linestyle="--")
@@ -170,7 +170,7 @@ def draw_curve(
 
 
 def _told(log: Path, kind: type[Told]) -> list[Told]:
-    """Return the messages of a kind, less those that a resumed run overtook."""
+    """Return the messages of a type, without those that a resumed run repeated."""
     points: list[Told] = []
     for message in read_json_lines(log):
         if isinstance(message, TrainStarted):
@@ -184,7 +184,7 @@ def _told(log: Path, kind: type[Told]) -> list[Told]:
 
 
 def _plot(axes: Axes, places: list[float], curve: Curve) -> None:
-    # Evaluations are few, and each is a point of its own.
+    # Evaluations are few, so each is marked.
     marker = "o" if curve.margins is not None else ""
     axes.plot(places, curve.heights, color=_INK, linewidth=1.8, marker=marker, markersize=3.5)
     if curve.margins is not None:
@@ -192,7 +192,7 @@ def _plot(axes: Axes, places: list[float], curve: Curve) -> None:
 
 
 def _plain(axes: Axes) -> None:
-    """Leave only what carries information."""
+    """Remove the upper and right border, and draw a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, color=_FAINT, alpha=0.25, linewidth=0.6)
     axes.set_xlim(left=0.0)

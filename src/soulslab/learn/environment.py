@@ -1,7 +1,7 @@
-"""Vector environments as the learner needs them, made from any Gymnasium id with discrete actions.
+"""Vector environments for learning, made from any Gymnasium id with discrete actions.
 
-Three things differ between environments and are evened out here: whether there is a fast vector version,
-whether an action mask is given, and whether a step can take several game decisions.
+This module handles three differences between environments: whether there is a fast vector version, whether there is an
+action mask, and whether a step can take several game decisions.
 """
 
 from __future__ import annotations
@@ -26,45 +26,46 @@ from soulslab.learn.inputs import Layout, PixelShape
 Info = dict[str, Any]
 
 TRAINING: Final = 0
-"""Purpose number of training in :func:`environment_seed`."""
+"""Number of the purpose "training" for :func:`environment_seed`."""
 
 EVALUATION: Final = 1
-"""Purpose number of evaluation in :func:`environment_seed`; whoever uses it with equal seeds plays equal fights."""
+"""Number of the purpose "evaluation" for :func:`environment_seed`; equal seeds give equal fights."""
 
 _SEED_LIMIT: Final = 2**31
 
 _RESERVED: Final = {
     "id": "set env.id instead",
     "num_envs": "set env.n_envs instead",
-    "autoreset_mode": "it is always same_step here; leave it out",
-    "copy": "it is always off here; leave it out",
-    "render_mode": "nothing is drawn here; leave it out, and watch with soulslab play --policy",
-    "vectorization_mode": "the fastest that the environment has is taken; leave it out",
-    "vector_kwargs": "the fastest vector form that the environment has is taken; leave it out",
-    "wrappers": "register an environment that has its wrappers, and set env.id to it",
+    "autoreset_mode": "soulslab always uses same_step; remove it",
+    "copy": "soulslab always sets it to False; remove it",
+    "render_mode": "soulslab does not render here; remove it, and watch with soulslab play --policy",
+    "vectorization_mode": "soulslab uses the fastest vector version; remove it",
+    "vector_kwargs": "soulslab uses the fastest vector version; remove it",
+    "wrappers": "register an environment that applies its wrappers, and set env.id to it",
 }
+"""Options of ``gymnasium.make_vec`` that soulslab sets itself, with the alternative for the user."""
 """Options of ``gymnasium.make_vec`` that are not the user's to give, and what to do instead."""
 
 
 class Stateful(Protocol):
-    """An environment that can be saved and continued exactly."""
+    """An environment whose state can be saved and restored exactly."""
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """Return everything needed to continue bit-exactly."""
+        """Return the complete state, so that a restored environment continues bit for bit."""
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue from what :meth:`get_state` returned."""
+        """Restore a state of :meth:`get_state`."""
 
 
 class Sizes(NamedTuple):
-    """The sizes of a vector environment.
+    """Sizes of a vector environment.
 
     Attributes:
-        n_envs: N.
-        n_features: F; 0 where the observations are pixels alone.
-        n_actions: A.
-        pixels: Size of the pixels; None where the observations are features alone.
-        feature_names: Names of the features, (F,); empty where the environment tells none.
+        n_envs: Number of environments, N.
+        n_features: Number of features, F; 0 if the observations are pixels only.
+        n_actions: Number of actions, A.
+        pixels: Size of the pixels; None if the observations are features only.
+        feature_names: Names of the features, (F,); empty if the environment does not define names.
     """
 
     n_envs: int
@@ -75,21 +76,20 @@ class Sizes(NamedTuple):
 
 
 def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorEnv[Any, Any, Any]:
-    """Make N environments that start the next episode in the same step in which one ends.
+    """Make N environments with same-step autoreset: an episode starts in the step in which the last one ends.
 
     Args:
         env_id: Gymnasium id with its version; ``module:id`` imports a module that registers it.
-        n_envs: N.
+        n_envs: Number of environments, N.
         options: Keyword arguments of the environment.
 
     Returns:
-        The id's own vector version where it has one with same-step autoreset, else Gymnasium's loop over
-        single environments.
+        The vector version of the environment if it supports same-step autoreset, else Gymnasium's ``SyncVectorEnv``.
 
     Raises:
-        ConfigError: An option is one that is decided here.
-        EnvironmentUsageError: The actions are not discrete, the observations neither flat nor pixels, or the
-            environment does not know an option.
+        ConfigError: An option is one that soulslab sets itself.
+        EnvironmentUsageError: The actions are not discrete, the observations are neither flat nor pixels, or the
+            environment does not accept an option.
     """
     env = make_any_vector(env_id, n_envs, options)
     try:
@@ -101,12 +101,12 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
 
 
 def make_any_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorEnv[Any, Any, Any]:
-    """Make N environments as `make_vector` does, with observations and actions of any kind."""
+    """Make N environments like `make_vector`, with observations and actions of any kind."""
     for name in options:
         if name in _RESERVED:
-            raise ConfigError(f"is no option of the environment; {_RESERVED[name]}", path=f"env.options.{name}")
+            raise ConfigError(f"is not an option of the environment; {_RESERVED[name]}", path=f"env.options.{name}")
     module, _, name = env_id.rpartition(":")
-    if module:  # "module:id", as Gymnasium itself reads it: importing the module registers the id
+    if module:  # Gymnasium's notation "module:id"; importing the module registers the id
         importlib.import_module(module)
     spec = gymnasium.spec(name)
     arguments = dict(options)
@@ -122,10 +122,10 @@ def make_any_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Vec
         return gymnasium.make_vec(
             env_id, num_envs=n_envs, vectorization_mode=mode, vector_kwargs=vector_arguments, **arguments
         )
-    except UnknownOptionError:  # it says all that the message below would say
+    except UnknownOptionError:  # its message is more precise than the one below
         raise
     except TypeError as error:
-        if "argument" not in str(error):  # no matter of options: a mistake in the environment's own code
+        if "argument" not in str(error):  # an error in the code of the environment, not an unknown option
             raise
         raise EnvironmentUsageError(
             f"{env_id}: cannot be made with the options {', '.join(options) or '(none)'}: {error}; check env.options"
@@ -133,23 +133,23 @@ def make_any_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Vec
 
 
 def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:
-    """Return N, F, A, the size of the pixels and the names of the features.
+    """Return the sizes of a vector environment.
 
     Raises:
-        EnvironmentUsageError: The actions are not discrete, or the observations neither flat nor pixels.
+        EnvironmentUsageError: The actions are not discrete, or the observations are neither flat nor pixels.
     """
     actions = env.single_action_space
     name = _name(env)
     if not isinstance(actions, Discrete) or actions.start != 0:
         raise EnvironmentUsageError(f"{name}: actions must be Discrete from 0, but are {actions}")
     seen, names = layout(env), feature_names(env)
-    # Names that are not as many are those of something else, as below a wrapper that adds features.
+    # If the numbers differ, the names do not belong to these features, for example below a wrapper that adds features.
     names = names if len(names) == seen.n_features else ()
     return Sizes(env.num_envs, seen.n_features, int(actions.n), seen.pixels, names)
 
 
 def sizes_of_one(env: gymnasium.Env[Any, Any]) -> Sizes:
-    """Return the same of a single environment; 0 actions where they are not discrete.
+    """Return the sizes of a single environment; 0 actions if they are not discrete.
 
     Raises:
         EnvironmentUsageError: The observations are neither flat nor pixels.
@@ -161,7 +161,7 @@ def sizes_of_one(env: gymnasium.Env[Any, Any]) -> Sizes:
 
 
 def layout(env: VectorEnv[Any, Any, Any]) -> Layout:
-    """Return where features and pixels are in the observations.
+    """Return the layout of features and pixels in the observations.
 
     Raises:
         EnvironmentUsageError: The observations are neither flat nor pixels.
@@ -170,7 +170,7 @@ def layout(env: VectorEnv[Any, Any, Any]) -> Layout:
 
 
 def feature_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
-    """Return the names of the features that an environment tells, in their order; empty if it tells none."""
+    """Return the names of the features of an environment, in their order; empty if it does not define names."""
     base = env.unwrapped
     if isinstance(base, SyncVectorEnv) and base.envs[0].has_wrapper_attr("feature_names"):
         return tuple(base.envs[0].get_wrapper_attr("feature_names"))
@@ -178,17 +178,17 @@ def feature_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
 
 
 def stateful(env: VectorEnv[Any, Any, Any]) -> Stateful | None:
-    """Return the environment if it can be saved and continued exactly, else None."""
+    """Return the environment if its state can be saved and restored exactly, else None."""
     base = env.unwrapped
     return cast("Stateful", base) if hasattr(base, "get_state") and hasattr(base, "set_state") else None
 
 
 def environment_seed(seed: int, purpose: int) -> int:
-    """Return a seed for ``env.reset``, far from those of other purposes and other run seeds.
+    """Return a seed for ``env.reset`` that is far from the seeds of other purposes and other runs.
 
-    Vector environments seed environment i with s + i, so run seeds 0 and 1 would share nearly all of their
-    fights, and training and evaluation too. Hashing the pair first (numpy's ``SeedSequence``) spreads the
-    bases over 2**31 numbers.
+    Vector environments seed environment i with s + i, so without this function the runs with seeds 0 and 1, or training
+    and evaluation, would share nearly all fights. Numpy's ``SeedSequence`` hashes seed and purpose to one of 2**31
+    numbers.
 
     Args:
         seed: Seed of the run or of the evaluation.
@@ -202,7 +202,7 @@ def environment_seed(seed: int, purpose: int) -> int:
 
 
 def blocked_actions(info: Info, n_envs: int, n_actions: int) -> NDArray[np.bool_]:
-    """Return True where an action is forbidden, bool (N, A); without a mask everything is allowed."""
+    """Return the forbidden actions, bool (N, A); without a mask all actions are allowed."""
     mask = info.get("action_mask")
     if mask is None:
         return np.zeros((n_envs, n_actions), np.bool_)
@@ -210,23 +210,23 @@ def blocked_actions(info: Info, n_envs: int, n_actions: int) -> NDArray[np.bool_
 
 
 def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
-    """Return how many game decisions each environment's step took, int64 (N,), each at least 1."""
+    """Return the number of game decisions that each environment's step took, int64 (N,), each at least 1."""
     taken = np.asarray(info.get("n_decisions", np.ones(n_envs, np.int64)), np.int64)
     final = info.get("final_info", {})
-    # Gymnasium's own loop moves the info of an episode's last step there, and leaves 0 behind.
+    # Gymnasium's SyncVectorEnv moves the info of an episode's last step there, and leaves 0.
     if "n_decisions" in final:
         taken = np.where(final["_n_decisions"], final["n_decisions"], taken)
     return np.maximum(taken, 1)
 
 
 def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return environment options as JSON and TOML can hold them.
+    """Return environment options as JSON- and TOML-compatible values.
 
     Args:
         options: Keyword arguments of an environment; a value may be a Python function.
 
     Returns:
-        The same without secrets, and with each function replaced by ``"<function module.name>"``.
+        The options without secrets, with each function replaced by ``"<function module.name>"``.
     """
     return {
         key: f"<function {value.__module__}.{value.__qualname__}>" if callable(value) else value
@@ -236,14 +236,14 @@ def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_functions(options: Mapping[str, Any], source: str | Path) -> None:
-    """Check that no option is merely the name of a Python function that was given once.
+    """Check that no option is the recorded name of a Python function.
 
     Args:
         options: Keyword arguments of an environment.
-        source: Where they come from, for the message.
+        source: Source of the options, for the error message.
 
     Raises:
-        ConfigError: An option was recorded by :func:`describe_options` and the function itself is needed.
+        ConfigError: An option was recorded by :func:`describe_options`, and the function itself is needed.
     """
     for key, value in options.items():
         if isinstance(value, str) and value.startswith("<function "):

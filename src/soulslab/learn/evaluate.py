@@ -1,9 +1,8 @@
-"""Plays a policy on fresh fights and says what came of it, without counting short fights twice.
+"""Evaluation of a policy in new fights, without a bias towards short fights.
 
-Of N environments that play side by side, those with short fights finish more of them in the same time;
-counting the first fights to finish would over-represent quick deaths or quick wins. So each environment's
-share of the fights is fixed before the first step: it plays that many, and whatever it plays afterwards is
-not looked at.
+Of N environments that are stepped together, those with short fights finish more fights in the same time. Counting the
+first fights that finish would therefore over-represent quick deaths or quick wins. Instead the number of fights of each
+environment is fixed before the first step, and further fights of an environment are ignored.
 """
 
 from __future__ import annotations
@@ -37,28 +36,28 @@ from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
 from soulslab.learn.threads import one_core
 
 MANY: Final = 1024
-"""Environments that play side by side where nothing speaks for fewer."""
+"""Default number of environments."""
 
 MAX_FAILURES: Final = 8
-"""Fights in a row, for each environment, that may be cut off by failing games before there is no use in going on."""
+"""Number of consecutive failed fights per environment after which the evaluation gives up."""
 
 
-#: (observations, action masks) of N environments to their N actions; the masks are bool (N, A), or None without masks.
+#: Function of observations and action masks, bool (N, A) or None, of N environments; returns N actions.
 PolicyFunction: TypeAlias = Callable[[Any, NDArray[np.bool_] | None], Any]
 
 
 class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is played.
+    """Settings of an evaluation.
 
     Attributes:
         env_id: Gymnasium id, with its version.
         env_options: Keyword arguments of the environment.
-        n_fights: Fights that count.
-        n_envs: Environments that play side by side, never more than ``n_fights``. None: ``MANY``, but not more than
-            the policy was trained in, for each may be a game in a window.
-        seed: Seed of the fights. In as many environments equal seeds give equal fights; none of them is one of
-            training's.
-        deterministic: Always the likeliest action, instead of drawing from the policy.
+        n_fights: Number of fights that count.
+        n_envs: Number of environments, at most ``n_fights``. None uses ``MANY``, but not more than the policy was
+            trained in, because each may be a game in a window.
+        seed: Seed of the fights. With the same number of environments equal seeds give equal fights; no fight is one of
+            the training fights.
+        deterministic: Whether to choose the most probable action instead of drawing one.
     """
 
     env_id: str
@@ -70,13 +69,13 @@ class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What one attack of the boss did to the player.
+    """Damage of one attack of the boss.
 
     Attributes:
-        name: The attack.
+        name: Name of the attack.
         mean_damage: Damage per fight (hit points).
         mean_damage_in_losses: Damage per lost fight (hit points); None if no fight was lost.
-        n_kills: Fights that it ended; None if the environment does not tell.
+        n_kills: Number of fights that it ended; None if the environment does not report it.
     """
 
     name: str
@@ -86,12 +85,12 @@ class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """How the fights from one start pose went.
+    """Result of the fights from one start pose.
 
     Attributes:
         pose: Index of the start pose.
-        n_fights: Fights from there.
-        n_wins: Fights won.
+        n_fights: Number of fights.
+        n_wins: Number of fights won.
         interval: 95 % Wilson interval of the win rate.
     """
 
@@ -102,21 +101,21 @@ class PoseRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a policy achieved.
+    """Result of an evaluation.
 
-    What the environment does not tell (any but soulslab's own tell nothing of fights) is None or empty.
+    Values that the environment does not report are None or empty; only environments of soulslab report fights.
 
     Attributes:
-        n_fights: Fights played.
+        n_fights: Number of fights.
         mean_return: Mean return.
         mean_decisions: Mean length (game decisions).
-        n_wins: Fights won.
+        n_wins: Number of fights won.
         win_rate: Share of wins, 0..1.
         interval: 95 % Wilson interval of the win rate.
         mean_time_s: Mean length (s of game time).
         mean_damage_taken: Damage taken per fight (hit points).
-        by_attack: What each attack of the boss did.
-        by_pose: How the fights went from each start pose.
+        by_attack: Damage of each attack of the boss.
+        by_pose: Result for each start pose.
     """
 
     n_fights: int
@@ -132,26 +131,26 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Sink] = ()) -> Evaluation:
-    """Play a policy on fresh fights.
+    """Evaluate a policy in new fights.
 
     Args:
-        policy: Who plays; its draws are seeded from ``settings.seed``.
-        settings: What is played.
-        sinks: Who hears of the progress; left open.
+        policy: The policy; its random draws are seeded from ``settings.seed``.
+        settings: Settings of the evaluation.
+        sinks: Telemetry sinks for the progress; they stay open.
 
     Returns:
-        What it achieved.
+        Result of the evaluation.
 
     Raises:
-        IncompatibleCheckpointError: The policy cannot play this environment.
-        EnvironmentUsageError: The environment cannot be played by any policy, or its games do nothing but fail.
-        ConfigError: An option names a Python function that was not passed, or is not the environment's.
+        IncompatibleCheckpointError: The policy does not match the environment.
+        EnvironmentUsageError: The environment does not support policies, or its games fail all the time.
+        ConfigError: An option names a Python function that was not passed, or is not an option of the environment.
     """
     require_functions(settings.env_options, "evaluation")
     n_envs = min(settings.n_envs or min(MANY, policy.header.n_envs or MANY), settings.n_fights)
     env = make_vector(settings.env_id, n_envs, settings.env_options)
     try:
-        # The same fight behind another door: what one environment taught is good for the other.
+        # The environment may accept policies of another id that has the same fights, such as the simulator.
         alike = env.metadata.get("policies_of", ())
         policy.header.check_env(settings.env_id, sizes(env), alike=alike)
         with one_core():
@@ -171,16 +170,16 @@ def evaluate_function(
     seed: int = 0,
     **options: Any,
 ) -> Evaluation:
-    """Play a policy of any library on fresh fights.
+    """Evaluate a policy of any library in new fights.
 
-    Each environment plays a number of fights that is fixed before the first step, so short fights do not count more
-    than long ones. Equal seeds give equal fights in equally many environments.
+    The number of fights of each environment is fixed before the first step, so that short fights do not count more than
+    long ones. Equal seeds give equal fights with the same number of environments.
 
     Args:
-        policy: Takes the observations of N environments and their action masks, bool (N, A) or None, and returns N
-            actions. With a single environment N is 1.
+        policy: Function of the observations of N environments and their action masks, bool (N, A) or None, that returns
+            N actions. With a single environment N is 1.
         env: Gymnasium id; or a single environment; or a vector environment with same-step autoreset. An environment
-            that was given is not closed.
+            that is passed stays open.
         n_fights: Number of fights that count, at least 1.
         n_envs: Number of environments for an id; at most 1024 by default.
         seed: Seed of the fights, 0 to 2**32 - 1.
@@ -191,7 +190,7 @@ def evaluate_function(
         the environment does not report are None or empty.
 
     Raises:
-        EnvironmentUsageError: The environment cannot be made or used so, or its games do nothing but fail.
+        EnvironmentUsageError: The environment cannot be made or used, or its games fail all the time.
         ConfigError: A setting is out of range.
     """
     try:
@@ -215,10 +214,10 @@ def evaluate_function(
 def _as_vector(
     env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any], n_envs: int | None, options: Mapping[str, Any]
 ) -> VectorEnv[Any, Any, Any]:
-    """Return an environment that was given as a vector environment with same-step autoreset."""
+    """Return an existing environment as a vector environment with same-step autoreset."""
     if n_envs is not None or options:
         raise EnvironmentUsageError(
-            f"n_envs and options are for an environment that evaluate makes from an id; {env} exists already"
+            f"n_envs and options are only for an environment that evaluate makes from an id; {env} already exists"
         )
     if isinstance(env, gymnasium.Env):
         return SyncVectorEnv([lambda: env], autoreset_mode=AutoresetMode.SAME_STEP)
@@ -235,20 +234,20 @@ def _attack_names(env: VectorEnv[Any, Any, Any]) -> Sequence[str]:
 
 
 class _Choice(Protocol):
-    """Chooses actions from what N environments give."""
+    """Chooses the actions of N environments."""
 
     def begin(self, obs: Any) -> None:
-        """Take the first observations."""
+        """Process the first observations."""
 
     def choose(self, mask: NDArray[np.bool_] | None) -> Any:
         """Return N actions."""
 
     def follow(self, obs: Any, dones: NDArray[np.bool_], actions: Any, taken: NDArray[np.int64]) -> None:
-        """Take the next observations; see `Observer.follow`."""
+        """Process the next observations; see `Observer.follow`."""
 
 
 class _FunctionChoice:
-    """Actions of a function that sees the observations as they are."""
+    """Actions of a function of the unchanged observations."""
 
     def __init__(self, policy: PolicyFunction) -> None:
         self._policy = policy
@@ -265,7 +264,7 @@ class _FunctionChoice:
 
 
 class _PlayerChoice:
-    """Actions of a policy of soulslab; its draws are seeded."""
+    """Actions of a policy of soulslab, with seeded random draws."""
 
     def __init__(self, policy: Player, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings) -> None:
         header, n_actions = policy.header, policy.header.n_actions
@@ -287,13 +286,13 @@ class _PlayerChoice:
 
 
 def quotas(n_fights: int, n_envs: int) -> NDArray[np.int64]:
-    """Return how many fights each environment plays, int64 (N,), as equal as can be."""
+    """Return the number of fights that each environment plays, int64 (N,); the numbers differ by at most 1."""
     share, rest = divmod(n_fights, n_envs)
     return share + (np.arange(n_envs) < rest).astype(np.int64)
 
 
 class _Fights:
-    """The counted fights, one row each, in columns that are made when the environment first tells of them."""
+    """The counted fights as columns, one row each; a column is made when the environment first reports its value."""
 
     def __init__(self, n_fights: int) -> None:
         self.n_done = 0
@@ -301,7 +300,7 @@ class _Fights:
         self._n_fights = n_fights
 
     def add(self, which: NDArray[np.intp], values: Mapping[str, NDArray[Any]]) -> None:
-        """Take the rows ``which`` of each array (N, ...)."""
+        """Add the rows ``which`` of each array (N, ...)."""
         end = self.n_done + len(which)
         for name, array in values.items():
             if name not in self.columns:
@@ -321,7 +320,7 @@ def _play(
     fights = _Fights(settings.n_fights)
     obs, info = env.reset(seed=environment_seed(settings.seed, EVALUATION))
     choice.begin(obs)
-    n_failures = 0  # in a row
+    n_failures = 0  # consecutive
     while fights.n_done < settings.n_fights:
         actions = choice.choose(info.get("action_mask"))
         obs, rewards, terminated, truncated, info = env.step(actions)
@@ -332,7 +331,7 @@ def _play(
         finished = np.flatnonzero(terminated | truncated)
         if len(finished) == 0:
             continue
-        # A fight that was cut off because its game failed is fought again.
+        # A fight that ended because its game failed is repeated.
         failed = info.get("final_info", {}).get("_failure", np.zeros(env.num_envs, np.bool_))
         n_failures = n_failures + len(finished) if failed[finished].all() else 0
         if n_failures > MAX_FAILURES * env.num_envs:
@@ -350,15 +349,18 @@ def _play(
 
 
 def _never_ending(info: Info, n_failures: int) -> EnvironmentUsageError:
-    """Return the error for games that do nothing but fail, with what the last one said."""
+    """Return the error for games that fail in every fight, with the reason of the last failure."""
     failure = info["final_info"].get("failure", {})
     said = [message for message in failure.get("message", ()) if message]
-    why = said[-1] if said else "the environment does not say why"
-    return EnvironmentUsageError(f"{n_failures} fights in a row were cut off as their game failed; the last: {why}")
+    why = said[-1] if said else "the environment did not report a reason"
+    return EnvironmentUsageError(
+        f"the evaluation was stopped, because the game failed in {n_failures} fights in a row, and such fights do not "
+        f"count; correct the cause of the last failure, then evaluate again: {why}"
+    )
 
 
 def _told(info: Info) -> dict[str, NDArray[Any]]:
-    """Return what the environment tells of finished fights beyond return and length."""
+    """Return the values of finished fights that the environment reports, except return and length."""
     fight = info.get("final_info", {}).get("fight", {})
     names = ("won", "time_s", "start_pose", "damage_taken", "damage_by_attack", "killed_by")
     return {name: np.asarray(fight[name]) for name in names if name in fight}
@@ -367,14 +369,14 @@ def _told(info: Info) -> dict[str, NDArray[Any]]:
 def _summarise(fights: _Fights, attack_names: tuple[str, ...]) -> Evaluation:
     columns = fights.columns
     won = columns.get("won")
-    n_wins = None if won is None else int(won.sum())
+    n_wins = int(won.sum()) if won is not None else None
     return Evaluation(
         n_fights=fights.n_done,
         mean_return=float(columns["return"].mean()),
         mean_decisions=float(columns["decisions"].mean()),
         n_wins=n_wins,
-        win_rate=None if n_wins is None else n_wins / fights.n_done,
-        interval=None if n_wins is None else wilson_interval(n_wins, fights.n_done),
+        win_rate=n_wins / fights.n_done if n_wins is not None else None,
+        interval=wilson_interval(n_wins, fights.n_done) if n_wins is not None else None,
         mean_time_s=float(columns["time_s"].mean()) if "time_s" in columns else None,
         mean_damage_taken=float(columns["damage_taken"].mean()) if "damage_taken" in columns else None,
         by_attack=_by_attack(columns, attack_names),
@@ -392,7 +394,7 @@ def _by_attack(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> t
             name=name,
             mean_damage=float(damage[:, k].mean()),
             mean_damage_in_losses=float(damage[lost, k].mean()) if lost.any() else None,
-            n_kills=None if killers is None else int((killers[lost] == k).sum()),
+            n_kills=int((killers[lost] == k).sum()) if killers is not None else None,
         )
         for k, name in enumerate(names)
     )

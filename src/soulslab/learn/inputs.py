@@ -1,9 +1,9 @@
-"""What a policy looks at: flat features, pixels, or both, taken from an environment's observations.
+"""Inputs of a policy: features, pixels, or both, from the observations of an environment.
 
 Shapes: N envs, B batch, F features, K frames, H height, W width, C channels of one observation's pixels.
 
-The channels stand last everywhere: so frames are stacked by one copy, and convolutions run twice as fast on a CPU
-(150 against 290 us per frame forward and backward, one core).
+The channels are always the last axis: frames are then stacked with one copy, and convolutions are twice as fast on a
+CPU (150 instead of 290 us per frame forward and backward, one core).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from soulslab.errors import EnvironmentUsageError
 
 PIXELS: Final = "pixels"
-"""Name of the pixels among the parts of a Dict observation."""
+"""Key of the pixels in a Dict observation."""
 
 _WHAT_WORKS: Final = (
     "a flat Box, pixels (a uint8 Box of (height, width), with channels last and stacked frames first), or a Dict of "
@@ -33,9 +33,9 @@ class PixelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Size of the pixels of one observation.
 
     Attributes:
-        height_px: H.
-        width_px: W.
-        n_channels: C, frames that the environment has stacked included.
+        height_px: Height, H.
+        width_px: Width, W.
+        n_channels: Channels, C, including frames that the environment stacks.
     """
 
     height_px: Annotated[int, Meta(ge=1, le=16384)]
@@ -47,11 +47,11 @@ class PixelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Inputs(NamedTuple):
-    """A batch of what a policy looks at.
+    """A batch of inputs of a policy.
 
     Attributes:
-        features: float32 (B, F); F is 0 where there are pixels alone.
-        pixels: uint8 (B, H, W, C * K), the oldest frame first; None where there are features alone.
+        features: float32 (B, F); F is 0 if there are only pixels.
+        pixels: uint8 (B, H, W, C * K), oldest frame first; None if there are only features.
     """
 
     features: NDArray[np.float32]
@@ -59,45 +59,45 @@ class Inputs(NamedTuple):
 
 
 class ExtraInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the network sees beside the observation, appended to its features.
+    """Inputs of the network in addition to the observation, appended to its features.
 
     Attributes:
-        previous_actions: Actions chosen last, each one-hot, the newest first; all 0 at the beginning of an episode. A
-            world that answers late cannot be understood without them.
-        time_left_decisions: Decisions after which an episode is cut off; the share that is left becomes an input. 0
-            leaves it out.
+        previous_actions: Number of last actions, each one-hot, newest first; all 0 at the start of an episode. They are
+            needed if the environment reacts with a delay.
+        time_left_decisions: Number of decisions after which an episode is truncated; the remaining share becomes an
+            input. 0 leaves it out.
     """
 
     previous_actions: Annotated[int, Meta(ge=0, le=16)] = 0
     time_left_decisions: Annotated[int, Meta(ge=0)] = 0
 
     def n_features(self, n_actions: int) -> int:
-        """Return how many features they are, for A actions."""
+        """Return the number of additional features, for A actions."""
         return self.previous_actions * n_actions + (self.time_left_decisions > 0)
 
 
 class Layout:
-    """Where features and pixels are in the observations of a space.
+    """Layout of features and pixels in the observations of a space.
 
     Attributes:
-        n_features: F.
+        n_features: Number of features, F.
         pixels: Size of the pixels, or None.
     """
 
     def __init__(self, space: Space[Any], env_name: str) -> None:
-        """Read a space.
+        """Determine the layout of a space.
 
         Args:
-            space: Of one environment's observations.
-            env_name: For the message.
+            space: Observation space of a single environment.
+            env_name: Name of the environment, for the error message.
 
         Raises:
-            EnvironmentUsageError: It holds something else than a flat vector and pixels.
+            EnvironmentUsageError: The space is not a flat vector, pixels, or both.
         """
         parts = dict(space.spaces) if isinstance(space, DictSpace) else {"": space}
         self._is_dict = isinstance(space, DictSpace)
         self._pixels_key = next((key for key, part in parts.items() if _is_pixels(part)), None)
-        pixels = None if self._pixels_key is None else parts.pop(self._pixels_key)
+        pixels = parts.pop(self._pixels_key) if self._pixels_key is not None else None
         self._flat = {key: _length(part) for key, part in parts.items()}
         if 0 in self._flat.values() or (self._is_dict and self._pixels_key != PIXELS):
             raise EnvironmentUsageError(
@@ -105,7 +105,7 @@ class Layout:
                 "'pixels', or gymnasium.wrappers.FlattenObservation"
             )
         self.n_features = sum(self._flat.values())
-        self._n_pixel_axes = 0 if pixels is None else len(pixels.shape or ())
+        self._n_pixel_axes = len(pixels.shape or ()) if pixels is not None else 0
         self.pixels = None
         if pixels is not None:
             example = self._arrange(np.empty(pixels.shape or (), np.uint8))
@@ -123,29 +123,29 @@ class Layout:
             start += length
 
     def view_pixels(self, obs: Any) -> NDArray[np.uint8]:
-        """Return the pixels of a batch of observations, or of one, uint8 (..., H, W, C); a view where it can be."""
+        """Return the pixels of one or more observations, uint8 (..., H, W, C), as a view if possible."""
         return self._arrange(obs[PIXELS] if self._is_dict else obs)
 
     def _arrange(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Put the channels last and the stacked frames into them, whatever axes stand before."""
+        """Move the channels to the last axis and merge stacked frames into them; leading axes are kept."""
         before = pixels.shape[: pixels.ndim - self._n_pixel_axes]
         shape = pixels.shape[len(before) :]
         if self._n_pixel_axes == 2:
             return pixels[..., None]
         if self._n_pixel_axes == 3:
-            # Frames are wider than there are channels, and higher than there are frames stacked.
+            # Pixels are wider than their number of channels, and higher than the number of stacked frames.
             return pixels if shape[2] < shape[0] else np.moveaxis(pixels, -3, -1)
         n_frames, height_px, width_px, n_channels = shape
         return np.moveaxis(pixels, -4, -2).reshape(*before, height_px, width_px, n_frames * n_channels)
 
 
 class Observer:
-    """What the policy of N environments looks at: features, extra inputs, and the last K frames of each stacked.
+    """Inputs of the policy for N environments: features, extra inputs, and the last K frames of each, stacked.
 
-    A new episode begins with its first frame K times, as with Gymnasium's ``FrameStackObservation``.
+    At the start of an episode the first frame is repeated K times, as in Gymnasium's ``FrameStackObservation``.
 
     Attributes:
-        inputs: The current ones; written in place.
+        inputs: The current inputs; updated in place.
     """
 
     def __init__(
@@ -157,21 +157,21 @@ class Observer:
         extras: ExtraInputs | None = None,
         n_actions: int = 0,
     ) -> None:
-        """Make room; :meth:`begin` or :meth:`load` must follow.
+        """Allocate the arrays; :meth:`begin` or :meth:`load` must follow.
 
         Args:
-            layout: Of the observations.
-            n_envs: N.
-            n_frames: K.
-            extras: What is seen beside the observation; nothing by default.
-            n_actions: A; needed for extra inputs alone.
+            layout: Layout of the observations.
+            n_envs: Number of environments, N.
+            n_frames: Number of stacked frames, K.
+            extras: Inputs in addition to the observation; None for no additional inputs.
+            n_actions: Number of actions, A; only needed for extra inputs.
 
         Raises:
-            EnvironmentUsageError: Frames are to be stacked, and there are none.
+            EnvironmentUsageError: Frames are to be stacked, but the observations have no pixels.
         """
         if n_frames > 1 and layout.pixels is None:
             raise EnvironmentUsageError(
-                f"env.frame_stack = {n_frames} stacks pixels, and the observations have none; set it to 1, or choose "
+                f"env.frame_stack = {n_frames} stacks pixels, but the observations have no pixels; set it to 1, or use "
                 "observations with pixels"
             )
         self._layout = layout
@@ -183,7 +183,7 @@ class Observer:
         self._observed, self._actions, self._time_left = self._views(self.inputs.features)
 
     def begin(self, obs: Any) -> None:
-        """Take the first observations of fresh episodes in all N environments."""
+        """Process the first observations of new episodes in all N environments."""
         self._layout.read_features(obs, self._observed)
         self._begin_extras(slice(None))
         if self.inputs.pixels is not None:
@@ -196,13 +196,13 @@ class Observer:
         actions: NDArray[np.int64] | None = None,
         decisions: NDArray[np.int64] | None = None,
     ) -> None:
-        """Take the next observations.
+        """Process the next observations.
 
         Args:
-            obs: Of all N environments.
-            dones: Where the observation is the first of a new episode, bool (N,).
-            actions: What was chosen before, int64 (N,); needed for extra inputs alone.
-            decisions: Game decisions that the step took, int64 (N,); needed for extra inputs alone.
+            obs: Observations of all N environments.
+            dones: Whether the observation is the first of a new episode, bool (N,).
+            actions: Actions of the step, int64 (N,); only needed for extra inputs.
+            decisions: Game decisions that the step took, int64 (N,); only needed for extra inputs.
         """
         self._layout.read_features(obs, self._observed)
         if actions is not None and decisions is not None:
@@ -224,16 +224,16 @@ class Observer:
         actions: NDArray[np.int64] | None = None,
         decisions: NDArray[np.int64] | None = None,
     ) -> Inputs:
-        """Return what stood at the end of the episodes that just ended; to be asked for before :meth:`follow`.
+        """Return the inputs at the end of finished episodes; must be called before :meth:`follow`.
 
         Args:
             final_obs: One observation per environment that ended an episode, object (N,): ``info["final_obs"]``.
-            index: The environments asked for, (B,).
-            actions: What was chosen before, int64 (N,); needed for extra inputs alone.
-            decisions: Game decisions that the step took, int64 (N,); needed for extra inputs alone.
+            index: Indices of the environments, (B,).
+            actions: Actions of the step, int64 (N,); only needed for extra inputs.
+            decisions: Game decisions that the step took, int64 (N,); only needed for extra inputs.
 
         Returns:
-            A new batch.
+            A new batch of inputs.
         """
         result = self._room(len(index))
         result.features[:] = self.inputs.features[index]
@@ -252,7 +252,7 @@ class Observer:
         """Return copies of everything that :meth:`load` needs."""
         features, pixels = self.inputs
         state: dict[str, NDArray[Any]] = {"obs": features.copy(), "decisions": self._decisions.copy()}
-        return state | ({} if pixels is None else {"pixels": pixels.copy()})
+        return state | ({"pixels": pixels.copy()} if pixels is not None else {})
 
     def load(self, state: dict[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned.
@@ -263,7 +263,7 @@ class Observer:
         self.inputs.features[:] = state["obs"]
         if not np.isfinite(self.inputs.features).all():
             raise ValueError("a feature is NaN or infinite")
-        if "decisions" in state:  # checkpoints of before extra inputs have none
+        if "decisions" in state:  # older checkpoints lack it
             self._decisions[:] = state["decisions"]
         if self.inputs.pixels is not None:
             self.inputs.pixels[:] = state["pixels"]
@@ -290,7 +290,7 @@ class Observer:
         actions: NDArray[np.int64],
         taken: NDArray[np.int64],
     ) -> None:
-        """Push actions (B,) into the previous ones, and write what is left after so many decisions (B,)."""
+        """Prepend actions (B,) to the previous ones, and write the remaining time after ``taken`` decisions (B,)."""
         if last_actions.size:
             last_actions[:, self._n_actions :] = last_actions[:, : -self._n_actions].copy()
             last_actions[:, : self._n_actions] = 0.0
@@ -304,14 +304,14 @@ class Observer:
         self._time_left[where] = 1.0
 
     def _push(self, stacked: NDArray[np.uint8], frames: NDArray[np.uint8]) -> None:
-        """Drop the oldest frame of each and append the newest, in place."""
+        """Remove the oldest frame of each stack and append the newest, in place."""
         n_channels = frames.shape[-1]
         if self._n_frames > 1:
             stacked[..., :-n_channels] = stacked[..., n_channels:]
         stacked[..., -n_channels:] = frames
 
     def _fill(self, where: NDArray[np.intp] | slice, obs: Any) -> None:
-        """Begin the stacks of some environments with their newest frame K times."""
+        """Fill the stacks of some environments with their newest frame."""
         if self.inputs.pixels is not None:
             frames = self._layout.view_pixels(obs)[where]
             self.inputs.pixels[where] = np.tile(frames, (1, 1, 1, self._n_frames))
@@ -322,7 +322,7 @@ def _is_pixels(space: Space[Any]) -> bool:
 
 
 def _length(space: Space[Any]) -> int:
-    """Return the length of a flat part; 0 if it is none."""
+    """Return the length of a flat space; 0 for other spaces."""
     if not isinstance(space, Box) or len(space.shape) > 1:
         return 0
     return int(np.prod(space.shape))

@@ -1,4 +1,4 @@
-"""Stopping a run from outside: the first signal asks, the second insists."""
+"""Stopping a run with signals."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Turns SIGINT and SIGTERM into a request while the ``with`` block runs, then restores the handlers.
+    """Records SIGINT and SIGTERM as a request to stop while the ``with`` block runs, then restores the handlers.
 
-    A second SIGINT raises KeyboardInterrupt at once. Outside the main thread, where Python cannot handle
-    signals, no request ever comes.
+    A second SIGINT raises KeyboardInterrupt immediately. Outside of the main thread, where Python cannot handle
+    signals, nothing is recorded.
 
     Attributes:
-        signal_name: The signal that asked to stop, or "" while none did.
+        signal_name: Name of the signal that requested the stop; "" without a request.
     """
 
     def __init__(self) -> None:

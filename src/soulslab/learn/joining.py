@@ -1,4 +1,4 @@
-"""Joins trained runs, one for each phase, to one policy; the door behind ``soulslab join``."""
+"""Joining trained policies, one for each phase of a fight, for ``soulslab join``."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def join_runs(
     *,
     trust: bool = False,
 ) -> PhasePolicy:
-    """Make one policy of those of several runs.
+    """Join the policies of several runs.
 
     Args:
-        runs: Folders of runs, or policy files, the first phase's first.
-        feature: What tells the phases apart: the number of a feature of the observation, or its name where the
-            environment tells names (``feature_names``).
-        at_most: The second phase begins where the feature is at most the first of these, and so on.
-        changes: Options of the environment in which the joined policy plays, where these are others than the policies
-            were trained with. Those that the environment of training had not been given are left out.
-        trust: Make the environment that the first policy's file names, whatever it runs.
+        runs: Folders of runs, or policy files, in the order of the phases.
+        feature: Feature of the observation that determines the phase: its index, or its name if the environment
+            defines names (``feature_names``).
+        at_most: The second phase starts when the feature is at most the first threshold, and so on.
+        changes: Options of the environment of the joined policy, if they differ from the options of the training.
+            Options that the training environments did not have are ignored.
+        trust: Whether the first policy's file may name any environment, even one that runs code.
 
     Returns:
         The joined policy.
 
     Raises:
         CheckpointError: A run has no policy, or its file cannot be used.
-        ConfigError: There are too few policies, no such feature, or not one threshold for each policy but the first.
-        IncompatibleCheckpointError: The policies look at different things, or one is joined already.
-        UntrustedFileError: The environment has to be made, and the file decides what runs.
+        ConfigError: There are too few policies, the feature is unknown, or the number of thresholds is wrong.
+        IncompatibleCheckpointError: The policies have different inputs, or one is a joined policy already.
+        UntrustedFileError: The environment has to be made, and the file names code to run.
     """
     if len(runs) < 2:
-        raise ConfigError(f"needs policies of two phases or more, not {len(runs)}; name a run for each", source="join")
+        raise ConfigError(f"needs policies of at least two phases, not {len(runs)}; name a run for each", source="join")
     members = [_load_member(run) for run in runs]
     headers = [member.header for member in members]
     if not trust and not feature.isdecimal():
@@ -62,15 +62,15 @@ def join_runs(
 
 
 def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switch:
-    """Return the switch on a feature that is given by number or by name.
+    """Return the switch for a feature that is given by index or by name.
 
     Args:
-        header: Of one of the policies. For a name its environment is made, to be asked.
-        feature: Number or name.
-        at_most: Thresholds, falling.
+        header: Header of one of the policies. Its environment is made to look up a name.
+        feature: Index or name.
+        at_most: Thresholds in descending order.
 
     Raises:
-        ConfigError: The environment tells no names, or none that is this one.
+        ConfigError: The environment does not define names, or not this name.
     """
     if feature.isdecimal():
         return Switch(feature=int(feature), at_most=tuple(at_most))
@@ -78,8 +78,8 @@ def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switc
         names = feature_names(env)
     if not names:
         raise ConfigError(
-            f"{header.env_id} tells no names of its features, so {feature!r} cannot be found; give the number of the "
-            "feature, counted from 0",
+            f"{header.env_id} does not define names of its features, so {feature!r} is unknown; give the index of "
+            "the feature, counted from 0",
             path="switch.feature",
         )
     if feature not in names:
@@ -90,7 +90,7 @@ def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switc
 
 
 def _without_functions(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out Python functions, which a file does not hold; a reward does not change what is observed."""
+    """Return the options without Python functions, which a file cannot hold; a reward does not affect observations."""
     return {
         name: value
         for name, value in options.items()
@@ -101,15 +101,15 @@ def _without_functions(options: Mapping[str, Any]) -> dict[str, Any]:
 def _load_member(run: Path) -> Member:
     player = load_player(run)
     if not isinstance(player, Policy | QPolicy):
-        raise IncompatibleCheckpointError(run, "is joined already; join the policies that it was made of")
+        raise IncompatibleCheckpointError(run, "is a joined policy; join the policies that it consists of")
     return player
 
 
 def _tell_of_differences(headers: Sequence[Header], runs: Sequence[Path], given: Mapping[str, Any]) -> None:
-    """Warn where policies were trained with other options and nobody says which of them counts."""
+    """Warn if policies were trained with different options and ``given`` does not override them."""
     first = headers[0].env_options
     for header, run in zip(headers[1:], runs[1:], strict=True):
         for name in sorted(first.keys() | header.env_options.keys()):
             here, there = header.env_options.get(name), first.get(name)
             if name not in given and here != there:
-                _log.warning("%s: trained with %s=%s; what counts is that of %s: %s", run, name, here, runs[0], there)
+                _log.warning("%s: trained with %s=%s; the joined policy uses %s of %s", run, name, here, there, runs[0])

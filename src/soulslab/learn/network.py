@@ -1,4 +1,4 @@
-"""The actor-critic network, and distributions over the actions that a mask allows.
+"""The actor-critic network of PPO, and masked action distributions.
 
 Shapes: B batch, F features, H W C pixels, A actions.
 """
@@ -16,7 +16,7 @@ from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.settings import NetworkSettings
 
 BLOCKED_LOGIT: Final = -1e9
-"""Logit of a forbidden action: its probability is 0 in float32, and no infinity enters the gradient."""
+"""Logit of a forbidden action; its probability is 0 in float32, and the gradient stays finite."""
 
 _ACTIVATIONS: Final[dict[str, type[nn.Module]]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU}
 _HIDDEN_GAIN: Final = math.sqrt(2.0)
@@ -25,11 +25,11 @@ _PER_LEVEL: Final = 1.0 / 255.0
 
 
 class Estimate(NamedTuple):
-    """What the network says about a batch of observations.
+    """Output of the network for a batch of observations.
 
     Attributes:
         logits: One score per action, unmasked, float32 (B, A).
-        values: Expected return in the critic's normalised units, float32 (B,).
+        values: Expected return in the normalised units of the critic, float32 (B,).
     """
 
     logits: Tensor
@@ -37,11 +37,11 @@ class Estimate(NamedTuple):
 
 
 class ActorCritic(nn.Module):
-    """Two multi-layer perceptrons, or one with two heads; where there are pixels, convolutions before them.
+    """Separate perceptrons for actor and critic, or one with two heads; pixels first pass through convolutions.
 
-    Orthogonal weights, and heads so small that the first policy is nearly uniform and the first values nearly
-    0, which leaves the first rollouts to the rewards: Engstrom et al. 2020, "Implementation matters";
-    Andrychowicz et al. 2021, "What matters in on-policy reinforcement learning?", section 3.2.
+    The weights are orthogonal, and those of the heads so small that the initial policy is nearly uniform and the
+    initial values are nearly 0: Engstrom et al. 2020, "Implementation matters"; Andrychowicz et al. 2021, "What matters
+    in on-policy reinforcement learning?", section 3.2.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class ActorCritic(nn.Module):
         """Build the network.
 
         Args:
-            n_features: F.
-            n_actions: A.
-            settings: Widths, activation, and whether actor and critic share their trunk.
-            generator: Source of the initial weights.
-            pixels: Height, width and channels of the pixels, or None.
+            n_features: Number of features, F.
+            n_actions: Number of actions, A.
+            settings: Widths, activation, and whether actor and critic share hidden layers.
+            generator: Random generator of the initial weights.
+            pixels: Height, width and channels of the pixels; None without pixels.
 
         Raises:
-            EnvironmentUsageError: The pixels are too few for the convolutions.
+            EnvironmentUsageError: The pixels are too small for the convolutions.
         """
         super().__init__()
-        self.eye = None if pixels is None else Eye(pixels, settings, generator)
+        self.eye = Eye(pixels, settings, generator) if pixels is not None else None
         n_inputs = n_features + (self.eye.n_outputs if self.eye else 0)
         self.trunk = _trunk(n_inputs, settings, generator)
         self.critic_trunk = None if settings.shared else _trunk(n_inputs, settings, generator)
@@ -78,14 +78,14 @@ class ActorCritic(nn.Module):
 
         Args:
             obs: Normalised features, float32 (B, F).
-            pixels: uint8 (B, H, W, C), if the network was built for some.
+            pixels: uint8 (B, H, W, C), if the network was built for pixels.
 
         Returns:
             Logits and normalised values.
         """
         seen = self._look(obs, pixels)
         hidden: Tensor = self.trunk(seen)
-        critic_hidden = hidden if self.critic_trunk is None else self.critic_trunk(seen)
+        critic_hidden = self.critic_trunk(seen) if self.critic_trunk is not None else hidden
         return Estimate(self.actor(hidden), self.critic(critic_hidden).squeeze(-1))
 
     def logits(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
@@ -99,20 +99,20 @@ class ActorCritic(nn.Module):
         return result
 
     def _look(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
-        """Return what the trunks take, float32 (B, n_inputs)."""
+        """Return the inputs of the hidden layers, float32 (B, n_inputs)."""
         if self.eye is None or pixels is None:
             return obs
         return torch.cat((self.eye(pixels), obs), dim=-1)
 
     @torch.no_grad()
     def rescale_critic(self, old: tuple[float, float], new: tuple[float, float]) -> None:
-        """Keep the critic's answers, in units of return, while the units of its output change.
+        """Change the normalisation of the critic's output without changing its values in units of return.
 
         PopArt: van Hasselt et al. 2016, "Learning values across many orders of magnitude", equation 9.
 
         Args:
-            old: Mean and standard deviation that the output was normalised with.
-            new: Mean and standard deviation that it is normalised with from now on.
+            old: Present mean and standard deviation of the normalisation.
+            new: New mean and standard deviation.
         """
         (old_mean, old_std), (new_mean, new_std) = old, new
         self.critic.weight.mul_(old_std / new_std)
@@ -120,13 +120,13 @@ class ActorCritic(nn.Module):
 
 
 class Eye(nn.Module):
-    """Convolutions over pixels, small enough to be trained on one core.
+    """Convolutions over pixels, small enough for training on one core.
 
-    Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods, with half the channels or
-    fewer and a stride in the last layer, too: a third of the time.
+    Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods, with at most half the channels
+    and a stride in the last layer as well, which takes a third of the time.
 
     Attributes:
-        n_outputs: Length of what comes out.
+        n_outputs: Number of outputs.
     """
 
     def __init__(self, pixels: tuple[int, int, int], settings: NetworkSettings, generator: torch.Generator) -> None:
@@ -140,8 +140,8 @@ class Eye(nn.Module):
         self.n_outputs = _n_seen(pixels, settings)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return what is seen, float32 (B, n_outputs), of pixels uint8 (B, H, W, C)."""
-        # A view with the channels second, which lies in memory as it did: the layout that the convolutions want.
+        """Encode pixels, uint8 (B, H, W, C), as float32 (B, n_outputs)."""
+        # A view with the channels second and unchanged memory (channels last), as the convolutions expect it.
         scaled = pixels.permute(0, 3, 1, 2).to(torch.float32).mul_(_PER_LEVEL)
         result: Tensor = self.layers(scaled)
         return result
@@ -150,10 +150,10 @@ class Eye(nn.Module):
 def count_parameters(
     n_features: int, n_actions: int, settings: NetworkSettings, pixels: tuple[int, int, int] | None = None
 ) -> int:
-    """Return the number of parameters that an `ActorCritic` of these arguments has, without building it.
+    """Return the number of parameters of an `ActorCritic` with these arguments, without building it.
 
     Raises:
-        EnvironmentUsageError: The pixels are too few for the convolutions.
+        EnvironmentUsageError: The pixels are too small for the convolutions.
     """
     n_eye, n_inputs = 0, n_features
     if pixels is not None:
@@ -169,13 +169,12 @@ def count_parameters(
 def masked_log_probs(logits: Tensor, blocked: Tensor) -> Tensor:
     """Return log-probabilities in which forbidden actions have probability exactly 0.
 
-    Masking the logits makes the policy gradient that of the masked policy: Huang & Ontanon 2022, "A closer
-    look at invalid action masking in policy gradient algorithms", proposition 1.
+    Masking the logits gives the policy gradient of the masked policy: Huang & Ontanon 2022, "A closer look at invalid
+    action masking in policy gradient algorithms", proposition 1.
 
     Args:
         logits: float32 (B, A).
-        blocked: True where an action is forbidden, bool (B, A). A row that forbids everything becomes
-            uniform.
+        blocked: True for forbidden actions, bool (B, A). If a row forbids all actions, its distribution is uniform.
 
     Returns:
         Log-probabilities, float32 (B, A).
@@ -186,13 +185,12 @@ def masked_log_probs(logits: Tensor, blocked: Tensor) -> Tensor:
 def sample(log_probs: Tensor, generator: torch.Generator) -> Tensor:
     """Draw one action per row by inverting the cumulative distribution.
 
-    The threshold lies in (0, total], so the first action that reaches it has a probability above 0: a
-    forbidden action is never drawn, whatever the rounding. Five times faster than drawing a number per
-    action.
+    The threshold is in (0, total], so the first action that reaches it has a probability above 0. A forbidden action is
+    therefore never drawn, regardless of rounding. This is five times faster than drawing a number per action.
 
     Args:
         log_probs: float32 (B, A).
-        generator: Source of the B uniform numbers.
+        generator: Random generator of the B uniform numbers.
 
     Returns:
         Actions, int64 (B, 1).
@@ -204,17 +202,17 @@ def sample(log_probs: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _n_seen(pixels: tuple[int, int, int], settings: NetworkSettings) -> int:
-    """Return the length of what the convolutions make of pixels.
+    """Return the number of outputs of the convolutions.
 
     Raises:
-        EnvironmentUsageError: The pixels are too few.
+        EnvironmentUsageError: The pixels are too small.
     """
     height_px, width_px, _ = pixels
     for _, kernel_px, stride_px in settings.convolutions:
         height_px, width_px = (height_px - kernel_px) // stride_px + 1, (width_px - kernel_px) // stride_px + 1
         if height_px < 1 or width_px < 1:
             raise EnvironmentUsageError(
-                f"pixels of {pixels[0]}x{pixels[1]} are too few for network.convolutions = "
+                f"pixels of {pixels[0]}x{pixels[1]} are too small for network.convolutions = "
                 f"{settings.convolutions}; use larger frames, or smaller kernels and strides"
             )
     return settings.convolutions[-1][0] * height_px * width_px

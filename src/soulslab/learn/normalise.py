@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIN_STD: Final = 1e-4
-"""Floor of the standard deviation, so that a feature that never changed is not blown up when it does."""
+"""Smallest standard deviation, so that a feature that was constant is not scaled up when it changes."""
 
 
 class RunningMoments:
-    """Mean and variance of a stream of batches, merged with Chan's parallel form of Welford's update.
+    """Running mean and variance over batches, merged with Chan's parallel form of Welford's update.
 
     Source: Chan, Golub & LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample
     variances", equation 2.1. All arithmetic is float64.
@@ -20,15 +20,15 @@ class RunningMoments:
     Attributes:
         mean: Mean so far, float64, shape ``shape``.
         var: Population variance so far, float64, shape ``shape``.
-        count: Samples so far, at most ``max_count``.
+        count: Number of samples so far, at most ``max_count``.
     """
 
     def __init__(self, shape: tuple[int, ...], max_count: float = float("inf")) -> None:
-        """Start at mean 0 and variance 1, which the first batch replaces.
+        """Start with mean 0 and variance 1, which the first batch replaces.
 
         Args:
             shape: Shape of one sample.
-            max_count: Cap on the weight of the past; with a cap, a stream that drifts is followed.
+            max_count: Limit of the weight of earlier samples; a finite limit follows a distribution that drifts.
         """
         self.mean = np.zeros(shape, np.float64)
         self.var = np.ones(shape, np.float64)

@@ -1,8 +1,8 @@
-"""One policy for each phase of a fight, and a switch that tells from the observation whose turn it is.
+"""A policy that consists of one policy for each phase of a fight, and a switch on a feature of the observation.
 
-A boss that changes its manners in the middle of a fight is two bosses to a learner. Each phase can be learned by
-itself, the second from the weights of the first, and the two be joined: they play as one policy, are saved as one file,
-and are evaluated as any other.
+A boss that changes its attacks in the middle of a fight is like two bosses for a learner. Each phase can be trained
+separately, the second with the weights of the first as a start, and the policies can then be joined into one file that
+is used and evaluated like any other policy.
 """
 
 from __future__ import annotations
@@ -32,20 +32,19 @@ FORMAT_VERSION: Final = 1
 Member = Policy | QPolicy
 
 _ALIKE: Final = ("env_id", "n_features", "n_actions", "pixels", "frame_stack", "extras")
-"""What the members have to agree in: one observer looks for them all."""
+"""Fields of the headers that must be equal, because one observer makes the inputs of all policies."""
 
 
 class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whose turn it is, by one feature of the observation.
+    """Determines the phase from one feature of the observation.
 
-    It knows nothing but the present observation, so a feature that goes up and down switches to and fro; the health
-    of a boss only falls.
+    Only the present observation counts, so the feature should be monotonic, such as the health of a boss.
 
     Attributes:
-        feature: Number of the feature among those that the environment gives, 0..F-1.
-        at_most: The second phase begins where the feature is at most the first of these, the third where it is at most
-            the second, and so on; each is below the one before, in the units of the observation.
-        name: Name of the feature, for people; "" if the environment tells none.
+        feature: Index of the feature in the observation of the environment, 0..F-1.
+        at_most: The second phase starts when the feature is at most the first threshold, the third when it is at most
+            the second, and so on; the thresholds descend and have the unit of the observation.
+        name: Name of the feature, for display; "" if the environment does not define names.
     """
 
     feature: int
@@ -59,18 +58,18 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             features: float32 (B, F or more).
 
         Returns:
-            From 0, (B,).
+            Index of the phase, starting at 0, (B,).
         """
-        # In float32, as the features are: 0.3 there is more than 0.3 here.
+        # The comparison is in float32 like the features; 0.3 in float32 is greater than 0.3 in float64.
         thresholds = np.array(self.at_most, np.float32)
         found: NDArray[np.intp] = (features[:, self.feature, None] <= thresholds).sum(axis=1)
         return found
 
     def check(self, n_members: int, n_features: int) -> None:
-        """Check that the switch knows each of its policies, and sees what it compares.
+        """Check that the switch matches its policies.
 
         Raises:
-            ConfigError: It has too many or too few thresholds, they do not fall, or there is no such feature.
+            ConfigError: The number of thresholds is wrong, they do not descend, or the feature does not exist.
         """
         if len(self.at_most) != n_members - 1 or not self.at_most:
             raise ConfigError(
@@ -80,24 +79,24 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         thresholds = np.array(self.at_most, np.float32)
         if not np.isfinite(thresholds).all() or not (np.diff(thresholds) < 0.0).all():
             raise ConfigError(
-                f"must be numbers that fall from phase to phase, but are {', '.join(map(str, self.at_most))}",
+                f"must be finite and descend from phase to phase, but are {', '.join(map(str, self.at_most))}",
                 path="switch.at_most",
             )
         if not 0 <= self.feature < n_features:
             raise ConfigError(
-                f"there is no feature {self.feature}: the policies see {n_features} features, counted from 0",
+                f"there is no feature {self.feature}: the policies have {n_features} features, counted from 0",
                 path="switch.feature",
             )
 
 
 class PhaseHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a policy for phases is; see also :class:`soulslab.learn.player.Header`.
+    """Header of a joined policy; see also :class:`soulslab.learn.player.Header`.
 
     Attributes:
-        format: Kind of file, ``FORMAT``.
+        format: Name of the file format, ``FORMAT``.
         version: Version of the format.
-        switch: Whose turn it is.
-        members: Headers of the policies, the first phase's first.
+        switch: Determines the phase.
+        members: Headers of the policies, in the order of the phases.
     """
 
     format: str = FORMAT
@@ -107,13 +106,13 @@ class PhaseHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class PhasePolicy:
-    """Several policies that take turns.
+    """A policy for each phase of a fight, used as one policy.
 
     Attributes:
-        header: What it is and where it comes from. Its options are those of the first policy, over which those given
-            are laid; its game decisions are those of all policies together.
-        members: The policies, the first phase's first.
-        switch: Whose turn it is.
+        header: Header of the joined policy. Its options are those of the first policy, updated with the given ones; its
+            number of game decisions is the sum over all policies.
+        members: The policies, in the order of the phases.
+        switch: Determines the phase.
     """
 
     def __init__(
@@ -127,15 +126,14 @@ class PhasePolicy:
         """Join policies.
 
         Args:
-            members: One for each phase, the first phase's first.
-            switch: Whose turn it is.
-            env_options: Options of the environment that the joined policy is for, where they are others than the first
-                policy's.
-            names: Files of the policies, for messages.
+            members: One policy for each phase, in order.
+            switch: Determines the phase.
+            env_options: Options of the environment of the joined policy, if they differ from the first policy's.
+            names: Files of the policies, for error messages.
 
         Raises:
-            ConfigError: The switch does not fit the policies.
-            IncompatibleCheckpointError: The policies look at different things, or can do different ones.
+            ConfigError: The switch does not match the policies.
+            IncompatibleCheckpointError: The policies have different inputs or actions.
         """
         self.members = tuple(members)
         self.switch = switch
@@ -158,17 +156,17 @@ class PhasePolicy:
     def act(
         self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
     ) -> NDArray[np.int64]:
-        """Choose an action per observation; see :class:`soulslab.learn.player.Player`."""
+        """Choose an action for each observation; see :class:`soulslab.learn.player.Player`."""
         inputs = obs if isinstance(obs, Inputs) else Inputs(np.atleast_2d(np.asarray(obs, np.float32)))
-        masks = None if mask is None else np.atleast_2d(np.asarray(mask, np.bool_))
+        masks = np.atleast_2d(np.asarray(mask, np.bool_)) if mask is not None else None
         phases = self.switch.phases(inputs.features)
         actions = np.zeros(len(phases), np.int64)
         for number, member in enumerate(self.members):
             rows = np.flatnonzero(phases == number)
             if len(rows) == 0:
                 continue
-            seen = Inputs(inputs.features[rows], None if inputs.pixels is None else inputs.pixels[rows])
-            open_ = None if masks is None else masks[rows]
+            seen = Inputs(inputs.features[rows], inputs.pixels[rows] if inputs.pixels is not None else None)
+            open_ = masks[rows] if masks is not None else None
             actions[rows] = member.act(seen, open_, deterministic=deterministic)
         return actions if isinstance(obs, Inputs) else actions.reshape(np.shape(obs)[:-1])
 
@@ -179,12 +177,12 @@ class PhasePolicy:
         return member.scores(inputs, mask)
 
     def seed(self, seed: int) -> None:
-        """Seed the draws of :meth:`act`, each policy's differently."""
+        """Seed the random draws of :meth:`act`, differently for each policy."""
         for number, member in enumerate(self.members):
             member.seed(seed + number)
 
     def state(self) -> Tensors:
-        """Return all tensors of all policies by name, as copies."""
+        """Return copies of all tensors of all policies by name."""
         return {
             f"{number}/{name}": tensor
             for number, member in enumerate(self.members)
@@ -201,12 +199,12 @@ class PhasePolicy:
 
     @classmethod
     def load(cls, path: Path) -> PhasePolicy:
-        """Read a policy for phases from its file.
+        """Read a joined policy from a file.
 
         Raises:
-            CheckpointError: There is no such file.
+            CheckpointError: The file does not exist.
             CorruptCheckpointError: The file is truncated or altered.
-            IncompatibleCheckpointError: It is no policy for phases, or of a format unknown to this soulslab.
+            IncompatibleCheckpointError: The file is not a joined policy, or has an unknown version.
         """
         tensors, raw = read_archive(path)
         header = read_header(raw, path)
@@ -215,20 +213,20 @@ class PhasePolicy:
             policy = cls(members, header.switch, header.env_options, names=[path] * len(members))
         except ConfigError as error:
             raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
-        # Where it comes from is what the file says, not who reads it.
+        # The origin is that of the file, not of the soulslab that reads it.
         origin = {name: getattr(header, name) for name in ("soulslab", "commit", "members")}
         policy.header = msgspec.structs.replace(policy.header, **origin)
         if policy.header != header:
-            raise CorruptCheckpointError(path, "has a malformed header: it is not that of the policies that it holds")
+            raise CorruptCheckpointError(path, "has a malformed header: it does not match the policies in the file")
         return policy
 
 
 def read_header(raw: Mapping[str, Any], path: Path) -> PhaseHeader:
-    """Check and parse the header of a policy's file.
+    """Validate the header of a policy file.
 
     Raises:
         CorruptCheckpointError: A field is missing or malformed.
-        IncompatibleCheckpointError: It is no policy for phases, or of a format unknown to this soulslab.
+        IncompatibleCheckpointError: The file is not a joined policy, or has an unknown version.
     """
     return parse_header(raw, path, PhaseHeader, (FORMAT_VERSION,))
 
@@ -242,7 +240,7 @@ def _read_member(raw: Mapping[str, Any], tensors: Tensors, number: int, path: Pa
 
 
 def _check_alike(headers: Sequence[Header], names: Sequence[str | Path]) -> None:
-    """Check that one observer can look for all policies, and that one environment takes all their actions."""
+    """Check that all policies have the same inputs and actions."""
     first = headers[0]
     for header, name in zip(headers[1:], names[1:], strict=True):
         differences = [
@@ -256,6 +254,6 @@ def _check_alike(headers: Sequence[Header], names: Sequence[str | Path]) -> None
         if differences:
             raise IncompatibleCheckpointError(
                 name,
-                f"has {differences[0]}; policies that take turns must agree in what they see and can do: train them on "
-                "the same environment with the same inputs",
+                f"has {differences[0]}; policies to join must have the same inputs and actions: train them on the same "
+                "environment with the same inputs",
             )

@@ -1,4 +1,4 @@
-"""Who plays: what all trained policies have in common, whatever learned them."""
+"""The interface and the header that all trained policies share."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ Positive = Annotated[int, Meta(ge=1, le=2**31)]
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a policy is and where it comes from.
+    """Description of a policy in its file.
 
     Attributes:
-        env_id: Gymnasium id, with its version, that it was trained on.
-        env_options: Keyword arguments of that environment, without `soulslab.config.SECRET_OPTIONS`; a Python function
-            is given by name only.
-        n_features: F, length of one observation's flat part.
-        n_actions: A.
-        pixels: Size of one observation's pixels; None if it sees none.
-        frame_stack: Observations whose pixels it sees at once.
-        extras: What it sees beside the observation.
-        soulslab: Version of soulslab that wrote it.
-        commit: Git commit of that soulslab, ``+`` appended when it had been changed; "" if unknown.
-        env_steps: Game decisions it was trained for.
-        n_envs: Environments that it was trained in side by side, so many at least fit on that machine; 0 if unknown.
-        feature_names: Names of the features, (F,), where the environment told any: two kinds of observations may be
-            equally long.
+        env_id: Gymnasium id, with its version, of the training environment.
+        env_options: Keyword arguments of that environment, without `soulslab.config.SECRET_OPTIONS`; of a Python
+            function only the name.
+        n_features: Number of features of an observation, F.
+        n_actions: Number of actions, A.
+        pixels: Size of the pixels of an observation; None without pixels.
+        frame_stack: Number of last observations whose pixels the policy sees.
+        extras: Inputs in addition to the observation.
+        soulslab: Version of soulslab that wrote the file.
+        commit: Git commit of that version, with ``+`` appended if files had been changed; "" if unknown.
+        env_steps: Number of game decisions of the training.
+        n_envs: Number of environments of the training, which fitted on that machine; 0 if unknown.
+        feature_names: Names of the features, (F,), if the environment defines names; they distinguish observations of
+            the same length.
     """
 
     env_id: str
@@ -60,36 +60,36 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def n_inputs(self) -> int:
-        """Features that the network sees, extra inputs included."""
+        """Number of features that the network sees, including extra inputs."""
         return self.n_features + self.extras.n_features(self.n_actions)
 
     @property
     def stacked_pixels(self) -> tuple[int, int, int] | None:
-        """Height, width and channels of all the pixels that the network sees at once; None if it sees none."""
+        """Height, width and channels of the stacked pixels that the network sees; None without pixels."""
         if self.pixels is None:
             return None
         return self.pixels.height_px, self.pixels.width_px, self.pixels.n_channels * self.frame_stack
 
     def check_env(self, env_id: str, sizes: Sizes, path: str | Path = "policy", *, alike: Collection[str] = ()) -> None:
-        """Check that the policy can play an environment.
+        """Check that the policy matches an environment.
 
         Args:
             env_id: Gymnasium id with its version.
-            sizes: Of the environment; how many there are side by side does not matter.
-            path: The policy's file, for the message.
-            alike: Ids whose policies the environment takes as they are (``metadata["policies_of"]``).
+            sizes: Sizes of the environment; ``n_envs`` is ignored.
+            path: File of the policy, for the error message.
+            alike: Ids whose policies also match the environment (``metadata["policies_of"]``).
 
         Raises:
             IncompatibleCheckpointError: The id, its version, a size or the name of a feature differs.
         """
         if self.env_id not in (env_id, *alike):
             raise IncompatibleCheckpointError(
-                path, f"was trained on {self.env_id}, not on {env_id}; use that id, or train anew"
+                path, f"was trained on {self.env_id}, not on {env_id}; use that id, or train a new policy"
             )
         if sizes.pixels != self.pixels:
             raise IncompatibleCheckpointError(
                 path,
-                f"looks at {self.pixels or 'no'} pixels, but {env_id} gives {sizes.pixels or 'none'}; check the "
+                f"has {self.pixels or 'no'} pixels as input, but {env_id} has {sizes.pixels or 'none'}; check the "
                 "environment's options",
             )
         for what, here, there in (
@@ -103,12 +103,12 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         difference = different_names(self.feature_names, sizes.feature_names)
         if difference:
             raise IncompatibleCheckpointError(
-                path, f"has {difference} in {env_id}; check the environment's options, above all its observation"
+                path, f"has {difference} in {env_id}; check the environment's options, especially its observation"
             )
 
 
 def different_names(here: Sequence[str], there: Sequence[str]) -> str:
-    """Say which of two lists of features' names differ first; "" where they do not, or one of them is not known."""
+    """Describe the first difference of two lists of feature names; "" if there is none or a list is empty."""
     if not here or not there:
         return ""
     pairs = enumerate(zip(here, there, strict=True))
@@ -119,17 +119,17 @@ H = TypeVar("H", bound=Header)
 
 
 def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Collection[int]) -> H:
-    """Check and parse the header of a policy's file.
+    """Validate the header of a policy file.
 
     Args:
-        raw: What the file holds.
-        path: The file, for the message.
-        kind: Of header; the default of its ``format`` is what the file must say.
-        versions: Of the format that can be read.
+        raw: Contents of the header.
+        path: The file, for the error message.
+        kind: Type of the header; the default of its field ``format`` is the expected format.
+        versions: Versions of the format that can be read.
 
     Raises:
         CorruptCheckpointError: A field is missing or malformed.
-        IncompatibleCheckpointError: It is of another kind, or one of a version that this soulslab does not know.
+        IncompatibleCheckpointError: The format or its version is not the expected one.
     """
     known = next(field.default for field in msgspec.structs.fields(kind) if field.name == "format")
     if raw.get("format") != known or raw.get("version") not in versions:
@@ -164,10 +164,10 @@ class ActionScores(NamedTuple):
 
 @contextmanager
 def header_errors(path: Path) -> Iterator[None]:
-    """Turn the error of a check of a policy's settings into one that names the file whose header holds them.
+    """Convert errors in the settings of a header into an error that names the file.
 
     Raises:
-        CorruptCheckpointError: A check failed.
+        CorruptCheckpointError: The block raised ConfigError or EnvironmentUsageError.
     """
     try:
         yield
@@ -176,37 +176,37 @@ def header_errors(path: Path) -> Iterator[None]:
 
 
 class Player(Protocol):
-    """A trained policy of any kind: an actor-critic, action values, one of either for each phase."""
+    """A trained policy: an actor-critic, action values, or one of them for each phase."""
 
     @property
     def header(self) -> Header:
-        """What it is and where it comes from."""
+        """Description of the policy."""
 
     def act(
         self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
     ) -> NDArray[np.int64]:
-        """Choose an action per observation.
+        """Choose an action for each observation.
 
         Args:
-            obs: Features as the environment gives them, float32 (B, F) or (F,), or what an
-                :class:`soulslab.learn.inputs.Observer` made of its observations.
-            mask: True where an action is allowed, bool (B, A) or (A,); None allows everything.
-            deterministic: Take the best allowed action; otherwise draw one (see :meth:`seed`).
+            obs: Features of the environment, float32 (B, F) or (F,), or the inputs of a
+                :class:`soulslab.learn.inputs.Observer`.
+            mask: True for allowed actions, bool (B, A) or (A,); None allows all actions.
+            deterministic: Whether to choose the best allowed action; otherwise an action is drawn (see :meth:`seed`).
 
         Returns:
-            Actions, int64 (B,); for one observation, an array without axes.
+            Actions, int64 (B,); a scalar array for one observation.
         """
 
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
-        """Return what the policy thinks of each action, for people to read; draws nothing.
+        """Return the score of each action, for display; draws no random numbers.
 
         Args:
-            inputs: What an :class:`soulslab.learn.inputs.Observer` made of the observations.
-            mask: True where an action is allowed, bool (B, A).
+            inputs: Inputs of a :class:`soulslab.learn.inputs.Observer`.
+            mask: True for allowed actions, bool (B, A).
         """
 
     def seed(self, seed: int) -> None:
-        """Seed the draws of :meth:`act`."""
+        """Seed the random draws of :meth:`act`."""
 
     def save(self, path: Path) -> None:
-        """Write the policy to one file, atomically."""
+        """Write the policy to a file, atomically."""

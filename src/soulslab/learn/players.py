@@ -1,4 +1,4 @@
-"""Loading a trained policy of any kind, and starting a run with the weights of one."""
+"""Loading a policy of any kind, and copying its weights to start a run."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _AVERAGE: Final = "learner/average"
 
 
 def _load_checkpoint(path: Path) -> Player:
-    """Read the policy out of a checkpoint: the one that the run would have kept then."""
+    """Read the policy of a checkpoint, with the weights that the run would have saved."""
     tensors, raw = read_archive(path)
     header = raw.get("policy")
     if not isinstance(header, dict):
         raise IncompatibleCheckpointError(
-            path, f"does not say what its policy is, as an older soulslab wrote it; take the run's {POLICY_NAME}"
+            path, f"does not describe its policy, because an older soulslab wrote it; use the run's {POLICY_NAME}"
         )
     held = part(tensors, "policy")
     if header.get("format") != action_values.FORMAT:
@@ -52,18 +52,18 @@ _LOADERS: Final[dict[str, Callable[[Path], Player]]] = {
 
 
 def load_player(path: Path) -> Player:
-    """Read a policy from its file, the newest one from the folder of its run, or an older one from a checkpoint.
+    """Read a policy from its file, the newest one of a run, or an older one from a checkpoint.
 
     Args:
         path: Policy file, folder of a run, or a file in its ``checkpoints``.
 
     Returns:
-        The policy, of the kind that its file says.
+        The policy, of the type that the format of the file determines.
 
     Raises:
-        CheckpointError: There is no such file, or the run has saved no policy yet.
+        CheckpointError: The file does not exist, or the run has not saved a policy yet.
         CorruptCheckpointError: The file is truncated or altered.
-        IncompatibleCheckpointError: It is no policy, or one of a format that this soulslab does not know.
+        IncompatibleCheckpointError: The file is not a policy, or has an unknown version.
     """
     file = path / POLICY_NAME if path.is_dir() else path
     if path.is_dir() and not file.exists():
@@ -73,7 +73,7 @@ def load_player(path: Path) -> Player:
     kind = read_archive_header(file).get("format")
     if not isinstance(kind, str) or kind not in _LOADERS:
         raise IncompatibleCheckpointError(
-            file, f"is no policy (format {kind!r:.100}, not one of {', '.join(_LOADERS)})"
+            file, f"is not a policy (format {kind!r:.100} instead of one of {', '.join(_LOADERS)})"
         )
     return _LOADERS[kind](file)
 
@@ -82,13 +82,13 @@ def start_from(policy: Policy | QPolicy, path: Path, alike: Collection[str] = ()
     """Copy the weights and the normalisers of another policy.
 
     Args:
-        policy: Changed in place; its header stays.
+        policy: The policy to change; its header stays.
         path: File of the other policy, or folder of its run.
-        alike: Ids of environments whose policies fit this one's (``metadata["policies_of"]``).
+        alike: Ids of environments whose policies also match this policy's (``metadata["policies_of"]``).
 
     Raises:
-        CheckpointError: There is no such file, or it cannot be used.
-        IncompatibleCheckpointError: The other policy is of another kind, or has other inputs, actions or layers.
+        CheckpointError: The file does not exist or cannot be used.
+        IncompatibleCheckpointError: The other policy has another format, or other inputs, actions or layers.
     """
     other, here = load_player(path), policy.header
     if not isinstance(other, Policy | QPolicy) or other.header.format != here.format:
@@ -102,8 +102,8 @@ def start_from(policy: Policy | QPolicy, path: Path, alike: Collection[str] = ()
         if found[name] != wanted:
             raise IncompatibleCheckpointError(
                 path,
-                f"has {name} = {found[name]}, but this run has {wanted}; set it to that of the policy, or "
-                "run.start_from to another",
+                f"has {name} = {found[name]}, but this run has {wanted}; use the value of the policy, or another "
+                "policy for run.start_from",
             )
     policy.load_state(other.state(), path)
 
@@ -114,7 +114,7 @@ def _architecture(header: PolicyHeader | QHeader) -> dict[str, Any]:
     built |= {f"inputs.{name}": value for name, value in msgspec.structs.asdict(header.extras).items()}
     built |= {f"network.{name}": value for name, value in msgspec.structs.asdict(header.network).items()}
     if isinstance(header, QHeader):
-        built["network.bins"] = toml_value(header.network.bins)  # as they can be written into a config
+        built["network.bins"] = toml_value(header.network.bins)  # in the notation of a config
     if header.pixels is None:  # layers for pixels have no effect
         built.pop("network.channels", None)
         built.pop("network.convolutions", None)

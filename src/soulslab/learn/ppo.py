@@ -1,16 +1,16 @@
-"""Masked proximal policy optimisation, told from top to bottom.
+"""Masked proximal policy optimisation (PPO), in one file.
 
 Schulman et al. 2017, "Proximal policy optimization algorithms". One iteration:
 
-1. Play T steps in N environments with the current policy (:mod:`soulslab.learn.collect`).
-2. Say how much better each action was than expected: the advantages (:mod:`soulslab.learn.rollout`).
-3. Go over the T * N transitions a few times in shuffled minibatches. Make better actions likelier, but take
-   back the incentive once an action's probability has changed by more than ``clip``; the old data says
-   nothing about policies further away. Train the critic on the returns. Keep some entropy, so that
-   exploration lasts.
+1. Take T steps in N environments with the current policy (:mod:`soulslab.learn.collect`).
+2. Compute the advantages: how much better each action was than expected (:mod:`soulslab.learn.rollout`).
+3. Pass over the T * N transitions several times in shuffled minibatches. The policy loss increases the probability of
+   better actions; its gradient is 0 once the probability ratio of an action has changed by more than ``clip``, because
+   the data were collected with the old policy. The critic is trained on the returns. An entropy bonus maintains
+   exploration.
 
-The masks of the environment hold in playing and in learning alike: a forbidden action has probability 0 in
-the ratio, in the entropy and in the gradient.
+The action masks of the environment apply to acting and learning: a forbidden action has probability 0 in the ratio, in
+the entropy and in the gradient.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from soulslab.learn.rollout import Minibatch, Rollout, generalised_advantages
 from soulslab.learn.runs import RunFolder, part
 from soulslab.learn.settings import PPOSettings, TrainSettings
 from soulslab.learn.telemetry import Message, UpdateStats
+from soulslab.learn.torch_device import select_device
 from soulslab.learn.tracker import EpisodeTracker
 from soulslab.version import VERSION
 
@@ -53,23 +54,23 @@ _log = logging.getLogger(__name__)
 
 
 class _Weights(NamedTuple):
-    """What the schedules say for one update."""
+    """Values of the schedules for one update."""
 
     lr: float
     entropy: float
 
 
 class PPO:
-    """The learner: a policy, its optimiser, and the memory of one rollout."""
+    """PPO without its environments: a policy, its optimiser, and the memory of one rollout."""
 
     def __init__(self, settings: PPOSettings, policy: Policy, n_envs: int, generator: torch.Generator) -> None:
-        """Set up the learner.
+        """Allocate the memory and make the optimiser.
 
         Args:
-            settings: How it learns.
-            policy: What is trained.
-            n_envs: N.
-            generator: Source of the action draws and of the shuffling.
+            settings: Settings of PPO.
+            policy: Policy to train.
+            n_envs: Number of environments, N.
+            generator: Random generator of the action draws and of the shuffling.
         """
         self._settings = settings
         self._policy = policy
@@ -81,28 +82,28 @@ class PPO:
         self._optimiser = torch.optim.Adam(self._parameters, lr=settings.lr, eps=_ADAM_EPSILON, fused=True)
 
     def collect(self, collector: Collector) -> None:
-        """Play one rollout.
+        """Collect one rollout.
 
         Args:
             collector: The environments.
 
         Raises:
-            NonFiniteError: An environment gave NaN or infinity.
+            NonFiniteError: An environment returned NaN or infinity.
         """
         collector.collect(self._policy, self._rollout, self._generator)
 
     def update(self, progress: float, env_steps: int) -> UpdateStats:
-        """Learn from the rollout that was collected last.
+        """Update the policy with the last rollout.
 
         Args:
             progress: Share of the run that is complete, 0..1; it sets the learning rate and the entropy bonus.
-            env_steps: Game decisions taken, for the statistics.
+            env_steps: Number of game decisions, for the statistics.
 
         Returns:
             Statistics of the update.
 
         Raises:
-            DivergedError: A gradient was NaN or infinite, and so are the weights now.
+            DivergedError: A gradient is NaN or infinite, so the weights are not finite either.
         """
         explained_variance = self._compute_targets()
         weights = self._schedule(progress)
@@ -139,7 +140,7 @@ class PPO:
         return _Weights(lr, settings.entropy + (settings.entropy_end - settings.entropy) * progress)
 
     def _optimise(self, weights: _Weights) -> dict[str, float]:
-        """Go over the rollout ``n_epochs`` times; return the means of the measurements by name."""
+        """Pass over the rollout ``n_epochs`` times; return the means of the measurements by name."""
         measurements: list[dict[str, Tensor]] = []
         for _ in range(self._settings.n_epochs):
             epoch: list[dict[str, Tensor]] = []
@@ -163,13 +164,13 @@ class PPO:
         torch.randperm(n_transitions, generator=self._generator, out=self._order)
         n_parts = max(1, round(n_transitions / self._settings.minibatch_size))
         for index in self._order.tensor_split(n_parts):
-            yield self._rollout.select(index)
+            yield self._rollout.select(index).to(self._policy.device)
 
     def _loss(self, batch: Minibatch, weights: _Weights) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss of a minibatch, and what was measured on the way."""
+        """Return the loss of a minibatch, and measurements by name."""
         logits, values = self._policy.network(batch.obs, batch.pixels)
         log_probs = masked_log_probs(logits, batch.blocked)
-        # Equation 7 of Schulman et al. 2017, negated: the worse of the plain and the clipped objective.
+        # Equation 7 of Schulman et al. 2017, negated: the minimum of the unclipped and the clipped objective.
         log_ratio = log_probs.gather(-1, batch.actions).squeeze(-1) - batch.log_probs
         ratio = log_ratio.exp()
         clip = self._settings.clip
@@ -189,14 +190,11 @@ class PPO:
         return loss, measured
 
     def state(self) -> Tensors:
-        """Return copies of the optimiser's and the random generator's state.
-
-        The policy has its own.
-        """
+        """Return copies of the state of the optimiser and the random generator, without the policy."""
         tensors: Tensors = {"generator": self._generator.get_state().numpy().copy()}
         for i, parameter in enumerate(self._parameters):
             for name, tensor in self._optimiser.state[parameter].items():
-                tensors[f"adam/{i}/{name}"] = tensor.numpy().copy()
+                tensors[f"adam/{i}/{name}"] = tensor.cpu().numpy().copy()
         return tensors
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -206,9 +204,9 @@ class PPO:
             is_fresh = not any(f"adam/{i}/{name}" in state for name in _ADAM_STATE)
             names = () if is_fresh else _ADAM_STATE
             stored = {name: torch.from_numpy(np.array(state[f"adam/{i}/{name}"])) for name in names}
-            # The fused step walks memory: moments must lie there as their parameter does.
+            # The fused step iterates over memory: moments must have the memory layout of their parameter.
             self._optimiser.state[parameter] = {
-                name: tensor.reshape(())
+                name: tensor.reshape(()).to(parameter.device)
                 if name == "step"
                 else torch.empty_like(parameter, requires_grad=False).copy_(tensor)
                 for name, tensor in stored.items()
@@ -224,7 +222,7 @@ class PPOAlgorithm:
     def __init__(
         self, settings: TrainSettings, env: VectorEnv[Any, Any, Any], policy: Policy, generator: torch.Generator
     ) -> None:
-        """Take over an environment.
+        """Make the learner and the collector for an environment.
 
         Args:
             settings: Settings of the run.
@@ -242,7 +240,7 @@ class PPOAlgorithm:
 
     @property
     def env_steps(self) -> int:
-        """Game decisions taken, all environments together."""
+        """Number of game decisions, all environments together."""
         return self._collector.env_steps
 
     @property
@@ -255,15 +253,15 @@ class PPOAlgorithm:
         self._collector.reset(environment_seed(self._settings.run.seed, TRAINING))
 
     def act(self) -> None:
-        """Play one rollout."""
+        """Collect one rollout."""
         self._progress = min(1.0, self.env_steps / self._settings.run.total_steps)
         self._learner.collect(self._collector)
 
     def observe(self) -> None:
-        """Do nothing: the rollout was recorded while it was played."""
+        """Do nothing: :meth:`act` recorded the rollout."""
 
     def update(self) -> None:
-        """Learn from the rollout."""
+        """Update the policy with the rollout."""
         self._stats.append(self._learner.update(self._progress, self.env_steps))
 
     def state(self, *, with_env: bool) -> AlgorithmState:
@@ -274,7 +272,7 @@ class PPOAlgorithm:
             ("policy", self._policy.state()),
             ("learner", self._learner.state()),
             ("collector", self._collector.state()),
-            ("env", {} if base is None else base.get_state()),
+            ("env", base.get_state() if base is not None else {}),
         ):
             tensors |= {f"{name}/{key}": array for key, array in each.items()}
         return AlgorithmState(tensors, {})
@@ -289,13 +287,13 @@ class PPOAlgorithm:
         self._learner.load(part(tensors, "learner"))
         self._collector.load(part(tensors, "collector"))
         env_state, base = part(tensors, "env"), stateful(self._env)
-        # Gymnasium requires a reset first; the saved state then replaces all of it.
+        # Gymnasium requires a reset first; the saved state then replaces its result.
         seed = environment_seed(self._settings.run.seed + self.env_steps, TRAINING)
         if env_state and base is not None:
             self._env.reset(seed=seed)
             base.set_state(env_state)
         else:
-            _log.info("%s: no environment state is stored; fresh episodes start", checkpoint.path)
+            _log.info("%s holds no state of the environment; new episodes start", checkpoint.path)
             self._collector.reset(seed)
 
     def after_save(self, path: Path) -> None:
@@ -336,8 +334,8 @@ def open_ppo(
         initialise: Called with the new policy and the environments; may replace the random weights.
 
     Raises:
-        CheckpointError: ``run.start_from`` names no policy that fits.
-        EnvironmentUsageError: The environment cannot be trained on.
+        CheckpointError: ``run.start_from`` does not name a matching policy.
+        EnvironmentUsageError: The environment does not support training.
     """
     settings = folder.settings
     env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
@@ -357,7 +355,7 @@ def open_ppo(
             n_envs=n_envs,
             feature_names=names,
         )
-        policy = Policy(header, generator)
+        policy = Policy(header, generator, select_device(settings.run.device))
         initialise(policy, env)
         return PPOAlgorithm(settings, env, policy, generator)
     except BaseException:

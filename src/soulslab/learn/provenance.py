@@ -1,4 +1,4 @@
-"""Where a file came from: the commit of the soulslab that wrote it."""
+"""The git commit of the running soulslab, for the headers of files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def git_commit() -> str:
     """Return the commit of the checkout that soulslab runs from.
 
     Returns:
-        40 hex digits, with ``+`` appended when files were changed since; ``""`` for an installed package.
+        40 hex digits, with ``+`` appended if tracked files were changed; ``""`` for an installed package.
     """
     package = Path(soulslab.__file__).parent
     checkout = package.parent.parent
     git = shutil.which("git")
-    # An installed package may lie inside a stranger's repository; its commit would be a lie.
+    # An installed package may be inside another repository, whose commit does not describe it.
     if git is None or not (checkout / ".git").exists() or package != checkout / "src" / "soulslab":
         return ""
 

@@ -43,13 +43,14 @@ class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         reason: Why it ended; an interrupted run was saved and can be resumed.
-        env_steps: Game decisions taken, all environments together.
-        train_seconds: Training time, resumed parts included (s).
-        n_fights: Episodes finished.
-        win_rate: Moving win rate at the end, 0..1; None if the environment does not report wins.
+        env_steps: Number of game decisions, all environments together.
+        train_seconds: Training time, including the time before a resume (s).
+        n_fights: Number of finished episodes.
+        win_rate: Win rate of the last evaluation, or the moving average without evaluations, 0..1; None if the
+            environment does not report wins.
         mean_return: Mean return of the last episodes; None before the first.
-        milestones: When the moving win rate first reached each level.
-        policy_path: The policy's file.
+        milestones: When the win rate first reached each level.
+        policy_path: File of the policy.
     """
 
     reason: StopReason
@@ -70,29 +71,29 @@ class RunFolder(Generic[_Settings]):
 
     Attributes:
         path: The folder.
-        settings: Everything that defines the run, as a file can hold it: Python functions by name.
-        options: Of the environment, with the functions themselves.
-        store: The run's checkpoints.
+        settings: Settings of the run as a file can hold them: Python functions by name.
+        options: Options of the environment, with the Python functions themselves.
+        store: Checkpoints of the run.
         checkpoint: Checkpoint to resume; None for a new run.
     """
 
     def __init__(
         self, path: Path, settings: _Settings, env_options: Mapping[str, Any] | None = None, *, resume: bool = False
     ) -> None:
-        """Check the folder, and read the newest checkpoint of a run that is resumed.
+        """Check the folder, and read the newest checkpoint of a resumed run.
 
         The folder of an existing run is locked before its checkpoints are read, because a training process that is
         still running writes and removes them.
 
         Args:
             path: The folder; it does not have to exist.
-            settings: Everything that defines the run.
-            env_options: Merged over ``settings.env.options``.
-            resume: Continue from the newest whole checkpoint.
+            settings: Settings of the run.
+            env_options: Options of the environment, merged over ``settings.env.options``.
+            resume: Whether to continue from the newest intact checkpoint.
 
         Raises:
             ChannelError: Another process trains in the folder.
-            CheckpointError: It holds a run already and ``resume`` is False, or holds none and it is True.
+            CheckpointError: The folder holds a run and ``resume`` is False, or no run and it is True.
             ConfigError: An option names a Python function that was not passed again.
         """
         self.path = path
@@ -113,11 +114,11 @@ class RunFolder(Generic[_Settings]):
             raise
 
     def begin(self) -> None:
-        """Make the folder, lock it until `close`, remove temporary files of killed runs, and write the settings.
+        """Make and lock the folder until `close`, remove temporary files of killed runs, and write the settings.
 
         Raises:
-            CheckpointError: It could not be written, or another process began a run in it meanwhile.
-            ChannelError: Another process trains in it.
+            CheckpointError: The folder could not be written, or another process started a run in it.
+            ChannelError: Another process trains in the folder.
         """
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -129,7 +130,7 @@ class RunFolder(Generic[_Settings]):
         write_atomically(self.path / CONFIG_NAME, dump_settings(self.settings).encode())
 
     def close(self) -> None:
-        """Unlock the folder; a second call does nothing. The end of the process does the same."""
+        """Unlock the folder; a second call does nothing. The lock also ends with the process."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -139,7 +140,7 @@ class RunFolder(Generic[_Settings]):
 
     def _refuse_existing_run(self) -> None:
         if not self._is_resumed and self.store.paths():
-            raise CheckpointError(self.path, "holds a run already; resume it, or choose another folder")
+            raise CheckpointError(self.path, "already holds a run; resume it, or choose another folder")
 
 
 def lock_run(path: Path) -> ProcessLock:
@@ -149,26 +150,26 @@ def lock_run(path: Path) -> ProcessLock:
         path: The folder.
 
     Raises:
-        ChannelError: Another process trains in it.
+        ChannelError: Another process trains in the folder.
     """
     return ProcessLock(path / LOCK_NAME, "another soulslab train")
 
 
 def part(tensors: Tensors, name: str) -> Tensors:
-    """Return the tensors whose names begin with ``name/``, without it."""
+    """Return the tensors whose names start with ``name/``, without that prefix."""
     prefix = f"{name}/"
     return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}
 
 
 @contextmanager
 def continuing_from(path: Path) -> Iterator[None]:
-    """Report a state that is missing or malformed; the checksum of a checkpoint only covers accidents.
+    """Convert errors from a missing or malformed state; the checksum of a checkpoint does not exclude them.
 
     Args:
         path: The checkpoint whose state is loaded.
 
     Raises:
-        CorruptCheckpointError: The block raised an error that is not one of soulslab's.
+        CorruptCheckpointError: The block raised an error that is not a SoulslabError.
     """
     try:
         yield
@@ -184,18 +185,18 @@ def continuing_from(path: Path) -> Iterator[None]:
         msgspec.MsgspecError,
     ) as error:
         raise CorruptCheckpointError(
-            path, f"holds no state from which this run can continue ({type(error).__name__}: {error})"
+            path, f"does not hold a state from which this run can continue ({type(error).__name__}: {error})"
         ) from error
 
 
 def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
-    """Check that a checkpoint belongs to these settings; of the table ``run`` only the seed makes another run.
+    """Check that a checkpoint was written with the same settings; of the table ``run`` only the seed is compared.
 
     Raises:
-        IncompatibleCheckpointError: It was written with other settings.
+        IncompatibleCheckpointError: The checkpoint was written with other settings.
     """
     stored = checkpoint.header["settings"]
-    # The same way through JSON, so that a tuple compares equal to the list it became.
+    # Both are converted through JSON, so that a tuple equals the list that was stored.
     now, defaults = (msgspec.json.decode(msgspec.json.encode(each)) for each in (settings, type(settings)()))
     if stored.get("algorithm", "ppo") != now.get("algorithm", "ppo"):
         raise IncompatibleCheckpointError(
@@ -207,7 +208,7 @@ def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
         for key, value in values.items():
             if table == "run" and key != "seed":
                 continue
-            # A setting that came later had its default.
+            # A setting that did not exist yet had its default.
             was = stored.get(table, {}).get(key, defaults[table][key])
             if (table, key) == ("env", "options"):
                 was, value = without_secrets(was), without_secrets(value)  # noqa: PLW2901

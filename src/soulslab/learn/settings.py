@@ -1,8 +1,8 @@
-"""The settings of a training run; every default stands here and nowhere else.
+"""The settings of a training run, with their defaults.
 
-A run is configured by a TOML file with the tables ``env``, ``learner``, ``network`` and ``run``, one per struct below.
-Unknown keys and values out of range are errors when the file is read. "Decisions" are the game's own steps: an
-environment that skips locked moments may take several in one step.
+A run is configured by a TOML file with the tables ``env``, ``learner``, ``network`` and ``run``, one for each struct
+below. Unknown keys and values out of range are errors when the file is read. A "decision" is one decision of the game:
+an environment that skips locked moments may make several decisions in one step.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ Coefficient = Annotated[float, Meta(ge=0.0)]
 
 
 class EnvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is trained on.
+    """The environment.
 
     Attributes:
         id: Gymnasium id, with its version.
-        n_envs: Environments stepped as one batch (N).
-        frame_stack: Observations whose pixels the policy sees at once; 1 where there are no pixels, or where the
-            environment stacks its frames itself.
-        options: Keyword arguments of the environment, for example ``boss`` and ``phase``; no token (``token_file``).
+        n_envs: Number of environments that are stepped as one batch (N).
+        frame_stack: Number of last observations whose pixels the policy sees; 1 without pixels, or if the environment
+            stacks its frames itself.
+        options: Keyword arguments of the environment, for example ``boss`` and ``phase``; no token (use
+            ``token_file``).
     """
 
     id: str = "soulslab/Arena-v0"
@@ -40,23 +41,23 @@ class EnvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class PPOSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How PPO learns. What each number does is told in :mod:`soulslab.learn.ppo`.
+    """The PPO algorithm; :mod:`soulslab.learn.ppo` explains the parameters.
 
     Attributes:
-        n_steps: Environment steps per rollout (T); one update sees T * N transitions.
+        n_steps: Environment steps per rollout (T); one update uses T * N transitions.
         n_epochs: Passes over each rollout.
-        minibatch_size: Transitions per gradient step (B), about: a rollout is cut into equal parts near this
-            size.
-        lr: Adam's learning rate at the start.
-        lr_end: Learning rate at ``run.total_steps``; linear in between.
+        minibatch_size: Approximate number of transitions per gradient step (B); a rollout is split into equal parts of
+            about this size.
+        lr: Learning rate of Adam at the start.
+        lr_end: Learning rate at ``run.total_steps``; linear between them.
         gamma: Discount per game decision.
         gae_lambda: Decay of generalised advantage estimation per environment step.
-        clip: Largest change of an action's probability ratio that is still rewarded.
+        clip: Change of the probability ratio of an action beyond which the objective is clipped.
         entropy: Weight of the entropy bonus at the start.
-        entropy_end: Weight of the entropy bonus at ``run.total_steps``; linear in between.
+        entropy_end: Weight of the entropy bonus at ``run.total_steps``; linear between them.
         value_coef: Weight of the value loss.
-        max_grad_norm: The gradient's global norm is clipped to this.
-        target_kl: An update stops early when the policy moved further than this (nats); 0 never stops.
+        max_grad_norm: Global norm to which the gradient is clipped.
+        target_kl: An update stops early when the KL divergence from the old policy exceeds this (nats); 0 disables it.
     """
 
     n_steps: Positive = 64
@@ -75,14 +76,14 @@ class PPOSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The actor-critic network.
+    """The actor-critic network of PPO.
 
     Attributes:
-        convolutions: Channels, kernel (px) and stride (px) of each layer that looks at pixels; passed over where
-            there are none. Actor and critic always share them.
-        widths: Units of each hidden layer.
-        activation: Non-linearity after each hidden layer.
-        shared: One trunk of hidden layers for actor and critic (nearly twice as fast) instead of one each.
+        convolutions: Channels, kernel (px) and stride (px) of each convolution over pixels; ignored without pixels.
+            Actor and critic always share them.
+        widths: Number of units of each hidden layer.
+        activation: Activation function after each hidden layer.
+        shared: Whether actor and critic share the hidden layers (nearly twice as fast) or have separate ones.
     """
 
     convolutions: Annotated[tuple[tuple[Positive, Positive, Positive], ...], Meta(min_length=1, max_length=8)] = (
@@ -96,24 +97,26 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long a run lasts, and what it leaves behind.
+    """Limits of a run, checkpoints and evaluations.
 
     Attributes:
         seed: Seed of the networks, the actions, the shuffling and the environments.
-        total_steps: Game decisions after which the run is complete; the schedules end there.
-        max_seconds: Training time after which the run stops, schedules finished or not (s).
-        stop_win_rate: The run is complete once the evaluated win rate, or the moving one without evaluations, is above
-            this; 1 never stops early.
+        device: Device of the network that is trained: ``cpu``; ``cuda``, the GPU; or ``auto``, the GPU if there is one.
+        total_steps: Number of game decisions after which the run is complete; the schedules end there.
+        max_seconds: Training time after which the run stops, even if the schedules have not ended (s).
+        stop_win_rate: The run stops when the evaluated win rate is above this, or the moving average if the run does
+            not evaluate; 1 never stops early.
         checkpoint_every_s: Time between checkpoints (s).
-        keep_checkpoints: The newest checkpoints that are kept.
+        keep_checkpoints: Number of newest checkpoints to keep.
         evaluate_every: Game decisions between two evaluations; 0 never evaluates. The policy with the highest evaluated
-            win rate is kept in ``policy_best.safetensors``.
-        evaluate_fights: Greedy fights of each evaluation.
-        evaluate_envs: Environments in which they are played side by side, each a game of its own if it is one.
-        start_from: Policy file, or folder of a run, whose weights the run begins with; "" begins with random ones.
+            win rate is saved as ``policy_best.safetensors``.
+        evaluate_fights: Number of fights of each evaluation, played greedily.
+        evaluate_envs: Number of environments for evaluations; each may be a separate game.
+        start_from: Policy file, or folder of a run, with the initial weights; "" for random weights.
     """
 
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
     total_steps: Positive = 20_000_000
     max_seconds: Annotated[float, Meta(gt=0.0)] = float("inf")
     stop_win_rate: Share = 1.0
@@ -126,7 +129,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class AlgorithmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The settings that every algorithm has; each algorithm adds its own.
+    """The settings that all algorithms have.
 
     Attributes:
         algorithm: Name of the algorithm.

@@ -1,7 +1,7 @@
-"""What a run says about itself: typed messages through one sink.
+"""Telemetry of a run: typed messages, and the interface of their receivers.
 
-The trainer writes messages and knows no reader; a console, TensorBoard, a file or a live page is a
-:class:`Sink`. A number that does not exist yet is None, never 0.
+Training writes messages to sinks: a console, TensorBoard, a file or a dashboard is a :class:`Sink`. A number that is
+not known yet is None, never 0.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import msgspec
 
 
 class TrainStarted(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A run begins or goes on.
+    """A run starts or is resumed.
 
     Attributes:
         env_id: Gymnasium id.
         total_steps: Game decisions at which the run is complete.
-        env_steps: Game decisions taken before.
+        env_steps: Game decisions before this start.
         seed: Seed of the run.
-        is_resumed: Whether it goes on from a checkpoint.
+        is_resumed: Whether the run continues from a checkpoint.
     """
 
     env_id: str
@@ -32,14 +32,14 @@ class TrainStarted(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class TrainProgress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Where a run stands after an update.
+    """Progress of a run.
 
     Attributes:
         env_steps: Game decisions taken, all environments together.
         total_steps: Game decisions at which the run is complete.
-        seconds: Training time, resumed parts included (s).
-        steps_per_second: Game decisions per second in this iteration.
-        n_fights: Episodes finished.
+        seconds: Training time, including the time before a resume (s).
+        steps_per_second: Game decisions per second since the last message.
+        n_fights: Finished episodes.
         win_rate: Share of wins among the last finished fights, 1000 of PPO and 100 of Rainbow, 0..1.
         mean_return: Mean return of those episodes.
         mean_decisions: Mean length of those episodes (game decisions).
@@ -56,14 +56,15 @@ class TrainProgress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class UpdateStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What one PPO update did, as means over its minibatches.
+    """Statistics of one PPO update, as means over its minibatches.
 
     Attributes:
         env_steps: Game decisions taken.
         policy_loss: Clipped objective, negated.
         value_loss: Squared error of the critic, in normalised units.
         entropy: Entropy of the masked policy (nats).
-        approx_kl: How far the policy moved (nats), Schulman's estimator ``(ratio - 1) - log ratio``.
+        approx_kl: KL divergence from the policy before the update (nats), Schulman's estimator ``(ratio - 1) - log
+            ratio``.
         clip_fraction: Share of transitions whose ratio was clipped, 0..1.
         explained_variance: 1 - Var(returns - values) / Var(returns), before the update.
         grad_norm: Norm of the gradient before clipping.
@@ -84,7 +85,7 @@ class UpdateStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class CheckpointSaved(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A checkpoint lies safely on the disk.
+    """A checkpoint was written.
 
     Attributes:
         env_steps: Game decisions taken.
@@ -96,12 +97,12 @@ class CheckpointSaved(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class TrainFinished(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A run ends.
+    """A run has ended.
 
     Attributes:
         env_steps: Game decisions taken.
-        seconds: Training time, resumed parts included (s).
-        reason: Why it ended, one of ``train.StopReason``.
+        seconds: Training time, including the time before a resume (s).
+        reason: Why it ended, one of ``runs.StopReason``.
     """
 
     env_steps: int
@@ -110,26 +111,26 @@ class TrainFinished(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class LearningStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What the Rainbow updates since the last message did, as means over them.
+    """Statistics of the Rainbow updates since the last message, as means.
 
     Attributes:
         env_steps: Game decisions taken.
         n_updates: Updates made so far.
         updates_per_second: Updates per second of training time since the last message.
-        loss: Quantile Huber loss, importance weights included.
+        loss: Quantile Huber loss, including importance weights.
         q_mean: Value of the actions taken.
-        q_max: Largest value of an open action, mean over the batches' observations.
-        td_error: Mean size of the temporal-difference error.
+        q_max: Largest value of an allowed action, mean over the batches' observations.
+        td_error: Mean absolute temporal-difference error.
         priority_mean: Mean priority of the transitions drawn last.
         priority_max: Largest priority so far.
         grad_norm: Norm of the gradient before clipping.
         lr: Learning rate.
         epsilon: Share of random actions.
-        n_steps: Rewards summed up before the bootstrap.
+        n_steps: Number of rewards in the n-step return.
         gamma: Discount per game decision.
         beta: Share of the sampling bias that is corrected.
         n_replay: Environment steps in the replay buffer.
-        n_resets: Resets of the network so far.
+        n_resets: Number of resets of the network so far.
     """
 
     env_steps: int
@@ -152,16 +153,16 @@ class LearningStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class ActorStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """How the actor fares beside the learner.
+    """Statistics of the actor.
 
     Attributes:
         env_steps: Game decisions taken.
-        staleness_updates: Updates that the weights it acts with lie behind the learner's.
-        n_dropped: Steps lost so far because the channel was full.
-        n_late: Steps so far that came later than the game's own pace allows.
-        lateness_p99_ms: 99th percentile of how late a step came since the last message (ms); None if nothing is to
-            be kept up with.
-        n_restarts: Times that it was started anew.
+        staleness_updates: Updates of the learner since those of the actor's weights.
+        n_dropped: Steps lost so far because the transport was full.
+        n_late: Steps so far that were late in a real-time game.
+        lateness_p99_ms: 99th percentile of the lateness of the steps since the last message (ms); None if the game does
+            not run in real time.
+        n_restarts: Number of restarts after failures.
     """
 
     env_steps: int
@@ -173,14 +174,14 @@ class ActorStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class FightStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What the last episodes were like, as means over those since the last message, or the last twenty if that is more.
+    """Means over the episodes since the last message, or over the last twenty if that is more.
 
     Attributes:
         env_steps: Game decisions taken.
-        n_fights: Episodes that the means are over, at least 1.
+        n_fights: Number of episodes, at least 1.
         reward_terms: Share of each term of the reward in the return.
-        damage_by_attack: Hit points that each attack of the boss took.
-        action_shares: Share of each action among those chosen, by its number, (A,).
+        damage_by_attack: Hit points lost to each attack of the boss.
+        action_shares: Share of each action among the chosen ones, by its number, (A,).
     """
 
     env_steps: int
@@ -191,14 +192,14 @@ class FightStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What the policy came to on fresh fights in the middle of a run.
+    """Result of an evaluation during a run.
 
     Attributes:
         env_steps: Game decisions taken.
-        n_fights: Greedy fights played.
-        mean_return: Their mean return.
-        win_rate: Share of wins, 0..1; None where nobody can win.
-        low: Lower end of its 95 % Wilson interval.
+        n_fights: Number of greedy fights.
+        mean_return: Mean return of the fights.
+        win_rate: Share of wins, 0..1; None if the environment does not report wins.
+        low: Lower end of the 95 % Wilson interval of the win rate.
         high: Upper end of that interval.
     """
 
@@ -211,12 +212,12 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class EvaluationProgress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """How far an evaluation is.
+    """Progress of an evaluation.
 
     Attributes:
-        n_done: Fights finished that count.
-        n_fights: Fights asked for.
-        n_wins: Fights won so far; None where nobody can win.
+        n_done: Finished fights that count.
+        n_fights: Number of fights of the evaluation.
+        n_wins: Fights won so far; None if the environment does not report wins.
     """
 
     n_done: int
@@ -239,17 +240,17 @@ Message = (
 
 
 class Sink(Protocol):
-    """Whatever listens to a run."""
+    """Receiver of telemetry."""
 
     def write(self, message: Message) -> None:
-        """Take one message; must be quick, the run waits."""
+        """Process one message; must be quick, because training waits."""
 
     def close(self) -> None:
-        """Flush and free what is held; no message follows."""
+        """Flush and release resources; no message follows."""
 
 
 def close_all(sinks: Sequence[Sink]) -> None:
-    """Close every sink, also where one of them cannot; its error is raised when all are closed."""
+    """Close all sinks, even if one raises an error; the error is raised afterwards."""
     with ExitStack() as stack:
         for sink in sinks:
             stack.callback(sink.close)

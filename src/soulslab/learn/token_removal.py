@@ -31,7 +31,7 @@ class Removal(NamedTuple):
 
     Attributes:
         changed: Files from which a token was removed.
-        left: Files that still hold one of these tokens; they have to be removed by hand.
+        left: Files that still hold one of these tokens; they must be removed manually.
     """
 
     changed: tuple[Path, ...]

@@ -1,4 +1,4 @@
-"""Counts what the learner's episodes came to: returns, lengths and wins."""
+"""Statistics of PPO's training episodes: returns, lengths and wins."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 from soulslab.learn.archive import Tensors
 
 WINDOW: Final = 1000
-"""Episodes in the moving averages."""
+"""Number of episodes in the moving averages."""
 
 MILESTONES: Final = (0.5, 0.8, 0.9)
-"""Win rates whose first passing is recorded."""
+"""Win rates whose first reaching is recorded."""
 
 _WIN, _RETURN, _DECISIONS = range(3)
 
 
 class Milestone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The moving win rate over a full window reached a level for the first time.
+    """The win rate reached a level for the first time.
 
     Attributes:
         win_rate: The level, 0..1.
-        env_steps: Game decisions taken until then.
+        env_steps: Number of game decisions until then.
         seconds: Training time until then (s).
     """
 
@@ -37,8 +37,8 @@ class EpisodeTracker:
     """Moving averages over the last finished episodes of N environments.
 
     Attributes:
-        n_episodes: Episodes finished.
-        steps: Steps so far of each running episode, int64 (N,).
+        n_episodes: Number of finished episodes.
+        steps: Number of steps of each running episode, int64 (N,).
     """
 
     def __init__(self, n_envs: int) -> None:
@@ -46,7 +46,7 @@ class EpisodeTracker:
         self.steps = np.zeros(n_envs, np.int64)
         self._decisions = np.zeros(n_envs, np.int64)
         self._returns = np.zeros(n_envs)
-        # One row per finished episode: won (NaN where nobody can tell), return, decisions.
+        # One row per finished episode: won (NaN if unknown), return, decisions.
         self._window = np.full((WINDOW, 3), np.nan)
 
     def record(
@@ -56,13 +56,13 @@ class EpisodeTracker:
         dones: NDArray[np.bool_],
         info: dict[str, Any],
     ) -> None:
-        """Take in one step of all environments.
+        """Record one step of all environments.
 
         Args:
             rewards: float64 (N,).
             decisions: Game decisions that each step took, int64 (N,).
-            dones: Where an episode ended, bool (N,).
-            info: The step's info; wins are read from ``final_info["fight"]["won"]``.
+            dones: Whether an episode ended, bool (N,).
+            info: Info of the step; wins are in ``final_info["fight"]["won"]``.
         """
         self.steps += 1
         self._decisions += decisions
@@ -73,7 +73,7 @@ class EpisodeTracker:
         rows = np.full((len(finished), 3), np.nan)
         fight = info.get("final_info", {}).get("fight", {})
         if "won" in fight:
-            # An episode that was cut off because its game failed has no result.
+            # An episode that ended because its game failed has no result.
             known = fight.get("_won", dones)[finished]
             rows[known, _WIN] = fight["won"][finished][known]
         rows[:, _RETURN] = self._returns[finished]
@@ -87,12 +87,12 @@ class EpisodeTracker:
 
     @property
     def is_full(self) -> bool:
-        """Whether the averages are over a full window."""
+        """Whether the averages cover a full window."""
         return self.n_episodes >= WINDOW
 
     @property
     def win_rate(self) -> float | None:
-        """Share of wins among the last episodes; None before the first, or where nobody can win."""
+        """Share of wins among the last episodes; None if no result is known."""
         return self._mean(_WIN)
 
     @property
@@ -124,7 +124,7 @@ class EpisodeTracker:
         self._window[:] = state["window"]
 
     def forget_running(self) -> None:
-        """Drop the episodes under way, because their environments were replaced."""
+        """Discard the running episodes, because their environments were reset."""
         self.steps[:] = 0
         self._decisions[:] = 0
         self._returns[:] = 0.0

@@ -1,4 +1,4 @@
-"""Training a policy with any algorithm; the settings name it."""
+"""Training a policy; the settings select the algorithm."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from soulslab.learn.runs import RunFolder, TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, close_all
 from soulslab.learn.threads import one_core
+from soulslab.learn.torch_device import select_device
 from soulslab.learn.training_loop import TrainingLoop
 
 
@@ -36,30 +37,32 @@ def train(
 
     Args:
         settings: Settings of the run; their type selects the algorithm. A resumed run must have the settings with
-            which it was started; of the table ``run`` only the seed has to be the same.
+            which it was started; of the table ``run`` only the seed must be the same.
         run_dir: Folder of the run; it is created if needed.
-        resume: Continue from the folder's newest whole checkpoint. Each damaged checkpoint gives a warning.
+        resume: Whether to continue from the newest intact checkpoint. Each damaged checkpoint gives a warning.
         env_options: Options of the environment, merged over ``settings.env.options``. A Python function, such as a
-            reward, has to be passed here.
+            reward, must be passed here.
         sinks: Telemetry sinks; closed when training ends.
 
     Returns:
         Result of the training run.
 
     Raises:
-        CheckpointError: The folder holds a run and ``resume`` is False, or holds none and it is True; or a file could
-            not be written; or ``run.start_from`` names no policy that fits.
-        ConfigError: An option names a Python function that was not passed again, or a setting names an unknown feature.
-        EnvironmentUsageError: The environment cannot be trained on.
-        DemonstrationError: The recorded fights belong to another environment, or are damaged.
-        NonFiniteError: The environment gave NaN or infinity.
-        DivergedError: The weights of PPO are not finite; policy and checkpoints are those from before.
-        NonFinitePriorityError: The same for Rainbow.
+        CheckpointError: The folder holds a run and ``resume`` is False, or no run and it is True; or a file could not
+            be written; or ``run.start_from`` does not name a matching policy.
+        ConfigError: An option names a Python function that was not passed again, a setting names an unknown feature, or
+            ``run.device`` is ``cuda`` without a GPU.
+        EnvironmentUsageError: The environment does not support training.
+        DemonstrationError: The recorded episodes belong to another environment, or are damaged.
+        NonFiniteError: The environment returned NaN or infinity.
+        DivergedError: The weights of PPO are not finite; policy and checkpoints are from before.
+        NonFinitePriorityError: The weights of Rainbow are not finite; policy and checkpoints are from before.
         ActorError: The remote actor failed too often.
         ChannelError: Another process trains in the folder.
         Exception: Any error of the environment; the state of the algorithm was saved before.
     """
     try:
+        select_device(settings.run.device)  # reports a missing GPU before the environment is made
         folder: RunFolder[Any] = RunFolder(run_dir, settings, env_options, resume=resume)
         with one_core(), closing(folder), closing(_open_algorithm(folder)) as algorithm:
             loop = TrainingLoop(folder, algorithm, sinks)
@@ -74,12 +77,12 @@ def _open_algorithm(folder: RunFolder[Any]) -> Algorithm:
     run = folder.settings.run
 
     def initialise(policy: Policy | QPolicy, env: VectorEnv[Any, Any, Any]) -> None:
-        """Copy the weights of another policy if a new run asks for them."""
+        """Copy the weights of another policy if a new run is configured to."""
         if run.start_from and folder.checkpoint is None:
             start_from(policy, Path(run.start_from), env.metadata.get("policies_of", ()))
 
     if isinstance(folder.settings, TrainSettings):
         return open_ppo(folder, initialise)
-    from soulslab.learn.rainbow.algorithm import open_rainbow  # noqa: PLC0415  (compiles kernels that PPO does not need)
+    from soulslab.learn.rainbow.algorithm import open_rainbow  # noqa: PLC0415  (compiles kernels)
 
     return open_rainbow(folder, initialise)

@@ -1,4 +1,4 @@
-"""Loading the settings of a training run, of any algorithm."""
+"""Loading the settings of a training run of any algorithm."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ _SETTINGS: dict[str, type[TrainSettings] | type[RainbowSettings]] = {"ppo": Trai
 
 
 def load_run_settings(path: Path | None, overrides: Sequence[str] = ()) -> AnySettings:
-    """Read the settings of a run, of the algorithm that they name.
+    """Read the settings of a run.
 
     Args:
-        path: TOML file, whose key ``algorithm`` is ``ppo`` (also where it is left out) or ``rainbow``; None takes every
-            setting from its default.
-        overrides: Changes of single settings, as ``learner.lr=1e-4``; ``algorithm=rainbow`` among them counts too.
+        path: TOML file, whose key ``algorithm`` is ``ppo`` (the default) or ``rainbow``; None uses the default of every
+            setting.
+        overrides: Changes of single settings, such as ``learner.lr=1e-4`` or ``algorithm=rainbow``.
 
     Returns:
-        The settings.
+        The settings, of the type of the algorithm.
 
     Raises:
-        ConfigError: There is no such algorithm or setting, or a value is out of range.
+        ConfigError: The algorithm or a setting is unknown, or a value is out of range.
     """
     name = _algorithm(path, overrides)
     if name not in _SETTINGS:
         raise ConfigError(
-            f"{name!r} is no algorithm{did_you_mean(name, _SETTINGS)}", path="algorithm", source=path or ""
+            f"{name!r} is not an algorithm{did_you_mean(name, _SETTINGS)}", path="algorithm", source=path or ""
         )
     return load_settings(_SETTINGS[name], path, overrides)
 
 
 def load_new_run_settings(config: Path | None, overrides: Sequence[str] = ()) -> AnySettings:
-    """Read the settings of a run that begins.
+    """Read the settings of a new run.
 
     Args:
-        config: TOML file; None takes the config that comes with soulslab for the environment and the algorithm
+        config: TOML file; None uses the config that comes with soulslab for the environment and the algorithm
             (`soulslab.learn.configs.default_config`).
         overrides: See `load_run_settings`.
 
@@ -60,12 +60,12 @@ def load_new_run_settings(config: Path | None, overrides: Sequence[str] = ()) ->
         env_id = _override(overrides, "env.id") or EnvSettings().id
         config = default_config(_override(overrides, "algorithm") or "ppo", env_id)
         if config is not None:
-            _log.info("settings of %s; give another file with --config", config.name)
+            _log.info("using the settings of %s; choose another file with --config", config.name)
     return load_run_settings(config, overrides)
 
 
 def with_env_options(settings: AnySettings, options: Mapping[str, Any]) -> AnySettings:
-    """Return settings of a run with further options of the environment.
+    """Return the settings of a run with further options of the environment.
 
     Args:
         settings: The settings.
@@ -85,7 +85,7 @@ def _algorithm(path: Path | None, overrides: Sequence[str]) -> str:
 
 
 def _override(overrides: Sequence[str], name: str) -> str | None:
-    """Return the last value that overrides give to a setting that is text; None without one."""
+    """Return the last value of a text setting among the overrides; None if it is not among them."""
     for override in reversed(overrides):
         key, equals, value = override.partition("=")
         if equals and key.strip() == name:

@@ -53,7 +53,7 @@ from soulslab.learn.tracker import MILESTONES, Milestone
 from soulslab.version import VERSION
 
 _UNSAVED_ERRORS: Final = (CheckpointError, DivergedError, NonFinitePriorityError)
-"""After these errors no checkpoint is written: it cannot be written, or the weights are not finite."""
+"""No checkpoint is written after these errors: it cannot be written, or the weights are not finite."""
 
 _WinRate = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
@@ -257,7 +257,7 @@ class TrainingLoop:
             "settings": msgspec.to_builtins(self._settings),
             "policy": policy_header,
             "milestones": msgspec.to_builtins(self._milestones),
-            "evaluated": None if self._evaluated is None else msgspec.to_builtins(self._evaluated),
+            "evaluated": msgspec.to_builtins(self._evaluated) if self._evaluated is not None else None,
             "best_win_rate": self._best_win_rate,
             "train_seconds": self._seconds(),
             "soulslab": VERSION,
@@ -278,7 +278,7 @@ class TrainingLoop:
             try:
                 self._algorithm.load_files(checkpoint.header)
             except CorruptCheckpointError as error:
-                _log.warning("passing over %s, which needs what is damaged: %s", checkpoint.path, error)
+                _log.warning("skipping %s, because a file that it needs is damaged: %s", checkpoint.path, error)
                 checkpoint = self._folder.store.latest(before=checkpoint.path)
             else:
                 return checkpoint
@@ -298,9 +298,9 @@ class TrainingLoop:
         self._is_resumed = True
 
     def _win_rate(self) -> float | None:
-        """Return the win rate of the last evaluation, or the moving one of training if there was no evaluation."""
-        return self._algorithm.episodes.win_rate if self._evaluated is None else self._evaluated.win_rate
+        """Return the win rate of the last evaluation, or the moving average of training if there was no evaluation."""
+        return self._evaluated.win_rate if self._evaluated is not None else self._algorithm.episodes.win_rate
 
     def _seconds(self) -> float:
-        """Return the training time, resumed parts included (s)."""
+        """Return the training time, including the time before a resume (s)."""
         return self._seconds_before + time.monotonic() - self._started

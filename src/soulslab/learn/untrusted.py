@@ -1,8 +1,8 @@
-"""Environments that a file names: what a policy, a run or a study of somebody else may decide, and what not.
+"""Checks of environments that are named in files: policies, runs and studies from other people.
 
-A file may name any registered environment, and describe it with numbers and plain words. It may not decide which
-programs run, which modules are imported, which servers are connected to, or which processes and files are opened: that
-is decided on the command line.
+A file may name any registered environment, and describe it with numbers and plain words. It must not determine which
+programs run, which modules are imported, which servers are connected to, or which processes and files are opened; only
+the command line does.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _REFUSED: Final = frozenset(
         "token",
     }
 )
-"""Options of soulslab's environments that choose a program, a process, a server or a screen."""
+"""Options of soulslab's environments that select a program, a process, a server or a screen."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]{0,63}")
 """Text that is neither a path nor ``module:name``."""
 
 
 def check_named_environment(env_id: str, options: Mapping[str, Any], source: str | Path) -> None:
-    """Check that an environment which a file names can be made without trust in the file.
+    """Check that an environment named in a file can be made without trusting the file.
 
     Args:
         env_id: Gymnasium id; "" if it does not come from the file.
-        options: Those options of the environment that come from the file.
-        source: The file or folder, for the message.
+        options: Options of the environment that come from the file.
+        source: The file or folder, for the error message.
 
     Raises:
-        UntrustedFileError: The id imports a module, or an option decides what runs.
+        UntrustedFileError: The id imports a module, or an option can run code.
     """
     for place, value in find_decisions(env_id, options):
         raise UntrustedFileError(place, value, source)
@@ -56,12 +56,12 @@ def check_stored_settings(settings: AnySettings, source: str | Path, overrides: 
     """Check the environment in the settings of a run that is resumed; see `check_named_environment`.
 
     Args:
-        settings: The settings, with the overrides.
-        source: The file that they were read from.
-        overrides: Changes on the command line, as ``env.options.profile=game.toml``; these settings are not checked.
+        settings: The settings, including the overrides.
+        source: The file of the settings.
+        overrides: Changes on the command line, such as ``env.options.profile=game.toml``; these are not checked.
 
     Raises:
-        UntrustedFileError: The id imports a module, or an option decides what runs.
+        UntrustedFileError: The id imports a module, or an option can run code.
     """
     given = read_overrides(overrides, "--set").get("env", {})
     options = {name: value for name, value in settings.env.options.items() if name not in given.get("options", {})}
@@ -69,12 +69,12 @@ def check_stored_settings(settings: AnySettings, source: str | Path, overrides: 
 
 
 def trust_flag(settings: AnySettings) -> str:
-    """Return what to append to a command that resumes a run or a study: `` --trust``, or nothing."""
+    """Return the suffix of a command that resumes a run or a study: `` --trust``, or "" if it is not needed."""
     return " --trust" if any(find_decisions(settings.env.id, settings.env.options)) else ""
 
 
 def find_decisions(env_id: str, options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what only a trusted file may decide, as its place (``env.options.profile``) and its value."""
+    """Yield the settings that only a trusted file may contain, as path (``env.options.profile``) and value."""
     if ":" in env_id:  # Gymnasium imports the module before the colon
         yield "env.id", env_id
     for name, value in options.items():
@@ -84,7 +84,7 @@ def find_decisions(env_id: str, options: Mapping[str, Any]) -> Iterator[tuple[st
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value consists of numbers, plain words, and lists and tables of them."""
+    """Return whether a value consists of numbers, plain words, and lists and tables of those."""
     if isinstance(value, str):
         return not value or _WORD.fullmatch(value) is not None
     if isinstance(value, dict):

@@ -1,1 +1,1 @@
-"""The arena in a terminal: play it, or watch a policy play (`soulslab.play.game`)."""
+"""The built-in fight for people: play it in a terminal, or watch a policy in a terminal or a window."""

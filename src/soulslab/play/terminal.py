@@ -1,4 +1,4 @@
-"""A terminal as a screen and a keyboard: truecolor half blocks, and keys without waiting for Enter."""
+"""Terminal as screen and keyboard: truecolor half blocks, and key input without Enter."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from numpy.typing import NDArray
 
 from soulslab.errors import TerminalError
 
-LEAST_COLUMNS, LEAST_LINES = 48, 16
-#: The upper half of a cell has the foreground colour, the lower half the background's.
+MIN_COLUMNS, MIN_LINES = 48, 16
+#: Character whose upper half has the foreground colour and whose lower half has the background colour.
 _HALF_BLOCK = "\u2580"
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"
 _LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
-#: Neighbouring colours that differ by less are made equal: most of what a frame sends is changes of colour.
+#: Colours are rounded, because most of the data sent for a frame are colour changes.
 _COLOUR_STEP = 0xF8
 _KEYS_AT_ONCE = 1024
 
 
 class Terminal:
-    """The terminal of this process while it is played in; a context that puts everything back.
+    """Context that prepares the terminal of this process for a game, and restores it on exit.
 
-    That holds for exceptions, Ctrl-C and SIGTERM as well; SIGTERM becomes `SystemExit`.
+    The terminal is also restored after exceptions, Ctrl-C and SIGTERM; SIGTERM raises `SystemExit`.
 
     Args:
-        keyboard: Where keys come from; standard input by default.
-        screen: Where pictures go; standard output by default.
+        keyboard: Source of key input; standard input by default.
+        screen: Target of the images; standard output by default.
 
     Raises:
-        TerminalError: On entering, if either is no terminal, or it is too small.
+        TerminalError: On entry: keyboard or screen is not a terminal, or the terminal is too small.
     """
 
     def __init__(self, keyboard: IO[str] | None = None, screen: IO[str] | None = None) -> None:
@@ -51,16 +51,16 @@ class Terminal:
         if not (self._keyboard.isatty() and self._screen.isatty()):
             raise TerminalError("play needs a terminal: run it by hand, without pipes or redirection")
         columns, lines = self.size()
-        if columns < LEAST_COLUMNS or lines < LEAST_LINES:
+        if columns < MIN_COLUMNS or lines < MIN_LINES:
             raise TerminalError(
-                f"the terminal has {columns} x {lines} characters, but play needs {LEAST_COLUMNS} x {LEAST_LINES}; "
+                f"the terminal has {columns} x {lines} characters, but play needs {MIN_COLUMNS} x {MIN_LINES}; "
                 f"enlarge the window or choose a smaller font"
             )
         with ExitStack() as undo:
             if threading.current_thread() is threading.main_thread():
                 old_handler = signal.signal(signal.SIGTERM, _terminate)
                 undo.callback(signal.signal, signal.SIGTERM, old_handler or signal.SIG_DFL)
-            undo.callback(_give_back_keyboard, self._keyboard, _take_keyboard(self._keyboard))
+            undo.callback(_restore_key_mode, self._keyboard, _set_key_mode(self._keyboard))
             undo.callback(self._write, _LEAVE)
             self._write(_ENTER)
             self._undo = undo.pop_all()
@@ -80,7 +80,7 @@ class Terminal:
         return os.get_terminal_size(self._screen.fileno())
 
     def read_keys(self, timeout_s: float) -> str:
-        """Return what was typed, at once if something was; "" if nothing came within the time.
+        """Return the typed characters, immediately if there are any; "" if none came before the timeout.
 
         Raises:
             TerminalError: The terminal was closed.
@@ -88,11 +88,11 @@ class Terminal:
         return _read_keys(self._keyboard, timeout_s)
 
     def show(self, picture: NDArray[np.uint8], lines: Sequence[str]) -> None:
-        """Show a picture, (2 * rows, columns, 3), in the middle of the line, and lines of text below it.
+        """Show an image, centred, and lines of text below it.
 
         Args:
-            picture: Two pixels for each character, one above the other.
-            lines: Text, which may hold colour codes.
+            picture: Image, uint8 (2 * rows, columns, 3): two pixels for each character, one above the other.
+            lines: Text, which may contain colour codes.
         """
         start = "\x1b[H"
         if self.size() != self._size:
@@ -105,7 +105,7 @@ class Terminal:
 
 
 def half_blocks(picture: NDArray[np.uint8]) -> list[str]:
-    """Return a picture, (2 * rows, columns, 3), as rows of coloured half blocks."""
+    """Return an image, (2 * rows, columns, 3), as rows of coloured half blocks."""
     colours = (picture & _COLOUR_STEP).tolist()
     rows = []
     for upper, lower in zip(colours[::2], colours[1::2], strict=True):
@@ -122,7 +122,7 @@ def half_blocks(picture: NDArray[np.uint8]) -> list[str]:
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 (the signature of a handler)
-    # As an exception it passes every `with` on its way out, and so puts the terminal back.
+    # The exception leaves every `with` block, so the terminal is restored.
     raise SystemExit(128 + number)
 
 
@@ -132,13 +132,13 @@ if sys.platform == "win32":
 
     _STDOUT, _ESCAPE_CODES = -11, 0x0007
 
-    def _take_keyboard(keyboard: IO[str]) -> Any:  # noqa: ARG001 (as the one below)
-        """Make the console understand escape codes; its keys come one by one anyway."""
+    def _set_key_mode(keyboard: IO[str]) -> Any:  # noqa: ARG001 (as the one below)
+        """Enable escape codes in the console; it already delivers single keys."""
         console = ctypes.windll.kernel32
         console.SetConsoleMode(console.GetStdHandle(_STDOUT), _ESCAPE_CODES)
 
-    def _give_back_keyboard(keyboard: IO[str], saved: Any) -> None:
-        """Nothing was taken."""
+    def _restore_key_mode(keyboard: IO[str], saved: Any) -> None:
+        """Do nothing: the key mode was not changed."""
 
     def _read_keys(keyboard: IO[str], timeout_s: float) -> str:  # noqa: ARG001 (as the one below)
         end_s = time.monotonic() + timeout_s
@@ -153,14 +153,14 @@ else:
     import termios
     import tty
 
-    def _take_keyboard(keyboard: IO[str]) -> Any:
-        """Let keys through one by one and unseen; return how the terminal was. Ctrl-C still interrupts."""
+    def _set_key_mode(keyboard: IO[str]) -> Any:
+        """Switch to single keys without echo; return the previous mode. Ctrl-C still interrupts."""
         saved = termios.tcgetattr(keyboard)
         tty.setcbreak(keyboard)
         return saved
 
-    def _give_back_keyboard(keyboard: IO[str], saved: Any) -> None:
-        # Keys that were typed ahead are for the game, not for the shell.
+    def _restore_key_mode(keyboard: IO[str], saved: Any) -> None:
+        # Keys typed during the game must not reach the shell.
         termios.tcsetattr(keyboard, termios.TCSAFLUSH, saved)
 
     def _read_keys(keyboard: IO[str], timeout_s: float) -> str:

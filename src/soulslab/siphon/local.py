@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 import msgspec
 
+from soulslab.closing import Closing
 from soulslab.errors import (
     ProcessExitedError,
     SessionStateError,
@@ -123,7 +123,7 @@ class GameOpener(Protocol):
         ...
 
 
-class LocalSession:
+class LocalSession(Closing):
     """A session with a game on this machine (`soulslab.siphon.session.Session`).
 
     Args:
@@ -259,14 +259,6 @@ class LocalSession:
                     game.close()
             finally:
                 self._opener.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @contextmanager
     def _using(self) -> Iterator[Game]:

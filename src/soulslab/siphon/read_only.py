@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn
 
 import msgspec
 
+from soulslab.closing import Closing
 from soulslab.errors import ReadOnlyError
 from soulslab.siphon.attributes.chain_number import ChainNumber, Number
 from soulslab.siphon.attributes.examination import Finding
@@ -106,7 +106,7 @@ class ReadOnlyClock:
         """See `Clock.close`; the session closes its clock."""
 
 
-class ObservedSession:
+class ObservedSession(Closing):
     """A session with a game that a person or another program controls (`soulslab.siphon.session.Session`).
 
     Everything that changes the game raises `ReadOnlyError`. The game runs in real time: a step waits for its length in
@@ -185,14 +185,6 @@ class ObservedSession:
     def close(self) -> None:
         """See `Session.close`."""
         self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _wait(self, seconds: float) -> Advance:
         """Wait until `seconds` after the end of the previous wait."""

@@ -369,7 +369,11 @@ def _is_to_start(profile: Profile, options: SessionOptions) -> bool:
 def _find(profile: Profile, options: SessionOptions) -> RealGame:
     """Find the running process of the game; of several, the one with a matching window."""
     if options.options:
-        _log.warning("%s is not started by us, so its options %s are left alone", profile.name, options.options)
+        _log.warning(
+            "%s was already running, so the launch options %s have no effect; start the game with launch='always'",
+            profile.name,
+            options.options,
+        )
     try:
         return RealGame(find_process(profile.process, options.pid), None)
     except AmbiguousProcessError as several:

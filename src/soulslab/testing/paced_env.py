@@ -1,7 +1,7 @@
 """A Gymnasium environment without a game, in real time: each step ends at the next deadline of a fixed interval.
 
 It is for tests and benchmarks of timing. Its deadlines are on a grid of wall time, as those of
-:class:`soulslab.envs.live.timing.Realtime`, and ``info["late_s"]`` has the same meaning. Importing this module
+:class:`soulslab.envs.game.timing.RealtimeTiming`, and ``info["late_s"]`` has the same meaning. Importing this module
 registers `PACED_ID`, so that ``gymnasium.make("soulslab.testing.paced_env:testing/Paced-v0")`` creates the environment.
 """
 

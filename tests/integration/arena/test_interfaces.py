@@ -37,7 +37,7 @@ def test_a_fight_in_its_window_is_read_moved_and_lost(game):
     assert game.camera.is_locked_on
     game.allowed.hits = False
     assert not game.allowed.hits
-    with pytest.raises(WaitTimeoutError, match=r"to be in control; it saw last: \('world', False\)"):
+    with pytest.raises(WaitTimeoutError, match=r"to be in control; last value: \('world', False\)"):
         game.wait_for_control(Patience(deadline_s=0.3))
     point = next(iter(game.warp_points.points))
     # The built-in fight sets no bit of control, so the warp ends with the load; the next fight comes all the same.

@@ -22,7 +22,7 @@ from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.arena.window.key_log_replay import Replay
 from soulslab.arena.window.key_table import PANDA_NAMES
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.games.arena.recorded import key_log_of
+from soulslab.games.arena.key_log_from_recording import key_log_from_recording
 from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.local import open_session
 from soulslab.siphon.process.private_display import PrivateDisplay
@@ -120,7 +120,7 @@ def test_a_game_that_a_person_played_is_recorded_and_played_again(tmp_path):
                 wait_for(lambda until=until: tick() > until, "some ticks")
             until = tick() + 60
             wait_for(lambda: tick() > until, "some more ticks")
-    log = key_log_of(read_recording(path))
+    log = key_log_from_recording(read_recording(path))
     assert (log.header.boss, log.header.phase, log.header.random_pose) == ("trickster", "1", True)
     replay = Replay(log)
     while not replay.is_over:

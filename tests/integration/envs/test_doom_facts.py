@@ -1,4 +1,4 @@
-"""What the profile says of Doom, proven on the running game by what the game does."""
+"""Attributes of the profile of Doom, checked with the behaviour of the running game."""
 
 import math
 from itertools import pairwise
@@ -29,12 +29,12 @@ def session():
 
 @pytest.fixture
 def game(session):
-    """A fresh E1M1 at skill 4."""
+    """A new game in E1M1 at skill 4."""
     return Game(session)
 
 
 class Game:
-    """Plays tics, one at a time."""
+    """Plays the game tic by tic."""
 
     def __init__(self, session):
         self.session = session
@@ -48,7 +48,7 @@ class Game:
             self.play(1)
 
     def play(self, n_tics, *keys):
-        """Hold keys for so many tics; return all attributes after each."""
+        """Hold keys for n tics; return all attributes after each tic."""
         held = tuple(KEYS.get(key, key) for key in keys)
         return [self.session.step(Step(held=held, advance_s=TIC_S)).snapshot for _ in range(n_tics)]
 
@@ -61,7 +61,7 @@ class Game:
         return self.session.read(name)
 
 
-def test_time_runs_by_one_a_tic(game):
+def test_time_increases_by_one_in_each_tic(game):
     tics = game.play(20)
     first = tics[0]
     assert [tic["level_time"] - first["level_time"] for tic in tics] == list(range(20))
@@ -79,7 +79,7 @@ def test_walking_moves_along_the_angle(game):
     assert after["speed_y"] == pytest.approx(0, abs=0.01)
     again = game.play(10, "forward")
     for one, other in pairwise(again):
-        # Speed is what carries it through the next tic; friction and thrust change it in between.
+        # The speed moves the player in the next tic; friction and thrust change it before.
         assert other["x"] - one["x"] == pytest.approx(one["speed_x"], abs=2.0)
 
 
@@ -95,7 +95,7 @@ def test_angles_are_counter_clockwise_from_the_east(game):
     assert 0 < game.play(5, "turn_left")[-1]["angle"] < math.pi / 2
     game.start(skill=3, episode=1, map=1)
     assert 1.5 * math.pi < game.play(5, "turn_right")[-1]["angle"] < 2 * math.pi
-    # Turned to the north, forward is along y.
+    # After turning to the north, forward is along y.
     while not math.pi / 2 - 0.1 < game.read("angle") < math.pi / 2 + 0.1:
         game.play(1, "turn_left")
     before = game.play(1)[0]
@@ -128,14 +128,14 @@ def test_the_cheat_for_everything_fills_all_ammunition_and_armour(game):
         game.tap(key)
         game.play(40)
         before = game.play(1)[0]
-        # The super shotgun answers to the shotgun's key where there is one.
+        # The key of the shotgun selects the super shotgun if the player has one.
         assert before["weapon"] == weapon
         game.play(12, "fire")
         game.play(30)
         assert game.read(ammunition) < before[ammunition]
 
 
-def test_kills_are_counted_up_to_those_that_there_are(game):
+def test_kills_are_counted_and_at_most_the_total(game):
     game.tap(*"IDDQD", *"IDKFA", "5")
     game.play(40)
     before = game.play(1)[0]
@@ -146,7 +146,7 @@ def test_kills_are_counted_up_to_those_that_there_are(game):
 
 def test_items_are_counted(game):
     game.start(skill=0, episode=1, map=1)
-    game.tap(*"IDDQD", *"IDSPISPOPD")  # through the walls, to where some lie
+    game.tap(*"IDDQD", *"IDSPISPOPD")  # through the walls, to the items behind them
     game.play(51, "turn_left", "run")
     assert game.read("items") == 0
     assert game.play(120, "forward", "run")[-1]["items"] == 2
@@ -157,7 +157,7 @@ def test_death(game):
     game.tap("5")
     game.play(40)
     game.session.write({"health": 5, "body_health": 5, "armor": 0})
-    # Rockets into the nearest wall.
+    # Fire rockets at the nearest wall.
     for _ in range(400):
         tic = game.play(1, "fire", "forward")[0]
         if tic["player_state"] == 1:
@@ -166,7 +166,7 @@ def test_death(game):
     assert tic["body_health"] <= 0
 
 
-def test_pause_and_menu_stop_the_level_but_not_the_game(game):
+def test_pause_and_menu_stop_the_level_time_but_not_the_game_time(game):
     for key, attribute in (("PAUSE", "is_paused"), ("ESC", "is_menu_open")):
         assert not game.read(attribute)
         game.tap(key)
@@ -190,7 +190,7 @@ def test_levels_and_skills(game):
     assert (now["start_skill"], now["start_episode"], now["start_map"]) == (3, 1, 1)
 
 
-def test_the_cheat_for_levels_says_the_same(game):
+def test_the_cheat_for_levels_changes_episode_and_map(game):
     game.tap(*"IDCLEV", "2", "4")
     game.play(80)
     now = game.play(1)[0]

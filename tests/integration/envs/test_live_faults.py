@@ -1,4 +1,4 @@
-"""What befalls the built-in game in its window while an environment plays it: each fault is recovered and counted."""
+"""Faults of the built-in game in its window: the environment recovers from each fault and counts it."""
 
 import os
 import signal
@@ -9,16 +9,15 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from benchmarks.fault_injection import FAULTS
-from soulslab.envs.live.arena import ArenaLiveEnv
-from soulslab.envs.live.vector import ArenaLiveVectorEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv, ArenaLiveVectorEnv
 from soulslab.siphon.process.process_tree import living
 from support.counts import held
 from support.waiting import wait_for
 
 NOTHING = 19
-#: Steps after which a fault has shown.
-SOON = 20
-#: What a step's failure may be called; () for faults that end no episode, or end it in the game.
+#: Number of steps in which a fault must have an effect.
+N_STEPS = 20
+#: Possible errors of a step; () for faults that do not end the episode, or end it as a loss.
 ERRORS = {
     "game killed": ("ProcessExitedError",),
     "game frozen": ("ClockStalledError",),
@@ -33,7 +32,7 @@ OPTIONS = {"step_deadline_s": 1.5, "on_failure": "truncate"}
 
 @pytest.fixture(scope="module")
 def temporary(tmp_path_factory):
-    """A folder for all that is temporary, of the games too."""
+    """A folder for all temporary files, including those of the games."""
     folder = tmp_path_factory.mktemp("temporary")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
@@ -43,20 +42,20 @@ def temporary(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def env(temporary):
-    """One environment for all faults, and nothing left of it at the end."""
-    at_first = held()
+    """One environment for all faults; at the end all resources are released."""
+    before = held()
     with ArenaLiveEnv(episodes="in_place", **OPTIONS) as one:
         one.reset(seed=1)
         yield one
         pid = one.session.info.pid
     wait_for(lambda: not living([pid]))
-    wait_for(lambda: held()["threads"] == at_first["threads"], "threads to end")
-    assert held() == at_first
+    wait_for(lambda: held()["threads"] == before["threads"], "threads to end")
+    assert held() == before
     assert list(temporary.iterdir()) == []
 
 
-def play_on(env, n=SOON):
-    """Step until an episode is cut off, at most n times; return why, "" if none was."""
+def step_until_failure(env, n=N_STEPS):
+    """Step until an episode is truncated by a failure, at most n times; return the error, or "" without a failure."""
     for _ in range(n):
         *_, terminated, truncated, info = env.step(NOTHING)
         if "failure" in info:
@@ -68,8 +67,8 @@ def play_on(env, n=SOON):
     return ""
 
 
-def check_plays(env):
-    """An episode begins as it should, and goes on."""
+def check_new_episode(env):
+    """Check the start of an episode, and that it can be played."""
     _, info = env.reset()
     state = env.game.read("player.hp", "boss.hp", "lock_on", "game.stage", "boss.no_attack", "player.no_gravity")
     assert state["player.hp"] == env.scenario.player_max_hp
@@ -85,9 +84,9 @@ def test_each_fault_is_recovered(env, name):
     pid, before = env.session.info.pid, held()
     n_restarts = env.episode.log.n_game_restarts
     FAULTS[name](env)
-    error = play_on(env)
+    error = step_until_failure(env)
     assert error in ERRORS[name] if ERRORS[name] else not error
-    info = check_plays(env)
+    info = check_new_episode(env)
     is_lost = error not in ("", "PointerError", "EntityNotFoundError")
     assert info["n_restarts"] == env.episode.log.n_game_restarts - n_restarts == is_lost
     if is_lost:
@@ -97,16 +96,16 @@ def test_each_fault_is_recovered(env, name):
     assert {**after, "children": len(after["children"])} == {**before, "children": len(before["children"])}
 
 
-@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_game_that_fails_in_a_reset(env, monkeypatch, way):
-    pid, n_looks = env.session.info.pid, 0
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_game_that_fails_in_a_reset(env, monkeypatch, sent):
+    pid, n_calls = env.session.info.pid, 0
     play = env.game.play
 
     def failing(*arguments):
-        nonlocal n_looks
-        n_looks += 1
-        if n_looks == 4:
-            os.kill(pid, way)
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 4:
+            os.kill(pid, sent)
         return play(*arguments)
 
     with monkeypatch.context() as patch:
@@ -114,24 +113,24 @@ def test_a_game_that_fails_in_a_reset(env, monkeypatch, way):
         reasons = env.episode.log.reasons.copy()
         env.reset(seed=2)
     (reason,) = (env.episode.log.reasons - reasons).elements()
-    assert reason == ("ProcessExitedError" if way == signal.SIGKILL else "ClockStalledError")
-    check_plays(env)
+    assert reason == ("ProcessExitedError" if sent == signal.SIGKILL else "ClockStalledError")
+    check_new_episode(env)
     wait_for(lambda: not living([pid]))
 
 
-def test_demo_episodes_recover_too_and_begin_at_the_first_tick():
+def test_demo_episodes_recover_and_begin_at_the_first_tick():
     with ArenaLiveEnv(episodes="demo", **OPTIONS) as env:
         first, _ = env.reset(seed=5)
         FAULTS["fight loaded anew"](env)
-        assert play_on(env) in ERRORS["fight loaded anew"]
+        assert step_until_failure(env) in ERRORS["fight loaded anew"]
         again, info = env.reset(seed=5)
         assert env.game.read("fight.tick", "fight.seed") == {"fight.tick": 0, "fight.seed": 5}
         np.testing.assert_array_equal(first, again)
         assert info["n_restarts"] == 0
 
 
-def test_of_two_games_one_is_replaced_and_the_other_goes_on():
-    at_first = held()
+def test_one_of_two_games_is_replaced_and_the_other_continues():
+    before = held()
     env = ArenaLiveVectorEnv(2, AutoresetMode.SAME_STEP, episodes="in_place", **OPTIONS)
     try:
         env.reset(seed=1)
@@ -149,5 +148,5 @@ def test_of_two_games_one_is_replaced_and_the_other_goes_on():
         assert info["ticks"].tolist() == [6, 6]
     finally:
         env.close()
-    wait_for(lambda: held()["threads"] == at_first["threads"], "threads to end")
-    assert held() == at_first
+    wait_for(lambda: held()["threads"] == before["threads"], "threads to end")
+    assert held() == before

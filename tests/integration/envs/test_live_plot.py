@@ -1,4 +1,4 @@
-"""The live plot: what it draws, that no step waits for it, and how it ends."""
+"""The live plot: its pictures, steps that do not wait for it, and its end."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import soulslab  # noqa: F401 (registers the ids)
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import LivePlot
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games.arena.fake import FakeArenaSession
@@ -25,7 +25,7 @@ ID = "soulslab/Arena-v0"
 
 
 @pytest.fixture(autouse=True)
-def nothing_left():
+def check_that_threads_and_processes_end():
     threads, children = set(threading.enumerate()), set(psutil.Process().children())
     yield
     assert set(threading.enumerate()) <= threads
@@ -33,7 +33,7 @@ def nothing_left():
 
 
 def play(env, n):
-    """Step at random, from fight to fight."""
+    """Take random actions, in several fights."""
     rng = np.random.default_rng(0)
     for _ in range(n):
         *_, terminated, truncated, _ = env.step(int(rng.integers(20)))
@@ -49,7 +49,7 @@ def child():
 def test_a_picture_of_the_fights(tmp_path):
     path = tmp_path / "fight.png"
     env = LivePlot(gymnasium.make(ID), path, every_steps=100, interval_s=0.0)
-    empty = cv2.imread(str(path))  # it is there from the beginning
+    empty = cv2.imread(str(path))  # the file exists from the start
     env.reset(seed=0)
     play(env, 300)
     env.close()
@@ -77,7 +77,7 @@ def test_a_page_that_reloads_itself_and_counts_buttons(tmp_path):
 def test_no_step_waits_for_a_plot_that_hangs(tmp_path, caplog, monkeypatch):
     from soulslab.envs.wrappers import live_plot  # noqa: PLC0415
 
-    monkeypatch.setattr(live_plot, "_END_S", 0.2)
+    monkeypatch.setattr(live_plot, "_END_TIMEOUT_S", 0.2)
     env = LivePlot(gymnasium.make(ID), tmp_path / "a.png", every_steps=1, interval_s=0.0)
     env.reset(seed=0)
     child().send_signal(signal.SIGSTOP)
@@ -88,7 +88,7 @@ def test_no_step_waits_for_a_plot_that_hangs(tmp_path, caplog, monkeypatch):
     assert "did not end" in caplog.text
 
 
-def test_when_it_is_gone_the_fight_goes_on(tmp_path, caplog):
+def test_the_fight_continues_without_a_killed_plot(tmp_path, caplog):
     env = LivePlot(gymnasium.make(ID), tmp_path / "a.png", every_steps=1, interval_s=0.0)
     env.reset(seed=0)
     child().kill()
@@ -100,7 +100,7 @@ def test_when_it_is_gone_the_fight_goes_on(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         wait_for(has_noticed, "the environment to notice")
     play(env, 50)
-    assert "goes on without it" in caplog.text
+    assert "continues without it" in caplog.text
     env.close()
 
 
@@ -118,10 +118,10 @@ def test_a_window(monkeypatch):
         env.close()
 
 
-def test_no_screen(monkeypatch):
+def test_no_display(monkeypatch):
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(EnvironmentUsageError, match=r"no screen .*target='fight.html'"):
+    with pytest.raises(EnvironmentUsageError, match=r"no display .*target='fight.html'"):
         LivePlot(gymnasium.make(ID))
     monkeypatch.setenv("DISPLAY", ":987")
     with pytest.raises(EnvironmentUsageError, match="LivePlot cannot draw to window: "):
@@ -132,7 +132,7 @@ def test_no_screen(monkeypatch):
     ("options", "problem"),
     [
         ({"target": "a.gif"}, "end in .png or .html"),
-        ({"target": "/no/such/folder/a.png"}, "make it first"),
+        ({"target": "/no/such/folder/a.png"}, "create it first"),
         ({"every_steps": 0}, "every_steps"),
         ({"n_steps": True}, "n_steps"),
         ({"interval_s": -1.0}, "interval_s"),
@@ -143,8 +143,7 @@ def test_wrong_options(options, problem):
         LivePlot(gymnasium.make(ID), **{"target": "a.png", **options})
 
 
-def test_a_program_that_ends_takes_it_along(tmp_path):
-    """Nothing is left of it when its program is killed."""
+def test_the_plot_process_ends_with_a_killed_program(tmp_path):
     code = (
         "import gymnasium, soulslab, os, psutil, sys\n"
         "from soulslab.envs.wrappers import LivePlot\n"

@@ -1,4 +1,4 @@
-"""Environments of real games in the window that stands in for them."""
+"""Environments of real games, tested with a stand-in window."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from soulslab.envs.live.arena import ArenaLiveEnv
-from soulslab.envs.souls.env import SoulsDuelEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
+from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv
 from soulslab.errors import EnvironmentUsageError, SiphonError
 from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
@@ -17,8 +17,16 @@ from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.server import serve
 from soulslab.siphon.session import SessionOptions
 
-#: As SoulsGym's pictures are.
+#: Size and colours of pictures in SoulsGym.
 PIXELS = {"width_px": 160, "height_px": 90, "is_grey": False}
+GAME = profile_path(Path("dark_souls_3"))
+
+
+@pytest.fixture(scope="module")
+def window():
+    """A session with a running stand-in window, for several tests."""
+    with open_session(stand_in(GAME), SessionOptions(launch="always")) as session:
+        yield session
 
 
 @pytest.mark.parametrize("env_id", ["soulslab/DarkSouls3Iudex-v0", "soulslab/EldenRingMargit-v0"])
@@ -56,19 +64,16 @@ def test_pictures_of_the_game():
     env.close()
 
 
-def test_a_window_that_runs_already_stands_in():
-    with open_session(stand_in(profile_path(Path("dark_souls_3"))), SessionOptions(launch="always")) as session:
-        env = SoulsDuelEnv("dark_souls_3", "iudex", session=session, stand_in=True)
-        _, info = env.reset(seed=1)
-        assert env.step(int(info["action_mask"].argmax()))[4]["game_time_s"] == pytest.approx(0.1)
-        env.close()
+def test_a_running_stand_in_window_is_used(window):
+    env = SoulsDuelEnv("dark_souls_3", "iudex", session=window, stand_in=True)
+    _, info = env.reset(seed=1)
+    assert env.step(int(info["action_mask"].argmax()))[4]["game_time_s"] == pytest.approx(0.1)
 
 
-def test_a_window_that_is_taken_for_the_real_game_is_refused():
-    with open_session(stand_in(profile_path(Path("dark_souls_3"))), SessionOptions(launch="always")) as session:
-        env = SoulsDuelEnv("dark_souls_3", "iudex", session=session)
-        with pytest.raises(EnvironmentUsageError, match=r"a window that stands in for it .* give stand_in=True"):
-            env.reset(seed=1)
+def test_a_stand_in_window_without_the_option_stand_in_is_refused(window):
+    env = SoulsDuelEnv("dark_souls_3", "iudex", session=window)
+    with pytest.raises(EnvironmentUsageError, match=r"a window that stands in for it .* give stand_in=True"):
+        env.reset(seed=1)
 
 
 @pytest.mark.parametrize(
@@ -78,16 +83,14 @@ def test_a_window_that_is_taken_for_the_real_game_is_refused():
         (ArenaLiveEnv, {"mask": "dark_souls_3"}),
     ],
 )
-def test_a_window_that_a_server_has_stands_in(make, options):
-    """As with ``soulslab arena --mask`` and ``soulslab siphon serve``: the game's own profile, and its clock."""
-    path = profile_path(Path("dark_souls_3"))
+def test_a_stand_in_window_of_a_server_is_used(window, make, options):
+    """Like ``soulslab arena --mask`` with ``soulslab siphon serve``, which use the profile and clock of the game."""
     with (
-        open_session(stand_in(path), SessionOptions(launch="always")) as window,
-        open_session(load_profile(path), SessionOptions(launch="never", pid=window.info.pid)) as game,
+        open_session(load_profile(GAME), SessionOptions(launch="never", pid=window.info.pid)) as game,
         serve(game) as server,
     ):
         window.clock.run(1.0)
-        for _ in range(2):  # the first leaves the game standing
+        for _ in range(2):  # the first environment leaves the game paused
             env = make(server=server.address, token=server.token, **options)
             _, info = env.reset(seed=1)
             info = env.step(int(info["action_mask"].argmax()))[4]
@@ -96,15 +99,13 @@ def test_a_window_that_a_server_has_stands_in(make, options):
             env.close()
 
 
-def test_the_wrong_window():
-    """A program of the right name and memory, whose window is called otherwise."""
-    profile = stand_in(profile_path(Path("dark_souls_3")))
-    wrong = msgspec.structs.replace(
-        profile, process=msgspec.structs.replace(profile.process, window_title="ELDEN RING")
-    )
-    with open_session(profile, SessionOptions(launch="always")) as window:
-        options = SessionOptions(launch="never", pid=window.info.pid, deadline_s=1.0)
-        env = SoulsDuelEnv("dark_souls_3", "iudex", session=lambda: open_session(wrong, options))
-        with pytest.raises(SiphonError, match=r"'ELDEN RING'[^']*'DARK SOULS III'"):
-            env.reset(seed=0)
-        env.close()
+def test_a_window_with_another_title_is_an_error(window):
+    """The program has the expected name and memory."""
+    profile = stand_in(GAME)
+    process = msgspec.structs.replace(profile.process, window_title="ELDEN RING")
+    wrong = msgspec.structs.replace(profile, process=process)
+    options = SessionOptions(launch="never", pid=window.info.pid, deadline_s=1.0)
+    env = SoulsDuelEnv("dark_souls_3", "iudex", session=lambda: open_session(wrong, options))
+    with pytest.raises(SiphonError, match=r"'ELDEN RING'[^']*'DARK SOULS III'"):
+        env.reset(seed=0)
+    env.close()

@@ -1,4 +1,4 @@
-"""Verification of running games: Doom, and a small game that is exact or flawed on purpose."""
+"""Verification of running games: Doom, and a small game with optional flaws."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def profile(tmp_path_factory):
 
 @pytest.fixture
 def verify(profile, tmp_path, capsys):
-    """Run the command on the flawed game; return its exit code, its row and what it printed."""
+    """A function that runs the command on the flawed game and returns its exit code, its row and its output."""
 
     def run(flaw, *arguments, at=30):
         file = tmp_path / "found.json"
@@ -31,7 +31,7 @@ def verify(profile, tmp_path, capsys):
     return run
 
 
-def test_an_exact_game_is_verified_also_beside_busy_processes(verify):
+def test_an_exact_game_is_verified_with_busy_processes(verify):
     code, row, text = verify("none", "--load", "2")
     assert (code, row["failures"], row["is_verified"]) == (0, [], True)
     assert (row["n_steps"], row["n_counted"], row["n_lost"], row["n_doubled"]) == (240, 240, 0, 0)
@@ -49,7 +49,7 @@ def test_the_step_with_a_lost_or_doubled_tick_is_named(verify, flaw, n_ticks):
     assert row["n_lost"] + row["n_doubled"] == 2
     wrong = row["first_wrong"]
     assert (wrong["episode"], wrong["n_ticks"]) == (1, n_ticks)
-    assert wrong["held"]  # the tick is flawed when the key press number 30 arrives
+    assert wrong["held"]  # the flaw is in the tick of key press number 30
     assert f"the first is step {wrong['step']} of episode 1" in text
     # The same tick of both episodes is flawed, so they are equal.
     assert (row["n_equal_steps"], row["difference"]) == (120, None)
@@ -75,20 +75,20 @@ def test_the_first_pixels_that_depend_on_the_process_are_named(verify):
     assert "6 pixels within 3 x 2 px at (10, 20)" in text
 
 
-def test_a_game_that_takes_its_time_elsewhere_is_not_verified(verify):
+def test_a_game_with_another_source_of_time_is_not_verified(verify):
     code, row, _ = verify("motion")
     assert code == 1
     assert row["grade"] != "lockstep" or "motion" in row["motion"]
 
 
-def test_a_game_over_that_makes_a_pointer_null_is_followed_by_the_reset_procedure(verify):
+def test_the_reset_procedure_follows_a_game_over_with_a_null_pointer(verify):
     code, row, _ = verify("over", at=40)
     assert (code, row["failures"]) == (0, [])
     assert row["n_resets"] >= 4
     assert row["n_counted"] == 240 - row["n_resets"]
 
 
-def test_steps_in_which_the_game_restarts_its_count_are_not_counted(verify):
+def test_steps_in_which_the_game_resets_its_tick_counter_are_not_counted(verify):
     code, row, _ = verify("restart", at=40)
     assert (code, row["failures"]) == (0, [])
     assert (row["n_lost"], row["n_doubled"]) == (0, 0)

@@ -1,11 +1,11 @@
-"""Wrappers that write, on the real window: through its memory, with the same outcome as on the fight itself."""
+"""Wrappers that write to the game, tested with the real window and compared with the simulated fight."""
 
 import gymnasium
 import pytest
 
 import soulslab  # noqa: F401 (registers the ids)
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import Boundary, HealthRefund, SafeGround
 from soulslab.games.arena.fake import FakeArenaSession
 
@@ -13,7 +13,7 @@ BACKWARD = 4
 
 
 def play(inner):
-    """Return what was given back, and where the player was, in each step."""
+    """Return the refund, the number of teleports, and the position of the player for each step."""
     env = HealthRefund(SafeGround(inner, Boundary.circle((142.0, 594.0), 20.0)), keeps_alive=True)
     env.reset(seed=1)
     found = []
@@ -24,7 +24,7 @@ def play(inner):
     return found
 
 
-def test_the_window_takes_refunds_and_teleports_as_the_fight_does():
+def test_refunds_and_teleports_are_the_same_in_the_window_and_the_simulated_fight():
     real = play(gymnasium.make("soulslab/ArenaLive-v0", observation="dict", renderer="software"))
     fake = play(ArenaLiveEnv(session=FakeArenaSession(), observation="dict"))
     assert max(step[0] for step in real) > 100.0

@@ -141,7 +141,7 @@ def test_an_actor_ends_when_no_learner_comes_back(run_dir, monkeypatch):
     wait_for((run_dir / SAVED).exists, "steps that are saved", deadline_s=DEADLINE_S)
     kill(child)
     place = find_place(run_dir)
-    wait_for(lambda: "playing on for 60 s at most" in log_of(run_dir), "a line in the log", deadline_s=DEADLINE_S)
+    wait_for(lambda: "continuing for at most 60 s" in log_of(run_dir), "a line in the log", deadline_s=DEADLINE_S)
     os.kill(status_of(run_dir).pid, signal.SIGTERM)
     wait_for(lambda: not is_held(place / ACTOR_LOCK), "the actor's end")
     assert "stopped by SIGTERM" in log_of(run_dir)
@@ -151,7 +151,7 @@ def test_an_actor_ends_when_no_learner_comes_back(run_dir, monkeypatch):
 def test_an_actor_that_fails_again_and_again_is_given_up_with_the_end_of_its_log(run_dir, monkeypatch):
     monkeypatch.setattr(process_module, "MAX_FAILURES", 1)
     learner = SmallLearner(run_dir, small_settings(env_id="toys/Nowhere-v0"))
-    with pytest.raises(ActorError, match="ended with 1, and did so 2 times within 10 minutes") as error:
+    with pytest.raises(ActorError, match="ended with 1, 2 times within 10 minutes") as error:
         learner.run(lambda: False)
     assert "Namespace toys not found" in error.value.log_tail
     assert status_of(run_dir).state == ActorState.FAILED

@@ -16,11 +16,9 @@ import xcffib.sync
 
 from benchmarks.siphon_capture import CaptureBenchSettings, measure_capture
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
-from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.capture import barrier as barrier_module
+from soulslab.siphon.capture import NATIVE, FrameFormat, window_capture
 from soulslab.siphon.capture import composite as composite_module
-from soulslab.siphon.capture.barrier import Barrier
-from soulslab.siphon.capture.window_capture import Framebuffer, open_capture
+from soulslab.siphon.capture.window_capture import Barrier, Framebuffer, open_capture
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, wait_for_window
 from soulslab.siphon.process.x11 import XConnection
@@ -206,7 +204,7 @@ def test_hidden_while_covered(painter, open_on):
 @pytest.mark.parametrize("n", [1, 20, 200])
 def test_all_that_was_sent_before_is_drawn(painter, open_on, n, monkeypatch):
     # Beside other tests the server may get no turn for a second, and then the picture may be an old one.
-    monkeypatch.setattr(barrier_module, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(window_capture, "BARRIER_TIMEOUT_S", 60.0)
     window = painter.open(0, 0, 400, 300)
     capture = open_on(window)
     for i in range(20):
@@ -250,7 +248,7 @@ def test_one_that_draws_without_end_is_not_waited_for_without_end(display, x, mo
         "while True: c.PolyFillRectangle(w, g, len(r), r)"
     )
     environment = {**os.environ, **display.environment()}
-    monkeypatch.setattr(barrier_module, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(window_capture, "BARRIER_TIMEOUT_S", 0.1)
     barrier = Barrier(x)
     hurried = []
     hurry = barrier._hurry
@@ -279,7 +277,7 @@ def test_turns_end_also_once_we_have_hurried(x):
         barrier._own.core.GetInputFocus()
         barrier._own.raw.flush()
         barrier._hurry()
-        assert priority() == barrier_module.LOW_PRIORITY
+        assert priority() == window_capture.LOW_PRIORITY
     barrier.close()
 
 

@@ -14,7 +14,7 @@ import pytest
 from eldengym.client import elden_client
 
 from soulslab.arena.binding import Binding
-from soulslab.envs import eldengym as ours
+from soulslab.compat import eldengym as ours
 from soulslab.games.arena import stand_in
 from soulslab.games.elden_ring import PROFILE_PATH, EldenRing
 from soulslab.siphon.local import open_session

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from soulslab.envs.game.timing import LockstepTiming, TimingOptions
 from soulslab.errors import (
     ClockStalledError,
     DisplayError,
@@ -71,7 +72,7 @@ def test_killed_while_a_step_waits():
 def test_stopped_in_the_middle_of_an_episode():
     """A stopped game does not count as a game at rest: no step is reported."""
     with doom() as env:
-        env._look = msgspec.structs.replace(env._look, deadline_s=STALL_S)
+        env._timing = LockstepTiming(TimingOptions(step_s=1 / 35, deadline_s=STALL_S))
         env.reset()
         pid = env.session.info.pid
         env.step(0)

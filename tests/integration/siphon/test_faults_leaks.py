@@ -19,7 +19,7 @@ from support.doom_faults import await_deaths, begins_anew, doom, memory_of, play
 #: Plays until it is ended; argument: how it is to end when its standard input does.
 PLAYER = """
 import json, os, sys, threading
-from soulslab.envs.doom import DoomEnv
+from soulslab.envs.tasks.process.doom import DoomEnv
 
 env = DoomEnv(observation="both", frame_skip=1)
 env.reset()

@@ -13,7 +13,7 @@ MAX_BYTES = 6_000_000
 PLAYER = """
 import json, resource, signal, sys
 from pathlib import Path
-from soulslab.envs.doom import DoomEnv
+from soulslab.envs.tasks.process.doom import DoomEnv
 from soulslab.errors import RecordingError
 from soulslab.siphon.recording import recording_writer as writing
 from soulslab.siphon.recording.recorder import Recorder, RecordingOptions

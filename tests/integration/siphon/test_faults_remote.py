@@ -30,7 +30,7 @@ TIC = Step(advance_s=1 / 35, attributes=("x", "y", "speed_x", "speed_y"))
 RUNNER = """
 import json, os, sys
 from soulslab.config import Secret
-from soulslab.envs.doom import DoomEnv
+from soulslab.envs.tasks.process.doom import DoomEnv
 
 env = DoomEnv(server=sys.argv[1], token=Secret(sys.argv[2]), observation="state", frame_skip=1)
 start, _ = env.reset()
@@ -119,7 +119,7 @@ def test_a_server_that_does_not_come_back_is_reported(tmp_path):
         env.reset()
         process.kill()
         assert isinstance(play_until_it_fails(env), ServerUnavailableError)
-        env._settings = msgspec.structs.replace(env._settings, reset_deadline_s=0.5, max_retries=0)
+        env._settings = msgspec.structs.replace(env._settings, reset_deadline_s=0.5)
         with pytest.raises(WaitTimeoutError, match=r"for the server to come back; .*no server answers at unix:"):
             env.reset()
 

@@ -16,8 +16,7 @@ from soulslab.errors import (
     ProcessNotFoundError,
 )
 from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.memory.linux_maps import read_regions
-from soulslab.siphon.memory.linux_permission import denied
+from soulslab.siphon.memory.linux_maps import denied, read_regions
 from support.memory_contract import PAGE, MemoryContract, Subject
 from support.target import Target, running
 

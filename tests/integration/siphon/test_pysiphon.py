@@ -16,8 +16,8 @@ import pytest
 from pysiphon import SiphonClient
 
 from benchmarks.live_peer import mask_with_public_attributes
+from soulslab.compat.eldengym.eldengym_attributes import PUBLIC_ATTRIBUTES
 from soulslab.config.writing import dump_settings
-from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES
 from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
 from soulslab.games.elden_ring import PROFILE_PATH

@@ -7,7 +7,7 @@ from gymnasium.vector import AutoresetMode
 
 from benchmarks import fault_injection, soak
 from benchmarks.result import as_table
-from soulslab.envs.live.vector import ArenaLiveVectorEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveVectorEnv
 from soulslab.games.arena.fake import FakeArenaSession
 
 #: Two minutes, in which each of two games has a fault every 6 s.

@@ -140,7 +140,7 @@ def test_train_settings_mistakes(tmp_path, monkeypatch, capsys):
     [
         (["--env", "nope-v0"], "`nope` doesn't exist", 2),
         (["--set", "env.options.boss=jugde"], "did you mean 'judge'", 2),
-        (["--set", "env.options.num_envs=3"], "env.options.num_envs: is no option", 2),
+        (["--set", "env.options.num_envs=3"], "env.options.num_envs: is not an option", 2),
         (["--env", "CartPole-v1", "--set", "env.options.boss=judge"], "keyword argument 'boss'", 2),
         (["--run-dir", "/dev/null/x"], "/dev/null/x: could not be written: Not a directory", 1),
     ],
@@ -192,7 +192,7 @@ def a_policy(tmp_path):
 )
 def test_play_uses_the_fight_of_the_training(monkeypatch, a_policy, flags, expected):
     seen = []
-    monkeypatch.setattr("soulslab.play.game.play", lambda env, **_: seen.append(env.spec.kwargs))
+    monkeypatch.setattr("soulslab.play.terminal_game.play_in_terminal", lambda env, **_: seen.append(env.spec.kwargs))
     path = a_policy("soulslab/Arena-v0", {"boss": "trickster", "phase": "1"}, 74, 20)
     assert cli.run(["play", "--policy", path, *flags]) == 0
     assert [(kwargs["boss"], kwargs["phase"]) for kwargs in seen] == [expected]

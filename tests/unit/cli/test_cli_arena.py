@@ -116,7 +116,7 @@ def test_window_flags(started, tmp_path):
         (["--key", "rol=SPACE"], "no such action; did you mean 'roll'"),
         (["--key", "roll=W"], "W is already the key of forward"),
         (["--keys", "none.toml"], "none.toml: cannot be read"),
-        (["--mask", "dark_soul_3"], "no such profile"),
+        (["--mask", "dark_soul_3"], "neither a profile file nor"),
         (["--mask", "doom"], "duel: is missing; the profile does not state which attributes hold a fight"),
         (["--replay", "none.log", "--seed", "3"], "takes the fight from the log; leave out"),
         (["--replay", "none.log", "--log", "new.log"], "--log: records a game that a person plays"),
@@ -154,7 +154,7 @@ def test_a_missing_package_is_an_error(capsys, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("soulslab.arena.window.")]:
         monkeypatch.delitem(sys.modules, name)
     assert cli.run(["arena"]) == cli.EXIT_FAILED
-    assert "panda3d is not installed; it comes with: pip install 'soulslab[window]'" in said(capsys)
+    assert "panda3d is not installed; install it with: pip install 'soulslab[window]'" in said(capsys)
 
 
 def test_sizes():

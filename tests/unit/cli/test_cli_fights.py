@@ -115,7 +115,7 @@ def test_wrong_usage(out, capsys, flags, code, said):
 
 def test_show_reports_a_missing_data_set(tmp_path, capsys):
     assert cli.run(["fights", "show", str(tmp_path)]) == cli.EXIT_FAILED
-    assert "is no data set" in capsys.readouterr().err
+    assert "is not a data set" in capsys.readouterr().err
 
 
 def test_help_imports_no_large_packages():

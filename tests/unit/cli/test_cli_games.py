@@ -41,7 +41,7 @@ def test_check_passes_for_a_matching_game(capsys, address, tmp_path):
     file = tmp_path / "check.json"
     assert cli.run(["games", "check", address, "--seconds", "0.1", "--json", str(file)]) == 0
     out = capsys.readouterr().out
-    assert "all that is needed is ok" in out
+    assert "all needed attributes are ok" in out
     rows = json.loads(file.read_text())
     assert {row["verdict"] for row in rows} == {"ok"}
     assert [row["attribute"] for row in rows][:2] == ["hp", "x"]

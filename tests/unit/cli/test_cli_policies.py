@@ -56,7 +56,7 @@ def test_three_policies_by_the_number_of_the_feature(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["p1", "--feature", "boss_hp", "--at-most", "0.5", "--out", "j"], 2, "needs policies of two phases or more"),
+        (["p1", "--feature", "boss_hp", "--at-most", "0.5", "--out", "j"], 2, "needs policies of at least two phases"),
         (["p1", "p2", "--feature", "bos_hp", "--at-most", "0.5", "--out", "j"], 2, "did you mean 'boss_hp'?"),
         (["p1", "p2", "p1", "--feature", "2", "--at-most", "0.5", "--out", "j"], 2, "has 1 thresholds for 3 policies"),
         (["p1", "p2", "--feature", "2", "--at-most", "0.5"], 2, "--out"),

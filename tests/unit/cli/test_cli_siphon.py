@@ -62,9 +62,9 @@ def test_help_imports_no_large_packages():
         (["tap", "doom", "W", "--hold-ms", "-1"], "Must be >= 0"),
         (["hold", "doom", "W", "--seconds", "0"], "Must be > 0"),
         (["move", "doom", "5"], "requires an argument"),
-        (["move", "no_such_game", "-5", "-7"], "no game of that name"),
+        (["move", "no_such_game", "-5", "-7"], "nor the name of a game"),
         (["stream", "doom", "frames", "--rate-hz", "0"], "Must be > 0"),
-        (["attach", "no_such_game"], "no game of that name"),
+        (["attach", "no_such_game"], "nor the name of a game"),
         (["attach", "dom"], "did you mean 'doom'?"),
         (["attach", "doom", "--pid", "7", "--start"], "either names a running game or starts one"),
         (["attach", "doom", "--private"], "add --start"),
@@ -89,7 +89,7 @@ def test_help_imports_no_large_packages():
         (["serve", "doom", "--start", "--private", "--address", "0.0.0.0:0"], "TLS is needed"),
         (["verify"], "needs at least one profile"),
         (["verify", "dom"], "did you mean 'doom'?"),
-        (["verify", "doom", "no_such_game"], "no game of that name"),
+        (["verify", "doom", "no_such_game"], "nor the name of a game"),
         (["verify", "doom", "--episodes", "1"], "Must be >= 2"),
         (["verify", "doom", "--steps", "0"], "Must be >= 1"),
         (["verify", "doom", "--load", "-1"], "Must be >= 0"),
@@ -129,7 +129,7 @@ def test_a_missing_trace_is_an_error(capsys, tmp_path):
 
 def test_a_profile_without_keys_cannot_be_verified(capsys, file):
     assert cli.run(["siphon", "verify", str(file)]) == 2
-    assert "keys: names no key" in said(capsys)
+    assert "keys: has no key" in said(capsys)
 
 
 def test_an_unreachable_server_is_an_error(capsys, tmp_path):

@@ -43,8 +43,8 @@ def test_a_search_space_is_read_from_a_file(tmp_path, capsys):
     ("arguments", "words"),
     [
         (["--search", "learner.lrr=1..2"], "did you mean 'learner.lr'"),
-        (["--config", "nowhere.toml"], "no such file, and none of that name comes with soulslab"),
-        ([], "nothing to search; add --search"),
+        (["--config", "nowhere.toml"], "no such file, and soulslab has no config of that name"),
+        ([], "the search space is empty; add --search"),
         (["--trials", "0"], "Must be >= 1"),
         (["--objective", "wins"], "Invalid value"),
         (["--processes", "0"], "Must be >= 1"),
@@ -63,7 +63,7 @@ def test_an_error_is_printed_without_a_progress_bar(tmp_path, capsys):
     asked = ["tune", "--study", str(tmp_path / "study"), *TINY, "--search", "learner.lr=1e-4..1e-2:log"]
     assert cli.run(asked) == cli.EXIT_FAILED
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("holds something that is no study; choose an empty folder")
+    assert line.endswith("holds files that are not a study; choose an empty folder")
 
 
 def test_help_imports_no_large_packages():

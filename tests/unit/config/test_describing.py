@@ -1,4 +1,4 @@
-"""The rows of the settings table."""
+"""Rows of the settings documentation."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_rows_in_order_with_everything():
     assert rows[3] == Setting("learner.lr", "number > 0, ≤ 1", "0.0003", "Learning rate.")
 
 
-def test_the_docstring_documents_what_has_no_description():
+def test_the_docstring_is_used_without_a_description():
     docs = {row.path: row.doc for row in describe_settings(Example)}
     assert docs["learner.widths"] == "Units of each layer, first to last."
     assert docs["learner.mode"] == "How."
@@ -40,7 +40,7 @@ def test_every_default_loads_as_an_override():
     assert load_settings(Example, None, overrides) == Example()
 
 
-def test_tuples_and_bounds_that_only_keep_numbers_in_64_bits():
+def test_tuples_and_bounds_of_64_bit_numbers():
     rows = {row.path: row.type for row in describe_settings(Attribute)}
     assert rows["range"] == "list of 2: number, number or unset"
     assert rows["offsets"] == "list of integer or text"

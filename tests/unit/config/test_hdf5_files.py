@@ -1,4 +1,4 @@
-"""Reading HDF5 files that others may have written."""
+"""Reading of untrusted HDF5 files."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def read(reader, path, **options):
     return reader.read(path, partial(RecordingError, path), **options)
 
 
-def test_everything_that_a_file_may_hold(reader, tmp_path):
+def test_all_supported_contents(reader, tmp_path):
     path = tmp_path / "ä \udcff.h5"  # a name that is not UTF-8
     arrays = {
         "bool": np.array([True, False]),
@@ -129,7 +129,7 @@ def _reference(file):
         _reference,
     ],
 )
-def test_what_reaches_beyond_the_file_or_its_size_is_refused(reader, tmp_path, fill):
+def test_references_outside_the_file_and_large_data_are_refused(reader, tmp_path, fill):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         fill(file)
@@ -141,7 +141,7 @@ def test_what_reaches_beyond_the_file_or_its_size_is_refused(reader, tmp_path, f
 
 
 @pytest.mark.parametrize("make", [lambda path: path.write_text("text"), os.mkfifo, Path.mkdir, lambda _: None])
-def test_what_is_no_file_of_this_kind_starts_no_process(tmp_path, make):
+def test_other_files_are_refused_without_a_process(tmp_path, make):
     make(tmp_path / "a.h5")
     with Hdf5Reader() as reader, pytest.raises(RecordingError, match=r"a\.h5: cannot be read"):
         read(reader, tmp_path / "a.h5")
@@ -153,7 +153,7 @@ def test_what_is_no_file_of_this_kind_starts_no_process(tmp_path, make):
     "statement", ["while True: pass", "data = bytearray(1 << 40)", "import ctypes; ctypes.string_at(0)"]
 )
 def test_a_process_that_loops_or_crashes_is_an_error(tmp_path, monkeypatch, statement):
-    """The real process with a fault in the place of a damaged file."""
+    """Run the real process with an injected fault."""
     import soulslab.config.hdf5_files as module  # noqa: PLC0415  (to change its process)
 
     source = module._CHILD.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Settings from files and overrides: what is right loads, what is wrong says where and why."""
+"""Loading of settings from files and overrides, and the errors."""
 
 import contextlib
 
@@ -88,7 +88,7 @@ def test_mistakes_in_a_file(write, text, path, problem):
         ("learner.lr=-1", "learner.lr", "expected a number > 0.0, got -1"),
         ("learner={lr = -1}", "learner.lr", "expected a number > 0.0"),
         ("learner.lrr=1", "learner.lrr", "did you mean 'lr'?"),
-        ("name.x=1", "name", "is a value and has no settings of its own"),
+        ("name.x=1", "name", "is a value, not a table of settings"),
         ("learner=3", "learner", "expected a table"),
         ("learner.lr", "", "is not of the form"),
         ("=1", "", "is not of the form"),
@@ -106,17 +106,17 @@ def test_mistakes_in_an_override(write, override, path, problem):
 
 
 class Several(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A setting of several kinds."""
+    """A setting with a union type."""
 
     times: str | tuple[int, int] = ""
 
 
 @pytest.mark.parametrize(("value", "found"), [("boss", "boss"), ("[1, 2]", (1, 2))])
-def test_a_setting_of_several_kinds(value, found):
+def test_a_setting_with_a_union_type(value, found):
     assert load_settings(Several, None, [f"times={value}"]).times == found
 
 
-def test_a_mistake_within_one_of_several_kinds_has_its_place():
+def test_a_mistake_in_a_union_type_has_its_place():
     with pytest.raises(ConfigError, match=r"times\[1\]: expected a whole number, got text"):
         load_settings(Several, None, ["times=[1, 'x']"])
 

@@ -40,13 +40,13 @@ def test_a_secret_is_not_serialised():
         dump_settings(EnvSettings(options={"token": secret}))
 
 
-def test_options_for_files_hold_no_secret():
+def test_options_for_files_contain_no_secret():
     options = {"boss": "judge", "token": Secret(TOKEN), "token_file": "token", "password": Secret("x")}
     assert without_secrets(options) == {"boss": "judge"}
     assert without_secrets({"token": TOKEN}) == {}
     assert describe_options(options) == {"boss": "judge", "token_file": "token"}
 
 
-def test_a_token_is_no_setting():
+def test_a_token_is_not_a_setting():
     with pytest.raises(ConfigError, match=r"env.options.token: is not a setting.*--token-file"):
         msgspec.convert({"options": {"token": TOKEN}}, EnvSettings)

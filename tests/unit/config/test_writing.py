@@ -1,4 +1,4 @@
-"""Settings written as TOML read back as they were."""
+"""Settings written as TOML give equal settings when they are loaded."""
 
 import tomllib
 from datetime import date
@@ -54,7 +54,7 @@ def test_readable():
 
 
 @pytest.mark.parametrize(("value", "path"), [(date(2020, 1, 1), "options.x"), ([object()], "options.x[0]")])
-def test_what_toml_cannot_say(value, path):
+def test_values_that_toml_cannot_represent(value, path):
     with pytest.raises(ConfigError, match="cannot be written as TOML") as caught:
         dump_settings(Example(options={"x": value}))
     assert caught.value.path == path

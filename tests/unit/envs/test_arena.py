@@ -1,4 +1,4 @@
-"""One fight as an environment: what it gives, its options, and how it meets wrong use."""
+"""The single arena environment: results of steps, options, and errors."""
 
 import gymnasium
 import numpy as np
@@ -27,7 +27,7 @@ ID = "soulslab/Arena-v0"
 
 
 def play(env, actions):
-    """Return all that the steps gave, up to the end of the fight."""
+    """Return the results of the steps up to the end of the fight."""
     steps = []
     for action in actions:
         steps.append(env.step(int(action)))
@@ -36,7 +36,7 @@ def play(env, actions):
     return steps
 
 
-# --- what a step gives --------------------------------------------------------------------------------------
+# --- results of steps ----------------------------------------------------------------------------------------
 
 
 def test_infos_and_types():
@@ -68,7 +68,7 @@ def test_infos_and_types():
     assert fight["hits_taken"] > 0
 
 
-def test_what_was_given_stays_as_it_was():
+def test_returned_values_do_not_change_later():
     env = gymnasium.make(ID, observation="features")
     first, info = env.reset(seed=0)
     copies = first.copy(), info["action_mask"].copy()
@@ -82,7 +82,7 @@ def test_what_was_given_stays_as_it_was():
     np.testing.assert_array_equal(step[4]["action_mask"], kept[1])
 
 
-def test_the_last_report_outlives_the_next_fight():
+def test_a_report_does_not_change_in_the_next_fight():
     env = gymnasium.make(ID)
     env.reset(seed=0)
     fight = play(env, script(1, 2000))[-1][4]["fight"]
@@ -121,7 +121,7 @@ def test_every_observation_lies_in_its_space(boss, phase, observation, seed, ran
 # --- seeds and options --------------------------------------------------------------------------------------
 
 
-def test_a_seed_is_a_fight():
+def test_a_seed_determines_the_fight():
     def fight(seed):
         env = gymnasium.make(ID, random_pose=True)
         return [env.reset(seed=seed)[0], *(step[0] for step in play(env, script(0, 60)))]
@@ -130,7 +130,7 @@ def test_a_seed_is_a_fight():
     assert not np.array_equal(fight(5), fight(6))
 
 
-def test_without_a_seed_fights_go_on_differing():
+def test_fights_without_a_seed_differ():
     env = gymnasium.make(ID, random_pose=True)
     starts = {tuple(env.reset()[0].tolist()) for _ in range(6)}
     again = {tuple(gymnasium.make(ID, random_pose=True).reset()[0].tolist()) for _ in range(3)}
@@ -145,7 +145,7 @@ def test_phases_by_text_or_number(phase):
     assert obs["boss_hp"][0] == (518 if str(phase) == "2" else 1037)
 
 
-def test_a_boss_of_ones_own(tmp_path):
+def test_a_boss_file(tmp_path):
     from soulslab.arena.boss_file import BOSS_DIR  # noqa: PLC0415 (used once)
 
     file = tmp_path / "mine.toml"
@@ -155,7 +155,7 @@ def test_a_boss_of_ones_own(tmp_path):
         assert (obs["boss_max_hp"], obs["boss_hp"][0]) == (77, 77)
 
 
-def test_masked_actions_are_nothing_and_counted():
+def test_masked_actions_count_and_act_as_nothing():
     masked, idle = gymnasium.make(ID), gymnasium.make(ID)
     masked.reset(seed=1)
     idle.reset(seed=1)
@@ -170,7 +170,7 @@ def test_masked_actions_are_nothing_and_counted():
     assert masked.step(NOTHING)[4]["n_masked"] == 0
 
 
-def test_action_masks_is_the_mask_of_info():
+def test_action_masks_returns_the_mask_of_info():
     env = gymnasium.make(ID)
     _, info = env.reset(seed=0)
     np.testing.assert_array_equal(env.unwrapped.action_masks(), info["action_mask"])
@@ -180,7 +180,7 @@ def test_action_masks_is_the_mask_of_info():
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("phase", ["full", "2"])
-def test_skip_locked_is_an_agent_that_waits_by_hand(seed, phase):
+def test_skip_locked_equals_an_agent_that_waits(seed, phase):
     skipping = gymnasium.make(ID, skip_locked=True, random_pose=True, phase=phase)
     waiting = gymnasium.make(ID, random_pose=True, phase=phase)
     skipping.reset(seed=seed)
@@ -205,7 +205,7 @@ def test_skip_locked_is_an_agent_that_waits_by_hand(seed, phase):
     assert info["fight"]["return"] == pytest.approx(by_hand[-1][4]["fight"]["return"])
 
 
-# --- wrong use ----------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 WRONG_OPTIONS = [
     (
@@ -244,7 +244,7 @@ def test_a_wrong_option_is_a_clear_error(cls, options, error, message):
 
 
 @pytest.mark.parametrize("env_id", [ID, "soulslab/ArenaLive-v0", "soulslab/Doom-v0", "soulslab/DarkSouls3Iudex-v0"])
-def test_an_unknown_option_is_an_error_of_both_kinds_through_make(env_id):
+def test_an_unknown_option_of_make_is_also_a_type_error(env_id):
     with pytest.raises(UnknownOptionError, match="has no option 'fram_skip'") as caught:
         gymnasium.make(env_id, fram_skip=4)
     assert isinstance(caught.value, TypeError)
@@ -285,7 +285,7 @@ def test_a_fight_that_ends_with_its_last_step_is_not_truncated():
 
 
 @pytest.mark.parametrize("reward", ["soulsgym", lambda transition: transition.terms["time"]])
-def test_a_report_where_gymnasium_s_limit_truncates(reward):
+def test_a_report_when_the_limit_of_gymnasium_truncates(reward):
     limited = FightReport(gymnasium.make(ID, max_episode_steps=8, reward=reward))
     native = ArenaEnv(max_episode_steps=8, reward=reward)
     for env in (limited, native):
@@ -295,7 +295,7 @@ def test_a_report_where_gymnasium_s_limit_truncates(reward):
     assert ours[-1][3]
     np.testing.assert_equal(ours[-1][4]["fight"], theirs[-1][4]["fight"])
     assert "fight" not in ours[-2][4]
-    with pytest.raises(EnvironmentUsageError, match="no duel"):
+    with pytest.raises(EnvironmentUsageError, match="does not report fights"):
         FightReport(gymnasium.make("CartPole-v1"))
 
 
@@ -327,7 +327,7 @@ def test_an_action_outside_the_space(action):
 
 
 @pytest.mark.parametrize("action", [3, np.int64(3), np.int32(3), np.uint8(3), np.array(3), torch.tensor(3)], ids=repr)
-def test_whole_numbers_of_any_kind_are_actions(action):
+def test_integers_of_any_type_are_actions(action):
     env = ArenaEnv()
     env.reset(seed=0)
     assert env.step(action)[4]["n_masked"] == 0

@@ -1,4 +1,4 @@
-"""The self-check is the gate to an environment, on versions of a game that the profile knows and on others."""
+"""The self-check of environments, for known and unknown versions of a game."""
 
 import logging
 
@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from soulslab.envs.attribute_gate import AttributeGate
-from soulslab.envs.live.arena import ArenaLiveEnv
-from soulslab.envs.process import ProcessEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
+from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.errors import SelfCheckError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.fake import FakeArenaSession
@@ -20,7 +20,7 @@ from support.toy_env import toy_table
 
 
 class ToySession(FakeSession):
-    """A session with the toy, whose program carries no version, under a profile that knows other versions."""
+    """A session with the toy, which has no version, and a profile that lists versions."""
 
     def __init__(self, versions=("2.0",), **hp):
         facts = {**TOY_PROFILE.attributes, "hp": msgspec.structs.replace(TOY_PROFILE.attributes["hp"], **hp)}
@@ -29,7 +29,7 @@ class ToySession(FakeSession):
         LocalSession.__init__(self, profile, SessionOptions(), FakeOpener(self._start))
 
 
-def test_a_version_that_fits_is_played():
+def test_a_version_whose_attributes_pass_is_accepted():
     env = ProcessEnv(session=ToySession())
     env.reset()
     _, _, _, _, info = env.step(env.action_space.sample())
@@ -38,7 +38,7 @@ def test_a_version_that_fits_is_played():
 
 
 @pytest.mark.parametrize("versions", [("2.0",), ("", "2.0")], ids=["unknown version", "known version"])
-def test_an_attribute_that_fails_is_refused_by_name_before_anything_is_written(versions):
+def test_a_failed_attribute_is_an_error_before_any_write(versions):
     session = ToySession(versions, is_moving=True)
     before = dict(session.toy.values)
     env = ProcessEnv(session=session)
@@ -55,11 +55,11 @@ def test_an_attribute_that_fails_is_refused_by_name_before_anything_is_written(v
 
 
 @pytest.mark.parametrize(("versions", "level"), [(("2.0",), logging.WARNING), (("", "2.0"), logging.DEBUG)])
-def test_what_passed_is_told_and_louder_for_an_unknown_version(caplog, versions, level):
+def test_a_passed_check_is_logged_as_a_warning_for_an_unknown_version(caplog, versions, level):
     with caplog.at_level(logging.DEBUG, "soulslab.envs.attribute_gate"):
         AttributeGate(("hp", "x"))(ToySession(versions))
-    told = [record for record in caplog.records if "all 2 attributes" in record.getMessage()]
-    assert [record.levelno for record in told] == [level]
+    records = [record for record in caplog.records if "all 2 needed attributes" in record.getMessage()]
+    assert [record.levelno for record in records] == [level]
 
 
 def test_a_profile_without_versions_is_not_checked():
@@ -76,13 +76,13 @@ def test_a_restarted_game_is_checked_again():
     ticks = session.toy.values["ticks"]
     env.reset(options={"restart": True})
     assert session.info.n_starts == 2
-    # A second of game time went into the check of the new game, besides what its start takes.
+    # The check of the new game takes a second of game time, in addition to its start.
     assert session.toy.values["ticks"] >= 60
     assert ticks >= 60
     env.close()
 
 
-def test_what_holds_a_pose_for_a_moment_passes():
+def test_an_attribute_that_pauses_for_a_moment_passes():
     session = ToySession(is_moving=True)
     looks = []
 
@@ -93,11 +93,11 @@ def test_what_holds_a_pose_for_a_moment_passes():
 
     session.examine = examine
     AttributeGate(("hp",))(session)
-    # Five looks a check, of which only the second saw it move.
+    # Five reads in each check; only the second check detects the movement.
     assert len(looks) == 10
 
 
-def test_a_game_that_does_not_load_is_named():
+def test_a_game_that_does_not_load_is_an_error():
     session = ToySession()
     session.toy.is_loading = True
     with pytest.raises(SelfCheckError, match=r"'hp' not loaded .*is a null pointer"):

@@ -1,4 +1,4 @@
-"""The Gymnasium ids, as users make them."""
+"""Making the environments by their Gymnasium ids."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def test_importing_soulslab_registers_the_id_once():
 
 
 @pytest.mark.parametrize("how", ["import soulslab; name = 'soulslab/Arena-v0'", "name = 'soulslab:soulslab/Arena-v0'"])
-def test_both_ways_to_the_id(how):
+def test_make_by_id_and_by_module_and_id(how):
     program = (
         f"import sys, gymnasium; {how}; env = gymnasium.make(name, boss='trickster')\n"
         "obs, info = env.reset(seed=0); assert obs.shape == (74,) and info['action_mask'].shape == (20,)\n"
@@ -50,18 +50,18 @@ def test_importing_soulslab_compiles_nothing():
 @pytest.mark.parametrize("observation", ["features", "relative", "dict"])
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("boss", boss_names())
-def test_gymnasium_s_checker_finds_nothing(boss, phase, observation):
+def test_the_checker_of_gymnasium_passes(boss, phase, observation):
     render_mode = "rgb_array" if (boss, phase) == ("judge", "full") else None
     env = gymnasium.make(
         ARENA_ID, boss=boss, phase=phase, observation=observation, render_mode=render_mode, disable_env_checker=True
     )
-    # The window of "human" needs a display; its tests bring one.
+    # The window of "human" needs a display; other tests start one.
     drawn = [mode for mode in env.metadata["render_modes"] if mode != "human"]
     env.unwrapped.metadata = {**env.metadata, "render_modes": drawn}
     check_env(env.unwrapped, skip_render_check=render_mode is None)
 
 
-def test_gymnasium_s_passive_checker_finds_nothing():
+def test_the_passive_checker_of_gymnasium_passes():
     env = gymnasium.make(ARENA_ID, disable_env_checker=False)
     assert isinstance(env, PassiveEnvChecker)
     env.action_space.seed(0)
@@ -73,13 +73,13 @@ def test_gymnasium_s_passive_checker_finds_nothing():
     assert not said
 
 
-def test_make_gives_the_environment_without_a_wrapper():
+def test_make_returns_the_environment_without_wrappers():
     env = gymnasium.make(ARENA_ID)
     assert type(env) is ArenaEnv
     assert env.spec.id == ARENA_ID
 
 
-def test_make_vec_gives_the_fast_path_and_declares_its_mode():
+def test_make_vec_returns_the_vector_environment_with_its_autoreset_mode():
     envs = gymnasium.make_vec(ARENA_ID, num_envs=4, vectorization_mode="vector_entry_point")
     assert type(envs) is ArenaVectorEnv
     assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
@@ -88,7 +88,7 @@ def test_make_vec_gives_the_fast_path_and_declares_its_mode():
     assert envs.observation_space.shape == (4, 74)
 
 
-def test_make_vec_loops_over_single_fights_where_asked_to():
+def test_make_vec_with_single_environments():
     envs = gymnasium.make_vec(ARENA_ID, num_envs=2, vectorization_mode="sync", boss="frost_beast")
     assert type(envs) is SyncVectorEnv
     assert envs.reset(seed=0)[0].shape == (2, 74)
@@ -97,7 +97,7 @@ def test_make_vec_loops_over_single_fights_where_asked_to():
 @pytest.mark.parametrize(
     "mode", [*AutoresetMode, *(mode.value for mode in AutoresetMode), "next_step", "same_step", "disabled"]
 )
-def test_autoreset_modes_by_any_name(mode):
+def test_names_of_autoreset_modes(mode):
     envs = gymnasium.make_vec(ARENA_ID, num_envs=1, vectorization_mode="vector_entry_point", autoreset_mode=mode)
     expected = getattr(mode, "value", mode).lower().replace("_", "")
     assert envs.metadata["autoreset_mode"].value.lower() == expected

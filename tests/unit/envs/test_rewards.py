@@ -1,4 +1,4 @@
-"""Rewards: presets recomputed from the states by hand, own weights, own functions, and wrong use."""
+"""Rewards: presets compared with their formulas, weights, reward functions, and errors."""
 
 import functools
 import math
@@ -10,17 +10,17 @@ from soulslab.arena.boss_rules import hurt_boss
 from soulslab.arena.player_rules import hurt_player
 from soulslab.arena.records import REWARD_TERMS
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, NOTHING
+from soulslab.compat.eldengym import CustomReward
 from soulslab.envs.arena import ArenaEnv, ArenaVectorEnv
-from soulslab.envs.eldengym import CustomReward
-from soulslab.envs.live.arena import ArenaLiveEnv
 from soulslab.envs.rewards import PRESETS, reward_weights
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games.arena.fake import FakeArenaSession
 from support.players import script, scripts
 
 
 def soulsgym(before, after):
-    """SoulsGym 1.1.0's formula, written anew from the published facts."""
+    """The formula of SoulsGym 1.1.0."""
     reward = (before.boss_hp - after.boss_hp) / after.boss_max_hp
     reward -= (before.player_hp - after.player_hp) / after.player_max_hp
     if after.player_hp <= 0:
@@ -32,7 +32,7 @@ def soulsgym(before, after):
 
 
 def eldengym(before, after):
-    """EldenGym 0.6.0's weights, without its bonus for being alive."""
+    """The weights of EldenGym 0.6.0, without its bonus for each step."""
     reward = 0.5 * (before.boss_hp - after.boss_hp) / after.boss_max_hp
     reward -= (before.player_hp - after.player_hp) / after.player_max_hp
     return reward - 100 * (after.player_hp <= 0) + 100 * (after.boss_hp <= 0 < after.player_hp)
@@ -67,7 +67,7 @@ def test_there_are_three_presets():
 
 @pytest.mark.parametrize("preset", FORMULAS)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_preset_is_its_formula_along_a_lost_fight(preset, seed):
+def test_a_preset_equals_its_formula_in_a_lost_fight(preset, seed):
     env = fresh(preset, random_pose=True)
     total = 0.0
     for before, after, step in transitions(env, script(seed, 2000)):
@@ -81,7 +81,7 @@ def test_a_preset_is_its_formula_along_a_lost_fight(preset, seed):
 
 
 @pytest.mark.parametrize("preset", FORMULAS)
-def test_a_preset_is_its_formula_in_a_won_fight(preset):
+def test_a_preset_equals_its_formula_in_a_won_fight(preset):
     env = fresh(preset)
     duel, fight = env.simulator.duels[0], env.simulator.fight[0]
     duel.phase = 2
@@ -97,7 +97,7 @@ def test_a_preset_is_its_formula_in_a_won_fight(preset):
     assert info["reward_terms"]["centre"] == 0
 
 
-def test_nothing_is_paid_for_the_way_within_4_metres_of_the_centre():
+def test_walking_within_4_metres_of_the_centre_is_not_rewarded():
     env = fresh("soulsgym")
     duel = env.simulator.duels[0]
     duel.b_wait = 10**6
@@ -110,7 +110,7 @@ def test_nothing_is_paid_for_the_way_within_4_metres_of_the_centre():
         duel.lock_on, duel.c_fx, duel.c_fy = 0, 1.0, 0.0
         paid.append((139.0 - duel.p_x, env.step(0)[4]["reward_terms"]["centre"]))
     assert [gain > 0 for _, gain in paid] == [away - 0.46 > 4.0 for away, _ in paid]
-    assert paid[0][1] == pytest.approx(0.01 * 0.46, rel=0.02)  # the camera, and so the way, turns a little
+    assert paid[0][1] == pytest.approx(0.01 * 0.46, rel=0.02)  # the camera, and so the direction, turns a little
 
 
 def test_quantities_of_the_terms():
@@ -138,7 +138,7 @@ def test_quantities_of_the_terms():
     assert (terms["death"], terms["win"], terms["centre"]) == (1, 0, 0)
 
 
-def test_own_weights():
+def test_a_mapping_of_weights():
     heavy, light = fresh({"player_damage": -2.0, "roll": -0.5}), fresh({"player_damage": -1.0, "roll": -0.25})
     for action in script(1, 300):
         first, second = heavy.step(int(action)), light.step(int(action))
@@ -149,7 +149,7 @@ def test_own_weights():
     assert first[2]
 
 
-def test_weights_of_all_kinds_of_reward():
+def test_weights_of_all_types_of_reward():
     assert reward_weights("sparse") == {"win": 1.0, "death": -1.0}
     assert reward_weights({"time": -1}) == {"time": -1.0}
     assert reward_weights({}) == {}
@@ -163,7 +163,7 @@ def test_weights_of_all_kinds_of_reward():
 
 
 def as_function(step):
-    """SoulsGym's formula as a user would write it for N fights."""
+    """The formula of SoulsGym as a reward function for N fights."""
     after, before = step.after, step.before
     reward = (before["boss_hp"] - after["boss_hp"]) / after["boss_max_hp"]
     reward = reward - (before["player_hp"] - after["player_hp"]) / after["player_max_hp"]
@@ -173,7 +173,7 @@ def as_function(step):
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 @pytest.mark.parametrize("skip_locked", [False, True])
-def test_a_function_of_many_fights_is_as_good_as_the_preset(mode, skip_locked):
+def test_a_function_of_many_fights_equals_the_preset(mode, skip_locked):
     options = {"num_envs": 6, "autoreset_mode": mode, "random_pose": True, "skip_locked": skip_locked}
     preset, function = (ArenaVectorEnv(reward=reward, **options) for reward in ("soulsgym", as_function))
     preset.reset(seed=2)
@@ -193,7 +193,7 @@ def test_a_function_of_many_fights_is_as_good_as_the_preset(mode, skip_locked):
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
-def test_a_function_sees_the_last_state_of_a_fight_that_ended(mode):
+def test_a_function_gets_the_last_state_of_a_fight_that_ended(mode):
     seen = []
     env = ArenaVectorEnv(num_envs=4, autoreset_mode=mode, reward=lambda step: seen.append(step) or np.zeros(4))
     assert len(seen) == 1  # the example at make
@@ -215,7 +215,7 @@ def test_a_function_sees_the_last_state_of_a_fight_that_ended(mode):
     assert ended > 4
 
 
-def test_a_function_serves_one_fight_as_well():
+def test_a_function_of_one_fight_equals_the_preset():
     env, preset = fresh(as_function), fresh("soulsgym")
     for action in script(2, 2000):
         one, other = env.step(int(action)), preset.step(int(action))
@@ -238,7 +238,7 @@ def test_a_function_that_fails_later():
             env.step(actions)
 
 
-# --- functions that are wrong, at make ----------------------------------------------------------------------
+# --- invalid functions, at construction ---------------------------------------------------------------------
 
 WRONG_FUNCTIONS = {
     "a field that does not exist": (lambda step: step.before["boss_hpp"], "no field of name boss_hpp; did you mean"),
@@ -246,7 +246,7 @@ WRONG_FUNCTIONS = {
     "an attribute that does not exist": (lambda step: step.befor, "'befor'; did you mean 'before'?"),
     "the arguments of EldenGym": (lambda _obs, _info, _prev_info=None: 0.0, "must take one argument, a Transition"),
     "a single number": (lambda step: step.after["player_hp"].sum(), "must return an array of shape (1,), one reward"),
-    "an error of its own": (lambda _: 1 / 0, "ZeroDivisionError"),
+    "another error": (lambda _: 1 / 0, "ZeroDivisionError"),
     "nothing": (lambda _: None, "<lambda> "),
     "a word": (lambda _: "much", "must return an array of 1 numbers"),
     "a table": (lambda _: {"a": 1}, "must return an array of 1 numbers"),

@@ -1,4 +1,4 @@
-"""Observation spaces, and the way from records to observations."""
+"""Observation spaces, and the conversion of records to observations."""
 
 import gymnasium
 import numpy as np
@@ -33,7 +33,7 @@ def test_the_duel_space_has_the_true_bounds(boss):
 
 @pytest.mark.parametrize(("kind", "n"), [("features", 74), ("relative", 73)])
 @pytest.mark.parametrize("boss", boss_names())
-def test_the_space_of_a_row(boss, kind, n):
+def test_the_space_of_a_one_dimensional_observation(boss, kind, n):
     ground = shipped(boss).ground
     space = row_space(kind, ground.limits_m, ground.floor_m)
     assert (space.shape, space.dtype) == ((n,), np.float32)
@@ -42,7 +42,7 @@ def test_the_space_of_a_row(boss, kind, n):
     assert np.isfinite(space.high).all()
 
 
-def test_observations_hold_what_the_records_hold():
+def test_observations_equal_the_records():
     simulator = make_simulator("trickster", range(3), states=True)
     observation = duel_observation(simulator.states)
     assert list(observation) == [field.name for field in DUEL_FIELDS]
@@ -57,7 +57,7 @@ def test_observations_hold_what_the_records_hold():
     np.testing.assert_array_equal(one["boss_pose"], observation["boss_pose"][1])
 
 
-def test_spaces_are_made_once():
+def test_spaces_are_the_same_object_at_each_access():
     env, envs = ArenaEnv(observation="dict"), ArenaVectorEnv(num_envs=2, observation="dict")
     spaces = env.observation_space, env.action_space, envs.observation_space, envs.single_observation_space
     env.reset(seed=0)
@@ -68,7 +68,7 @@ def test_spaces_are_made_once():
     assert all(a is b for a, b in zip(spaces, again, strict=True))
 
 
-def test_a_dict_can_be_made_one_vector():
+def test_a_dict_can_be_flattened():
     env = gymnasium.wrappers.FlattenObservation(gymnasium.make("soulslab/Arena-v0", observation="dict"))
     obs, _ = env.reset(seed=0)
     assert env.observation_space.contains(obs)

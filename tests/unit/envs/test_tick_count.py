@@ -5,7 +5,7 @@ import logging
 import msgspec
 import pytest
 
-from soulslab.envs.process import ProcessEnv
+from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.envs.tick_count import TickCount, ticks_between
 from soulslab.errors import EnvironmentUsageError, LostTickError, NotResetError, ProfileError
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
@@ -21,7 +21,7 @@ def count_of(kind, **facts):
 
 
 def change_steps(env, n_ticks_of):
-    """Let some steps of the toy play another number of ticks, by the index of the step."""
+    """Change the number of ticks of some steps of the toy, by index of the step."""
     toy = env.session.toy
     pass_time, index = toy.pass_time, -1
 
@@ -45,7 +45,7 @@ def change_steps(env, n_ticks_of):
         (3, 5, count_of("f32"), 2),
     ],
 )
-def test_growth_of_a_count(before, after, attribute, n_ticks):
+def test_increase_of_a_tick_counter(before, after, attribute, n_ticks):
     assert ticks_between(before, after, attribute) == n_ticks
 
 
@@ -61,7 +61,7 @@ def test_an_episode_begins_at_zero():
 
 
 @pytest.mark.parametrize(("after", "n_lost"), [(0, 0), (2, 0), (3, 2), (-1, 2)])
-def test_a_step_in_which_the_game_sets_the_count_to_0_loses_no_tick(after, n_lost):
+def test_a_step_in_which_the_game_resets_the_counter_loses_no_tick(after, n_lost):
     count = TickCount(TOY_PROFILE, "count")
     count.begin(50)
     count.add(after, 2)
@@ -70,14 +70,14 @@ def test_a_step_in_which_the_game_sets_the_count_to_0_loses_no_tick(after, n_los
     assert (count.n_lost, count.n_doubled) == (n_lost, 0)
 
 
-def test_nothing_is_counted_where_the_number_is_not_known():
+def test_steps_without_an_expected_number_are_not_counted():
     count = TickCount(TOY_PROFILE, "error")
     count.begin(0)
     count.add(9, None)
     assert (count.n_ticks, count.n_lost, count.n_doubled) == (9, 0, 0)
 
 
-def test_info_holds_the_counts_of_the_episode_and_the_first_is_logged(caplog):
+def test_info_has_the_counts_of_the_episode_and_the_first_one_is_logged(caplog):
     env = toy_env()
     env.reset()
     change_steps(env, {1: -1, 3: 2})
@@ -110,7 +110,7 @@ def test_a_lost_tick_can_be_an_error(where):
     assert env.step(RIGHT)[4]["ticks_lost"] == 0
 
 
-def test_a_game_that_loads_for_a_while_loses_no_ticks():
+def test_a_loading_game_loses_no_ticks():
     env = toy_env(retry_ticks=3, on_lost_tick="error")
     env.reset()
     toy = env.session.toy
@@ -128,7 +128,7 @@ def test_a_game_that_loads_for_a_while_loses_no_ticks():
 
 
 class RealtimeSession(FakeSession):
-    """A session with the toy whose clock is of another grade."""
+    """A session with the toy, with a realtime clock."""
 
     @property
     def info(self):
@@ -145,6 +145,6 @@ def test_in_real_time_no_tick_is_lost():
 
 
 @pytest.mark.parametrize("where", ["profile", "options"])
-def test_an_unknown_choice_is_refused(where):
+def test_an_unknown_value_of_the_option_is_refused(where):
     with pytest.raises((EnvironmentUsageError, ProfileError), match="on_lost_tick"):
         toy_env(options={"on_lost_tick": "ignore"}) if where == "options" else toy_env(on_lost_tick="ignore")

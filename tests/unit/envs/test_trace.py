@@ -1,4 +1,4 @@
-"""The first difference between two traces, and the files that they are kept in."""
+"""The first difference between two traces, and the files of traces."""
 
 import h5py
 import msgspec
@@ -61,7 +61,7 @@ def make_frame(seed):
 
 
 def make_trace(n_steps=5, changes=None, frames=None, held=None):
-    """Return a trace; `changes` are values by step (from 0), where None stands for an unreadable one."""
+    """Return a trace; `changes` are values by step (from 0); None is an unreadable value."""
     rows = []
     for step in range(n_steps):
         row = {**VALUES, **(changes or {}).get(step, {})}
@@ -107,7 +107,7 @@ def test_zeros_of_both_signs_differ_and_nans_are_equal():
     assert first_difference(make_trace(changes=nan), make_trace(changes=nan)) is None
 
 
-def test_a_value_that_only_one_could_read_differs_also_from_zero():
+def test_an_unreadable_value_differs_from_zero():
     difference = first_difference(make_trace(changes={2: {"hp": None}}), make_trace(changes={2: {"hp": 0}}))
     assert (difference.step, difference.values) == (3, {"hp": (None, 0)})
     unreadable = {2: {"hp": None, "name": None, "a/b.c": None}}
@@ -123,7 +123,7 @@ def test_the_region_of_the_pixels_that_differ():
     assert difference.region == PixelRegion(left_px=3, top_px=1, width_px=3, height_px=4, n_pixels=2)
 
 
-def test_frames_of_other_sizes_differ_without_a_region():
+def test_frames_of_different_sizes_differ_without_a_region():
     difference = first_difference(make_trace(), make_trace(frames={0: make_frame(0).reshape(8, 6, 3)}))
     assert (difference.step, difference.has_other_frame, difference.region) == (1, True, None)
 
@@ -135,11 +135,11 @@ def test_a_trace_that_ends_earlier(lengths):
     assert difference.problem == f"one trace has {lengths[0]} steps, the other {lengths[1]}"
 
 
-def test_a_difference_before_the_end_of_the_shorter_one_comes_first():
+def test_a_difference_before_the_end_of_the_shorter_trace_is_first():
     assert first_difference(make_trace(3), make_trace(5, {1: {"hp": 0}})).step == 2
 
 
-def test_other_keys_and_other_attributes_cannot_be_compared():
+def test_traces_with_other_keys_or_attributes_cannot_be_compared():
     difference = first_difference(make_trace(), make_trace(held=[(), ("A",), (), (), ()]))
     assert (difference.step, difference.held) == (2, (("W", "RIGHT_CTRL"), ("A",)))
     assert "keys differ" in difference.problem
@@ -149,7 +149,7 @@ def test_other_keys_and_other_attributes_cannot_be_compared():
     assert (difference.step, difference.problem) == (1, "only one of the traces has the attributes hp")
 
 
-def test_a_file_holds_all_of_a_trace(tmp_path):
+def test_a_file_contains_the_complete_trace(tmp_path):
     trace = make_trace(70, changes={2: {"hp": None, "name": None}})
     path = write(tmp_path / "toy.h5", trace)
     found = read_trace(path)
@@ -202,13 +202,13 @@ def damage(path, how):
         ("truncated", "cannot be read as a trace"),
         ("text", "cannot be read as a trace"),
         ("missing", "cannot be read as a trace"),
-        ("other format", "no trace of format 1"),
+        ("other format", "not a trace of format 1"),
         ("without keys", "it has no keys"),
         ("other lengths", "different lengths"),
         ("without values", "cannot be read as a trace"),
     ],
 )
-def test_a_damaged_file_is_an_error_that_names_it(tmp_path, how, words):
+def test_the_error_of_a_damaged_file_names_it(tmp_path, how, words):
     path = write(tmp_path / "toy.h5", make_trace())
     damage(path, how)
     with pytest.raises(RecordingError, match=words) as caught:
@@ -216,7 +216,7 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path, how, words):
     assert str(path) in str(caught.value)
 
 
-def test_a_damaged_frame_is_an_error_when_it_is_needed(tmp_path):
+def test_a_damaged_frame_is_an_error_when_it_is_read(tmp_path):
     path = write(tmp_path / "toy.h5", make_trace())
     other = make_frame(1)
     other[0, 0] ^= 1

@@ -1,4 +1,4 @@
-"""Many fights at once: Gymnasium's own vector semantics, exact continuation, and wrong use."""
+"""The arena vector environment: the semantics of Gymnasium, exact continuation, and errors."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ MODES = list(AutoresetMode)
 
 
 def thrift(step):
-    """A reward function: damage dealt, and what is left of the player's health."""
+    """A reward function: damage to the boss, and remaining health of the player."""
     return (step.before["boss_hp"] - step.after["boss_hp"]) + step.after["player_hp"] / 1000
 
 
 def both(mode, n=N, **options):
-    """Return the fast vector environment and Gymnasium's own of single fights."""
+    """Return the arena vector environment, and Gymnasium's vector of single environments."""
     slow = SyncVectorEnv([lambda: ArenaEnv(**options)] * n, autoreset_mode=mode)
     return ArenaVectorEnv(num_envs=n, autoreset_mode=mode, **options), slow
 
@@ -36,7 +36,7 @@ def assert_same_observations(fast, slow):
 
 
 def assert_info_holds(fast, slow):
-    """Check that wherever Gymnasium's info has something, the fast one has the same."""
+    """Check that the info has all values of Gymnasium's info."""
     for key, values in slow.items():
         if key.startswith("_"):
             continue
@@ -81,7 +81,7 @@ def test_the_same_as_gymnasium_s_own_vector_of_single_fights(mode, options):
             np.testing.assert_array_equal(fast_values, slow_values)
         assert set(other[4]) <= set(one[4])
         fast_final, slow_final = (step[4].pop("final_info", None) for step in (one, other))
-        if slow_final is not None:  # of a fight that ended, ours has the last step here, theirs the reset
+        if slow_final is not None:  # for a fight that ended, ours has the last step, Gymnasium's the reset
             for name in ("n_decisions", "n_masked"):
                 other[4]["_" + name] &= ~(one[2] | one[3])
             del other[4]["reward_terms"]
@@ -109,7 +109,7 @@ def test_fight_i_is_the_single_fight_seeded_with_seed_plus_i(boss):
         np.testing.assert_array_equal(ArenaEnv(boss=boss, random_pose=True).reset(seed=40 + i)[0], obs[i])
 
 
-def test_seeds_one_by_one():
+def test_a_list_of_seeds():
     envs = ArenaVectorEnv(num_envs=3, random_pose=True)
     listed, _ = envs.reset(seed=[7, 8, 9])
     np.testing.assert_array_equal(listed, ArenaVectorEnv(num_envs=3, random_pose=True).reset(seed=7)[0])
@@ -117,7 +117,7 @@ def test_seeds_one_by_one():
     assert [np.array_equal(a, b) for a, b in zip(some, listed, strict=True)] == [True, False, True]
 
 
-def test_a_reset_mask_resets_some_and_leaves_the_others():
+def test_a_reset_mask_resets_some_fights_only():
     envs = ArenaVectorEnv(num_envs=3, autoreset_mode="disabled")
     envs.reset(seed=0)
     for actions in scripts(range(3), 10):
@@ -132,7 +132,7 @@ def test_a_reset_mask_resets_some_and_leaves_the_others():
 # --- copies -------------------------------------------------------------------------------------------------
 
 
-def test_copies_stay_and_buffers_are_overwritten():
+def test_copies_are_kept_and_buffers_are_overwritten():
     copying, buffered = ArenaVectorEnv(num_envs=2), ArenaVectorEnv(num_envs=2, copy=False)
     for env, is_buffer in ((copying, False), (buffered, True)):
         env.reset(seed=0)
@@ -145,7 +145,7 @@ def test_copies_stay_and_buffers_are_overwritten():
 
 
 @pytest.mark.parametrize("observation", ["features", "relative", "dict"])
-def test_copying_or_not_is_the_same_fight(observation):
+def test_fights_with_and_without_copies_are_equal(observation):
     envs = [
         ArenaVectorEnv(num_envs=3, autoreset_mode="same_step", copy=copy, observation=observation)
         for copy in (True, False)
@@ -159,7 +159,7 @@ def test_copying_or_not_is_the_same_fight(observation):
         np.testing.assert_array_equal(one[4]["action_mask"], other[4]["action_mask"])
 
 
-def test_nobody_can_spoil_the_environment_through_its_infos():
+def test_infos_cannot_change_the_environment():
     env = ArenaVectorEnv(num_envs=2)
     _, info = env.reset(seed=0)
     info["_action_mask"][:] = False
@@ -178,7 +178,7 @@ def test_nobody_can_spoil_the_environment_through_its_infos():
     [{}, {"observation": "relative"}, {"observation": "dict", "reward": thrift}],
     ids=["features", "relative", "dict"],
 )
-def test_a_saved_state_goes_on_to_the_last_bit(mode, options):
+def test_a_saved_state_continues_exactly(mode, options):
     env = ArenaVectorEnv(num_envs=N, autoreset_mode=mode, random_pose=True, **options)
     env.reset(seed=3)
     actions = scripts(range(N), 400)
@@ -220,7 +220,7 @@ def test_a_state_of_another_number_of_fights_is_refused():
         EnvironmentUsageError, match=r"set_state: 'duels' must be uint8 \(3, \d+\), not uint8 \(2, \d+\)"
     ):
         other.set_state(env.get_state())
-    with pytest.raises(EnvironmentUsageError, match=r"'masks' must be bool .* not nothing"):
+    with pytest.raises(EnvironmentUsageError, match=r"'masks' must be bool .* not None"):
         other.set_state({name: array for name, array in before.items() if name != "masks"})
     for name, array in other.get_state().items():
         np.testing.assert_array_equal(array, before[name])
@@ -229,7 +229,7 @@ def test_a_state_of_another_number_of_fights_is_refused():
 @pytest.mark.parametrize(
     "options", [{"boss": "trickster"}, {"phase": "2"}, {"reward": "sparse"}, {"observation": "relative"}], ids=str
 )
-def test_a_state_of_another_kind_of_fight_is_refused(options):
+def test_a_state_of_another_type_of_fight_is_refused(options):
     env, other = ArenaVectorEnv(num_envs=2), ArenaVectorEnv(num_envs=2, **options)
     env.reset(seed=0)
     other.reset(seed=0)
@@ -242,12 +242,12 @@ def test_a_state_of_another_kind_of_fight_is_refused(options):
 
 
 @pytest.mark.parametrize("num_envs", [0, -1, "3", 2.5, True, None])
-def test_a_number_of_fights_that_is_none_is_refused(num_envs):
+def test_an_invalid_number_of_fights_is_refused(num_envs):
     with pytest.raises(EnvironmentUsageError, match="num_envs must be a whole number from 1"):
         ArenaVectorEnv(num_envs=num_envs)
 
 
-# --- wrong use ----------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
 def test_stepping_before_reset():
@@ -276,7 +276,7 @@ def test_stepping_fights_that_are_over_without_autoreset():
     ],
     ids=str,
 )
-def test_wrong_actions_move_nobody(actions, message):
+def test_invalid_actions_change_no_fight(actions, message):
     env = ArenaVectorEnv(num_envs=3)
     env.reset(seed=0)
     before = env.get_state()
@@ -289,7 +289,7 @@ def test_wrong_actions_move_nobody(actions, message):
 @pytest.mark.parametrize(
     "actions", [[1, 2, 3], np.array([1, 2, 3], np.int32), np.array([1, 2, 3], np.uint8), np.arange(6)[::2]], ids=repr
 )
-def test_whole_numbers_of_any_kind_are_actions(actions):
+def test_integers_of_any_type_are_actions(actions):
     env = ArenaVectorEnv(num_envs=3)
     env.reset(seed=0)
     assert env.step(actions)[4]["n_masked"].tolist() == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""Arguments that all vector environments take."""
+"""Arguments of all vector environments."""
 
 from types import SimpleNamespace
 
@@ -21,7 +21,7 @@ def test_other_modes_are_refused(mode):
         autoreset_mode_of(mode)
 
 
-def test_a_mask_chooses():
+def test_reset_masks():
     assert reset_mask_of(None, 3).tolist() == [True] * 3
     mask = np.array([True, False])
     assert reset_mask_of(mask, 2) is mask
@@ -33,7 +33,7 @@ def test_other_masks_are_refused(mask):
         reset_mask_of(mask, 2)
 
 
-def test_a_list_gives_each_environment_its_own_game():
+def test_a_list_has_one_game_for_each_environment():
     options = {"server": ["a:1", "b:2"], "token": ("one", "two"), "frame_skip": 2, "actions": ["nothing", "roll"]}
     first, second = options_of_each(options, 2)
     assert first == {**options, "server": "a:1", "token": "one"}
@@ -41,7 +41,7 @@ def test_a_list_gives_each_environment_its_own_game():
     assert options_of_each({"pid": 3, "session": None}, 1) == [{"pid": 3, "session": None}]
 
 
-def test_what_opens_a_session_opens_one_for_each():
+def test_a_session_factory_is_used_by_all_environments():
     assert options_of_each({"session": list}, 3) == [{"session": list}] * 3
 
 

@@ -1,4 +1,4 @@
-"""Verification of the toy game: what is played, counted, compared and reported."""
+"""Verification of the toy game: its episodes, counts, comparisons and reports."""
 
 import json
 from itertools import pairwise
@@ -22,11 +22,11 @@ RESET = [{"restart": True}]
 
 @pytest.fixture(autouse=True)
 def shorten_the_stand(monkeypatch):
-    monkeypatch.setattr("soulslab.envs.traced_episode.STAND_S", 0.1)
+    monkeypatch.setattr("soulslab.envs.traced_episode.PAUSE_S", 0.1)
 
 
 def verify(change=lambda _toy, _number: None, settings=SETTINGS, profile=None, **table):
-    """Verify the toy; `change` gets the toy of each start and the number of its session, from 1."""
+    """Verify the toy; `change` is called with the toy of each start and the number of its session, from 1."""
     profile = profile or toy_profile(reset=RESET, **table)
     toys = Toys(toy_table(reset=RESET, **table))
 
@@ -41,7 +41,7 @@ def verify(change=lambda _toy, _number: None, settings=SETTINGS, profile=None, *
 
 
 def after_calls(toy, n_calls, act):
-    """Act in the place of one of the times that the toy is asked to pass time."""
+    """Call a function in place of the n-th advance of the toy."""
     pass_time, calls = toy.pass_time, []
 
     def passed(seconds):
@@ -52,7 +52,7 @@ def after_calls(toy, n_calls, act):
 
 
 def start_calls():
-    """Return how often time passes in a start, before the first step."""
+    """Return the number of advances in a start, before the first step."""
     calls = []
 
     def count(toy, _):
@@ -74,7 +74,7 @@ def test_a_deterministic_game_is_verified():
     assert failures_of(found) == []
 
 
-def test_keys_differ_in_each_step_and_are_those_of_the_actions():
+def test_keys_change_in_each_step_and_belong_to_the_actions():
     actions = [("W",), ("A", "SPACE"), ("W", "D")]
     held = draw_keys(actions, 500, seed=3)
     assert len(held) == 500
@@ -100,13 +100,13 @@ def test_a_lost_or_doubled_tick_is_named(n_more, n_lost, n_doubled, n_ticks):
     assert (found.first_wrong.episode, found.first_wrong.step, found.first_wrong.n_ticks) == (2, 9, n_ticks)
     assert not found.is_verified
     assert f"step 9 of episode 2, with {n_ticks} ticks instead of 1 and" in failures_of(found)[0]
-    # The count of ticks is one of the values, and the toy draws it.
+    # The tick counter is one of the values, and the toy draws it.
     assert (found.n_equal_steps, found.different_episode) == (8, 2)
     assert "ticks" in found.difference.values
     assert found.difference.region == PixelRegion(0, 0, *FakeSession().info.window_px, n_pixels=64 * 48)
 
 
-def test_several_ticks_a_step():
+def test_several_ticks_in_a_step():
     found, toys = verify(settings=VerifySettings(n_episodes=2, n_steps=10, step_ticks=3))
     assert found.is_verified
     assert toys.last.toy.values["ticks"] >= 30
@@ -149,7 +149,7 @@ def test_the_earliest_difference_of_all_episodes_is_reported():
     assert "attribute 'level' is 1 and 3" in failures_of(found)[0]
 
 
-def test_the_reset_procedure_is_played_after_an_end_and_steps_go_on():
+def test_the_reset_procedure_follows_an_end_of_the_episode():
     end = {"death": {"attribute": "hp", "at_most": 97}}
     found, toys = verify(end=end, settings=VerifySettings(n_episodes=2, n_steps=60))
     assert found.is_verified
@@ -158,7 +158,7 @@ def test_the_reset_procedure_is_played_after_an_end_and_steps_go_on():
     assert [session._n_starts for session in toys.sessions] == [1 + found.n_resets // 2] * 2
 
 
-def test_a_count_of_ticks_that_cannot_be_read_plays_the_reset_procedure():
+def test_the_reset_procedure_follows_an_unreadable_tick_counter():
     first = start_calls()
 
     def change(toy, _):
@@ -174,7 +174,7 @@ def test_a_count_of_ticks_that_cannot_be_read_plays_the_reset_procedure():
     assert found.is_verified
 
 
-def test_an_attribute_that_cannot_be_read_is_no_failure():
+def test_an_unreadable_attribute_is_not_a_failure():
     def change(toy, _):
         toy.values["level"] = 10**6  # outside its range
 
@@ -183,7 +183,7 @@ def test_an_attribute_that_cannot_be_read_is_no_failure():
 
 
 class MovingSession(FakeSession):
-    """A session with a toy that moves while it is paused: its values or its picture, once it was looked at."""
+    """A session with a toy whose values or picture change while it is paused, after the first read."""
 
     moves = ""
     n_captures = 0
@@ -201,7 +201,7 @@ class MovingSession(FakeSession):
 @pytest.mark.parametrize(
     ("moves", "words"), [("values", "attribute 'level' changed from 1 to 2"), ("pixels", "the picture changed")]
 )
-def test_a_game_that_moves_while_it_is_paused(moves, words):
+def test_a_game_that_changes_while_it_is_paused(moves, words):
     def open_toy():
         session = MovingSession(env=toy_table(reset=RESET))
         session.moves = moves
@@ -210,11 +210,11 @@ def test_a_game_that_moves_while_it_is_paused(moves, words):
     found = verify_game(toy_profile(reset=RESET), SETTINGS, open_toy)
     assert words in found.motion
     assert not found.is_verified
-    assert "does not stand still while it is paused" in failures_of(found)[0]
+    assert "it changes while it is paused" in failures_of(found)[0]
 
 
 class RealtimeSession(FakeSession):
-    """A session with the toy whose clock is of another grade."""
+    """A session with the toy, with a realtime clock."""
 
     @property
     def info(self):
@@ -234,7 +234,7 @@ def test_a_clock_of_another_grade_ends_the_verification():
     assert "the clock is 'realtime' and not 'lockstep'" in failures_of(found)[0]
 
 
-def test_a_game_that_ends_is_a_failure_and_what_was_played_is_kept():
+def test_a_game_that_ends_is_a_failure_and_complete_episodes_are_kept():
     first = start_calls()
 
     def change(toy, number):
@@ -244,15 +244,15 @@ def test_a_game_that_ends_is_a_failure_and_what_was_played_is_kept():
     found, _ = verify(change)
     assert (found.n_played, found.n_steps) == (1, 40)
     assert "has ended" in found.error
-    assert "it could not be played to the end after 1 of 3 episodes" in failures_of(found)[0]
+    assert "an episode could not be completed after 1 of 3 episodes" in failures_of(found)[0]
 
 
-def test_an_end_condition_that_holds_at_once_is_a_failure():
+def test_an_end_condition_that_is_true_at_the_start_is_a_failure():
     found, _ = verify(end={"death": {"attribute": "hp", "at_most": 100}})
-    assert "holds after env.reset" in found.error
+    assert "is true after env.reset" in found.error
 
 
-def test_a_count_of_ticks_that_stays_unreadable_is_a_failure():
+def test_a_tick_counter_that_remains_unreadable_is_a_failure():
     def change(toy, _):
         toy.is_loading = True
 
@@ -285,7 +285,7 @@ def test_a_profile_without_an_env_table_plays_all_of_its_keys():
     profile = msgspec.structs.replace(toy_profile(), env=None)
     found, toys = verify(profile=profile)
     assert found.is_verified
-    assert toys.last.toy.values["hp"] < 100  # SPACE is no key of the actions of the table
+    assert toys.last.toy.values["hp"] < 100  # the actions of the table do not use SPACE
 
 
 def test_a_profile_without_keys_is_refused():
@@ -323,7 +323,7 @@ def test_the_table_has_a_row_for_each_game():
     assert lines[4].split()[-1] == "yes"
     assert any(line.startswith("A game") and line.endswith("no") for line in lines)
     assert ["median", "450", "15.0", "0.0"] in [line.split() for line in lines]  # of the games that were played
-    assert "it could not be played to the end: no process is called" in " ".join(lines)
+    assert "an episode could not be completed: no process is called" in " ".join(lines)
     assert all(len(line) <= 80 for line in lines)
 
 
@@ -346,7 +346,7 @@ def test_rows_are_plain_values():
     assert len(row["failures"]) == 2
 
 
-def test_a_difference_in_words():
+def test_a_difference_as_text():
     pair = (("W", "A"), ("W", "A"))
     many = dict.fromkeys("abcdef", (1, None))
     region = PixelRegion(1, 2, 3, 4, 5)

@@ -1,4 +1,4 @@
-"""The toy environments exist in every test of recordings."""
+"""Register the toy environments for the tests of recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fights of a script, a policy and a person become the same kind of file, step for step what the environment gives."""
+"""Recording of fights of the reference player, a policy and a person."""
 
 import subprocess
 import sys
@@ -14,9 +14,9 @@ from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_ACTIONS, NOTHI
 from soulslab.envs.duels import ArenaOptions
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, DemonstrationError, EnvironmentUsageError, IncompatibleCheckpointError
-from soulslab.fights.by_hand import FightLog
-from soulslab.fights.by_reference import record_fight, reference_actions
+from soulslab.fights.human_fights import FightLog
 from soulslab.fights.recording import FightRecorder, env_settings, fight_seeds
+from soulslab.fights.reference_fights import record_fight, reference_actions
 from soulslab.learn.configs import config_path
 from soulslab.learn.demonstrations.data_set import describe
 from soulslab.learn.demonstrations.reading import read_outcomes
@@ -57,7 +57,7 @@ def policy(**changes):
 # --- the reference player -------------------------------------------------------------------------------------
 
 
-def test_the_reference_player_wins_as_often_as_it_is_measured_to():
+def test_win_rate_of_the_reference_player():
     boss = load_boss("judge", list(load_knight().knock_backs))
     score = measure(boss, "1", "reference", n_fights=40, seed=100)
     options = ArenaOptions(phase="1", random_pose=True)
@@ -73,7 +73,7 @@ def test_the_reference_player_wins_as_often_as_it_is_measured_to():
 
 
 @pytest.mark.parametrize("changes", [{}, {"skip_locked": False}, {"reward": "sparse", "observation": "dict"}])
-def test_a_fight_is_recorded_as_the_environment_gives_it(out, changes):
+def test_a_recorded_fight_equals_that_of_the_environment(out, changes):
     options = {**ARENA, **changes}
     with FightRecorder(out, ARENA_ID, options, "reference") as recorder:
         for seed in fight_seeds(3, 2):
@@ -84,17 +84,17 @@ def test_a_fight_is_recorded_as_the_environment_gives_it(out, changes):
     assert (recorder.n_fights, recorder.n_steps) == (2, describe(out).n_steps)
 
 
-def test_nobody_is_measured_on_fights_that_it_was_shown():
+def test_seeds_of_demonstrations_and_evaluations_are_disjoint():
     shown = set(fight_seeds(0, 1000))
     for purpose in (TRAINING, EVALUATION):
         first = environment_seed(0, purpose)
         assert shown.isdisjoint(range(first, first + 1000))
 
 
-def test_the_reference_player_fights_in_the_arena_alone(out):
+def test_the_reference_player_only_supports_the_arena(out):
     with (
         FightRecorder(out, TRUNCATED_ID, {}, "reference") as recorder,
-        pytest.raises(EnvironmentUsageError, match=f"only {ARENA_ID} can be fought by the reference player"),
+        pytest.raises(EnvironmentUsageError, match=f"can only fight in {ARENA_ID}"),
     ):
         record_fight(recorder, 0)
 
@@ -114,7 +114,7 @@ def test_a_policy(out, env_id):
         assert player.act(episode.observations[i], episode.masks[i]) == episode.actions[i]
 
 
-def test_a_policy_with_extra_inputs_sees_what_an_evaluation_shows_it(out):
+def test_a_policy_with_extra_inputs_gets_those_of_an_evaluation(out):
     player = Watcher(policy(extras=ExtraInputs(previous_actions=1, time_left_decisions=100)))
     with FightRecorder(out, ARENA_ID, ARENA, "policy") as recorder:
         episode = recorder.play(player, 4)
@@ -126,7 +126,7 @@ def test_a_policy_with_extra_inputs_sees_what_an_evaluation_shows_it(out):
 
 
 class Watcher:
-    """Does the first open thing, and keeps what it saw."""
+    """Player that takes the first allowed action, and keeps its inputs."""
 
     def __init__(self, player):
         self.header = player.header
@@ -148,7 +148,7 @@ def test_a_policy_of_another_environment(out):
 # --- a person -------------------------------------------------------------------------------------------------
 
 
-def test_what_a_person_does_is_fought_again_with_the_learners_steps(out):
+def test_fights_of_a_person_are_replayed_with_the_steps_of_the_learner(out):
     with FightRecorder(out, ARENA_ID, ARENA, "human") as recorder:
         kept = []
         rules = {name: value for name, value in ARENA.items() if name != "skip_locked"}
@@ -164,14 +164,14 @@ def test_what_a_person_does_is_fought_again_with_the_learners_steps(out):
                 is_over = terminated or truncated
             fights.append((sum(rewards), len(rewards), info["fight"]["won"]))
         for (seed, actions), (total, n_decisions, won) in zip(kept, fights, strict=True):
-            episode = recorder.fight_again(actions, seed)
+            episode = recorder.record_actions(actions, seed)
             assert episode.rewards.sum() == pytest.approx(total)
             assert (episode.n_decisions.sum(), episode.is_won) == (n_decisions, won)
             assert episode.masks[np.arange(len(episode.actions)), episode.actions].all()
     assert [seed for seed, _ in kept] == [7, 8]
 
 
-def test_a_fight_that_was_left_is_forgotten():
+def test_an_incomplete_fight_is_discarded():
     kept = []
     log = FightLog(gymnasium.make(ARENA_ID), 2**31 - 1, lambda seed, _: kept.append(seed))
     log.reset()
@@ -184,29 +184,27 @@ def test_a_fight_that_was_left_is_forgotten():
     assert kept == [0]
 
 
-def test_a_fight_of_other_rules_is_noticed(out):
+def test_a_fight_with_other_rules_is_an_error(out):
     actions = reference_actions(ArenaOptions(phase="2", random_pose=True), 5)
     with (
         FightRecorder(out, ARENA_ID, ARENA, "human") as recorder,
-        pytest.raises(
-            DemonstrationError, match=rf"with seed 5 took {len(actions)} decisions, and \d+ when it was fought"
-        ),
+        pytest.raises(DemonstrationError, match=rf"with seed 5 took {len(actions)} decisions, but \d+ in the replay"),
     ):
-        recorder.fight_again(actions, 5)
+        recorder.record_actions(actions, 5)
     assert describe(out).n_episodes == 0
 
 
 # --- the file -------------------------------------------------------------------------------------------------
 
 
-def test_what_is_there_is_not_overwritten_but_may_be_added_to(out):
+def test_an_existing_data_set_is_extended_and_not_overwritten(out):
     for n in range(2):
         with FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True) as recorder:
             record_fight(recorder, n)
     assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0, 1]
     with pytest.raises(DemonstrationError, match="is there already; name another folder"):
         FightRecorder(out, ARENA_ID, ARENA, "reference")
-    with pytest.raises(DemonstrationError, match="phase is '1' there and '2' here"):
+    with pytest.raises(DemonstrationError, match="phase is '1' in the recording and '2' here"):
         FightRecorder(out, ARENA_ID, {**ARENA, "phase": "2"}, "reference", is_continued=True)
 
 
@@ -216,7 +214,7 @@ def test_a_fight_is_recorded_once(out):
     with FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True) as recorder:
         assert recorder.seeds == {0}
         assert recorder.is_recorded(episode)
-        with pytest.raises(DemonstrationError, match=r"episode 0: holds this fight already \(seed 0\)"):
+        with pytest.raises(DemonstrationError, match=r"episode 0: already holds this fight \(seed 0\)"):
             record_fight(recorder, 0)
         other = episode._replace(actions=episode.actions.copy())
         other.actions[-1] = NOTHING
@@ -225,7 +223,7 @@ def test_a_fight_is_recorded_once(out):
     assert describe(out).n_episodes == 1
 
 
-def test_a_recording_that_fails_before_its_first_fight_leaves_nothing_behind(tmp_path):
+def test_a_recording_that_fails_before_its_first_fight_leaves_no_files(tmp_path):
     with (
         pytest.raises(EnvironmentUsageError),
         FightRecorder(tmp_path / "new" / "fights", TRUNCATED_ID, {}, "reference") as recorder,
@@ -255,7 +253,7 @@ def test_one_process_at_a_time_records_into_a_data_set(out):
     assert describe(out).n_episodes == 1
 
 
-def test_a_place_that_cannot_be_written(tmp_path):
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DemonstrationError, match="cannot be made"):
         FightRecorder(tmp_path / "file" / "fights", ARENA_ID, ARENA, "reference")
@@ -267,7 +265,7 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 import soulslab
-from soulslab.fights.by_reference import record_fight
+from soulslab.fights.reference_fights import record_fight
 from soulslab.fights.recording import FightRecorder
 with FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "reference") as recorder:
     record_fight(recorder, 0)
@@ -279,7 +277,7 @@ with FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "refe
 """
 
 
-def test_a_full_disk_takes_nothing_that_was_there(out):
+def test_a_full_disk_does_not_damage_earlier_fights(out):
     said = subprocess.run([sys.executable, "-c", FULL_DISK, str(out)], capture_output=True, text=True, check=False)
     assert "DemonstrationError" in said.stderr
     assert "cannot be written: file too large; free some space and record the rest with --append" in said.stderr
@@ -291,7 +289,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import soulslab
-from soulslab.fights.by_reference import record_fight
+from soulslab.fights.reference_fights import record_fight
 from soulslab.fights.recording import FightRecorder
 recorder = FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "reference")
 for seed in range(2):
@@ -302,7 +300,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_kill_takes_only_what_was_not_published(out):
+def test_a_kill_loses_only_unpublished_fights(out):
     subprocess.run([sys.executable, "-c", KILLED, str(out)], check=False)
     assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0, 1]
     assert list(out.parent.glob(".fights.*.partial"))
@@ -311,7 +309,7 @@ def test_a_kill_takes_only_what_was_not_published(out):
     assert sorted(path.name for path in out.parent.rglob("*")) == ["fights", "main_data.hdf5", "metadata.json"]
 
 
-def test_an_interrupt_keeps_what_was_recorded(out):
+def test_an_interrupt_keeps_the_recorded_fights(out):
     with pytest.raises(KeyboardInterrupt), FightRecorder(out, ARENA_ID, ARENA, "reference") as recorder:
         record_fight(recorder, 0)
         raise KeyboardInterrupt
@@ -335,7 +333,7 @@ def test_the_environment_comes_from_any_config(tmp_path):
         env_settings(tmp_path / "wrong.toml")
 
 
-def test_actions_that_are_used():
+def test_the_reference_player_rolls_and_attacks():
     actions = reference_actions(ArenaOptions(), 1)
     assert {LIGHT_ATTACK, NOTHING} < set(actions.tolist())
     assert ((actions >= FIRST_ROLL) & (actions < LIGHT_ATTACK)).any()

@@ -1,4 +1,4 @@
-"""What is known of the bosses of the real games, and what is not."""
+"""Facts about the bosses of the real games, known and missing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def own(game):
     return load_profile(profile_path(Path(game)))
 
 
-def test_the_bosses_that_there_are():
+def test_boss_names():
     assert boss_names("dark_souls_3") == ("iudex", "vordt")
     assert boss_names("elden_ring") == ("dragonkin_nokstella", "godrick", "margit")
     with pytest.raises(UnknownBossError, match="'margi'; did you mean 'margit'"):
@@ -32,7 +32,7 @@ def test_the_bosses_that_there_are():
 
 
 @pytest.mark.parametrize(("game", "boss"), ALL)
-def test_the_profile_of_a_boss_is_sound(game, boss):
+def test_the_profile_of_a_boss_is_valid(game, boss):
     profile = with_boss(own(game), load_boss_facts(game, boss))
     assert list(find_mistakes(profile)) == []
     assert {"boss.hp", "boss.position", "boss.animation"} <= set(profile.attributes)
@@ -40,7 +40,7 @@ def test_the_profile_of_a_boss_is_sound(game, boss):
     assert set(synthesise(profile).places) == set(profile.attributes)
 
 
-def test_a_boss_that_is_found_by_its_id_is_another_entity_and_nothing_else():
+def test_a_boss_found_by_id_changes_only_the_entity():
     profile, facts = own("elden_ring"), load_boss_facts("elden_ring", "godrick")
     changed = with_boss(profile, facts)
     assert changed.entities["boss"].id == 10000800
@@ -48,7 +48,7 @@ def test_a_boss_that_is_found_by_its_id_is_another_entity_and_nothing_else():
     assert with_boss(profile, load_boss_facts("elden_ring", "margit")).entities["boss"].id == 10000850
 
 
-def test_a_boss_with_attributes_of_its_own_has_them_as_boss():
+def test_a_boss_with_an_attribute_group_replaces_boss():
     profile = own("dark_souls_3")
     changed = with_boss(profile, load_boss_facts("dark_souls_3", "vordt"))
     assert changed.attributes["boss.hp"] == profile.attributes["vordt.hp"]
@@ -77,13 +77,13 @@ def test_quantities_that_a_boss_lacks_are_not_bound():
     assert "boss.angle" not in changed.attributes
 
 
-def test_a_group_of_attributes_that_there_is_not_is_told_with_a_guess():
+def test_an_unknown_attribute_group_is_an_error_with_a_suggestion():
     facts = msgspec.structs.replace(load_boss_facts("dark_souls_3", "vordt"), attributes="vort")
-    with pytest.raises(ConfigError, match="no group of attributes 'vort'; did you mean 'vordt'"):
+    with pytest.raises(ConfigError, match="unknown group of attributes 'vort'; did you mean 'vordt'"):
         with_boss(own("dark_souls_3"), facts)
 
 
-def test_what_is_not_known_is_told_with_how_to_record_it():
+def test_a_missing_fact_is_an_error_with_instructions():
     facts = load_boss_facts("elden_ring", "margit")
     facts.need("entity_id", "defeat_flag", "warp_points", "poses.fog_wall")
     with pytest.raises(MissingFactError) as caught:
@@ -91,27 +91,27 @@ def test_what_is_not_known_is_told_with_how_to_record_it():
     assert caught.value.boss == "Margit, the Fell Omen"
     assert caught.value.facts == ("poses.player_start", "arena.limits_m")
     text = str(caught.value)
-    assert "poses.player_start: stand where the fight shall begin and read player.position" in text
+    assert "poses.player_start: stand where the fight should begin and read the position" in text
     assert "soulslab siphon record GAME FILE --frames none --attribute player.position" in text
-    with pytest.raises(ConfigError, match=r"no fact 'poses\.fogwall'; did you mean 'poses\.fog_wall'"):
+    with pytest.raises(ConfigError, match=r"unknown fact 'poses\.fogwall'; did you mean 'poses\.fog_wall'"):
         facts.need("poses.fogwall")
 
 
-def test_a_boss_without_an_id_is_not_looked_for():
+def test_a_boss_without_an_id_is_an_error():
     facts = msgspec.structs.replace(load_boss_facts("elden_ring", "margit"), entity_id=None)
-    with pytest.raises(MissingFactError, match="entity_id: scan the objects"):
+    with pytest.raises(MissingFactError, match="entity_id: scan the list of enemies"):
         with_boss(own("elden_ring"), facts)
 
 
 @pytest.mark.parametrize(("game", "boss"), ALL)
-def test_whatever_is_needed_is_known_or_missing(game, boss):
+def test_every_fact_is_known_or_listed_as_missing(game, boss):
     facts = load_boss_facts(game, boss)
     for fact in facts.missing():
         with pytest.raises(MissingFactError):
             facts.need(fact)
 
 
-def test_poses_come_one_by_one():
+def test_pose_returns_single_poses():
     facts = load_boss_facts("dark_souls_3", "iudex")
     assert facts.pose("fog_wall").position_m[0] == pytest.approx(125.710762)
     assert facts.pose("bonfire").angle_rad is None
@@ -121,7 +121,7 @@ def test_poses_come_one_by_one():
         load_boss_facts("dark_souls_3", "vordt").pose("centre")
 
 
-def test_iudex_stands_where_the_built_in_judge_does():
+def test_poses_of_iudex_equal_those_of_the_built_in_judge():
     facts, judge = load_boss_facts("dark_souls_3", "iudex"), load_boss("judge", list(load_knight().knock_backs))
     ground = judge.ground
 
@@ -136,7 +136,7 @@ def test_iudex_stands_where_the_built_in_judge_does():
     assert facts.arena.reward_centre_m == ground.reward_centre_m
 
 
-def test_a_boss_of_ones_own_is_a_file(tmp_path):
+def test_a_boss_from_a_file(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('name = "Mine"\nsource = "recorded"\nentity_id = 7\n')
     assert load_boss_facts("elden_ring", path).entity_id == 7

@@ -1,4 +1,4 @@
-"""`DarkSouls3` on the built-in fight, in memory that is laid out as the game's own profile says."""
+"""`DarkSouls3` on the built-in fight in the memory layout of the profile."""
 
 from contextlib import suppress
 
@@ -15,7 +15,7 @@ from soulslab.errors import (
 from soulslab.games.boss_facts import Pose
 from soulslab.games.dark_souls_3 import PROFILE_PATH, DarkSouls3
 from soulslab.games.dark_souls_3.named_animations import true_name
-from soulslab.games.teleport import holding
+from soulslab.games.teleport import temporary_values
 from soulslab.games.waiting import Patience
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.process.image import read_image
@@ -43,7 +43,7 @@ def duel(arena):
     return arena.fight.duel
 
 
-def test_the_bars_are_those_of_the_fight_and_can_be_written(game, arena):
+def test_health_and_stamina_are_read_and_written_in_the_fight(game, arena):
     player, boss = game.player, game.boss
     assert (player.hp, player.max_hp) == (duel(arena).p_hp, player.max_hp)
     assert player.hp == player.max_hp > 0
@@ -60,7 +60,7 @@ def test_the_bars_are_those_of_the_fight_and_can_be_written(game, arena):
         player.max_hp = 1
 
 
-def test_the_stats_are_read_together_and_written_by_name(game):
+def test_stats_are_read_and_written(game):
     stats = game.player.stats
     assert list(stats)[:2] == ["vigor", "attunement"]
     assert len(stats) == 10
@@ -81,7 +81,7 @@ def test_poses_are_x_y_and_height(game):
         assert abs(pose.angle_rad) < 3.15
 
 
-def test_a_teleport_is_there_and_leaves_the_flags_as_they_were(game, arena):
+def test_teleport_moves_and_restores_the_permissions(game, arena):
     game.allowed.player_deaths = False
     game.teleport(ELSEWHERE)
     assert game.player.pose.position_m == pytest.approx(ELSEWHERE.position_m, abs=1.0)
@@ -91,7 +91,7 @@ def test_a_teleport_is_there_and_leaves_the_flags_as_they_were(game, arena):
     assert not game.session.read("player.no_gravity")
 
 
-def test_death_and_gravity_are_held_off_while_it_lasts(game, arena):
+def test_death_and_gravity_are_disabled_during_a_teleport(game, arena):
     seen = []
     arena.on_advance = lambda: seen.append(game.session.snapshot(("player.no_death", "player.no_gravity")))
     game.teleport(ELSEWHERE)
@@ -99,7 +99,7 @@ def test_death_and_gravity_are_held_off_while_it_lasts(game, arena):
     assert set(game.session.snapshot(("player.no_death", "player.no_gravity")).values()) == {False}
 
 
-def test_a_teleport_that_the_game_undoes_says_so_and_leaves_the_flags(game, arena):
+def test_an_undone_teleport_is_an_error_and_restores_the_permissions(game, arena):
     home = game.player.position_m
     arena.on_advance = lambda: arena.binding.apply(arena.fight, {"player.position": [home[0], home[2], home[1]]})
     with pytest.raises(WaitTimeoutError, match=r"the player to stand at \(131.00, 601.00, -68.50\) m after a teleport"):
@@ -107,25 +107,25 @@ def test_a_teleport_that_the_game_undoes_says_so_and_leaves_the_flags(game, aren
     assert set(game.session.snapshot(("player.no_death", "player.no_gravity")).values()) == {False}
 
 
-def test_what_is_held_is_put_back_whatever_happens(game):
-    with pytest.raises(ZeroDivisionError), holding(game.session, {"debug.no_hit": True}):
+def test_temporary_values_are_restored_after_an_error(game):
+    with pytest.raises(ZeroDivisionError), temporary_values(game.session, {"debug.no_hit": True}):
         assert not game.allowed.hits
         raise ZeroDivisionError
     assert game.allowed.hits
 
 
-def test_of_what_is_held_all_is_put_back_that_can_be(game, arena, caplog):
+def test_one_failed_restore_does_not_prevent_the_others(game, arena, caplog):
     values = {"player.no_gravity": True, "debug.no_hit": True}
-    with pytest.raises(PointerError, match="the game may be loading"), holding(game.session, values):
+    with pytest.raises(PointerError, match="the game may be loading"), temporary_values(game.session, values):
         arena.fight.restart()
         game.session.clock.advance(1 / 60)
         game.session.read("player.hp")
     assert game.allowed.hits
-    assert "could not be put back" in caplog.text
+    assert "could not be restored" in caplog.text
 
 
 @pytest.mark.parametrize("who", ["player", "boss"])
-def test_everything_is_allowed_to_someone_until_it_is_forbidden(game, who):
+def test_character_permissions_write_their_attribute(game, who):
     known = {"player": {"deaths", "gravity"}, "boss": {"hits", "attacks", "moves", "ai", "gravity"}}
     allowed = getattr(game, who).allowed
     for what in EACH:
@@ -140,7 +140,7 @@ def test_everything_is_allowed_to_someone_until_it_is_forbidden(game, who):
 
 
 @pytest.mark.parametrize("what", ["player_deaths", "deaths", "hits", "damage", "attacks", "moves", "ai"])
-def test_everything_is_allowed_until_it_is_forbidden(game, what):
+def test_game_permissions_write_their_attribute(game, what):
     assert getattr(game.allowed, what)
     setattr(game.allowed, what, False)
     assert not getattr(game.allowed, what)
@@ -168,11 +168,11 @@ def test_animations_have_name_and_time(game):
         ("WalkFrontBattle", True, (3004, -1), "WalkFrontBattle"),
     ],
 )
-def test_names_that_linger_are_told_from_attacks_that_go_on(name, is_over, ids, wanted):
+def test_true_name(name, is_over, ids, wanted):
     assert true_name(name, is_over=is_over, attack_id=ids[0], next_attack_id=ids[1]) == wanted
 
 
-def test_a_name_that_lingers_in_memory_is_resolved(game, arena):
+def test_an_outdated_name_in_memory_is_replaced(game, arena):
     arena.put("boss.animation", "SABlend_Front")
     arena.put("boss.attack_id", -1)
     arena.put("boss.next_attack_id", 3005)
@@ -185,7 +185,7 @@ def test_vordt_is_another_group_of_the_same_profile(game):
     assert (vordt.hp, game.boss.hp == 1328) == (1328, False)
 
 
-def test_the_camera_is_seen_and_turned(game):
+def test_camera_pose_and_turn(game):
     pose = game.camera.pose
     assert sum(part**2 for part in pose.direction) == pytest.approx(1.0, abs=0.05)
     game.camera.turn((1.0, 0.0, 0.0))
@@ -194,7 +194,7 @@ def test_the_camera_is_seen_and_turned(game):
     assert (game.camera.lock_range_m, game.camera.lock_sight_time_s) == (20.0, 30.0)
 
 
-def test_the_lock_on_is_pressed_until_it_holds(game, arena):
+def test_lock_on_presses_until_it_is_locked(game, arena):
     arena.put("lock_on", False)
     game.session.clock.advance(1 / 60)
     assert not game.camera.is_locked_on
@@ -203,7 +203,7 @@ def test_the_lock_on_is_pressed_until_it_holds(game, arena):
     # The fight locks on by itself; here there is nothing to lock on.
     arena.on_advance = lambda: arena.binding.apply(arena.fight, {"lock_on": False})
     game.session.clock.advance(1 / 60)
-    with pytest.raises(WaitTimeoutError, match="the camera to lock on; it saw last: False"):
+    with pytest.raises(WaitTimeoutError, match="the camera to lock on; last value: False"):
         game.camera.lock_on(Patience(deadline_s=1.0, poll_s=0.5))
 
 
@@ -216,14 +216,14 @@ def test_time_and_speed(game):
 
 
 def show(arena, screen):
-    """Make memory look as that of a game that shows something."""
+    """Set the attributes to the values of a screen of the game."""
     arena.put("game.save_slot", -1 if screen == "title" else 0)
     arena.put("game.cutscene", -7 if screen == "cutscene" else 0)
     for name in ("player.in_control_1", "player.in_control_16"):
         arena.put(name, screen == "control")
 
 
-def test_what_it_shows(game, arena):
+def test_screen(game, arena):
     show(arena, "world")
     assert (game.screen, game.is_in_control, game.is_loading) == ("world", False, False)
     show(arena, "control")
@@ -239,7 +239,7 @@ def test_what_it_shows(game, arena):
 
 
 @pytest.mark.parametrize("base", ["cutscene", "movie"])
-def test_a_cutscene_that_the_game_has_no_object_for_is_none(game, arena, base):
+def test_a_missing_cutscene_object_means_no_cutscene(game, arena, base):
     show(arena, "control")
     image = read_image(arena.process, arena.profile.process.executable)
     arena.process.write(resolve_addresses(arena.profile, arena.process, image).bases[base], bytes(8))
@@ -264,13 +264,13 @@ def test_a_warp_is_a_death_at_another_bonfire(game, arena):
         game.warp("Iudex Gundir")
 
 
-def test_a_warp_from_which_the_player_does_not_die_says_so(game, arena):
+def test_a_warp_without_a_death_is_an_error(game, arena):
     arena.on_advance = lambda: arena.binding.apply(arena.fight, {"player.hp": 100})
-    with pytest.raises(WaitTimeoutError, match="on the way to 'Firelink Shrine'; it saw last: 'world'"):
+    with pytest.raises(WaitTimeoutError, match="on the way to 'Firelink Shrine'; last value: 'world'"):
         game.warp("Firelink Shrine", died=Patience(deadline_s=1.0))
 
 
-def test_from_the_title_to_the_world_and_back(game, arena):
+def test_enter_and_leave_the_world(game, arena):
     show(arena, "title")
     arena.on_advance = lambda: show(arena, "control") if ("E", True) in arena.input.events else None
     game.enter_world()
@@ -280,19 +280,19 @@ def test_from_the_title_to_the_world_and_back(game, arena):
     assert game.screen == "title"
 
 
-def test_a_title_that_stays_says_what_it_pressed(game, arena):
+def test_a_timeout_at_the_title_names_the_key(game, arena):
     show(arena, "title")
-    with pytest.raises(WaitTimeoutError, match="the title to end, with E pressed to confirm; it saw last: 'title'"):
+    with pytest.raises(WaitTimeoutError, match="the title to end, with E pressed to confirm; last value: 'title'"):
         game.enter_world(Patience(deadline_s=1.0, poll_s=0.5))
 
 
-def test_the_window(game):
+def test_window_size_and_mode(game):
     game.window_px = (800, 450)
     game.window_mode = 1
     assert (game.window_px, game.window_mode) == ((800, 450), 1)
 
 
-def test_a_session_that_may_not_write_is_refused(tmp_path):
+def test_a_read_only_session_refuses_writes(tmp_path):
     with DarkSouls3(MaskedSession(PROFILE_PATH, tmp_path, SessionOptions(is_read_only=True))) as game:
         assert game.player.hp > 0
         with pytest.raises(ReadOnlyError):
@@ -310,12 +310,12 @@ def test_a_remote_session_does_the_same(game, arena, tmp_path):
         assert remote.player.position_m == pytest.approx(ELSEWHERE.position_m, abs=1.0)
         assert not session.read("player.no_gravity")
         assert remote.boss.animation == game.boss.animation
-        with pytest.raises(WaitTimeoutError, match=r"the player to be in control; it saw last: \('world', False\)"):
+        with pytest.raises(WaitTimeoutError, match=r"the player to be in control; last value: \('world', False\)"):
             remote.wait_for_control(Patience(deadline_s=0.3))
 
 
 @pytest.mark.parametrize("grade", ["scaled", "realtime"])
-def test_every_grade_of_clock_waits_alike(game, arena, grade):
+def test_waits_are_equal_for_every_clock_grade(game, arena, grade):
     game.session.clock.grade = grade
     game.session.clock.run()
     game.teleport(ELSEWHERE)

@@ -1,4 +1,4 @@
-"""`EldenRing` on the built-in fight, in memory that is laid out as the game's own profile says."""
+"""`EldenRing` on the built-in fight in the memory layout of the profile."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def arena(game):
     return game.session.arena
 
 
-def test_the_bars_of_both_are_read_and_written(game):
+def test_health_and_stamina_are_read_and_written(game):
     for who in (game.player, game.boss):
         assert who.hp == who.max_hp > 0
         assert who.fp <= who.max_fp
@@ -34,7 +34,7 @@ def test_the_bars_of_both_are_read_and_written(game):
     assert (len(game.player.stats), game.boss.stats) == (9, {})
 
 
-def test_an_animation_has_number_name_and_time(game, arena):
+def test_animation_has_number_name_and_time(game, arena):
     game.session.clock.advance(0.2)
     animation = game.player.animation
     assert (animation.name, animation.number) == ("Idle", game.session.read("player.animation"))
@@ -44,7 +44,7 @@ def test_an_animation_has_number_name_and_time(game, arena):
     assert game.boss.animation.number > 0
 
 
-def test_player_and_boss_are_in_one_frame_and_a_block_in_another(game, arena):
+def test_positions_in_the_physics_and_in_a_block(game, arena):
     x, y, height = game.player.position_m
     assert 110 < game.boss.position_m[0] < 190
     in_block = (20.0, -12.0, -7.0)
@@ -55,7 +55,7 @@ def test_player_and_boss_are_in_one_frame_and_a_block_in_another(game, arena):
     assert game.from_block(Pose(position_m=in_block, angle_rad=0.5)).angle_rad == 0.5
 
 
-def test_what_is_known_of_a_boss_is_brought_into_the_frame_of_the_fight(game, arena):
+def test_poses_of_a_boss_file_are_converted(game, arena):
     facts = load_boss_facts("elden_ring", "margit")
     arena.put("player.block_position", to_memory((0.0, 0.0, 0.0)))
     player, fog = game.player.position_m, facts.pose("fog_wall").position_m
@@ -79,7 +79,7 @@ def test_a_teleport_moves_player_and_boss(game):
 
 
 @pytest.mark.parametrize("who", ["player", "boss"])
-def test_everything_is_allowed_to_someone_until_it_is_forbidden(game, who):
+def test_character_permissions_write_their_attribute(game, who):
     known = {"player": {"deaths", "damage", "gravity"}, "boss": {*EACH}}
     allowed = getattr(game, who).allowed
     for what in EACH:
@@ -94,21 +94,21 @@ def test_everything_is_allowed_to_someone_until_it_is_forbidden(game, who):
 
 
 @pytest.mark.parametrize("what", ["player_deaths", "deaths", "hits", "damage", "attacks", "moves", "ai"])
-def test_everything_is_allowed_until_it_is_forbidden(game, what):
+def test_game_permissions_write_their_attribute(game, what):
     assert getattr(game.allowed, what)
     setattr(game.allowed, what, False)
     assert not getattr(game.allowed, what)
 
 
 def show(arena, screen):
-    """Make memory look as that of a game that shows something."""
+    """Set the attributes to the values of a screen of the game."""
     arena.put("game.save_slot", -1 if screen == "title" else 0)
     arena.put("game.cutscene", screen == "cutscene")
     for name in ("player.in_control_5", "player.in_control_6"):
         arena.put(name, screen == "control")
 
 
-def test_what_it_shows(game, arena):
+def test_screen(game, arena):
     for screen, seen, is_in_control in (
         ("world", "world", False),
         ("control", "world", True),
@@ -123,7 +123,7 @@ def test_what_it_shows(game, arena):
     assert (game.screen, game.is_in_control) == ("loading", False)
 
 
-def test_to_the_title_and_back(game, arena):
+def test_leave_and_enter_the_world(game, arena):
     show(arena, "control")
     arena.on_advance = lambda: show(arena, "title") if game.session.read("menu.quit_out") else None
     game.leave_world()
@@ -134,13 +134,13 @@ def test_to_the_title_and_back(game, arena):
     assert game.is_in_control
 
 
-def test_a_game_that_does_not_quit_says_so(game, arena):
+def test_leave_world_reports_a_timeout(game, arena):
     show(arena, "control")
-    with pytest.raises(WaitTimeoutError, match="for the title; it saw last: 'world'"):
+    with pytest.raises(WaitTimeoutError, match="for the title; last value: 'world'"):
         game.leave_world(Patience(deadline_s=0.5))
 
 
-def test_the_last_grace_has_a_name(game):
+def test_last_rest_point_by_name(game):
     game.last_rest_point = "Stormhill - Castleward Tunnel"
     assert game.session.read("world.last_grace") == 10002952
     assert game.last_rest_point == "Stormhill - Castleward Tunnel"

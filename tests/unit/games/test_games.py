@@ -13,28 +13,28 @@ from soulslab.siphon.profile import load_profile
 
 
 @pytest.mark.parametrize("game", known_games())
-def test_every_game_has_a_profile_that_reads(game):
+def test_every_game_has_a_valid_profile(game):
     assert load_profile(profile_path(Path(game))).attributes
 
 
-def test_doom_is_one_file_and_little_python():
+def test_doom_consists_of_a_profile_and_little_python():
     package = Path(games.__file__).parents[1]
     files = (package / "envs" / "doom.py", *(package / "games" / "doom").glob("*.py"))
     assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 150
 
 
-def test_a_file_wins_over_a_game_of_the_same_name(tmp_path, monkeypatch):
+def test_a_file_precedes_a_game_of_the_same_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "doom").touch()
     assert profile_path(Path("doom")) == Path("doom")
 
 
-def test_a_folder_of_a_game_s_name_is_no_profile(tmp_path, monkeypatch):
+def test_a_folder_with_the_name_of_a_game_is_not_a_profile(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "doom").mkdir()
     assert profile_path(Path("doom")).name == "profile.toml"
 
 
-def test_what_is_neither_is_told_with_a_guess():
+def test_an_unknown_profile_is_an_error_with_a_suggestion():
     with pytest.raises(ConfigError, match="did you mean 'doom'"):
         profile_path(Path("doum"))

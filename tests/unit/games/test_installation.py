@@ -1,4 +1,4 @@
-"""A game in the folders of Steam, started by a Proton that is a script."""
+"""A game in a Steam library, started by a script in place of Proton."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ exec -a "$2" sleep 600
 
 @pytest.fixture
 def home(tmp_path):
-    """Steam with a library elsewhere, which has the game, and several Protons."""
+    """Steam with a second library that contains the game, and several Protons."""
     steam, library = tmp_path / ".steam/steam/steamapps", tmp_path / "games/steamapps"
     for folder in (steam / "common", library / "common/DARK SOULS III/Game", library / "compatdata/374320"):
         folder.mkdir(parents=True)
@@ -47,18 +47,18 @@ def test_a_game_is_found_in_any_library(home):
     assert given == found
 
 
-def test_what_is_missing_is_told_with_where_it_was_looked_for(home, tmp_path):
-    with pytest.raises(LaunchError, match="Steam is not installed in any of"):
+def test_a_missing_part_is_an_error_with_the_searched_folders(home, tmp_path):
+    with pytest.raises(LaunchError, match="Steam was not found in"):
         find_installation("dark_souls_3", EXE, home=tmp_path / "nobody")
-    with pytest.raises(LaunchError, match=r"eldenring\.exe is not in .*ELDEN RING/Game"):
+    with pytest.raises(LaunchError, match=r"eldenring\.exe was not found in .*ELDEN RING/Game"):
         find_installation("elden_ring", "eldenring.exe", home=home)
-    with pytest.raises(LaunchError, match="there is no Proton at"):
+    with pytest.raises(LaunchError, match="no Proton at"):
         find_installation("dark_souls_3", EXE, home=home, proton=Path("/nowhere/proton"))
     with pytest.raises(ConfigError, match="did you mean 'dark_souls_3'"):
         find_installation("dark_souls3", EXE, home=home)
 
 
-def test_it_is_started_by_itself(home):
+def test_the_launch_command_starts_the_program_directly(home):
     profile = launchable(load_profile(PROFILE_PATH), find_installation("dark_souls_3", EXE, home=home))
     game = launch(profile.process)
     try:
@@ -83,7 +83,7 @@ except AntiCheatError as error:
 """
 
 
-def test_nothing_is_started_beside_an_anti_cheat(home):
+def test_launch_is_refused_while_an_anti_cheat_runs(home):
     # In one Windows installation, but in sessions of their own: the anti-cheat is nobody else's.
     own = {"env": {**os.environ, "WINEPREFIX": str(home)}, "start_new_session": True}
     program = home / "EasyAntiCheat_EOS.exe"

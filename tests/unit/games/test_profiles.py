@@ -1,4 +1,4 @@
-"""The profiles of the real games: where their facts come from, and whether public ones say the same."""
+"""Profiles of the real games: sources of their facts, and agreement with public profiles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from soulslab.envs.eldengym.attributes import PUBLIC_ATTRIBUTES as OURS
+from soulslab.compat.eldengym.eldengym_attributes import PUBLIC_ATTRIBUTES as OURS
 from soulslab.games import profile_path
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.profile.facts import variants_of
@@ -45,7 +45,7 @@ def public():
 
 
 def facts(profile):
-    """Yield all facts of a profile, with names to tell them apart."""
+    """Yield all facts of a profile with unique names."""
     for table in ("bases", "code_offsets", "entities", "attributes"):
         for name, fact in getattr(profile, table).items():
             yield f"{table}.{name}", fact
@@ -60,7 +60,7 @@ def test_every_fact_names_a_public_source(game):
 
 
 @pytest.mark.parametrize("game", REAL)
-def test_a_pattern_is_where_it_is_found_first_as_the_sources_have_it(game):
+def test_patterns_use_their_first_match(game):
     profile = own(game)
     patterns = [one for one in (*profile.bases.values(), *profile.code_offsets.values()) if one.pattern]
     assert patterns
@@ -68,7 +68,7 @@ def test_a_pattern_is_where_it_is_found_first_as_the_sources_have_it(game):
 
 
 @pytest.mark.parametrize("game", REAL)
-def test_nothing_is_there_twice(game):
+def test_facts_are_unique(game):
     profile = own(game)
     seen = {}
     for name, one in profile.attributes.items():
@@ -80,7 +80,7 @@ def test_nothing_is_there_twice(game):
 
 
 @pytest.mark.parametrize("game", REAL)
-def test_every_base_and_code_offset_is_of_use(game):
+def test_every_base_and_code_offset_is_used(game):
     profile = own(game)
     ways = [way for attribute in profile.attributes.values() for way in variants_of(attribute)]
     used = {way.base for way in ways} | {entity.base for entity in profile.entities.values()}
@@ -90,14 +90,14 @@ def test_every_base_and_code_offset_is_of_use(game):
 
 
 @pytest.mark.parametrize("game", REAL)
-def test_what_is_for_reading_alone_cannot_be_written(game):
+def test_read_only_attributes_are_not_writable(game):
     for name, attribute in own(game).attributes.items():
         is_full = name.rpartition(".")[2].startswith(("max_", "base_"))
         is_playing = "animation" in name and not name.endswith("animation_speed")
         assert not (attribute.is_writable and (is_full or is_playing)), name
 
 
-def test_the_versions_are_those_that_facts_are_known_for():
+def test_versions_of_the_profile_have_facts():
     assert len(own("elden_ring").process.versions) == 11
     assert {"2.0.0.0", "2.2.0.0", "2.6.2.0", "2.7.1.0"} <= set(own("elden_ring").process.versions)
     assert own("dark_souls_3").process.versions == ("1.15.2.0",)
@@ -107,7 +107,7 @@ def test_the_versions_are_those_that_facts_are_known_for():
             assert set(fact.versions) <= set(profile.process.versions), name
 
 
-def test_every_value_of_the_public_profile_has_one_of_ours():
+def test_every_public_value_has_an_attribute():
     found = public()
     assert set(OURS) == {*found.profile.attributes, *found.injected}
     assert {name for name, _ in OURS.values()} <= set(own("elden_ring").attributes)
@@ -115,7 +115,7 @@ def test_every_value_of_the_public_profile_has_one_of_ours():
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_ours_and_the_public_profile_say_the_same(name):
+def test_values_agree_with_the_public_profile(name):
     ours, theirs = own("elden_ring"), public()
     attribute, number = ours.attributes[OURS[name][0]], OURS[name][1]
     if name in theirs.injected:
@@ -136,7 +136,7 @@ def test_ours_and_the_public_profile_say_the_same(name):
 
 
 def is_within(wide, narrow):
-    """Tell whether whatever a pattern matches another one matches as well, from its start."""
+    """Return whether every match of one pattern also matches the other one from its start."""
     outer, inner = Pattern.parse(wide), Pattern.parse(narrow)
     return len(outer) <= len(inner) and all(
         mask & have == mask and value == bits & mask

@@ -1,4 +1,4 @@
-"""Save files: found, copied, put back."""
+"""Find, copy and restore save files."""
 
 import os
 
@@ -19,18 +19,18 @@ def save(tmp_path):
 
 def test_the_save_file_is_found(save, tmp_path):
     assert find_save_file("elden_ring", tmp_path) == save
-    with pytest.raises(SaveFileError, match=r"holds no DS30000\.sl2"):
+    with pytest.raises(SaveFileError, match=r"contains no DS30000\.sl2"):
         find_save_file("dark_souls_3", tmp_path)
     with pytest.raises(ConfigError, match="did you mean 'elden_ring'"):
         find_save_file("eldenring", tmp_path)
     other = save.parent.parent / "7657" / save.name
     other.parent.mkdir()
     other.touch()
-    with pytest.raises(SaveFileError, match="holds several"):
+    with pytest.raises(SaveFileError, match="contains several"):
         find_save_file("elden_ring", tmp_path)
 
 
-def test_what_was_copied_is_put_back(save, tmp_path):
+def test_a_backup_is_restored(save, tmp_path):
     copy, old = tmp_path / "margit.sl2", save.read_bytes()
     checksum = backup(save, copy)
     assert (tmp_path / "margit.sl2.sha256").read_text() == f"{checksum}  margit.sl2\n"
@@ -43,20 +43,20 @@ def test_what_was_copied_is_put_back(save, tmp_path):
     assert sorted(path.name for path in save.parent.iterdir()) == ["ER0000.sl2"]
 
 
-def test_a_copy_that_was_altered_is_not_put_back(save, tmp_path):
+def test_an_altered_copy_is_not_restored(save, tmp_path):
     copy, old = tmp_path / "margit.sl2", save.read_bytes()
     backup(save, copy)
     copy.write_bytes(b"altered")
-    with pytest.raises(SaveFileError, match="is not what was copied"):
+    with pytest.raises(SaveFileError, match="does not match its SHA-256"):
         restore(copy, save)
     (tmp_path / "margit.sl2.sha256").unlink()
-    with pytest.raises(SaveFileError, match="has no checksum") as caught:
+    with pytest.raises(SaveFileError, match="contains no checksum") as caught:
         restore(copy, save)
     assert caught.value.path == tmp_path / "margit.sl2.sha256"
     assert save.read_bytes() == old
 
 
-def test_a_file_that_is_being_written_is_left_alone(save, tmp_path):
+def test_a_file_open_for_writing_is_an_error(save, tmp_path):
     copy = tmp_path / "margit.sl2"
     backup(save, copy)
     with save.open("r+b"):
@@ -69,6 +69,6 @@ def test_a_file_that_is_being_written_is_left_alone(save, tmp_path):
         restore(copy, save)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(SaveFileError, match=r"nowhere\.sl2: cannot be looked at"):
+def test_a_missing_file_is_an_error(tmp_path):
+    with pytest.raises(SaveFileError, match=r"nowhere\.sl2: cannot be checked for writers"):
         backup(tmp_path / "nowhere.sl2", tmp_path / "copy")

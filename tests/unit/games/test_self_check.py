@@ -1,4 +1,4 @@
-"""The self-check: what it says of a toy whose facts are right, and of one with each mistake that there can be."""
+"""The self-check on a toy with correct facts, and with each kind of mistake."""
 
 import msgspec
 import numpy as np
@@ -27,7 +27,7 @@ class ToySession(FakeSession):
 
 
 def changed(attributes=None, versions=(), **facts):
-    """Return the toy's profile with other facts: of attributes by name, for versions of the program."""
+    """Return the toy's profile with changed facts of attributes, for versions of the program."""
     found = dict(TOY_PROFILE.attributes)
     for name, changes in (attributes or {}).items():
         found[name] = changes if isinstance(changes, Attribute) else msgspec.structs.replace(found[name], **changes)
@@ -46,7 +46,7 @@ def toy():
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_a_profile_that_fits(tmp_path, is_remote):
+def test_a_matching_profile_is_ok(tmp_path, is_remote):
     profile = changed({"ticks": {"is_moving": True}, "level": {"is_holding": True}})
     with ToySession(profile, SessionOptions()) as local:
         before = bytes(local.toy.memory.read(0x20000, 8))
@@ -72,7 +72,7 @@ def test_a_profile_that_fits(tmp_path, is_remote):
 
 
 @pytest.mark.parametrize("is_running", [False, True])
-def test_time_runs_or_stands_afterwards_as_it_did_before(toy, is_running):
+def test_the_clock_runs_or_is_stopped_afterwards_as_before(toy, is_running):
     toy.clock.run(2.0) if is_running else toy.clock.pause()
     check_session(toy)
     assert toy.clock.speed == (2.0 if is_running else 0.0)
@@ -104,14 +104,14 @@ def test_each_mistake_has_its_verdict(facts, verdict, words):
     assert words in str(caught.value)
 
 
-def test_what_is_not_loaded_is_told_apart_from_what_is_wrong(toy):
+def test_not_loaded_is_distinguished_from_unreadable(toy):
     toy.toy.is_loading = True
     check = check_session(toy)
     assert {row.verdict for row in check.rows} == {Verdict.NOT_LOADED}
     assert all("base 'toy', is_pointer: is a null pointer" in row.reason for row in check.rows)
     assert any("load a character" in line for line in summary(check))
     check.require(may_be_loading=True)
-    with pytest.raises(SelfCheckError, match="8 attributes of toy that are needed"):
+    with pytest.raises(SelfCheckError, match="8 needed attributes of toy"):
         check.require()
     toy.toy.is_loading = False
     check_session(toy).require()
@@ -121,7 +121,7 @@ def other(**facts):
     return Alternative(source="another page", **facts)
 
 
-def test_sources_that_agree_disagree_and_lead_nowhere():
+def test_sources_that_agree_disagree_and_fail():
     attributes = {
         "hp": {"alternatives": (other(offsets=(0x10, 0x0)),)},
         "x": {"alternatives": (other(offsets=(0x10, 0x4), scale=2.0),)},
@@ -144,14 +144,14 @@ def test_sources_that_agree_disagree_and_lead_nowhere():
     assert "is not mapped" in found["ticks"].others[0].detail
 
 
-def test_a_read_only_session_is_observed_while_its_game_runs_by_itself():
+def test_a_read_only_session_is_checked_while_the_game_runs():
     with ToySession(changed({"hp": {"is_holding": True}}), READ_ONLY) as session:
         check = check_session(session, span_s=0.01, n_looks=2)
         assert check.is_ok
         assert session.read("ticks") == 0
 
 
-def test_an_unknown_version_is_said():
+def test_an_unknown_version_is_reported():
     with ToySession(changed(versions=("2.0",)), SessionOptions()) as session:
         check = check_session(session)
     assert not check.is_known_version
@@ -159,23 +159,23 @@ def test_an_unknown_version_is_said():
     assert "which the profile does not know" in summary(check)[0]
 
 
-def test_what_nobody_has_is_refused(toy):
+def test_invalid_arguments_are_errors(toy):
     with pytest.raises(UnknownAttributeError, match="did you mean 'level'"):
         check_session(toy, ["levle"])
     with pytest.raises(UnknownAttributeError, match="no such"):
         check_session(toy).require("no such")
     for options in ({"span_s": 0.0}, {"n_looks": 1}):
-        with pytest.raises(ConfigError, match="at least 2 looks"):
+        with pytest.raises(ConfigError, match="n_looks >= 2"):
             check_session(toy, **options)
 
 
-def test_a_game_that_has_ended_is_no_verdict(toy):
+def test_a_game_that_has_exited_is_an_error(toy):
     toy.toy.is_alive = False
     with pytest.raises(ProcessExitedError):
         check_session(toy)
 
 
-def test_a_fight_needs_what_its_table_names():
+def test_the_attributes_of_the_duel_table_are_needed():
     with FakeArenaSession() as session:
         needed = needed_by(session.profile)
         assert "player.hp" in needed

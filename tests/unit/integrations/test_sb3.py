@@ -1,4 +1,4 @@
-"""Our vector environment in the hands of stable-baselines3."""
+"""The vector environment with stable-baselines3."""
 
 import gymnasium
 import numpy as np
@@ -6,6 +6,7 @@ import pytest
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3 import PPO
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecMonitor
 
 from soulslab.errors import EnvironmentUsageError
@@ -23,7 +24,7 @@ def make():
     )
 
 
-def test_it_plays_the_same_fights():
+def test_the_fights_equal_those_of_the_environment():
     adapter, env = VecEnv(make()), make()
     adapter.seed(5)
     expected, info = env.reset(seed=5)
@@ -51,7 +52,7 @@ def test_it_plays_the_same_fights():
     assert n_over > 0
 
 
-def test_it_knows_masks_and_nothing_else():
+def test_action_masks_are_the_only_method():
     adapter = VecEnv(make())
     adapter.reset()
     assert is_masking_supported(adapter)
@@ -72,12 +73,14 @@ SMALL = {"n_steps": 32, "batch_size": 64, "n_epochs": 1, "device": "cpu", "seed"
 @pytest.mark.parametrize(("policy", "observation"), [("MlpPolicy", "features"), ("MultiInputPolicy", "boxes")])
 def test_algorithms_learn_on_it(algorithm, policy, observation):
     env = VecMonitor(VecEnv("soulslab/Arena-v0", n_envs=4, observation=observation))
-    model = algorithm(policy, env, **SMALL).learn(256)
+    model = algorithm(policy, env, **SMALL)
+    model.set_logger(Logger(folder=None, output_formats=[]))  # the default logger leaves a temporary folder
+    model.learn(256)
     assert model.num_timesteps == 256
     env.close()
 
 
-def test_games_in_processes_are_vectors_as_well():
+def test_environments_of_processes_are_supported():
     env = VecEnv("soulslab/ArenaLive-v0", n_envs=2, session=FakeArenaSession)
     env.seed(1)
     first = env.reset()
@@ -105,14 +108,14 @@ def test_games_in_processes_are_vectors_as_well():
         ({"autoreset_mode": "same_step", "observation": "dict"}, "observation='boxes'"),
     ],
 )
-def test_what_it_cannot_use_is_refused(options, message):
+def test_unsupported_environments_are_errors(options, message):
     env = gymnasium.make_vec("soulslab/Arena-v0", 2, vectorization_mode="vector_entry_point", **options)
     with pytest.raises(EnvironmentUsageError, match=message):
         VecEnv(env)
 
 
-def test_options_are_for_an_id():
-    with pytest.raises(EnvironmentUsageError, match="options are for an environment that is made from an id: boss"):
+def test_options_require_an_id():
+    with pytest.raises(EnvironmentUsageError, match="options require an environment id: boss"):
         VecEnv(make(), boss="judge")
     with pytest.raises(EnvironmentUsageError, match="reset has no option 'foo'"):
         env = VecEnv(make())

@@ -36,7 +36,7 @@ def test_passes_over_damaged_ones_and_names_them(store, caplog):
 def test_no_whole_checkpoint_is_an_error(store):
     for path in store.paths():
         path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(CheckpointError, match="none of its 3 checkpoints is whole"):
+    with pytest.raises(CheckpointError, match="none of its 3 checkpoints is intact"):
         store.latest()
 
 
@@ -59,7 +59,7 @@ def test_an_older_one_can_be_asked_for(store, caplog):
     with caplog.at_level(logging.WARNING):
         assert store.latest(before=newest).path == oldest
     assert str(middle) in caplog.text
-    with pytest.raises(CheckpointError, match="none of its 3 checkpoints is whole"):
+    with pytest.raises(CheckpointError, match="none of its 3 checkpoints is intact"):
         store.latest(before=oldest)
 
 

@@ -67,10 +67,10 @@ def test_what_cannot_be_learned_is_an_error(odd_id, actions, observations, messa
     ("name", "value", "advice"),
     [
         ("num_envs", 3, "set env.n_envs instead"),
-        ("autoreset_mode", "next_step", "always same_step"),
-        ("copy", True, "always off"),
+        ("autoreset_mode", "next_step", "always uses same_step"),
+        ("copy", True, "always sets it to False"),
         ("render_mode", "human", "soulslab play"),
-        ("vectorization_mode", "async", "leave it out"),
+        ("vectorization_mode", "async", "remove it"),
     ],
 )
 def test_options_that_are_not_the_environments_are_refused(env_id, name, value, advice):

@@ -65,7 +65,7 @@ def test_wrong_use():
         soulslab.evaluate(first_open, ID, n_fights=0)
     with pytest.raises(UnknownOptionError, match="did you mean 'boss'"):
         soulslab.evaluate(first_open, ID, bos="judge")
-    with pytest.raises(EnvironmentUsageError, match="exists already"):
+    with pytest.raises(EnvironmentUsageError, match="already exists"):
         soulslab.evaluate(first_open, gymnasium.make(ID), n_envs=2)
     with pytest.raises(EnvironmentUsageError, match="autoreset_mode='same_step'"):
         soulslab.evaluate(first_open, gymnasium.make_vec(ID, 2, vectorization_mode="vector_entry_point"))

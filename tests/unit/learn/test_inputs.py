@@ -52,7 +52,9 @@ def test_what_cannot_be_looked_at_is_an_error(space):
 
 
 def test_features_are_not_stacked():
-    with pytest.raises(EnvironmentUsageError, match="frame_stack = 2 stacks pixels, and the observations have none"):
+    with pytest.raises(
+        EnvironmentUsageError, match="frame_stack = 2 stacks pixels, but the observations have no pixels"
+    ):
         Observer(Layout(FLAT, "toys/Any-v0"), 2, 2)
 
 

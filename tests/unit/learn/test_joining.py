@@ -65,8 +65,8 @@ def test_options_that_differ_are_told_of(runs, caplog):
     assert joined.header.env_options == {"phase": "full", "boss": "judge"}
     told = [record.getMessage() for record in caplog.records]
     assert [message.split(": ", 1)[1] for message in told] == [
-        f"trained with boss=trickster; what counts is that of {folders[0]}: judge",
-        f"trained with skip_locked=True; what counts is that of {folders[0]}: None",
+        f"trained with boss=trickster; the joined policy uses judge of {folders[0]}",
+        f"trained with skip_locked=True; the joined policy uses None of {folders[0]}",
     ]
 
 
@@ -79,7 +79,7 @@ def test_a_reward_function_that_a_file_cannot_hold_is_no_obstacle():
     ("feature", "message"),
     [
         ("bos_hp", "switch.feature: soulslab/Arena-v0 has no feature 'bos_hp'; did you mean 'boss_hp'?"),
-        ("74", "switch.feature: there is no feature 74: the policies see 74 features, counted from 0"),
+        ("74", "switch.feature: there is no feature 74: the policies have 74 features, counted from 0"),
         ("-1", "has no feature '-1'"),
     ],
 )
@@ -90,13 +90,15 @@ def test_no_such_feature(runs, feature, message):
 
 
 def test_an_environment_that_tells_no_names(runs):
-    with pytest.raises(ConfigError, match="toys/Corridor-v0 tells no names of its features, so 'cell' cannot be found"):
+    with pytest.raises(
+        ConfigError, match="toys/Corridor-v0 does not define names of its features, so 'cell' is unknown"
+    ):
         join_runs(runs(q_policy(1), q_policy(2)), "cell", [0.5])
 
 
 def test_too_few_and_too_many(runs):
     folders = runs(q_policy(1), q_policy(2), q_policy(3))
-    with pytest.raises(ConfigError, match="join: needs policies of two phases or more, not 1"):
+    with pytest.raises(ConfigError, match="join: needs policies of at least two phases, not 1"):
         join_runs(folders[:1], "0", [0.5])
     with pytest.raises(ConfigError, match="has 1 thresholds for 3 policies"):
         join_runs(folders, "0", [0.5])
@@ -106,7 +108,7 @@ def test_too_few_and_too_many(runs):
 def test_a_policy_that_is_joined_already(runs, tmp_path):
     folders = runs(q_policy(1), q_policy(2))
     join_runs(folders, "0", [0.5]).save(tmp_path / "joined")
-    with pytest.raises(IncompatibleCheckpointError, match="joined: is joined already; join the policies that it was"):
+    with pytest.raises(IncompatibleCheckpointError, match="joined: is a joined policy; join the policies that it"):
         join_runs([tmp_path / "joined", folders[0]], "0", [0.5])
 
 

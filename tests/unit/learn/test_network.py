@@ -108,5 +108,5 @@ def test_the_convolutions_are_those_of_the_channels_first_layout():
 
 
 def test_too_few_pixels_are_an_error():
-    with pytest.raises(EnvironmentUsageError, match=r"pixels of 20x84 are too few for network.convolutions = \(\("):
+    with pytest.raises(EnvironmentUsageError, match=r"pixels of 20x84 are too small for network.convolutions = \(\("):
         ActorCritic(0, 5, NetworkSettings(), torch.Generator(), pixels=(20, 84, 1))

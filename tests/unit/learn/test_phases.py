@@ -53,7 +53,7 @@ def test_the_phase_is_the_last_whose_threshold_is_reached(values, thresholds):
 
 
 def test_the_threshold_itself_belongs_to_the_next_phase():
-    shares = np.array([[311 / 1037], [0.3], [300 / 1000], [0.301]], np.float32)  # 0.3 is no number of float32
+    shares = np.array([[311 / 1037], [0.3], [300 / 1000], [0.301]], np.float32)  # float32 has no 0.3
     assert Switch(feature=0, at_most=(0.3,)).phases(shares).tolist() == [1, 1, 1, 0]
 
 
@@ -62,10 +62,10 @@ def test_the_threshold_itself_belongs_to_the_next_phase():
     [
         (Switch(feature=0, at_most=()), 1, "switch.at_most: has 0 thresholds for 1 policies"),
         (Switch(feature=0, at_most=(0.5,)), 3, "switch.at_most: has 1 thresholds for 3 policies; give one for each"),
-        (Switch(feature=0, at_most=(0.3, 0.5)), 3, "must be numbers that fall from phase to phase, but are 0.3, 0.5"),
-        (Switch(feature=0, at_most=(0.5, 0.5)), 3, "must be numbers that fall"),
-        (Switch(feature=0, at_most=(float("nan"),)), 2, "must be numbers that fall"),
-        (Switch(feature=6, at_most=(0.5,)), 2, "switch.feature: there is no feature 6: the policies see 6 features"),
+        (Switch(feature=0, at_most=(0.3, 0.5)), 3, "must be finite and descend from phase to phase, but are 0.3, 0.5"),
+        (Switch(feature=0, at_most=(0.5, 0.5)), 3, "must be finite and descend"),
+        (Switch(feature=0, at_most=(float("nan"),)), 2, "must be finite and descend"),
+        (Switch(feature=6, at_most=(0.5,)), 2, "switch.feature: there is no feature 6: the policies have 6 features"),
         (Switch(feature=-1, at_most=(0.5,)), 2, "there is no feature -1"),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_switch_that_does_not_fit_is_refused(switch, n_members, message):
 
 
 def test_the_extra_inputs_are_no_features_to_switch_on():
-    with pytest.raises(ConfigError, match="there is no feature 6: the policies see 6 features"):
+    with pytest.raises(ConfigError, match="there is no feature 6: the policies have 6 features"):
         PhasePolicy([q_policy(1, extras=MEMORY), q_policy(2, extras=MEMORY)], Switch(feature=6, at_most=(0.5,)))
 
 
@@ -213,8 +213,8 @@ def test_where_it_comes_from_is_what_the_file_says(path):
             IncompatibleCheckpointError,
             "version 2; this soulslab reads 'soulslab-phase-policy' version 1",
         ),
-        ({"n_features": 7}, CorruptCheckpointError, "it is not that of the policies that it holds"),
-        ({"env_steps": 3}, CorruptCheckpointError, "it is not that of the policies"),
+        ({"n_features": 7}, CorruptCheckpointError, "it does not match the policies in the file"),
+        ({"env_steps": 3}, CorruptCheckpointError, "it does not match the policies"),
         ({"switch": {"feature": 9, "at_most": [0.5]}}, CorruptCheckpointError, "there is no feature 9"),
         ({"switch": {"feature": 2, "at_most": []}}, CorruptCheckpointError, "has 0 thresholds for 2 policies"),
         ({"switch": {"feature": 2, "below": [0.5]}}, CorruptCheckpointError, "unknown field|missing required field"),

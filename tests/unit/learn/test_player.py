@@ -18,7 +18,7 @@ from soulslab.learn.players import load_player, start_from
 from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings, RainbowSettings
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.train import train
-from soulslab.play.watching import act_of
+from soulslab.play.policy_actions import act_of
 from support.policies import SMALL, actor_critic, q_policy
 
 OTHER_NAMES = ("someone_else", *FEATURE_NAMES[1:])

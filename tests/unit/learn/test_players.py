@@ -39,12 +39,12 @@ def test_other_files(tmp_path):
     with pytest.raises(CheckpointError, match="file: cannot be read"):
         load_player(path)
     write_archive(path, {}, {"format": "soulslab-checkpoint", "version": 1})
-    with pytest.raises(IncompatibleCheckpointError, match="does not say what its policy is, as an older soulslab wr"):
+    with pytest.raises(IncompatibleCheckpointError, match="does not describe its policy, because an older soulslab wr"):
         load_player(path)
     write_archive(path, {}, {"format": "soulslab-chunk", "version": 1})
     with pytest.raises(
         IncompatibleCheckpointError,
-        match=r"is no policy \(format 'soulslab-chunk', not one of soulslab-policy, soulslab-action-values, soulslab",
+        match=r"is not a policy \(format 'soulslab-chunk' instead of one of soulslab-policy, soulslab-action-va",
     ):
         load_player(path)
     path.write_bytes(b"PK\x03\x04 a zip file")

@@ -115,18 +115,20 @@ def test_a_policy_that_sees_is_loaded_as_it_was_saved(seeing, tmp_path):
 
 def test_pixels_of_another_size_are_refused(seeing, policy):
     seeing.header.check_env("toys/Corridor-v0", Sizes(1, 0, 4, PixelShape(40, 48, 1)))
-    with pytest.raises(IncompatibleCheckpointError, match=r"looks at 40x48x1 pixels, but .* gives 84x84x1; check"):
+    with pytest.raises(IncompatibleCheckpointError, match=r"has 40x48x1 pixels as input, but .* has 84x84x1; check"):
         seeing.header.check_env("toys/Corridor-v0", Sizes(1, 0, 4, PixelShape(84, 84, 1)))
-    with pytest.raises(IncompatibleCheckpointError, match=r"looks at 40x48x1 pixels, but .* gives none; check"):
+    with pytest.raises(IncompatibleCheckpointError, match=r"has 40x48x1 pixels as input, but .* has none; check"):
         seeing.header.check_env("toys/Corridor-v0", Sizes(1, 6, 4))
-    with pytest.raises(IncompatibleCheckpointError, match=r"looks at no pixels, but .* gives 84x84x1; check"):
+    with pytest.raises(IncompatibleCheckpointError, match=r"has no pixels as input, but .* has 84x84x1; check"):
         policy.header.check_env("toys/Corridor-v0", Sizes(1, 6, 4, PixelShape(84, 84, 1)))
 
 
 def test_a_policy_is_shown_what_it_looks_at(seeing, policy):
-    with pytest.raises(EnvironmentUsageError, match="looks at 40x48x1 pixels was shown features alone"):
+    with pytest.raises(EnvironmentUsageError, match="for 40x48x1 pixels was given features alone"):
         seeing.act(np.zeros((1, 6), np.float32))
-    with pytest.raises(EnvironmentUsageError, match="looks at no pixels was shown pixels; give it what an Observer"):
+    with pytest.raises(
+        EnvironmentUsageError, match="for no pixels was given pixels; give it the inputs of an Observer"
+    ):
         policy.act(Inputs(np.zeros((1, 6), np.float32), np.zeros((1, 40, 48, 4), np.uint8)))
 
 

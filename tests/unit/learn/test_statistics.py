@@ -29,5 +29,5 @@ def test_holds_the_share_and_stays_inside(n_fights, data):
 
 @pytest.mark.parametrize(("n_wins", "n_fights"), [(0, 0), (-1, 5), (6, 5)])
 def test_no_share_is_an_error(n_wins, n_fights):
-    with pytest.raises(ConfigError, match="no share"):
+    with pytest.raises(ConfigError, match="not a proportion"):
         wilson_interval(n_wins, n_fights)

@@ -165,7 +165,7 @@ def test_an_environment_without_state_goes_on_with_fresh_episodes(corridor, tmp_
     train(with_run(settings, total_steps=200), tmp_path / "run")
     with caplog.at_level(logging.INFO):
         result = train(with_run(settings, total_steps=400), tmp_path / "run", resume=True)
-    assert "fresh episodes start" in caplog.text
+    assert "new episodes start" in caplog.text
     assert result.env_steps >= 400
 
 
@@ -251,7 +251,7 @@ def test_a_reward_function_is_passed_from_python_and_asked_for_on_resuming(corri
 def test_a_folder_that_holds_a_run_is_not_overwritten(corridor, tmp_path):
     train(with_run(corridor, total_steps=1000), tmp_path / "run")
     listener = Listener()
-    with pytest.raises(CheckpointError, match="holds a run already"):
+    with pytest.raises(CheckpointError, match="already holds a run"):
         train(corridor, tmp_path / "run", sinks=[listener])
     assert listener.n_closed == 1
 
@@ -277,7 +277,7 @@ def test_a_run_that_is_still_running_is_not_called_damaged(corridor, tmp_path):
         path.write_bytes(path.read_bytes()[:100])  # as if it was being written
     with ProcessLock(run_dir / LOCK_NAME, "another"), pytest.raises(ChannelError, match="is in use by"):
         train(corridor, run_dir, resume=True)
-    with pytest.raises(CheckpointError, match="is whole"):
+    with pytest.raises(CheckpointError, match="is intact"):
         train(corridor, run_dir, resume=True)
     assert not is_held(run_dir / LOCK_NAME)
 
@@ -293,7 +293,7 @@ def test_a_run_that_has_no_checkpoint_yet_is_locked_for_a_second_one(corridor, t
 def test_a_run_that_began_while_the_environment_was_made_is_kept(corridor, tmp_path):
     folder = RunFolder(tmp_path / "run", corridor)
     train(with_run(corridor, total_steps=500), tmp_path / "run")
-    with pytest.raises(CheckpointError, match="holds a run already"):
+    with pytest.raises(CheckpointError, match="already holds a run"):
         folder.begin()
     folder.close()
 

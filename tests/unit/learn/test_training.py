@@ -54,13 +54,13 @@ def test_the_configs_that_come_with_soulslab_are_of_their_algorithms():
 
 @pytest.mark.parametrize("overrides", [("algorithm=rianbow",), ("algorithm='rianbow'",)])
 def test_an_algorithm_that_there_is_not(overrides):
-    with pytest.raises(ConfigError, match="algorithm: 'rianbow' is no algorithm; did you mean 'rainbow'"):
+    with pytest.raises(ConfigError, match="algorithm: 'rianbow' is not an algorithm; did you mean 'rainbow'"):
         load_run_settings(None, overrides)
 
 
 @pytest.mark.parametrize("text", ["algorithm = 'dqn'", "algorithm = 3"])
 def test_an_algorithm_that_there_is_not_names_the_file(config, text):
-    with pytest.raises(ConfigError, match=r"config.toml: algorithm: '(dqn|3)' is no algorithm .*ppo"):
+    with pytest.raises(ConfigError, match=r"config.toml: algorithm: '(dqn|3)' is not an algorithm .*ppo"):
         load_run_settings(config(text))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from soulslab.errors import (
     SiphonError,
     WaitTimeoutError,
 )
-from soulslab.siphon.session import Session
+from soulslab.siphon.session import LOADING, Session
 
 SessionFactory: TypeAlias = Callable[[int | None], Session]
 """Opens a session, given the seed of a deterministic start; None for a start that is not deterministic."""
@@ -89,6 +89,17 @@ class SessionHolder:
                 self.is_lost = False
                 self.n_restarts += 1
                 return
+
+    @contextlib.contextmanager
+    def marking_loss(self) -> Iterator[None]:
+        """Mark the game as lost if an error of the session leaves the block, except where the game only loads."""
+        try:
+            yield
+        except LOADING:
+            raise  # the game continues by itself, and the next reset waits for it
+        except SiphonError:
+            self.is_lost = True
+            raise
 
     def reopen(self) -> None:
         """Open the session again without a restart of the game; a session that was given is kept.

@@ -1,153 +1,114 @@
-"""Boundaries on the disk: TOML, which people can write, or npz, which is small. No pickle in either."""
+"""Saving, loading and drawing boundaries. Files are TOML, which people can edit, or npz, which is smaller."""
 
 from __future__ import annotations
 
 import io
-import math
-import os
-import zipfile
-import zlib
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from soulslab.config.input_files import read_bytes
 from soulslab.config.loading import read_toml
 from soulslab.envs.wrappers.boundary import Boundary
-from soulslab.errors import ConfigError, EnvironmentUsageError
+from soulslab.envs.wrappers.npz_file import npz_bytes, read_npz, write_atomically
+from soulslab.errors import ConfigError, EnvironmentUsageError, MissingDependencyError
 
 FORMAT = 1
-_MAX_BYTES: Final = 64 << 20
-_NPY_HEADERS: Final[dict[tuple[int, int], Callable[[Any], Any]]] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
-_DAMAGE: Final = (
-    OSError,
-    ValueError,
-    EOFError,
-    RuntimeError,
-    KeyError,
-    IndexError,
-    TypeError,
-    SyntaxError,
-    OverflowError,
-    zlib.error,
-    zipfile.BadZipFile,
-)
-"""What zipfile and numpy raise for a file that is not what it should be."""
+_DPI: Final = 110
+_INK: Final = "#1b4965"
 
 
 def save_boundary(boundary: Boundary, path: str | Path) -> None:
-    """Write a boundary; the file is whole or not there.
+    """Write a boundary to a file atomically.
 
     Args:
-        boundary: What to write.
-        path: Ends in ``.toml`` or ``.npz``.
+        boundary: The boundary.
+        path: File that ends in ``.toml`` or ``.npz``.
 
     Raises:
-        ConfigError: It cannot be written there, or is called neither.
+        ConfigError: The file cannot be written, or its name has another ending.
     """
     path = Path(path)
-    if _kind(path) == ".npz":
+    if _checked_suffix(path) == ".npz":
         rings = {f"ring_{i}": ring for i, ring in enumerate(boundary.rings)}
         data = npz_bytes({"format": np.array([FORMAT]), **rings})
     else:
-        data = _toml(boundary).encode()
-    write_whole(path, data)
+        data = _to_toml(boundary).encode()
+    write_atomically(path, data)
 
 
 def load_boundary(path: str | Path) -> Boundary:
-    """Read a boundary.
+    """Read a boundary from a file.
 
     A TOML file has ``format = 1`` and for each ring a table ``[[rings]]`` with ``points = [[x, y], ...]``.
 
     Raises:
-        ConfigError: There is none, or it is malformed.
+        ConfigError: The file cannot be read, or is malformed.
     """
     path = Path(path)
-    arrays = read_npz(path) if _kind(path) == ".npz" else _read_toml(path)
+    arrays = read_npz(path) if _checked_suffix(path) == ".npz" else _read_toml(path)
     if np.ravel(arrays.pop("format", -1)).tolist() != [FORMAT]:
-        raise ConfigError(f"is no boundary of format {FORMAT}", path="format", source=path)
+        raise ConfigError(f"is not a boundary of format {FORMAT}", path="format", source=path)
     try:
         return Boundary(list(arrays.values()))
     except EnvironmentUsageError as error:
         raise ConfigError(str(error), source=path) from error
 
 
-def npz_bytes(arrays: dict[str, Any]) -> bytes:
-    """Return arrays as the contents of an npz file."""
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
-    return file.getvalue()
+def draw_boundary(boundary: Boundary, path: str | Path, walk: ArrayLike | None = None, title: str = "") -> None:
+    """Draw the edge, the signed distance to it, and the directions inwards.
 
-
-def read_npz(path: Path) -> dict[str, Any]:
-    """Return the arrays of an npz file; one that holds objects is refused.
+    Args:
+        boundary: The boundary.
+        path: PNG file to write.
+        walk: (N, 2) or (N, 3) positions in m from which the boundary was made, drawn as a line.
+        title: Title of the picture.
 
     Raises:
-        ConfigError: It cannot be read, or is damaged.
+        MissingDependencyError: matplotlib is not installed.
+        ConfigError: The file cannot be written.
     """
-    fail = partial(ConfigError, source=path)
-    data = read_bytes(path, _MAX_BYTES, fail)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
-            if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
-                raise fail("cannot be read: it is compressed in a way that numpy does not use")
-            if sum(member.file_size for member in members) > _MAX_BYTES:
-                raise fail(f"is too large: its arrays have more than {_MAX_BYTES} bytes")
-            return {member.filename.removesuffix(".npy"): _parse_npy(archive.read(member)) for member in members}
-    except _DAMAGE as error:
-        raise fail(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (takes 1 s to import)
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingDependencyError("matplotlib", "learn") from error
+    low, high = boundary.limits_m
+    extent = float((high - low).max())
+    x, y, distances = boundary.distance_grid(extent / 160, 0.12 * extent)
+    most = float(np.abs(distances).max())
+    figure = Figure(figsize=(6.4, 5.4), dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    shades = axes.contourf(x, y, distances, levels=np.linspace(-most, most, 25), cmap="RdBu")
+    axes.contour(x, y, distances, levels=[0.0], colors=_INK, linewidths=2.0)
+    step = max(1, len(x) // 18)
+    grid = np.stack(np.meshgrid(x[::step], y[::step]), axis=-1)
+    normals = boundary.normal(grid.reshape(-1, 2)).reshape(grid.shape)
+    axes.quiver(grid[..., 0], grid[..., 1], normals[..., 0], normals[..., 1], color=_INK, alpha=0.45, width=0.0025)
+    if walk is not None:
+        walked = np.asarray(walk, np.float64)
+        axes.plot(walked[:, 0], walked[:, 1], color="black", linewidth=0.8, linestyle=":", label="walk")
+        axes.legend(loc="upper right", fontsize=8)
+    axes.set_aspect("equal")
+    axes.set_xlabel("x (m)")
+    axes.set_ylabel("y (m)")
+    figure.colorbar(shades, ax=axes, label="distance to the edge (m), inside positive", shrink=0.85)
+    if title:
+        axes.set_title(title, fontsize=11)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    write_atomically(Path(path), picture.getvalue())
 
 
-def _parse_npy(data: bytes) -> NDArray[Any]:
-    """Return the array of an npy file, whose header must describe no more than follows it.
-
-    Raises:
-        ValueError, SyntaxError, OverflowError: It is damaged, or holds objects.
-    """
-    file = io.BytesIO(data)
-    version = np.lib.format.read_magic(file)
-    if version not in _NPY_HEADERS:
-        raise ValueError(f"version {version} of npy is not known")
-    shape, is_fortran, dtype = _NPY_HEADERS[version](file)
-    n_bytes = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects, which are not read")
-    if min(shape, default=0) < 0 or n_bytes != len(data) - file.tell():
-        raise ValueError(f"an array of shape {shape} and type {dtype} does not follow its header")
-    array = np.frombuffer(data, dtype, offset=file.tell())
-    return array.reshape(shape, order="F" if is_fortran else "C").copy()
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that whoever looks finds the old one or the new one, never a part.
-
-    Raises:
-        ConfigError: It cannot be written.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise ConfigError(f"cannot be written: {error.strerror}", source=path) from error
-
-
-def _kind(path: Path) -> str:
+def _checked_suffix(path: Path) -> str:
     if path.suffix not in {".toml", ".npz"}:
         raise ConfigError("a boundary's file has to end in .toml or .npz", source=path)
     return path.suffix
 
 
-def _toml(boundary: Boundary) -> str:
+def _to_toml(boundary: Boundary) -> str:
     lines = ["# The edge of a ground: corners x, y in m. A ring within a ring is a hole.", f"format = {FORMAT}"]
     for ring in boundary.rings:
         lines += ["", "[[rings]]", "points = [", *(f"  [{x!r}, {y!r}]," for x, y in ring.tolist()), "]"]

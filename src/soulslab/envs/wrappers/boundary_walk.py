@@ -1,4 +1,4 @@
-"""A boundary from where somebody walked: along the edge, or all over the ground."""
+"""Making a boundary from a recorded walk along the edge of a ground, or all over it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from numpy.typing import ArrayLike, NDArray
 from soulslab.envs.wrappers.boundary import Boundary, Points
 from soulslab.errors import EnvironmentUsageError, MissingDependencyError, did_you_mean
 
-#: A grid of more cells than this on a side is a mistake: a position in other units, or one that was read while loading.
-_MOST_CELLS = 8000
+#: Most cells of the grid along one side. A larger walk is a mistake, such as positions that were read while the game
+#: was loading.
+_MAX_CELLS = 8000
+#: OpenCV takes positions in sixteenths of a cell.
+_SHIFT_BITS = 4
 
 
 class WalkOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a walk becomes ground.
+    """Options for making a boundary from a walk.
 
     Attributes:
-        reach_m: So far to either side of the walk is ground as well.
-        bridge_m: Gaps between strips of the walk that are narrower than this are ground, too; so an edge that was not
-            walked quite round is closed.
-        jump_m: Two points in a row that are farther apart are not joined: a teleport.
-        cell_m: Of the grid on which it is worked out; also how far the edge may be off.
-        hole_m2: Places within that were never walked on are holes if they are at least so large; smaller ones are
-            ground. The default knows no holes: walking once round the edge is enough.
+        reach_m: Ground extends this far to either side of the walk.
+        bridge_m: Gaps between strips of the walk that are narrower than this become ground. This also closes a walk
+            round the edge that does not quite end where it began.
+        jump_m: Two consecutive positions that are farther apart are not joined; the player was teleported.
+        cell_m: Cell size of the grid, which is also the accuracy of the edge.
+        hole_m2: Smallest area without a walk that becomes a hole; smaller areas become ground. By default there are no
+            holes, so one walk round the edge is enough.
     """
 
     reach_m: float = 0.5
@@ -37,7 +40,7 @@ class WalkOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     hole_m2: float = float("inf")
 
     def check(self) -> None:
-        """Raise `EnvironmentUsageError` for the first option that makes no sense."""
+        """Raise `EnvironmentUsageError` for the first option that is out of range."""
         for name in ("reach_m", "jump_m", "cell_m", "hole_m2"):
             if not getattr(self, name) > 0.0:
                 raise EnvironmentUsageError(f"{name} must be greater than 0, not {getattr(self, name)}")
@@ -46,17 +49,17 @@ class WalkOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def boundary_of_walk(walk: ArrayLike, options: WalkOptions | None = None) -> Boundary:
-    """Return the edge of where somebody walked.
+    """Return the boundary of the ground on which a player walked.
 
-    Of several grounds that the walk does not join, the largest counts.
+    If the walk has several separate parts, the largest one is used.
 
     Args:
-        walk: (N, 2) or (N, 3) positions x, y (and height, which is not used) in the order of the walk, m. Positions
-            that are not finite are left out.
-        options: How it becomes ground.
+        walk: (N, 2) or (N, 3) positions x, y (and height, which is ignored) in m, in the order of the walk. Positions
+            that are not finite are ignored.
+        options: Widths, gaps and grid; None uses the defaults.
 
     Raises:
-        EnvironmentUsageError: There is no walk, or it is too wide for the grid.
+        EnvironmentUsageError: The walk has no position, or is too wide for the grid.
     """
     options = options or WalkOptions()
     options.check()
@@ -64,12 +67,12 @@ def boundary_of_walk(walk: ArrayLike, options: WalkOptions | None = None) -> Bou
     margin_m = options.reach_m + options.bridge_m + 2 * options.cell_m
     low = points.min(axis=0) - margin_m
     extent = points.max(axis=0) + margin_m - low
-    if extent.max() / options.cell_m > _MOST_CELLS:
+    if extent.max() / options.cell_m > _MAX_CELLS:
         raise EnvironmentUsageError(
             f"the walk is {extent[0]:.0f} x {extent[1]:.0f} m wide, too much for cells of {options.cell_m} m; "
-            f"use larger ones, or look for positions that are wrong"
+            f"increase cell_m, or remove wrong positions"
         )
-    ground = _ground((points - low) / options.cell_m, extent, options)
+    ground = _draw_ground((points - low) / options.cell_m, extent, options)
     return Boundary([ring * options.cell_m + low for ring in _rings(ground)])
 
 
@@ -79,17 +82,18 @@ def boundary_of_recording(
     axes: str = "xzy",
     options: WalkOptions | None = None,
 ) -> Boundary:
-    """Return the edge of where somebody walked in a recording (``soulslab siphon record``).
+    """Return the boundary of the ground on which a player walked in a recording (``soulslab siphon record``).
 
     Args:
         path: The recording.
-        attributes: One attribute of three numbers, or two of one: x and y.
-        axes: What the one attribute holds, in order, as in the profile's ``[duel]`` table; z is the height.
-        options: How it becomes ground.
+        attributes: One attribute with three numbers, or the two attributes of x and y.
+        axes: Order of the three numbers, as in the profile's ``[duel]`` table; z is the height.
+        options: See `boundary_of_walk`.
 
     Raises:
-        RecordingError: It cannot be read.
-        EnvironmentUsageError: It has no such attribute, or see `boundary_of_walk`.
+        RecordingError: The recording cannot be read.
+        EnvironmentUsageError: An attribute is missing or has another shape, or the walk has no position or is too
+            wide.
     """
     try:
         from soulslab.siphon.recording.reading import read_recording  # noqa: PLC0415 (needs h5py)
@@ -108,11 +112,11 @@ def boundary_of_recording(
         walk = np.stack(columns, axis=1)
     else:
         raise EnvironmentUsageError(
-            f"attributes must be one of three numbers, with axes such as 'xzy', or two of one number, not "
+            f"attributes must be one with three numbers and axes such as 'xzy', or two with one number each, not "
             f"{', '.join(f'{name} {column.shape}' for name, column in zip(attributes, columns, strict=True))}"
         )
-    lost = np.any([recording.unreadable[name] for name in attributes], axis=0)
-    return boundary_of_walk(walk[~lost], options)
+    is_unreadable = np.any([recording.unreadable[name] for name in attributes], axis=0)
+    return boundary_of_walk(walk[~is_unreadable], options)
 
 
 def _points(walk: ArrayLike) -> Points:
@@ -121,50 +125,55 @@ def _points(walk: ArrayLike) -> Points:
         raise EnvironmentUsageError(f"a walk must be (N, 2) or (N, 3) positions, not {points.shape}")
     points = points[np.isfinite(points).all(axis=1), :2]
     if not len(points):
-        raise EnvironmentUsageError("the walk has no position that can be used")
+        raise EnvironmentUsageError("the walk has no finite position")
     return points
 
 
-def _ground(cells: Points, extent: Points, options: WalkOptions) -> NDArray[np.uint8]:
-    """Return the ground as a picture, 1 where it is; ``cells`` are the walk's positions in it."""
+def _draw_ground(cells: Points, extent: Points, options: WalkOptions) -> NDArray[np.uint8]:
+    """Return the ground as a picture, 1 on the ground and 0 elsewhere.
+
+    Args:
+        cells: (N, 2) positions of the walk, in cells.
+        extent: (2,) width and height in m.
+        options: See `WalkOptions`.
+    """
     width, height = (int(np.ceil(side / options.cell_m)) + 1 for side in extent)
     picture = np.zeros((height, width), np.uint8)
-    n_fine = 16  # sixteenths of a cell, which OpenCV calls a shift of 4
-    fine = np.round(cells * n_fine).astype(np.int32)
+    shifted = np.round(cells * (1 << _SHIFT_BITS)).astype(np.int32)
     breaks = np.flatnonzero(np.hypot(*np.diff(cells, axis=0).T) * options.cell_m > options.jump_m) + 1
     thickness = max(1, round(2 * options.reach_m / options.cell_m))
-    for part in np.split(fine, breaks):
-        cv2.polylines(picture, [part.reshape(-1, 1, 2)], False, 1, thickness, cv2.LINE_8, 4)
-    return _bridged(picture, options)
+    for part in np.split(shifted, breaks):
+        cv2.polylines(picture, [part.reshape(-1, 1, 2)], False, 1, thickness, cv2.LINE_8, _SHIFT_BITS)
+    return _close_gaps(picture, options)
 
 
-def _bridged(walked: NDArray[np.uint8], options: WalkOptions) -> NDArray[np.uint8]:
-    """Return the ground with its gaps closed: grown by half a gap, filled, and shrunk again."""
+def _close_gaps(walked: NDArray[np.uint8], options: WalkOptions) -> NDArray[np.uint8]:
+    """Return the ground with closed gaps: grown by half a gap, filled, and shrunk by half a gap."""
     half = 0.5 * options.bridge_m / options.cell_m
-    grown = (_distances(1 - walked) <= half).astype(np.uint8)
+    grown = (_distances_to_zero(1 - walked) <= half).astype(np.uint8)
     contours, _ = cv2.findContours(grown, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     filled = np.zeros_like(walked)
     cv2.drawContours(filled, [max(contours, key=cv2.contourArea)], 0, 1, cv2.FILLED)
-    ground = (_distances(filled) > half).astype(np.uint8)
-    holes = ground & (_distances(grown) <= half)
-    n_parts, parts, facts, _ = cv2.connectedComponentsWithStats(holes.astype(np.uint8))
+    ground = (_distances_to_zero(filled) > half).astype(np.uint8)
+    holes = ground & (_distances_to_zero(grown) <= half)
+    n_parts, parts, statistics, _ = cv2.connectedComponentsWithStats(holes.astype(np.uint8))
     for part in range(1, n_parts):
-        if facts[part, cv2.CC_STAT_AREA] * options.cell_m**2 >= options.hole_m2:
+        if statistics[part, cv2.CC_STAT_AREA] * options.cell_m**2 >= options.hole_m2:
             ground[parts == part] = 0
     return ground
 
 
-def _distances(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return how far each cell is from the nearest 0, in cells."""
+def _distances_to_zero(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return the distance from each cell to the nearest cell with 0, in cells."""
     return cv2.distanceTransform(picture, cv2.DIST_L2, cv2.DIST_MASK_PRECISE).astype(np.float32)
 
 
 def _rings(ground: NDArray[np.uint8]) -> list[Points]:
-    """Return the outer edge of the largest part, and those of its holes."""
-    contours, families = cv2.findContours(ground, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
-    parents = families[0][:, 3]
+    """Return the outer edge of the largest part, and the edges of its holes, in cells."""
+    contours, hierarchy = cv2.findContours(ground, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    parents = hierarchy[0][:, 3]
     outer = max((i for i in range(len(contours)) if parents[i] < 0), key=lambda i: cv2.contourArea(contours[i]))
     holes = [i for i in range(len(contours)) if parents[i] == outer]
-    # Half a cell is what the grid does not know anyway; without it each stair would be a corner.
+    # Smooth by less than a cell, the accuracy of the grid; otherwise each step of the contour would be a corner.
     smooth = [cv2.approxPolyDP(contours[i], 0.75, True).reshape(-1, 2).astype(np.float64) for i in (outer, *holes)]
     return [ring for ring in smooth if len(ring) >= 3]

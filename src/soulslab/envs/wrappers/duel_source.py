@@ -1,13 +1,13 @@
-"""Where wrappers see the duel: behind the observation, so that they work over any observation and in any order.
+"""Access of wrappers to the duel of an environment, and to the running game.
 
-A wrapper that took its facts from the observation would break as soon as another one scaled, stacked or flattened it.
-These read the duel's record from the environment itself and leave the observation to the agent.
+Wrappers read the duel's record from the unwrapped environment, not from the observation. So they work in any order, and
+with wrappers that scale, stack or flatten the observation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import gymnasium
 import numpy as np
@@ -18,58 +18,60 @@ from soulslab.arena.records import REWARD_TERMS, Record
 from soulslab.envs.arena import ArenaEnv
 from soulslab.errors import EnvironmentUsageError
 
+Wrapper: TypeAlias = gymnasium.Wrapper[Any, Any, Any, Any]
+Env: TypeAlias = gymnasium.Env[Any, Any]
+
+FIGHTERS = ("player", "boss")
+
 _NEEDS_DUEL = "soulslab/Arena-v0, soulslab/ArenaLive-v0, or an environment with duel_state and reward_quantities"
 _NEEDS_GAME = "a running game whose memory can be written (soulslab/ArenaLive-v0)"
 
 
 class ShowsDuel(Protocol):
-    """What an environment has to show of its duel so that wrappers can stand on it."""
+    """Interface of an environment that the wrappers for duels can wrap."""
 
     @property
     def duel_state(self) -> Record:
-        """`DUEL_STATE` record behind the last observation; not to be changed, and overwritten by the next step."""
+        """`DUEL_STATE` record of the last observation. Do not change it; the next step overwrites it."""
         ...
 
     @property
     def reward_quantities(self) -> Mapping[str, float]:
-        """Quantity of each reward term in the last step, before weights (`soulslab.envs.rewards`)."""
+        """Quantity of each reward term in the last step, without weights (see `soulslab.envs.rewards`)."""
         ...
 
 
-class KnowsQuantities(Protocol):
-    """A game that is read by quantity; `soulslab.envs.live.duel_game.DuelGame` is one."""
+class QuantityReader(Protocol):
+    """A game whose quantities can be read by name, such as `soulslab.envs.tasks.duel.duel_game.DuelGame`."""
 
     def has(self, *quantities: str) -> bool:
-        """Tell whether all of these are known of the game."""
+        """Return whether the profile of the game has all of these quantities."""
         ...
 
     def read(self, *quantities: str) -> dict[str, Any]:
-        """Read quantities together."""
+        """Return the current values of these quantities, all read at the same time."""
         ...
 
 
 class WritesQuantities(Protocol):
-    """What an environment has to offer so that wrappers can change its game."""
+    """Interface of an environment whose running game wrappers can change."""
 
     @property
-    def game(self) -> KnowsQuantities:
-        """The game; it can be used from the first reset on."""
+    def game(self) -> QuantityReader:
+        """The game; available after the first reset."""
         ...
 
     def write_quantities(self, values: Mapping[str, Any]) -> None:
-        """Write to the game, and take what was written for given.
+        """Write quantities to the game, and to the environment's record of its last state.
 
-        Without the latter, the environment would take the change for something that the fight did: health that was
-        given back for damage undone, a teleport for a walk.
+        The record is updated so that the next step does not count the change as an effect of the fight, such as healing
+        or walking.
         """
         ...
 
 
 class _ArenaDuel:
-    """The duel of ``soulslab/Arena-v0``, taken from its simulator.
-
-    A view that can be read, not written: nothing but the rules moves a simulated fight.
-    """
+    """Read-only view of the duel of ``soulslab/Arena-v0``; its simulator cannot be changed from outside."""
 
     def __init__(self, env: ArenaEnv) -> None:
         self._simulator = env.simulator
@@ -86,44 +88,43 @@ class _ArenaDuel:
         return dict(zip(REWARD_TERMS, self._simulator.results[0].terms.tolist(), strict=True))
 
 
-def duel_of(env: gymnasium.Env[Any, Any], wrapper: str) -> ShowsDuel:
-    """Return the duel behind an environment.
+def duel_of(env: Env, wrapper: str) -> ShowsDuel:
+    """Return the duel of an environment.
 
     Args:
-        env: Wrapped or not.
-        wrapper: Who asks, for the error.
+        env: The environment; may be wrapped.
+        wrapper: Name of the wrapper that needs the duel, for the error.
 
     Raises:
-        EnvironmentUsageError: It has none.
+        EnvironmentUsageError: The environment has no duel.
     """
     inner = env.unwrapped
     if isinstance(inner, ArenaEnv):
         return _ArenaDuel(inner)
-    # By the type: to ask an environment for its duel may mean to look for one.
+    # Ask the type, not the instance: the property of an instance may fail before the first reset.
     if hasattr(type(inner), "duel_state"):
         return cast("ShowsDuel", inner)
-    raise EnvironmentUsageError(f"{wrapper} needs a boss duel: {_NEEDS_DUEL}; {type(inner).__name__} is none")
+    raise EnvironmentUsageError(f"{wrapper} needs a boss duel: {_NEEDS_DUEL}; {type(inner).__name__} has no duel")
 
 
-def game_of(env: gymnasium.Env[Any, Any], wrapper: str) -> WritesQuantities:
-    """Return the environment whose game can be written.
+def game_of(env: Env, wrapper: str) -> WritesQuantities:
+    """Return the unwrapped environment if its game can be written.
 
     Args:
-        env: Wrapped or not.
-        wrapper: Who asks, for the error.
+        env: The environment; may be wrapped.
+        wrapper: Name of the wrapper that writes, for the error.
 
     Raises:
-        EnvironmentUsageError: Nothing can be written there.
+        EnvironmentUsageError: The environment has no game that can be written.
     """
     inner = env.unwrapped
-    # By the type: to ask an environment for its game may start it.
     if isinstance(inner, ArenaEnv) or not hasattr(type(inner), "write_quantities"):
         raise EnvironmentUsageError(f"{wrapper} needs {_NEEDS_GAME}; {type(inner).__name__} has none")
     return cast("WritesQuantities", inner)
 
 
 def check_knows(env: WritesQuantities, wrapper: str, *quantities: str) -> None:
-    """Raise `EnvironmentUsageError` if the game's profile does not say where these quantities are."""
+    """Raise `EnvironmentUsageError` if the game's profile lacks one of these quantities."""
     missing = [name for name in quantities if not env.game.has(name)]
     if missing:
         raise EnvironmentUsageError(

@@ -1,4 +1,4 @@
-"""Health that is given back, so that a fight goes on: for collecting data, for first lessons, for long evaluations."""
+"""A wrapper that restores lost health in a running game, for longer fights when collecting data or evaluating."""
 
 from __future__ import annotations
 
@@ -7,37 +7,35 @@ from typing import Any
 
 from gymnasium.utils import RecordConstructorArgs
 
-from soulslab.envs.wrappers.duel_source import check_knows, duel_of, game_of
-from soulslab.envs.wrappers.extended_observation import Env, Wrapper
+from soulslab.envs.wrappers.duel_source import FIGHTERS, Env, Wrapper, check_knows, duel_of, game_of
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
 REFUNDS = ("hit", "time", "phase")
-FIGHTERS = ("player", "boss")
 
 
 class HealthRefund(Wrapper, RecordConstructorArgs):
-    """Gives lost health back, in the game itself.
+    """Restores lost health by writing to the game.
 
-    The step's observation and reward still have the loss; the refund shows from the next one on, and brings no reward.
-    ``info["refund"]`` has what each fighter lost in the step and was given after it, in hit points:
-    ``player_lost``, ``player_given``, ``boss_lost``, ``boss_given``.
+    The observation and the reward of a step include the loss. The refund is visible from the next observation on, and
+    does not change the reward. ``info["refund"]`` has the health that each fighter lost in the step and received after
+    it, in hit points: ``player_lost``, ``player_given``, ``boss_lost``, ``boss_given``.
 
-    - ``when="hit"``: after each step with a loss, ``share`` of the loss (1: all of it).
-    - ``when="time"``: after each step, ``share`` of full health per second of game time, up to full.
-    - ``when="phase"``: when the fight's second phase begins, ``share`` of what is missing.
+    - ``when="hit"``: after each step with a loss, restore ``share`` of the loss.
+    - ``when="time"``: after each step, restore ``share`` of full health per second of game time.
+    - ``when="phase"``: when the second phase of the fight begins, restore ``share`` of the missing health.
 
-    What kills at once kills; with ``keeps_alive`` the game is told that the player cannot die (which a game may not
-    know: then this is an error), so that even such a blow is given back.
+    A deadly blow still kills. With ``keeps_alive`` the wrapper sets the flag of the game that the player cannot die, so
+    that even a deadly blow is refunded.
 
     Args:
         env: A duel in a running game that counts health itself (``episodes="demo"``).
-        of: Whose: ``"player"``, ``"boss"``.
+        of: The fighters: ``"player"``, ``"boss"`` or both.
         when: See above.
-        share: See above; from 0 to 1 but for ``"time"``.
-        keeps_alive: See above.
+        share: See above; from 0 to 1, except for ``"time"``.
+        keeps_alive: See above. The profile of the game must have the quantity ``player.no_death``.
 
     Raises:
-        EnvironmentUsageError: An option is wrong, or nothing can be written there.
+        EnvironmentUsageError: An option is invalid, or the game cannot be written.
     """
 
     def __init__(
@@ -56,8 +54,8 @@ class HealthRefund(Wrapper, RecordConstructorArgs):
         self._game = game_of(env, "HealthRefund")
         if getattr(getattr(env.unwrapped, "options", None), "episodes", "") == "in_place":
             raise EnvironmentUsageError(
-                "HealthRefund: with episodes='in_place' the game's health is kept full and losses are counted by the "
-                "environment; use episodes='demo'"
+                "HealthRefund: with episodes='in_place' the environment keeps the health of the game full and counts "
+                "losses itself; use episodes='demo'"
             )
         self._hp: dict[str, float] = {}
         self._phase = 1
@@ -70,7 +68,7 @@ class HealthRefund(Wrapper, RecordConstructorArgs):
         if self._keeps_alive:
             check_knows(self._game, "HealthRefund(keeps_alive=True)", "player.no_death")
             self._game.write_quantities({"player.no_death": True})
-        self._note()
+        self._read_state()
         self._time_s = float(info["game_time_s"])
         return observation, info
 
@@ -78,22 +76,22 @@ class HealthRefund(Wrapper, RecordConstructorArgs):
         """See `gymnasium.Env.step`."""
         hp, phase = dict(self._hp), self._phase
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self._note()
+        self._read_state()
         passed_s, self._time_s = info["game_time_s"] - self._time_s, info["game_time_s"]
         lost = {who: max(hp[who] - self._hp[who], 0.0) for who in FIGHTERS}
         given = dict.fromkeys(FIGHTERS, 0.0)
         if not (terminated or truncated):
             has_new_phase = self._phase > phase
-            given |= {who: self._due(who, lost[who], passed_s, has_new_phase) for who in self._of}
-        wanted = {f"{who}.hp": self._hp[who] + given[who] for who in self._of if given[who] > 0.0}
-        if wanted:
-            self._game.write_quantities(wanted)
-            self._hp |= {name.removesuffix(".hp"): value for name, value in wanted.items()}
+            given |= {who: self._refund_of(who, lost[who], passed_s, has_new_phase) for who in self._of}
+        written = {f"{who}.hp": self._hp[who] + given[who] for who in self._of if given[who] > 0.0}
+        if written:
+            self._game.write_quantities(written)
+            self._hp |= {name.removesuffix(".hp"): value for name, value in written.items()}
         refund = {f"{who}_lost": lost[who] for who in FIGHTERS} | {f"{who}_given": given[who] for who in FIGHTERS}
         return observation, reward, terminated, truncated, {**info, "refund": refund}
 
     def close(self) -> None:
-        """Let the player die again, and close the environment."""
+        """Reset the flag of ``keeps_alive``, and close the environment."""
         keeps_alive, self._keeps_alive = self._keeps_alive, False
         try:
             if keeps_alive and self._hp:
@@ -101,14 +99,14 @@ class HealthRefund(Wrapper, RecordConstructorArgs):
         finally:
             super().close()
 
-    def _note(self) -> None:
+    def _read_state(self) -> None:
         state = self._duel.duel_state
         self._hp = {who: float(state[f"{who}_hp"]) for who in FIGHTERS}
         self._full = {who: float(state[f"{who}_max_hp"]) for who in FIGHTERS}
         self._phase = int(state.phase)
 
-    def _due(self, who: str, lost: float, passed_s: float, has_new_phase: bool) -> float:
-        """Return what a fighter is given now."""
+    def _refund_of(self, who: str, lost: float, passed_s: float, has_new_phase: bool) -> float:
+        """Return the health that a fighter receives now, in hit points."""
         missing = self._full[who] - self._hp[who]
         due = {
             "hit": self._share * lost,

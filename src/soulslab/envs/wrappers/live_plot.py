@@ -1,4 +1,4 @@
-"""Health, rewards and actions of the present fights, drawn while they go on."""
+"""A wrapper that plots health, rewards and actions during the fights."""
 
 from __future__ import annotations
 
@@ -22,36 +22,35 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from soulslab.arena.vocabulary import N_ACTIONS, action_name
-from soulslab.envs.wrappers.duel_source import duel_of
-from soulslab.envs.wrappers.extended_observation import Env, Wrapper
+from soulslab.envs.wrappers.duel_source import Env, Wrapper, duel_of
 from soulslab.errors import EnvironmentUsageError, MissingDependencyError
 
-#: Draws; a script that imports nothing of ours.
+#: The script that draws. It does not import soulslab.
 SCRIPT = Path(__file__).with_name("plot_process.py")
 
-#: Steps that wait to be drawn; older ones are dropped when the drawing cannot keep up.
+#: Most steps that wait to be drawn; the oldest ones are dropped if drawing is too slow.
 _MAX_ROWS = 20_000
-_START_S = 120.0
-_END_S = 60.0
+_START_TIMEOUT_S = 120.0
+_END_TIMEOUT_S = 60.0
 
 _log = logging.getLogger(__name__)
 
 
 class LivePlot(Wrapper, RecordConstructorArgs):
-    """Shows a plot of the health of both, the rewards and how often each action was taken.
+    """Plots the health of both fighters, the rewards, and how often each action was used.
 
-    Another process draws, with less priority, and a thread talks to it: a step only takes notes (some microseconds)
-    and never waits, whatever the drawing takes. When the window is closed, the environment goes on without.
+    A separate process with lower priority draws, and a thread sends it the data. A step only stores its values (some
+    microseconds) and never waits for the plot. If the window is closed, the environment continues without the plot.
 
     Args:
-        env: Any duel.
+        env: A duel environment.
         target: ``"window"``, or a file that ends in ``.png`` or ``.html`` (a page that reloads itself).
-        every_steps: The plot is renewed after so many steps,
-        interval_s: but not more often than this, in wall time.
-        n_steps: So many of the last steps are drawn.
+        every_steps: Number of steps after which the plot is updated.
+        interval_s: Shortest wall time between two updates.
+        n_steps: Number of steps that the plot shows.
 
     Raises:
-        EnvironmentUsageError: An option is wrong, there is no screen for a window, or the file cannot be written.
+        EnvironmentUsageError: An option is invalid, a window has no display, or the file cannot be written.
         MissingDependencyError: matplotlib is not installed.
     """
 
@@ -72,7 +71,7 @@ class LivePlot(Wrapper, RecordConstructorArgs):
         self._every_steps, self._interval_s = every_steps, interval_s
         title = env.spec.id if env.spec else type(env.unwrapped).__name__
         head = {"title": title, "actions": _action_names(env), "n_steps": n_steps}
-        self._drawing: _Drawing | None = _Drawing(str(target), interval_s, head)
+        self._plot: _PlotProcess | None = _PlotProcess(str(target), interval_s, head)
         self._rows: deque[tuple[Any, ...]] = deque(maxlen=_MAX_ROWS)
         self._n_steps = 0
         self._return = 0.0
@@ -81,8 +80,8 @@ class LivePlot(Wrapper, RecordConstructorArgs):
 
     @property
     def is_drawing(self) -> bool:
-        """Whether the plot is still shown."""
-        return self._drawing is not None
+        """Whether the plot is still updated."""
+        return self._plot is not None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """See `gymnasium.Env.reset`."""
@@ -93,22 +92,22 @@ class LivePlot(Wrapper, RecordConstructorArgs):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """See `gymnasium.Env.step`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        if self._drawing is not None:
-            self._note(action, float(reward))
+        if self._plot is not None:
+            self._add_row(action, float(reward))
             if self._n_steps % self._every_steps == 0 and time.monotonic() >= self._next_s:
-                self._send(self._drawing)
+                self._send(self._plot)
         return observation, reward, terminated, truncated, info
 
     def close(self) -> None:
-        """Draw what is left, leave the file, and close the environment; a second call does nothing."""
-        drawing, self._drawing = self._drawing, None
+        """Draw the last steps, and close the plot and the environment; a second call does nothing."""
+        plot, self._plot = self._plot, None
         try:
-            if drawing is not None:
-                drawing.close(list(self._rows))
+            if plot is not None:
+                plot.close(list(self._rows))
         finally:
             super().close()
 
-    def _note(self, action: Any, reward: float) -> None:
+    def _add_row(self, action: Any, reward: float) -> None:
         state = self._duel.duel_state
         self._n_steps += 1
         self._return += reward
@@ -117,85 +116,85 @@ class LivePlot(Wrapper, RecordConstructorArgs):
         self._rows.append((self._n_steps, float(player), float(boss), reward, self._return, self._is_start, taken))
         self._is_start = False
 
-    def _send(self, drawing: _Drawing) -> None:
-        if drawing.send(list(self._rows)):
+    def _send(self, plot: _PlotProcess) -> None:
+        if plot.send(list(self._rows)):
             self._rows.clear()
         self._next_s = time.monotonic() + self._interval_s
-        if not drawing.is_alive:
-            _log.warning("the live plot has ended (%s); the environment goes on without it", drawing.last_words())
-            self._drawing = None
-            drawing.close([])
+        if not plot.is_alive:
+            _log.warning("the live plot has ended (%s); the environment continues without it", plot.last_error())
+            self._plot = None
+            plot.close([])
 
 
-class _Drawing:
-    """The process that draws, and the thread that talks to it.
+class _PlotProcess:
+    """The process that draws, and the thread that sends it messages.
 
     Args:
         target: See `LivePlot`.
         interval_s: See `LivePlot`.
-        head: What is drawn.
+        head: First message: title, action names and number of steps of the plot.
 
     Raises:
-        EnvironmentUsageError: It cannot draw there.
+        EnvironmentUsageError: The process cannot draw to the target.
     """
 
     def __init__(self, target: str, interval_s: float, head: dict[str, Any]) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process may write)
-        # -P: modules beside the script are none of its own.
+        # -P: do not import modules from the folder of the script.
         self._process = subprocess.Popen(  # noqa: S603 (our own script)
             [sys.executable, "-P", str(SCRIPT), target, str(interval_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
         )
-        # One message under way and one that waits: what comes after them is kept by the wrapper.
+        # The queue holds one message that is being sent and one that waits; the wrapper keeps all later rows.
         self._messages: queue.Queue[bytes | None] = queue.Queue(maxsize=2)
-        self._thread = threading.Thread(target=self._talk, daemon=True)
+        self._thread = threading.Thread(target=self._send_messages, daemon=True)
         self._messages.put(_line(head))
         self._thread.start()
         if not self._is_ready():
-            words = self.last_words()
+            reason = self.last_error()
             self.close([])
-            raise EnvironmentUsageError(f"LivePlot cannot draw to {target}: {words}")
+            raise EnvironmentUsageError(f"LivePlot cannot draw to {target}: {reason}")
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process still draws."""
+        """Whether the process is still running."""
         return self._process.poll() is None
 
     def send(self, rows: list[Any]) -> bool:
-        """Send steps to draw; return whether they could be, without waiting."""
+        """Send steps to draw, without waiting; return False if the queue is full."""
         try:
             self._messages.put_nowait(_line({"rows": rows}))
         except queue.Full:
             return False
         return True
 
-    def last_words(self) -> str:
-        """Return the last line of what it said of its errors."""
+    def last_error(self) -> str:
+        """Return the last line of the process's standard error."""
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "its window was closed"
 
     def close(self, rows: list[Any]) -> None:
-        """Draw these, too, and end the process."""
-        end_s = time.monotonic() + _END_S
+        """Draw the last rows, and end the process."""
+        end_s = time.monotonic() + _END_TIMEOUT_S
         try:
             for message in (_line({"rows": rows}), None):
                 self._messages.put(message, timeout=max(0.01, end_s - time.monotonic()))
             self._process.wait(max(0.01, end_s - time.monotonic()))
         except (queue.Full, subprocess.TimeoutExpired):
-            _log.warning("the live plot did not end within %.0f s, so it was ended", _END_S)
+            _log.warning("the live plot did not end within %.0f s and was killed", _END_TIMEOUT_S)
             self._process.kill()
             self._process.wait()
-            self._end_talk()
-        self._thread.join(_END_S)
+            self._discard_messages()
+        self._thread.join(_END_TIMEOUT_S)
         if self._process.stdout:
             self._process.stdout.close()
         self._errors.close()
 
-    def _end_talk(self) -> None:
-        """Let the thread end, whatever still waits to be said: there is nobody left to say it to."""
+    def _discard_messages(self) -> None:
+        """Empty the queue and end the thread; the process has ended."""
         while True:
             try:
                 self._messages.put_nowait(None)
@@ -206,16 +205,16 @@ class _Drawing:
                 return
 
     def _is_ready(self) -> bool:
-        """Wait until it can draw; return whether it can."""
-        watch = threading.Timer(_START_S, self._process.kill)
-        watch.start()
+        """Wait until the process has started; return whether it can draw."""
+        watchdog = threading.Timer(_START_TIMEOUT_S, self._process.kill)
+        watchdog.start()
         try:
             return self._process.stdout is not None and self._process.stdout.readline() == b"ready\n"
         finally:
-            watch.cancel()
+            watchdog.cancel()
 
-    def _talk(self) -> None:
-        """Pass the messages on; what cannot be is dropped, as the process has ended then."""
+    def _send_messages(self) -> None:
+        """Send the messages of the queue; once the process has ended, messages are dropped."""
         pipe = self._process.stdin
         is_open = pipe is not None
         while (message := self._messages.get()) is not None:
@@ -237,7 +236,7 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def _action_names(env: Env) -> list[str]:
-    """Return the names of what a histogram counts: actions, or buttons."""
+    """Return the names of the histogram's bars: actions, or buttons."""
     known = getattr(env.unwrapped, "action_names", None)
     if known is not None:
         return list(known)
@@ -258,9 +257,11 @@ def _check(target: str, every_steps: int, interval_s: float, n_steps: int) -> No
     if target == "window":
         if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             raise EnvironmentUsageError(
-                "LivePlot: there is no screen for a window (no DISPLAY); give a file, such as target='fight.html'"
+                "LivePlot: no display for a window (DISPLAY is not set); use a file, such as target='fight.html'"
             )
     elif Path(target).suffix not in {".png", ".html"}:
         raise EnvironmentUsageError(f"LivePlot: target must be 'window' or end in .png or .html, not {target!r}")
     elif not Path(target).parent.is_dir():
-        raise EnvironmentUsageError(f"LivePlot: there is no folder {Path(target).parent} for {target}; make it first")
+        raise EnvironmentUsageError(
+            f"LivePlot: the folder {Path(target).parent} of {target} does not exist; create it first"
+        )

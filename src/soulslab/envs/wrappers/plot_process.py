@@ -1,7 +1,8 @@
-"""Draws a live plot, in a process of its own: ``plot_process.py TARGET INTERVAL_S``.
+"""The process that draws a live plot: ``plot_process.py TARGET INTERVAL_S``.
 
-It imports nothing of soulslab, so that it is there soon. It reads JSON, one message a line: first what it draws, then
-what happened, until the end of its input. It says ``ready`` once it can draw.
+It does not import soulslab, so that it starts quickly. It reads JSON messages from standard input, one on each line:
+first the title, the action names and the number of steps to show, then rows with steps. It prints ``ready`` once it can
+draw, and ends with its input.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from typing import Any, TextIO
 from matplotlib.figure import Figure
 
 _INK, _BOSS, _FAINT = "#1b4965", "#9d3c3c", "#9aa5b1"
-#: The window is given so much time at once, to move, and to be looked at.
-_LOOK_S = 0.05
+#: Wall time for events of the window between two checks for messages.
+_POLL_S = 0.05
 _PAGE = """<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="{seconds}">
 <title>{title}</title><img alt="{title}" src="data:image/png;base64,{picture}">
 """
 
 
 class Plot:
-    """What is drawn: health, rewards and actions.
+    """A plot of health, rewards and actions.
 
     Args:
-        figure: Where to.
-        title: Above it.
-        actions: Their names.
-        n_steps: So many of the last steps are drawn.
+        figure: Figure to draw on.
+        title: Title of the figure.
+        actions: Names of the actions.
+        n_steps: Number of steps that the plot shows.
     """
 
     def __init__(self, figure: Figure, title: str, actions: list[str], n_steps: int) -> None:
@@ -47,8 +48,8 @@ class Plot:
         self._returns: deque[float] = deque(maxlen=n_steps)
         self._axes = figure.subplots(1, 3, width_ratios=(5, 5, 3))
 
-    def take(self, message: dict[str, Any]) -> None:
-        """Take in what happened: rows of (step, player's health, boss's, reward, return, is a start, actions)."""
+    def add(self, message: dict[str, Any]) -> None:
+        """Add rows of (step, health of the player, health of the boss, reward, return, is a start, actions)."""
         for step, player, boss, reward, return_, is_start, actions in message["rows"]:
             if is_start:
                 self._starts.append(step)
@@ -58,7 +59,7 @@ class Plot:
                 self._counts[action] += 1
 
     def draw(self) -> None:
-        """Draw all of it anew."""
+        """Redraw the figure."""
         health, rewards, actions = self._axes
         for axes in self._axes:
             axes.clear()
@@ -86,7 +87,7 @@ class Plot:
 
 
 class FileTarget:
-    """Draws into a PNG or an HTML page, which is whole at any time."""
+    """Draws to a PNG file or an HTML page, which is replaced atomically."""
 
     def __init__(self, path: Path, interval_s: float) -> None:
         self.figure = Figure(figsize=(13.0, 4.2), dpi=90, layout="constrained")
@@ -105,15 +106,15 @@ class FileTarget:
         self._temporary.replace(self._path)
 
     def wait(self) -> bool:
-        """Return whether anybody still looks."""
+        """Return whether to continue; always true for a file."""
         return True
 
 
 class WindowTarget:
-    """Draws into a window of its own."""
+    """Draws in a window."""
 
     def __init__(self) -> None:
-        import matplotlib.pyplot as plt  # noqa: PLC0415 (opens no window for a file)
+        import matplotlib.pyplot as plt  # noqa: PLC0415 (only needed for a window)
 
         self.figure = plt.figure(figsize=(12.0, 4.0), layout="constrained")
         if type(self.figure.canvas).required_interactive_framework is None:
@@ -124,39 +125,45 @@ class WindowTarget:
         plt.show(block=False)
 
     def show(self, title: str) -> None:
-        """Bring it on the screen."""
+        """Update the window."""
         if manager := self.figure.canvas.manager:
             manager.set_window_title(title)
         self.figure.canvas.draw_idle()
 
     def wait(self) -> bool:
-        """Let the window live for a moment; return whether it is still open."""
+        """Handle events of the window for a moment; return whether it is still open."""
         if self._is_open(self.figure.number):
-            self.figure.canvas.start_event_loop(_LOOK_S)
+            self.figure.canvas.start_event_loop(_POLL_S)
         return bool(self._is_open(self.figure.number))
 
 
-def run(target: FileTarget | WindowTarget, lines: TextIO, said: TextIO) -> None:
-    """Draw what is told until there is no more."""
+def run(target: FileTarget | WindowTarget, lines: TextIO, output: TextIO) -> None:
+    """Draw the messages of an input until it ends.
+
+    Args:
+        target: The file or window.
+        lines: Input with one JSON message on each line.
+        output: Receives ``ready`` once the plot can be drawn.
+    """
     first = json.loads(lines.readline())
     plot = Plot(target.figure, first["title"], first["actions"], first["n_steps"])
     plot.draw()
     target.show(first["title"])
-    said.write("ready\n")
-    said.flush()
+    output.write("ready\n")
+    output.flush()
     messages: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines, messages), daemon=True).start()
     while target.wait():
         try:
-            line = messages.get(timeout=_LOOK_S)
+            line = messages.get(timeout=_POLL_S)
         except queue.Empty:
             continue
-        # Whatever has come in meanwhile is drawn at once.
+        # Draw all messages that have arrived in the meantime at once.
         while line and not messages.empty():
-            plot.take(json.loads(line))
+            plot.add(json.loads(line))
             line = messages.get()
         if line:
-            plot.take(json.loads(line))
+            plot.add(json.loads(line))
         plot.draw()
         target.show(first["title"])
         if not line:
@@ -164,7 +171,7 @@ def run(target: FileTarget | WindowTarget, lines: TextIO, said: TextIO) -> None:
 
 
 def _read(lines: TextIO, messages: queue.SimpleQueue[str]) -> None:
-    """Hand the lines on; the last one is empty."""
+    """Put the lines of an input into a queue; an empty line marks the end."""
     while True:
         line = lines.readline()
         messages.put(line)
@@ -173,11 +180,11 @@ def _read(lines: TextIO, messages: queue.SimpleQueue[str]) -> None:
 
 
 def main() -> None:
-    """Draw what comes in."""
+    """Draw the messages of standard input."""
     if hasattr(os, "nice"):
-        os.nice(10)  # the game and the agent come first
-    where, interval_s = sys.argv[1], float(sys.argv[2])
-    run(WindowTarget() if where == "window" else FileTarget(Path(where), interval_s), sys.stdin, sys.stdout)
+        os.nice(10)  # lower priority than the game and the agent
+    target, interval_s = sys.argv[1], float(sys.argv[2])
+    run(WindowTarget() if target == "window" else FileTarget(Path(target), interval_s), sys.stdin, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What happens when the player leaves the ground: it is put back, or the episode ends."""
+"""A wrapper that moves a player who leaves the ground back, or ends the episode."""
 
 from __future__ import annotations
 
@@ -11,37 +11,36 @@ from numpy.typing import NDArray
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import Record
 from soulslab.envs.wrappers.boundary import Boundary
-from soulslab.envs.wrappers.duel_source import WritesQuantities, check_knows, duel_of, game_of
-from soulslab.envs.wrappers.extended_observation import Env, Wrapper
+from soulslab.envs.wrappers.duel_source import Env, Wrapper, WritesQuantities, check_knows, duel_of, game_of
 from soulslab.errors import EnvironmentUsageError, NotResetError, did_you_mean
 
 ON_EXIT = ("teleport", "terminate", "truncate")
 
-_FALLS = frozenset(i for i, name in enumerate(load_knight().animations) if name.startswith("Fall"))
-#: What a teleport switches off while it moves the player, where the game has it.
-_GUARDS = ("player.no_death", "player.no_gravity")
+_FALL_ANIMATIONS = frozenset(i for i, name in enumerate(load_knight().animations) if name.startswith("Fall"))
+#: Flags that a teleport sets while it moves the player, if the game has them.
+_TELEPORT_FLAGS = ("player.no_death", "player.no_gravity")
 
 
 class SafeGround(Wrapper, RecordConstructorArgs):
     """Keeps the player on the ground.
 
-    The player has left it when it is more than ``beyond_m`` outside of the boundary, when it falls, or when it is
-    below ``lowest_m``. ``info["ground"]`` has ``is_outside``, ``distance_m`` (to the edge, inside positive),
-    ``is_teleported`` and ``n_teleports`` of the episode. A teleport goes to the nearest place that is ``safe_m`` from
-    the edge, at the height where the player last stood on the ground. It shows from the next observation on, and
-    brings no reward.
+    The player has left the ground if it is more than ``beyond_m`` outside of the boundary, if it falls, or if it is
+    below ``lowest_m``. A teleport moves it to the nearest position that is ``safe_m`` from the edge, at the height at
+    which it last stood on the ground. The teleport is visible from the next observation on, and does not change the
+    reward. ``info["ground"]`` has ``is_outside``, ``distance_m`` (to the edge, positive inside), ``is_teleported``, and
+    ``n_teleports`` of the episode.
 
     Args:
-        env: Any duel; for teleports one in a running game.
-        boundary: The edge.
-        on_exit: ``"teleport"`` puts the player back, ``"terminate"`` and ``"truncate"`` end the episode.
-        beyond_m: Tolerance outside of the boundary; negative inside of it.
-        safe_m: How far from the edge a teleport ends.
-        lowest_m: Height below which the player falls; None goes by its animation alone.
+        env: A duel environment; teleports need a running game.
+        boundary: The edge of the ground.
+        on_exit: ``"teleport"`` moves the player back, ``"terminate"`` and ``"truncate"`` end the episode.
+        beyond_m: Tolerance outside of the boundary; a negative one ends inside of it.
+        safe_m: Distance from the edge after a teleport.
+        lowest_m: Height below which the player counts as falling; None uses the player's animation only.
 
     Raises:
-        EnvironmentUsageError: An option is wrong, the ground is nowhere ``safe_m`` from its edge, or nothing can be
-            written there.
+        EnvironmentUsageError: An option is invalid, no position is ``safe_m`` from the edge, or the game cannot be
+            written.
     """
 
     def __init__(
@@ -90,21 +89,21 @@ class SafeGround(Wrapper, RecordConstructorArgs):
         """See `gymnasium.Env.step`.
 
         Raises:
-            NotResetError: The episode has ended here.
+            NotResetError: The episode has ended because the player left the ground.
         """
         if self._is_over:
             raise NotResetError("step: the player left the ground, so the episode is over; call reset() first")
         observation, reward, terminated, truncated, info = self.env.step(action)
         state = self._duel.duel_state
-        place = np.array(state["player_pose"][:2])
-        distance_m = self._boundary.distance(place)
-        is_outside = distance_m < -self._beyond_m or self._falls(state)
+        position = np.array(state["player_pose"][:2])
+        distance_m = self._boundary.distance(position)
+        is_outside = distance_m < -self._beyond_m or self._is_falling(state)
         is_teleported = False
         if not is_outside:
             self._height_m = float(state["player_pose"][2])
         elif not (terminated or truncated):
             if self._game is not None:
-                self._teleport(self._game, place)
+                self._teleport(self._game, position)
                 is_teleported = True
             else:
                 self._is_over = True
@@ -117,23 +116,20 @@ class SafeGround(Wrapper, RecordConstructorArgs):
         }
         return observation, reward, terminated, truncated, {**info, "ground": ground}
 
-    def _falls(self, state: Record) -> bool:
+    def _is_falling(self, state: Record) -> bool:
         is_low = self._lowest_m is not None and state["player_pose"][2] < self._lowest_m
-        return bool(is_low) or int(state.player_animation) in _FALLS
+        return bool(is_low) or int(state.player_animation) in _FALL_ANIMATIONS
 
-    def _teleport(self, env: WritesQuantities, place: NDArray[np.float64]) -> None:
-        """Put the player back. Where time runs on, it must not die or fall in between."""
-        safe = self._boundary.nearest_inside(place, self._safe_m)
-        guards = {name: value for name, value in env.game.read(*_known(env)).items() if not value}
-        if guards:
-            env.write_quantities(dict.fromkeys(guards, True))
+    def _teleport(self, env: WritesQuantities, position: NDArray[np.float64]) -> None:
+        """Move the player back. In real time it must not die or fall meanwhile, so flags of the game protect it."""
+        target = self._boundary.nearest_inside(position, self._safe_m)
+        known = [name for name in _TELEPORT_FLAGS if env.game.has(name)]
+        flags = {name: value for name, value in env.game.read(*known).items() if not value}
+        if flags:
+            env.write_quantities(dict.fromkeys(flags, True))
         try:
-            env.write_quantities({"player.position": np.append(safe, self._height_m)})
+            env.write_quantities({"player.position": np.append(target, self._height_m)})
         finally:
-            if guards:
-                env.write_quantities(guards)
+            if flags:
+                env.write_quantities(flags)
         self._n_teleports += 1
-
-
-def _known(env: WritesQuantities) -> list[str]:
-    return [name for name in _GUARDS if env.game.has(name)]

@@ -1,4 +1,4 @@
-"""Observations scaled to one range, by known bounds or by what was seen; what was seen can be frozen and kept."""
+"""A wrapper that scales observations to a range, by known bounds or by running statistics, which can be saved."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers.utils import RunningMeanStd
 from numpy.typing import ArrayLike, NDArray
 
-from soulslab.envs.wrappers.boundary_file import npz_bytes, read_npz, write_whole
-from soulslab.envs.wrappers.extended_observation import Env, Wrapper
+from soulslab.envs.wrappers.duel_source import Env, Wrapper
+from soulslab.envs.wrappers.npz_file import npz_bytes, read_npz, write_atomically
 from soulslab.errors import ConfigError, EnvironmentUsageError, did_you_mean
 
 FORMAT = 1
 METHODS = ("range", "running")
 TARGETS = ((-1.0, 1.0), (0.0, 1.0))
 
-#: The name of the only part of an observation that is no Dict.
-_WHOLE = "observation"
-#: A value that hardly ever changed is not blown up when it does.
+#: Key of the only part of an observation that is not a Dict.
+_SINGLE_PART = "observation"
+#: Lower bound of the standard deviation, so that a value that hardly ever changes is not amplified.
 _MIN_STD = 1e-4
-_Moments: Any = RunningMeanStd  # Gymnasium's, which has no types
+_Moments: Any = RunningMeanStd  # has no type hints
 
 
 class ScaleObservation(Wrapper, RecordConstructorArgs):
-    """Scales every part of an observation that is made of floats; whole numbers and pictures stay as they are.
+    """Scales each part of an observation that consists of floats; integers and pictures are not changed.
 
-    - ``method="range"``: from ``ranges``, or from the bounds of the part's space, linearly to ``to``; what lies beyond
-      is cut off.
-    - ``method="running"``: by mean and standard deviation of all that was seen, cut off at ``clip_std`` deviations;
-      these become the ends of ``to``. `freeze` stops learning (for evaluation), `save` and `load` keep it.
+    - ``method="range"``: scales linearly from ``ranges``, or from the bounds of the part's space, to ``to``. Values
+      out of range are clipped.
+    - ``method="running"``: scales by the mean and standard deviation of all observations so far. ``clip_std``
+      deviations become the ends of ``to``; values beyond are clipped. `freeze` stops the updates (for evaluation),
+      `save` and `load` store the statistics.
 
     Args:
-        env: With a Dict, or a Box of floats, as its observation.
+        env: An environment whose observation is a Dict, or a Box of floats.
         to: ``(-1, 1)`` or ``(0, 1)``.
         method: See above.
-        ranges: By key: least and greatest value, numbers or arrays; for an observation that is no Dict the key is
-            ``"observation"``.
+        ranges: Smallest and largest value of each part, numbers or arrays, by key. The key of an observation that is
+            not a Dict is ``"observation"``.
         clip_std: See above.
 
     Attributes:
-        is_frozen: Statistics stay as they are.
+        is_frozen: Whether the statistics are no longer updated.
 
     Raises:
-        EnvironmentUsageError: An option is wrong, a part has no finite range, or there is nothing to scale.
+        EnvironmentUsageError: An option is invalid, a part has no finite range, or no part consists of floats.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class ScaleObservation(Wrapper, RecordConstructorArgs):
         if isinstance(inner, spaces.Dict):
             self.observation_space = spaces.Dict({**inner.spaces, **scaled})
         else:
-            self.observation_space = scaled[_WHOLE]
+            self.observation_space = scaled[_SINGLE_PART]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """See `gymnasium.Env.reset`."""
@@ -94,28 +95,28 @@ class ScaleObservation(Wrapper, RecordConstructorArgs):
         return self._scaled(observation), reward, terminated, truncated, info
 
     def freeze(self) -> None:
-        """Learn no more."""
+        """Stop updating the statistics."""
         self.is_frozen = True
 
     def save(self, path: str | Path) -> None:
         """Write the statistics to an npz file.
 
         Raises:
-            ConfigError: It cannot be written.
-            EnvironmentUsageError: There are none, with ``method="range"``.
+            ConfigError: The file cannot be written.
+            EnvironmentUsageError: ``method="range"`` has no statistics.
         """
         self._check_running("save")
         arrays: dict[str, Any] = {"format": np.array([FORMAT])}
         for key, moments in self._moments.items():
             arrays |= {f"{key}/mean": moments.mean, f"{key}/var": moments.var, f"{key}/count": np.array(moments.count)}
-        write_whole(Path(path), npz_bytes(arrays))
+        write_atomically(Path(path), npz_bytes(arrays))
 
     def load(self, path: str | Path) -> None:
-        """Take the statistics of a file, and freeze them.
+        """Read statistics from a file, and freeze them.
 
         Raises:
-            ConfigError: It cannot be read, or was written for another observation.
-            EnvironmentUsageError: There are none, with ``method="range"``.
+            ConfigError: The file cannot be read, or was written for another observation.
+            EnvironmentUsageError: ``method="range"`` has no statistics.
         """
         self._check_running("load")
         path = Path(path)
@@ -134,13 +135,13 @@ class ScaleObservation(Wrapper, RecordConstructorArgs):
                 raise ConfigError(f"is not complete: {error}", path=key, source=path) from error
         self.is_frozen = True
 
-    def _check_running(self, what: str) -> None:
+    def _check_running(self, method: str) -> None:
         if not self._is_running:
-            raise EnvironmentUsageError(f"ScaleObservation.{what}: only method='running' has statistics")
+            raise EnvironmentUsageError(f"ScaleObservation.{method}: only method='running' has statistics")
 
     def _scaled(self, observation: Any) -> Any:
         if not isinstance(observation, dict):
-            return self._scale(_WHOLE, observation)
+            return self._scale(_SINGLE_PART, observation)
         return {**observation, **{key: self._scale(key, observation[key]) for key in self._parts}}
 
     def _scale(self, key: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -150,7 +151,7 @@ class ScaleObservation(Wrapper, RecordConstructorArgs):
         else:
             moments = self._moments[key]
             if not self.is_frozen:
-                moments.update_from_moments(np.asarray(values, np.float64), 0.0, 1)  # one sample: no spread
+                moments.update_from_moments(np.asarray(values, np.float64), 0.0, 1)  # one sample, variance 0
             deviations = (values - moments.mean) / np.maximum(np.sqrt(moments.var), _MIN_STD)
             share = 0.5 + 0.5 * deviations / self._clip_std
         scaled = self._low + (self._high - self._low) * np.clip(share, 0.0, 1.0)
@@ -158,21 +159,21 @@ class ScaleObservation(Wrapper, RecordConstructorArgs):
 
 
 def _float_parts(space: spaces.Space[Any]) -> dict[str, spaces.Box]:
-    """Return the parts that are made of floats."""
-    parts = space.spaces if isinstance(space, spaces.Dict) else {_WHOLE: space}
+    """Return the parts of a space that consist of floats, by key."""
+    parts = space.spaces if isinstance(space, spaces.Dict) else {_SINGLE_PART: space}
     floats = {key: part for key, part in parts.items() if isinstance(part, spaces.Box) and part.dtype.kind == "f"}
     if not floats:
-        raise EnvironmentUsageError(f"ScaleObservation: there is nothing to scale in {space}")
+        raise EnvironmentUsageError(f"ScaleObservation: no part of {space} consists of floats")
     return floats
 
 
 def _ranges(
     parts: Mapping[str, spaces.Box], given: Mapping[str, tuple[ArrayLike, ArrayLike]], *, needs_all: bool
 ) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Return least and greatest values by key: those that were given, and for all others their space's."""
+    """Return the smallest and largest values by key: the given ones, otherwise the bounds of the part's space."""
     for key in given:
         if key not in parts:
-            raise EnvironmentUsageError(f"ScaleObservation: ranges: no part {key!r} to scale{did_you_mean(key, parts)}")
+            raise EnvironmentUsageError(f"ScaleObservation: ranges: unknown part {key!r}{did_you_mean(key, parts)}")
     found = {}
     for key, space in parts.items():
         if key not in given and not needs_all:

@@ -1,6 +1,6 @@
-"""Rewards beside the fight's own: for rolls at the right time, and for keeping off the edge.
+"""Wrappers that shape the reward: for rolls at the right time, and for keeping away from the edge of the ground.
 
-Each adds its terms to ``info["reward_terms"]``, so that these still add up to the reward.
+Each adds its terms to ``info["reward_terms"]``, whose sum is still the reward.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ from soulslab.arena.knight_file import Knight, load_knight
 from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.envs.wrappers.boundary import Boundary
-from soulslab.envs.wrappers.duel_source import duel_of
-from soulslab.envs.wrappers.extended_observation import Env, Wrapper
+from soulslab.envs.wrappers.duel_source import Env, Wrapper, duel_of
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
 WindUps: TypeAlias = Mapping[str, Sequence[tuple[float, float]]]
-"""By the boss's animation: times since its start, (from, to) in s, between which a roll is well begun."""
+"""For each animation of the boss, the intervals (from, to) in s since its start in which a roll is well timed."""
 
 
 def wind_ups_of(boss: Boss, knight: Knight | None = None) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Return when a roll takes the player through each blow of a boss of the built-in fight.
+    """Return the intervals in which a roll avoids each blow of a boss of the built-in fight.
 
-    A roll cannot be hit from ``a`` to ``b`` after its start (``roll.invulnerable_s``), so one that is to be there when
-    a blow begins to hurt at ``s`` has to begin between ``s - b`` and ``s - a``.
+    A rolling player is invulnerable from ``a`` to ``b`` after the start of the roll (``roll.invulnerable_s``). To be
+    invulnerable when a blow begins to hurt at ``s``, the roll has to begin between ``s - b`` and ``s - a``.
+
+    Args:
+        boss: The boss.
+        knight: The player; None loads the knight of the built-in fight.
     """
     first, last = (knight or load_knight()).roll.invulnerable_s
     return {
@@ -39,12 +42,12 @@ def wind_ups_of(boss: Boss, knight: Knight | None = None) -> dict[str, tuple[tup
 
 
 class DodgeRewards(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What rolls are worth.
+    """Rewards and penalties for rolls.
 
     Attributes:
-        timed: For a roll that begins within a wind-up window; once for each window that the boss plays.
-        panic: Taken for any other roll.
-        near_m: Farther than this from the boss no roll is well timed.
+        timed: Reward for a roll that begins within a wind-up window; paid once for each window.
+        panic: Penalty for any other roll.
+        near_m: Largest distance from the boss at which a roll can be well timed.
     """
 
     timed: float = 0.05
@@ -53,23 +56,25 @@ class DodgeRewards(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class DodgeShaping(Wrapper, RecordConstructorArgs):
-    """Pays for rolls that begin while a blow is coming, and charges for all others.
+    """Rewards rolls that begin in the wind-up of a blow, and penalises all others.
 
-    With x the boss's animation and t its time when a roll begins, W(x) the windows of that animation, d the distance::
+    Let x be the boss's animation and t its time when a roll begins, W(x) the windows of this animation, and d the
+    distance to the boss::
 
-        reward' = reward + timed * [t in a window of W(x) that has not paid yet, d <= near_m] - panic * [no such window]
+        reward' = reward + timed * [t in a window of W(x) that is not rewarded yet, d <= near_m] - panic * [no window]
 
-    A roll within a window that has paid already is neither. A roll in an animation that is unknown (-1) is neither.
-    So a fight gains at most ``timed`` for each window that the boss plays: rolling more often gains nothing.
-    ``info["reward_terms"]`` gets ``dodge_timed`` and ``dodge_panic``.
+    A roll within a window that is rewarded already changes nothing, as does a roll during an unknown animation (-1).
+    So each window adds at most ``timed``, however often the player rolls. ``info["reward_terms"]`` gets ``dodge_timed``
+    and ``dodge_panic``.
 
     Args:
-        env: Any duel.
-        wind_ups: Windows by animation. None takes those of the environment's boss file, where it has one.
-        rewards: What rolls are worth.
+        env: A duel environment.
+        wind_ups: Windows by animation. None uses the boss file of the environment.
+        rewards: Rewards and penalties; None uses the defaults.
 
     Raises:
-        EnvironmentUsageError: A number is wrong, an animation unknown, or it is no duel.
+        EnvironmentUsageError: A number is out of range, an animation is unknown, the environment has no boss file and
+            ``wind_ups`` is None, or the environment has no duel.
     """
 
     def __init__(self, env: Env, wind_ups: WindUps | None = None, rewards: DodgeRewards | None = None) -> None:
@@ -82,15 +87,15 @@ class DodgeShaping(Wrapper, RecordConstructorArgs):
                 raise EnvironmentUsageError(
                     f"DodgeShaping: {name} must be 0 or more, not {getattr(self._rewards, name)}"
                 )
-        self._windows = _numbered(_boss_wind_ups(env) if wind_ups is None else wind_ups)
-        self._before = _Look(-1, 0.0, 0.0)
-        self._paid: set[int] = set()
+        self._windows = _numbered(wind_ups if wind_ups is not None else _boss_wind_ups(env))
+        self._before = _BossState(-1, 0.0, 0.0)
+        self._rewarded: set[int] = set()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """See `gymnasium.Env.reset`."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self._before = _look(self._duel.duel_state)
-        self._paid.clear()
+        self._before = _boss_state(self._duel.duel_state)
+        self._rewarded.clear()
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -98,37 +103,37 @@ class DodgeShaping(Wrapper, RecordConstructorArgs):
         observation, paid, terminated, truncated, info = self.env.step(action)
         reward = float(paid)
         timed, panic = 0.0, 0.0
-        # A roll begins with its step, so what counts is what the boss was doing before it.
+        # A roll begins at the start of its step, so the state before the step counts.
         if self._duel.reward_quantities["roll"] > 0:
-            timed, panic = self._judge(self._before)
-        now = _look(self._duel.duel_state)
+            timed, panic = self._rate_roll(self._before)
+        now = _boss_state(self._duel.duel_state)
         if now.animation != self._before.animation or now.time_s < self._before.time_s:
-            self._paid.clear()
+            self._rewarded.clear()
         self._before = now
         return (
             observation,
             reward + timed + panic,
             terminated,
             truncated,
-            _added(info, reward, {"dodge_timed": timed, "dodge_panic": panic}),
+            _add_terms(info, reward, {"dodge_timed": timed, "dodge_panic": panic}),
         )
 
-    def _judge(self, look: _Look) -> tuple[float, float]:
-        """Return what a roll earns and what it is charged."""
-        if look.animation < 0:
+    def _rate_roll(self, boss: _BossState) -> tuple[float, float]:
+        """Return the reward and the penalty of a roll."""
+        if boss.animation < 0:
             return 0.0, 0.0
-        windows = self._windows.get(look.animation, ())
-        fitting = [i for i, (start, end) in enumerate(windows) if start <= look.time_s <= end]
-        if not fitting or look.distance_m > self._rewards.near_m:
+        windows = self._windows.get(boss.animation, ())
+        fitting = [i for i, (start, end) in enumerate(windows) if start <= boss.time_s <= end]
+        if not fitting or boss.distance_m > self._rewards.near_m:
             return 0.0, -self._rewards.panic
-        if self._paid.issuperset(fitting):
+        if self._rewarded.issuperset(fitting):
             return 0.0, 0.0
-        self._paid.update(fitting)
+        self._rewarded.update(fitting)
         return self._rewards.timed, 0.0
 
 
 class EdgeShaping(Wrapper, RecordConstructorArgs):
-    """Makes the edge of the ground unpleasant, without changing which policy is best.
+    """Penalises the edge of the ground, without changing the optimal policy.
 
     Potential-based shaping (Ng, Harada & Russell 1999, "Policy invariance under reward transformations")::
 
@@ -137,14 +142,14 @@ class EdgeShaping(Wrapper, RecordConstructorArgs):
     with P = 0 after the end of a fight. ``info["reward_terms"]`` gets ``edge``.
 
     Args:
-        env: Any duel.
-        boundary: The edge.
-        weight: Least potential, on the edge and beyond.
-        near_m: Where the potential begins to fall.
-        discount: That of the learner.
+        env: A duel environment.
+        boundary: The edge of the ground.
+        weight: Potential on the edge and outside is ``-weight``.
+        near_m: Distance from the edge at which the potential begins to fall.
+        discount: Discount factor of the learner.
 
     Raises:
-        EnvironmentUsageError: A number is wrong, or it is no duel.
+        EnvironmentUsageError: A number is out of range, or the environment has no duel.
     """
 
     def __init__(
@@ -174,29 +179,30 @@ class EdgeShaping(Wrapper, RecordConstructorArgs):
         potential = 0.0 if terminated else self.potential(self._duel.duel_state)
         edge = self._discount * potential - self._last
         self._last = potential
-        return observation, reward + edge, terminated, truncated, _added(info, reward, {"edge": edge})
+        return observation, reward + edge, terminated, truncated, _add_terms(info, reward, {"edge": edge})
 
     def potential(self, state: Record) -> float:
-        """Return P of a `DUEL_STATE` record."""
+        """Return the potential P of a `DUEL_STATE` record."""
         distance_m = self._boundary.distance(np.array(state["player_pose"][:2]))
         return -self._weight * min(1.0, max(0.0, 1.0 - float(distance_m) / self._near_m))
 
 
-class _Look(msgspec.Struct, frozen=True):
-    """What the boss is doing: its animation, for how long, how far away."""
+class _BossState(msgspec.Struct, frozen=True):
+    """Animation of the boss, its time, and the distance between boss and player."""
 
     animation: int
     time_s: float
     distance_m: float
 
 
-def _look(state: Record) -> _Look:
+def _boss_state(state: Record) -> _BossState:
     (bx, by), (px, py) = state["boss_pose"][:2], state["player_pose"][:2]
-    return _Look(int(state.boss_animation), float(state.boss_animation_duration), float(np.hypot(bx - px, by - py)))
+    distance_m = float(np.hypot(bx - px, by - py))
+    return _BossState(int(state.boss_animation), float(state.boss_animation_duration), distance_m)
 
 
-def _added(info: dict[str, Any], reward: float, terms: dict[str, float]) -> dict[str, Any]:
-    """Return the info with more terms; what an environment without terms gave is one of its own."""
+def _add_terms(info: dict[str, Any], reward: float, terms: dict[str, float]) -> dict[str, Any]:
+    """Return the info with more reward terms; an environment without terms gets the term ``reward``."""
     return {**info, "reward_terms": {**info.get("reward_terms", {"reward": reward}), **terms}}
 
 
@@ -211,7 +217,7 @@ def _boss_wind_ups(env: Env) -> WindUps:
 
 
 def _numbered(wind_ups: WindUps) -> dict[int, tuple[tuple[float, float], ...]]:
-    """Return the windows by the animation's number; the change of phase has none, and can never count."""
+    """Return the windows by animation number, without the change of phase, which has no number."""
     for name, windows in wind_ups.items():
         if name not in MOVE_ANIMATIONS and name not in BOSS_ANIMATIONS:
             hint = did_you_mean(str(name), MOVE_ANIMATIONS)

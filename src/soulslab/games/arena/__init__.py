@@ -1,7 +1,7 @@
-"""The built-in fight as a game (`soulslab arena`), and as a stand-in for any other game that has a ``[duel]`` table.
+"""The built-in fight as a game (`soulslab arena`), and as a stand-in for any other game with a ``[duel]`` table.
 
-As a stand-in it lays its memory out as that game's profile says, so that whatever is written for the real game (its
-profile, unchanged) runs against the built-in fight.
+The stand-in uses the memory layout of that game's profile, so code for the real game, including its unchanged profile,
+runs against the built-in fight.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import msgspec
 from soulslab.siphon.profile import ClockFacts, Profile, load_profile
 
 PROFILE_PATH = Path(__file__).parent / "profile.toml"
-#: Pauses a stand-in; no game of the kind has a use for it.
+#: Key that pauses a stand-in; no supported game uses it.
 PAUSE_KEY = "F10"
 
 
 def stand_in(path: Path) -> Profile:
-    """Return the profile of a game, but that the built-in fight is started in its place.
+    """Return the profile of a game, changed so that the built-in fight is started instead of the game.
 
     Args:
-        path: The game's own profile; its memory, names and keys stay as they are.
+        path: Profile of the game; its memory layout, names and keys are kept.
 
     Raises:
         ProfileError: The profile is malformed.
@@ -29,7 +29,7 @@ def stand_in(path: Path) -> Profile:
     profile, own = load_profile(path), load_profile(PROFILE_PATH)
     process = msgspec.structs.replace(
         profile.process,
-        # Esc opens the menu of the game that it stands in for, and whoever presses it there pauses nothing.
+        # In the real game Esc opens the menu, so it must not pause the stand-in.
         command=(*own.process.command, "--mask", str(path.resolve()), "--key", f"pause={PAUSE_KEY}"),
         environment=own.process.environment,
         directory="",

@@ -1,6 +1,6 @@
-"""The built-in fight as a session without a process or a window, for tests of whatever stands on a session.
+"""Session with the built-in fight in this process, without a game process or a window, for tests.
 
-Keys, game time, attributes and writes act on the fight as they do in the real window; only the bridge is left out.
+Keys, game time, attributes and writes have the same effect on the fight as in the real window.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ WINDOW_PX = (320, 180)
 
 
 class FakeArena:
-    """The game of a `FakeArenaSession`, with switches for what goes wrong in real ones.
+    """The game of a `FakeArenaSession`, with switches that simulate failures of real games.
 
     Attributes:
-        fight: The fight, to look into and to change.
-        input: Its keys.
-        is_alive: False: its process has ended.
-        is_stalled: True: its time does not get on.
-        has_window: False: its window was closed.
-        is_deaf: True: no key does anything.
-        n_drawn: How often its window was drawn.
+        fight: The fight; tests read and change it.
+        input: The pressed keys.
+        is_alive: False means that the process has ended.
+        is_stalled: True means that game time no longer advances.
+        has_window: False means that the window was closed.
+        is_deaf: True means that the game ignores all keys.
+        n_drawn: Number of times the window was drawn.
         of_fighters: Attributes that cannot be read while the game loads.
     """
 
@@ -71,7 +71,7 @@ class FakeArena:
         self.has_window = True
         self.is_deaf = False
         self.n_drawn = 0
-        # In parts of 1 / (ticks per s) ns, so that no part of a tick is lost.
+        # In units of 1 / (ticks per s) ns, so that fractions of a tick add up exactly.
         self._time_left_ns = 0
         self._n_events = 0
         self.of_fighters = {
@@ -80,14 +80,14 @@ class FakeArena:
         self._buttons = {key: name for name, key in profile.keys.items()}
 
     def check_alive(self) -> None:
-        """Raise `ProcessExitedError` if it has ended."""
+        """Raise `ProcessExitedError` if the process has ended."""
         if not self.is_alive:
             raise ProcessExitedError(f"process {PID} (arena) has ended", pid=PID)
 
     def pass_time(self, seconds: float) -> None:
-        """Play the ticks of so much time."""
+        """Advance the fight by this much time."""
         if self.is_stalled:
-            raise ClockStalledError("the arena does not get on; restart the session", 0.0)
+            raise ClockStalledError("the game time of the arena does not advance; restart the session", 0.0)
         self._time_left_ns += round(seconds * 1e9 * self.fight.speed) * TICKS_PER_S
         n_ticks, self._time_left_ns = divmod(self._time_left_ns, 10**9)
         for _ in range(n_ticks):
@@ -105,13 +105,17 @@ class FakeArena:
         self.fight.tick(held & set(BUTTONS), [name for name in pressed if name in BUTTONS])
 
     def check_window(self) -> None:
-        """See `MadeUp.check_window`."""
+        """Raise an error if the process has ended or the window was closed."""
         self.check_alive()
         if not self.has_window:
             raise WindowGoneError("the window of the arena was closed; restart the session")
 
     def draw(self) -> NDArray[np.uint8]:
-        """Return its window, RGB."""
+        """Return an image of the window.
+
+        Returns:
+            RGB, shape (height, width, 3), uint8.
+        """
         self.check_window()
         self.n_drawn += 1
         picture = draw_duel(self.fight.boss, self.fight.fight, self.fight.duel, height_px=WINDOW_PX[1])
@@ -137,7 +141,7 @@ class _Attributes:
             if name not in values:
                 raise UnknownAttributeError(name, values)
             if arena.fight.stage == "loading" and name in arena.of_fighters:
-                problem = "leads nowhere while the game loads"
+                problem = "is not available while the game loads"
                 raise PointerError(problem, attribute=name, level=0, address=0, pid=PID, is_null=True)
         return {name: values[name] for name in wanted}
 
@@ -150,7 +154,7 @@ class _Attributes:
             if name not in known:
                 raise UnknownAttributeError(name, known)
             source = arena.profile.attributes[name].source
-            # It lies in no memory, so it has no address.
+            # The fight has no memory layout, so there is no address.
             found[name] = (examine_variant(source, partial(self.read, name), lambda: 0),)
         return found
 
@@ -171,19 +175,19 @@ class _Attributes:
 
 
 def _no_memory(where: ChainNumber) -> PatternError:
-    return PatternError("is in no memory: this fight has only the attributes that it plays", base=where.base)
+    return PatternError("has no memory address: the fake session only has the attributes of the fight", base=where.base)
 
 
 class FakeArenaSession(LocalSession):
-    """A session with the built-in fight, in this process.
+    """Session with the built-in fight in this process.
 
     Args:
-        options: How to open it; its ``options`` are those of the profile's command (``boss``, ``phase``, ``seed``,
+        options: Session options; their ``options`` are those of the profile's command (``boss``, ``phase``, ``seed``,
             ``poses``).
-        profile: Names and keys; the arena's own without one.
+        profile: Names and keys; None uses the profile of the arena.
 
     Attributes:
-        arena: The game of the last start, to look into and to break.
+        arena: The game since the last start; tests read it and simulate failures with it.
     """
 
     arena: FakeArena

@@ -1,4 +1,4 @@
-"""Dark Souls III: what is known of it is in ``profile.toml``, second-hand and not checked on a running game."""
+"""Dark Souls III. The facts are in ``profile.toml``, from public sources and not checked on a running game."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dark Souls III over a session.
+"""Python interface to Dark Souls III over a session.
 
 ::
 
@@ -13,30 +13,29 @@ from __future__ import annotations
 from soulslab.games.character import Character
 from soulslab.games.dark_souls_3.flag_table import FlagTable
 from soulslab.games.dark_souls_3.named_animations import NamedAnimations
-from soulslab.games.event_flags import load_event_flags
-from soulslab.games.flag_memory import FlagMemory
+from soulslab.games.event_flags import FlagMemory, load_event_flags
 from soulslab.games.souls_game import MENU, SoulsGame
 from soulslab.games.waiting import Patience, press_each
 from soulslab.games.warp_points import load_warp_points
 from soulslab.siphon.session import Session
 
 GAME = "dark_souls_3"
-#: As the game orders them (SoulsGym 1.1.0, PlayerStats).
+#: In the order of the game (SoulsGym 1.1.0, PlayerStats).
 STATS = (
     "vigor", "attunement", "endurance", "strength", "dexterity", "intelligence", "faith", "luck", "vitality", "level",
 )  # fmt: skip
-#: ``game.save_slot`` in the main menu, and ``game.cutscene`` during a cutscene (SoulsTAS).
+#: Value of ``game.save_slot`` in the main menu, and of ``game.cutscene`` during a cutscene (SoulsTAS).
 NO_SLOT = -1
 IN_CUTSCENE = -7
 
 
 class DarkSouls3(SoulsGame):
-    """The game; see `SoulsGame` for what it shares with Elden Ring.
+    """Dark Souls III; see `SoulsGame` for the members shared with Elden Ring.
 
-    Positions are those of the physics, which player and bosses share: x, y, height, m.
+    Positions are in the coordinate system of the physics, for player and bosses: x, y, height, in metres.
 
     Args:
-        session: Of the game.
+        session: Session of the game.
     """
 
     name = GAME
@@ -50,10 +49,10 @@ class DarkSouls3(SoulsGame):
         self.event_flags = FlagMemory(session, FlagTable(session), load_event_flags(GAME))
 
     def character(self, group: str) -> Character:
-        """Return another boss that the profile has attributes of: ``vordt``."""
+        """Return the character of another attribute group of the profile: ``vordt``."""
         return Character(self.session, group, NamedAnimations(self.session, group))
 
-    # --- what it shows --------------------------------------------------------------------------------------
+    # --- screen ---------------------------------------------------------------------------------------------
 
     def _is_title(self) -> bool:
         return int(self.session.read("game.save_slot")) == NO_SLOT
@@ -68,7 +67,7 @@ class DarkSouls3(SoulsGame):
 
     @property
     def window_px(self) -> tuple[int, int]:
-        """Width and height that the game draws its window with."""
+        """Width and height at which the game renders."""
         seen = self.session.snapshot(("window.width_px", "window.height_px"))
         return int(seen["window.width_px"]), int(seen["window.height_px"])
 
@@ -79,7 +78,7 @@ class DarkSouls3(SoulsGame):
 
     @property
     def window_mode(self) -> int:
-        """How the window stands on the screen; which number is which nobody has published."""
+        """Display mode of the window; the meaning of the numbers is not published."""
         return int(self.session.read("window.mode"))
 
     @window_mode.setter
@@ -89,16 +88,16 @@ class DarkSouls3(SoulsGame):
     # --- the menu -------------------------------------------------------------------------------------------
 
     def leave_world(self, keys: tuple[str, ...], patience: Patience = MENU) -> None:
-        """Go from the world to the title, by keys.
+        """Return from the world to the title screen by pressing keys.
 
-        Which keys lead there nobody has published, and no attribute tells in which menu the game is.
+        The keys that lead there are not published, and no attribute says which menu is open.
 
         Args:
-            keys: To press one after another, each for half a poll: ``("ESC", ...)``.
-            patience: How long the title may take to come; its poll is the time for each key.
+            keys: Keys to press one after another, each for half a poll interval: ``("ESC", ...)``.
+            patience: Deadline for the title screen; its poll interval is the time for each key.
 
         Raises:
-            WaitTimeoutError: The title did not come.
+            WaitTimeoutError: The title screen did not appear.
         """
         press_each(self.session, keys, patience.poll_s)
         self._await_title(patience)

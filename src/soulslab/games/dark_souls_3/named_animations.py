@@ -1,11 +1,14 @@
-"""What someone in Dark Souls III does, by name; names that linger in bosses are told from attacks that go on."""
+"""Animations of characters in Dark Souls III, by name.
+
+The name of a finished animation can remain in memory; `true_name` replaces it by the current attack.
+"""
 
 from __future__ import annotations
 
 from soulslab.games.character import Animation
 from soulslab.siphon.session import Session
 
-#: Names that stay when what they name is over (SoulsGym 1.1.0).
+#: Prefixes of names that remain after the animation has ended (SoulsGym 1.1.0).
 LINGERING = ("SABlend", "Part")
 ATTACK = "Attack"
 IDLE = "IdleBattle"
@@ -13,27 +16,27 @@ NO_ATTACK = -1
 
 
 def true_name(name: str, *, is_over: bool, attack_id: int, next_attack_id: int) -> str:
-    """Return what a boss does, for a name that may linger (SoulsGym 1.1.0, IudexAttackID).
+    """Return the current animation of a boss for a name that may be out of date (SoulsGym 1.1.0, IudexAttackID).
 
     Args:
-        name: As the game has it.
-        is_over: The time of the animation has reached its length.
-        attack_id: Number of the attack; -1 for none.
-        next_attack_id: The number 0x10 behind it; -1 for none.
+        name: Name in the memory of the game.
+        is_over: Whether the time of the animation has reached its length.
+        attack_id: Number of the attack; -1 if the boss does not attack.
+        next_attack_id: The number at an offset of 0x10 from it; -1 if there is no such attack.
     """
-    lingers = name.startswith(LINGERING) or (name.startswith(ATTACK) and is_over)
-    if not lingers:
+    is_outdated = name.startswith(LINGERING) or (name.startswith(ATTACK) and is_over)
+    if not is_outdated:
         return name
     number = attack_id if attack_id != NO_ATTACK else next_attack_id
     return IDLE if number == NO_ATTACK else f"{ATTACK}{number}"
 
 
 class NamedAnimations:
-    """Reads what someone does (`soulslab.games.character.AnimationReader`).
+    """Reads the current animation (`soulslab.games.character.AnimationReader`).
 
     Args:
-        session: Of the game.
-        group: Of its attributes.
+        session: Session of the game.
+        group: Attribute group of the character.
     """
 
     def __init__(self, session: Session, group: str) -> None:
@@ -44,9 +47,9 @@ class NamedAnimations:
         self._names = tuple(name for name in (f"{group}.{part}" for part in parts) if name in known)
 
     def read(self) -> Animation:
-        """See `AnimationReader.read`; all of it is read together."""
-        head = f"{self._group}."
-        seen = {name.removeprefix(head): value for name, value in self._session.snapshot(self._names).items()}
+        """See `AnimationReader.read`; all values are from one snapshot."""
+        prefix = f"{self._group}."
+        seen = {name.removeprefix(prefix): value for name, value in self._session.snapshot(self._names).items()}
         name, time_s, length_s = str(seen["animation"]), float(seen["animation_time"]), float(seen["animation_length"])
         if "attack_id" in seen:
             name = true_name(

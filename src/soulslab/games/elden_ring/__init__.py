@@ -1,4 +1,4 @@
-"""Elden Ring: what is known of it is in ``profile.toml``, second-hand and not checked on a running game."""
+"""Elden Ring. The facts are in ``profile.toml``, from public sources and not checked on a running game."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where Elden Ring keeps its event flags: in blocks of bits, which a search tree finds by the number of the block.
+"""Event flags in the memory of Elden Ring: blocks of bits, in a binary search tree with the block number as key.
 
-The layout is what SoulSplitter's ReadEventFlag goes by; the tree is a ``std::map`` of the compiler that the game was
-built with. Each node is reached by the way from the tree's head, so that any session can walk it.
+The layout follows ReadEventFlag of SoulSplitter; the tree is a ``std::map`` of the compiler that built the game. A node
+is addressed by the pointer chain from the head of the tree, so any session can walk the tree.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from soulslab.siphon.profile import NumberType
 from soulslab.siphon.session import Session
 
 BASE = "event_flags"
-#: From the flag manager: flags of a block, bytes of a block, the blocks in one piece, the tree's head.
+#: In the flag manager: offsets of the flags per block, the bytes per block, the contiguous blocks, and the tree head.
 DIVISOR, BLOCK_BYTES, BLOCKS, HEAD = 0x1C, 0x20, 0x28, 0x38
-#: From a node (the head's parent is the root): its neighbours, whether it is none, its key, and its block.
+#: In a node (the parent of the head is the root): neighbours, whether the node is the end, key, kind, and block.
 LEFT, PARENT, RIGHT, IS_NIL, KEY, KIND, LOCATION = 0x0, 0x8, 0x10, 0x19, 0x20, 0x28, 0x30
-#: Kinds of blocks: one of those in one piece, whose number is its location; none. All others have an address there.
-IN_ONE_PIECE, NONE = 1, 2
-#: A deeper tree is none, but what lies where one was.
+#: Kinds of blocks: stored in the contiguous blocks, where the location is an index; empty. Others have an address.
+CONTIGUOUS, EMPTY = 1, 2
+#: Upper bound on the depth of the tree; a deeper tree means that the pointer is stale.
 MAX_DEPTH = 64
 
 
 class FlagTree:
-    """Finds flags (`soulslab.games.flag_memory.FlagPlaces`).
+    """Finds event flags (`soulslab.games.event_flags.FlagLocator`).
 
     Args:
-        session: Of the game.
+        session: Session of the game.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def place_of(self, number: int) -> ChainNumber:
-        """See `FlagPlaces.place_of`."""
+    def locate(self, number: int) -> ChainNumber:
+        """See `FlagLocator.locate`."""
         divisor = self._read("i32", DIVISOR)
         if divisor <= 0:
-            raise EntityNotFoundError(f"event flag {number}", "the game has not set up its flags yet", 0)
-        block, place = divmod(number, divisor)
+            raise EntityNotFoundError(f"event flag {number}", "the game has not initialised its event flags yet", 0)
+        block, index = divmod(number, divisor)
         node = self._find(block, number)
         kind = self._read("i32", *node, KIND)
-        if kind == NONE:
+        if kind == EMPTY:
             raise EntityNotFoundError(f"event flag {number}", f"block {block} holds no flags", 0)
-        byte, bit = place // 8, 7 - place % 8
-        if kind == IN_ONE_PIECE:
+        byte, bit = index // 8, 7 - index % 8
+        if kind == CONTIGUOUS:
             byte += self._read("i32", BLOCK_BYTES) * self._read("i32", *node, LOCATION)
             offsets: tuple[int, ...] = (BLOCKS, byte)
         else:
@@ -51,18 +51,21 @@ class FlagTree:
         return ChainNumber(base=BASE, offsets=offsets, type="flag", bit=bit)
 
     def _find(self, key: int, number: int) -> tuple[int, ...]:
-        """Return the way to the node of a block."""
+        """Return the offsets of the pointer chain to the node of a block."""
         node: tuple[int, ...] = (HEAD, PARENT)
         for depth in range(MAX_DEPTH):
             if self._read("u8", *node, IS_NIL):
                 raise EntityNotFoundError(
-                    f"event flag {number}", f"the tree of flags has no block {key}, {depth} nodes deep", depth
+                    f"event flag {number}",
+                    f"the tree has no block {key} (searched {depth} levels)",
+                    depth,
                 )
             found = self._read("u32", *node, KEY)
             if found == key:
                 return node
             node = (*node, RIGHT if found < key else LEFT)
-        raise EntityNotFoundError(f"event flag {number}", "the tree of flags has no end, and so is none", MAX_DEPTH)
+        problem = f"the tree of event flags is deeper than {MAX_DEPTH} levels, so its pointer is stale"
+        raise EntityNotFoundError(f"event flag {number}", problem, MAX_DEPTH)
 
     def _read(self, kind: NumberType, *offsets: int) -> int:
         return int(self._session.read_number(ChainNumber(base=BASE, offsets=offsets, type=kind)))

@@ -1,4 +1,4 @@
-"""Elden Ring over a session.
+"""Python interface to Elden Ring over a session.
 
 ::
 
@@ -14,35 +14,56 @@ import msgspec
 
 from soulslab.games.axes import Position, from_memory
 from soulslab.games.boss_facts import BossFacts, Pose
-from soulslab.games.character import Character
+from soulslab.games.character import Animation, Character
 from soulslab.games.elden_ring.flag_tree import FlagTree
-from soulslab.games.elden_ring.numbered_animations import NumberedAnimations
-from soulslab.games.event_flags import load_event_flags
-from soulslab.games.flag_memory import FlagMemory
+from soulslab.games.event_flags import FlagMemory, load_event_flags
 from soulslab.games.souls_game import LOADED, SoulsGame
 from soulslab.games.waiting import Patience
 from soulslab.games.warp_points import load_warp_points
 from soulslab.siphon.session import Session
 
 GAME = "elden_ring"
-#: As the game orders them (PlayerGameData of the public tools).
+#: In the order of the game (PlayerGameData of the public tools).
 STATS = ("vigor", "mind", "endurance", "strength", "dexterity", "intelligence", "faith", "arcane", "level")
-#: ``game.save_slot`` in the main menu (SoulsTAS).
+#: Value of ``game.save_slot`` in the main menu (SoulsTAS).
 NO_SLOT = -1
-#: ``menu.quit_out`` that leaves for the main menu (eldenring-practice-tool).
+#: Value of ``menu.quit_out`` that returns to the main menu (eldenring-practice-tool).
 QUIT_OUT = 1
 
 
-class EldenRing(SoulsGame):
-    """The game; see `SoulsGame` for what it shares with Dark Souls III.
-
-    Positions are in one frame for player and boss, that of the physics: x, y, height, m. Its origin lies somewhere near
-    and may move when the game loads another part of its world. What others tell of the world is in the frame of the
-    block of the map that the player is in (``player.block_position``): `from_block` brings it over, for where the
-    player is now.
+class NumberedAnimations:
+    """Reads the current animation (`soulslab.games.character.AnimationReader`).
 
     Args:
-        session: Of the game.
+        session: Session of the game; ``[duel.player_animations]`` and ``[duel.boss_animations]`` of its profile map
+            numbers to names.
+        group: Attribute group of the character.
+    """
+
+    def __init__(self, session: Session, group: str) -> None:
+        self._session = session
+        self._attributes = tuple(f"{group}.{part}" for part in ("animation", "animation_time", "animation_length"))
+        table = (session.profile.duel or {}).get(f"{group}_animations", {})
+        self._names = {number: name for name, number in table.items()}
+
+    def read(self) -> Animation:
+        """See `AnimationReader.read`; all values are from one snapshot."""
+        seen = self._session.snapshot(self._attributes)
+        number, time_s, length_s = (seen[name] for name in self._attributes)
+        name = self._names.get(int(number), "")
+        return Animation(name=name, number=int(number), time_s=float(time_s), length_s=float(length_s))
+
+
+class EldenRing(SoulsGame):
+    """Elden Ring; see `SoulsGame` for the members shared with Dark Souls III.
+
+    Positions of player and boss are in the coordinate system of the physics: x, y, height, in metres. Its origin is
+    near the player and may move when the game loads another part of the world. Published positions are in the
+    coordinate system of the map block that contains the player (``player.block_position``); `from_block` converts them
+    for the current block.
+
+    Args:
+        session: Session of the game.
     """
 
     name = GAME
@@ -55,45 +76,45 @@ class EldenRing(SoulsGame):
         self.warp_points = load_warp_points(GAME)
         self.event_flags = FlagMemory(session, FlagTree(session), load_event_flags(GAME))
 
-    # --- where things are -----------------------------------------------------------------------------------
+    # --- positions ------------------------------------------------------------------------------------------
 
     @property
     def block(self) -> int:
-        """Number of the block of the map that the player is in."""
+        """Number of the map block that contains the player."""
         return int(self.session.read("world.block"))
 
     @property
     def block_position_m(self) -> Position:
-        """Where the player is in its block: x, y, height."""
+        """Position of the player in its block: x, y, height."""
         return from_memory(self.session.read("player.block_position"))
 
     @property
     def block_origin_m(self) -> Position:
-        """Where the origin of the player's block is in the frame of the physics; the axes of both are the same."""
+        """Origin of the player's block in the coordinate system of the physics; the axes of both are assumed equal."""
         seen = self.session.snapshot(("player.position", "player.block_position"))
         here, in_block = from_memory(seen["player.position"]), from_memory(seen["player.block_position"])
         return here[0] - in_block[0], here[1] - in_block[1], here[2] - in_block[2]
 
     def from_block(self, pose: Pose) -> Pose:
-        """Return a pose of the player's block in the frame of the physics; angles are the same in both."""
+        """Convert a pose from the player's block to the coordinate system of the physics; angles are unchanged."""
         at, origin = pose.position_m, self.block_origin_m
         moved = (at[0] + origin[0], at[1] + origin[1], at[2] + origin[2])
         return msgspec.structs.replace(pose, position_m=moved)
 
     def pose_of(self, facts: BossFacts, name: str) -> Pose:
-        """Return a pose that is known of a boss, in the frame of the physics, whichever its file is in.
+        """Return a pose of a boss in the coordinate system of the physics.
 
         Args:
-            facts: What is known of it; the player has to be in the block that its file means.
-            name: Of the pose: ``fog_wall``.
+            facts: Facts about the boss; the player has to be in the block to which the file refers.
+            name: Name of the pose: ``fog_wall``.
 
         Raises:
-            MissingFactError: Nobody has published it.
+            MissingFactError: The pose is not published.
         """
         pose = facts.pose(name)
         return self.from_block(pose) if facts.frame == "player.block_position" else pose
 
-    # --- what it shows --------------------------------------------------------------------------------------
+    # --- screen ---------------------------------------------------------------------------------------------
 
     def _is_title(self) -> bool:
         return int(self.session.read("game.save_slot")) == NO_SLOT
@@ -106,16 +127,16 @@ class EldenRing(SoulsGame):
 
     @property
     def window_px(self) -> tuple[int, int]:
-        """Width and height of the window, as the bridge sees it; where the game keeps them nobody has published."""
+        """Width and height of the window from the session; the game's own attributes for it are not published."""
         return self.session.info.window_px
 
     # --- the menu -------------------------------------------------------------------------------------------
 
     def leave_world(self, patience: Patience = LOADED) -> None:
-        """Go from the world to the title, as the game's own menu does when one quits.
+        """Return from the world to the title screen, as the game's own menu does.
 
         Raises:
-            WaitTimeoutError: The title did not come.
+            WaitTimeoutError: The title screen did not appear.
         """
         self.session.write({"menu.quit_out": QUIT_OUT})
         self._await_title(patience)

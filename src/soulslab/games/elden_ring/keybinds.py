@@ -1,4 +1,4 @@
-"""EldenGym's actions and their keys: the places of its ``MultiBinary(13)``."""
+"""EldenGym's actions, their keys, and their indices in its ``MultiBinary(13)`` action space."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PATH = Path(__file__).parent / "keybinds.toml"
 
 
 class Keybind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How an action is done.
+    """Input of an action.
 
     Attributes:
-        index: Its place among the actions.
-        key: Its key (`soulslab.siphon.keys`).
-        mouse: Its button of the mouse, as EldenGym names it; "" for none.
+        index: Index in the action space.
+        key: Key of the action (`soulslab.siphon.keys`).
+        mouse: Mouse button in EldenGym's notation; "" if the action has none.
     """
 
     index: Annotated[int, Meta(ge=0, le=63)]
@@ -33,19 +33,19 @@ class Keybinds(FactFile, frozen=True, kw_only=True):
     """The file ``keybinds.toml``.
 
     Attributes:
-        actions: By their names.
+        actions: Actions by name.
     """
 
     actions: Annotated[dict[str, Keybind], Meta(min_length=1)]
 
 
 def load_keybinds(path: Path = PATH) -> Mapping[str, Keybind]:
-    """Return the actions in the order of their places.
+    """Return the actions by name, ordered by index.
 
     Raises:
-        ConfigError: The file is malformed, or the places are not 0, 1, 2 and so on.
+        ConfigError: The file is malformed, or the indices are not consecutive from 0.
     """
     actions = sorted(read_facts(path, Keybinds).actions.items(), key=lambda item: item[1].index)
     if [action.index for _, action in actions] != list(range(len(actions))):
-        raise ConfigError("must count from 0 without a gap", path="actions.*.index", source=path)
+        raise ConfigError("must be consecutive numbers from 0", path="actions.*.index", source=path)
     return dict(actions)

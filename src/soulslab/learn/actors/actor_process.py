@@ -1,4 +1,4 @@
-"""The actor's process, as the learner sees it: found or started, started anew when it fails, asked to end."""
+"""The process of a remote actor, as the learner sees it: starts it, restarts it after a failure, and stops it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOG_NAME: Final = "actor.log"
 MAX_FAILURES: Final = 5
 FAILURES_WITHIN_S: Final = 600.0
 STOP_DEADLINE_S: Final = 60.0
-"""A step and a reset of a real game may take so long (s)."""
+"""Default time that an actor gets to end (s); a step and a reset of a real game can take this long."""
 
 _TERMINATE_DEADLINE_S: Final = 10.0
 _POLL_S: Final = 0.02
@@ -32,15 +32,15 @@ _log = logging.getLogger(__name__)
 
 
 class ActorProcess:
-    """The process that plays for a run. It lives in a session of its own, so Ctrl-C does not reach it."""
+    """The process of a remote actor. It runs in a new session, so Ctrl-C does not reach it."""
 
     def __init__(self, run_dir: Path, place: Path, status: StatusBoard) -> None:
-        """Look after the actor of a run; `watch` starts it.
+        """Prepare to start the actor of a run; `watch` starts it.
 
         Args:
             run_dir: Folder of the run, with its settings.
-            place: Folder with the memory.
-            status: What the actor says of itself.
+            place: Folder of the shared memory.
+            status: Counters that the actor writes.
         """
         self._run_dir = run_dir
         self._lock = place / ACTOR_LOCK
@@ -51,24 +51,24 @@ class ActorProcess:
 
     @property
     def log_path(self) -> Path:
-        """The file that the actor writes to."""
+        """Log file of the actor."""
         return self._run_dir / LOG_NAME
 
     def is_alive(self) -> bool:
-        """Tell whether an actor of this run lives, whoever started it."""
+        """Return whether an actor of this run is running, in a process that this or an earlier learner started."""
         if self._child is not None:
             return self._child.poll() is None
         return is_held(self._lock)
 
     def watch(self) -> None:
-        """Start the actor if there is none; a living one, left by a learner that died, is taken over.
+        """Start the actor unless it is running; an actor that an earlier learner started is reused.
 
         Raises:
-            ActorError: It failed more often than `MAX_FAILURES` within `FAILURES_WITHIN_S`, or cannot be started.
+            ActorError: It failed more than `MAX_FAILURES` times within `FAILURES_WITHIN_S`, or cannot be started.
         """
         if self.is_alive():
             if self._child is None and not self._is_found:
-                _log.info("the actor of this run still plays (process %d); going on with it", self._status.read().pid)
+                _log.info("the actor of this run is still running (process %d); using it", self._status.read().pid)
                 self._is_found = True
             return
         if self._child is not None or self._is_found:
@@ -76,15 +76,15 @@ class ActorProcess:
         self._start()
 
     def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
-        """Ask the actor to end and wait until it has.
+        """Ask the actor to end and wait until it has ended.
 
-        One that we started and that does not end in time is ended by the system.
+        An actor that this learner started is killed if it does not end in time.
 
         Args:
-            deadline_s: How long it may take (s).
+            deadline_s: Time that it gets to end (s).
 
         Raises:
-            ActorError: It does not end, and another process has started it.
+            ActorError: The actor does not end, and another process started it.
         """
         self._status.ask_stop(True)
         if self._child is not None:
@@ -96,12 +96,12 @@ class ActorProcess:
             if time.monotonic() > deadline:
                 pid = self._status.read().pid
                 raise ActorError(
-                    self._run_dir, f"its actor (process {pid}) did not end within {deadline_s:.0f} s; end it yourself"
+                    self._run_dir, f"its actor (process {pid}) did not end within {deadline_s:.0f} s; end the process"
                 )
             time.sleep(_POLL_S)
 
     def log_tail(self) -> str:
-        """Return the last lines of the actor's log; "" if there is none."""
+        """Return the last lines of the actor's log; "" if there is no log."""
         try:
             with self.log_path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -116,16 +116,16 @@ class ActorProcess:
         self._failures.append(now)
         while now - self._failures[0] > FAILURES_WITHIN_S:
             self._failures.popleft()
-        status = None if self._child is None else self._child.returncode
-        how = "ended" if status is None else f"ended with {status}"
+        status = self._child.returncode if self._child is not None else None
+        how = f"ended with {status}" if status is not None else "ended"
         if len(self._failures) > MAX_FAILURES:
             raise ActorError(
                 self._run_dir,
-                f"its actor {how}, and did so {len(self._failures)} times within {FAILURES_WITHIN_S / 60:.0f} minutes; "
-                f"mend what {self.log_path} tells and resume the run",
+                f"its actor {how}, {len(self._failures)} times within {FAILURES_WITHIN_S / 60:.0f} minutes; "
+                f"see {self.log_path} for the cause, fix it and resume the run",
                 log_tail=self.log_tail(),
             )
-        _log.warning("the actor %s; starting it anew (see %s)", how, self.log_path)
+        _log.warning("the actor %s; restarting it (see %s)", how, self.log_path)
 
     def _start(self) -> None:
         self._status.ask_stop(False)
@@ -135,7 +135,7 @@ class ActorProcess:
             if self.log_path.exists() and self.log_path.stat().st_size > _MAX_LOG_BYTES:
                 self.log_path.replace(self.log_path.with_name(f"{LOG_NAME}.old"))
             with self.log_path.open("ab") as log:
-                self._child = subprocess.Popen(  # noqa: S603 - our own program
+                self._child = subprocess.Popen(  # noqa: S603 - a program of soulslab
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -145,15 +145,15 @@ class ActorProcess:
                 )
         except OSError as error:
             raise ActorError(self._run_dir, f"its actor could not be started: {error.strerror or error}") from error
-        _log.info("the actor plays in process %d; its log is %s", self._child.pid, self.log_path)
+        _log.info("the actor runs in process %d; its log is %s", self._child.pid, self.log_path)
 
 
 def _end(child: subprocess.Popen[bytes], deadline_s: float) -> None:
-    """Wait until a process of ours ends; after the deadline, end it."""
+    """Wait until a child process ends; terminate it after the deadline."""
     try:
         child.wait(deadline_s)
     except subprocess.TimeoutExpired:
-        _log.warning("the actor (process %d) did not end within %.0f s; ending it", child.pid, deadline_s)
+        _log.warning("the actor (process %d) did not end within %.0f s; terminating it", child.pid, deadline_s)
         child.terminate()
         try:
             child.wait(_TERMINATE_DEADLINE_S)

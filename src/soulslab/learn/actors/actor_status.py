@@ -1,7 +1,7 @@
-"""What an actor says of itself and is asked to do: counters that each side looks at whenever it likes.
+"""Counters through which an actor reports its state, and through which the learner asks it to stop.
 
-Lateness is counted in classes that grow by a factor, so that any quantile comes out at most a tenth too high, in
-little room, and both sides can count on after a crash.
+Lateness is counted in classes whose bounds grow by a constant factor. A quantile is therefore at most a tenth too high,
+the memory has a fixed size, and the counts continue after a crash of either process.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from numpy.typing import NDArray
 from soulslab.learn.actors.memory_block import Block, create_block, open_block
 
 LATE_S: Final = 0.005
-"""A step that comes more than this after its time is late (s)."""
+"""A step counts as late if it comes more than this after its time (s)."""
 
 _SHORTEST_S: Final = 20e-6
 _GROWTH: Final = 1.1
 _N_CLASSES: Final = 160  # up to 76 s
 _EDGES_S: Final = _SHORTEST_S * _GROWTH ** np.arange(_N_CLASSES)
 _LAYOUT: Final = f"{_N_CLASSES} classes from {_SHORTEST_S} by {_GROWTH}"
-# The first counters are the actor's, the last one the learner's.
+# The actor writes all counters but the last one, which the learner writes.
 _STATE, _PID, _BEAT, _N_STEPS, _N_LATE, _VERSION, _N_STARTS, _STOP = range(8)
 
 
 class ActorState(enum.IntEnum):
-    """What an actor is doing."""
+    """State of an actor."""
 
     NONE = 0
-    """Nobody has played yet."""
+    """No actor has been started yet."""
     STARTING = 1
-    """Its program and its environments are being loaded."""
+    """It loads its program and its environments."""
     PLAYING = 2
-    """It plays, or waits for a game to begin."""
+    """It steps its environments, or waits for a game to start."""
     STOPPED = 3
-    """It ended in order: it was asked to, or no learner was there any more."""
+    """It ended normally: it was asked to, or its learner had ended."""
     FAILED = 4
-    """It ended with an error, which stands in its log."""
+    """It ended with an error, which is in its log."""
 
 
 class ActorStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an actor.
+    """Status of an actor.
 
     Attributes:
-        state: What it is doing; one that was killed still says what it did.
-        pid: Its process; 0 before the first.
+        state: State of the actor; a killed actor leaves its last state.
+        pid: Process id; 0 if no actor has been started.
         silent_s: Time since its last step (s).
-        n_steps: Calls of ``step`` so far, by all actors of the run; each steps all environments.
-        n_late: Those that were later than ``LATE_S``.
-        weights_version: Version of the weights that it acts with; -1 if it has none.
+        n_steps: Calls of ``step`` so far, by all actors of the run; each call steps all environments.
+        n_late: Calls that were later than ``LATE_S``.
+        weights_version: Version of the weights with which it acts; -1 if it has no weights.
         n_starts: How often an actor was started.
     """
 
@@ -68,7 +68,7 @@ class ActorStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusBoard:
-    """A block of counters; the actor writes to all but one, the learner to that one."""
+    """A memory block of counters; the actor writes all but one, the learner writes that one."""
 
     def __init__(self, block: Block) -> None:
         """Use a block; see `create_status` and `open_status`."""
@@ -77,11 +77,11 @@ class StatusBoard:
 
     @property
     def token(self) -> int:
-        """Random number of the memory that it belongs to."""
+        """Random number that identifies the memory."""
         return self._block.token
 
     def begin(self, pid: int) -> None:
-        """Say that an actor starts (the actor)."""
+        """Record that an actor starts (called by the actor)."""
         block = self._block
         block.set(_PID, pid)
         block.set(_VERSION, 0)
@@ -89,19 +89,19 @@ class StatusBoard:
         self.set_state(ActorState.STARTING)
 
     def set_state(self, state: ActorState) -> None:
-        """Say what the actor is doing (the actor)."""
+        """Record the state of the actor (called by the actor)."""
         self._block.set(_STATE, state)
         self._block.set(_BEAT, time.monotonic_ns())
 
     def set_version(self, version: int) -> None:
-        """Say with which weights the actor acts (the actor)."""
+        """Record the version of the weights with which the actor acts (called by the actor)."""
         self._block.set(_VERSION, version + 1)
 
     def note_step(self, late_s: float | None) -> None:
-        """Count a step (the actor).
+        """Count a step (called by the actor).
 
         Args:
-            late_s: By how much it was late (s); None where nothing is to be kept up with.
+            late_s: Lateness of the step (s); None if the environment does not run in real time.
         """
         block = self._block
         block.set(_N_STEPS, block.get(_N_STEPS) + 1)
@@ -113,15 +113,15 @@ class StatusBoard:
 
     @property
     def is_stop_asked(self) -> bool:
-        """Whether the actor is asked to end."""
+        """Whether the actor has been asked to stop."""
         return bool(self._block.get(_STOP))
 
     def ask_stop(self, is_asked: bool) -> None:
-        """Ask the actor to end, or not any more (the learner)."""
+        """Ask the actor to stop, or withdraw the request (called by the learner)."""
         self._block.set(_STOP, is_asked)
 
     def read(self) -> ActorStatus:
-        """Return all that the actor says (the learner)."""
+        """Return the status of the actor (called by the learner)."""
         block = self._block
         return ActorStatus(
             state=ActorState(block.get(_STATE)),
@@ -134,26 +134,26 @@ class StatusBoard:
         )
 
     def lateness(self) -> NDArray[np.uint64]:
-        """Return how many steps so far fell into each class of lateness, as a copy."""
+        """Return the number of steps so far in each class of lateness, as a copy."""
         return self._classes.copy()
 
 
 def lateness_class(late_s: float) -> int:
-    """Return the class of a lateness (s)."""
+    """Return the class of a lateness in seconds."""
     if late_s <= _SHORTEST_S:
         return 0
     return min(math.ceil(math.log(late_s / _SHORTEST_S) / math.log(_GROWTH)), _N_CLASSES - 1)
 
 
 def lateness_quantile_s(classes: NDArray[np.uint64], share: float) -> float | None:
-    """Return the lateness that this share of the steps does not exceed (s).
+    """Return a quantile of the lateness in seconds.
 
     Args:
-        classes: How many steps fell into each class.
-        share: 0..1.
+        classes: Number of steps in each class.
+        share: Share of the steps that are at most this late, 0..1.
 
     Returns:
-        The upper end of its class, at most a tenth too much; None if there are no steps.
+        Upper bound of the class of the quantile, at most a tenth too high; None if there are no steps.
     """
     total = int(classes.sum())
     if total == 0:
@@ -163,10 +163,10 @@ def lateness_quantile_s(classes: NDArray[np.uint64], share: float) -> float | No
 
 
 def create_status(path: Path, token: int) -> StatusBoard:
-    """Make a block of counters; for the rest see `create_block`."""
+    """Make a block of counters; see `create_block`."""
     return StatusBoard(create_block(path, "status", _LAYOUT, 8 * _N_CLASSES, token))
 
 
 def open_status(path: Path) -> StatusBoard:
-    """Open a block of counters; for the rest see `open_block`."""
+    """Open a block of counters; see `open_block`."""
     return StatusBoard(open_block(path, "status", _LAYOUT))

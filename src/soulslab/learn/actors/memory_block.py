@@ -1,10 +1,9 @@
-"""One file of memory that two processes map: a header that says what it is, a few counters, and data.
+"""A file of memory that two processes map: a header that identifies it, some counters, and data.
 
-The file outlives both processes, so that whoever dies takes nothing along. What is relied on: an aligned number of 64
-bits is read and written in one piece (true of x86-64 and of 64-bit ARM, whose compilers make one instruction of it),
-and each counter has one writer. That stores become visible in their order is true of x86-64 (Intel SDM volume 3,
-"Memory Ordering"), and nothing here may be wrong where it is not: data carry checksums, and data whose checksum is not
-right have not come yet.
+The file outlives both processes, so the data survive a crash of either. Two properties are assumed: an aligned number
+of 64 bits is read and written atomically (true of x86-64 and of 64-bit ARM, where it is one instruction), and each
+counter has one writer. On x86-64 other processes see stores in their order (Intel SDM volume 3, "Memory Ordering"). The
+format is also safe where they do not: data carry checksums, and data with a wrong checksum count as not yet written.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ _MAGIC: Final = b"soulapar"
 _HEADER: Final = np.dtype(
     [("magic", "S8"), ("version", "<u8"), ("kind", "S16"), ("digest", "u1", (32,)), ("token", "<u8"), ("n_data", "<u8")]
 )
-# Each counter has a cache line of its own, so that no writer slows the other down; the data begin with a page.
+# Each counter has its own cache line, so that writers do not slow each other down; the data start at a page boundary.
 _COUNTERS_AT: Final = 256
 _LINE: Final = 64
 _DATA_AT: Final = 4096
 
 
 class Block:
-    """A mapped file.
+    """A mapped file of memory.
 
     Attributes:
         path: The file.
-        token: Random number of the memory that it belongs to.
+        token: Random number that identifies the memory.
         counters: uint64 (N_COUNTERS,), all 0 at first; each has one writer.
         data: uint8 (n,), all 0 at first.
     """
@@ -59,22 +58,22 @@ class Block:
         return int(self.counters[counter])
 
     def set(self, counter: int, value: int) -> None:
-        """Set a counter; all that was written before is there for whoever sees it (x86-64)."""
+        """Set a counter; a process that reads the new value sees everything written before it (x86-64)."""
         self.counters[counter] = value
 
 
 def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) -> Block:
-    """Make a file of memory, in the place of one that may be there.
+    """Make a file of memory; an existing one is replaced.
 
     Args:
         path: The file.
-        kind: What it is for, at most 16 letters.
-        layout: How its data are laid out; who opens it must say the same.
-        n_data: Bytes of data.
-        token: Random number of the memory that it belongs to.
+        kind: Purpose of the block, at most 16 ASCII characters.
+        layout: Description of the layout of the data; `open_block` must be given the same.
+        n_data: Size of the data in bytes.
+        token: Random number that identifies the memory.
 
     Raises:
-        ChannelError: There is no room, or the folder cannot be written.
+        ChannelError: There is not enough space, or the folder cannot be written.
     """
     header = np.zeros(1, _HEADER)
     header[0] = (_MAGIC, VERSION, kind.encode(), np.frombuffer(_digest(layout), np.uint8), token, n_data)
@@ -92,43 +91,43 @@ def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) ->
 
 
 def open_block(path: Path, kind: str, layout: str) -> Block:
-    """Map a file that is there.
+    """Map an existing file of memory.
 
     Args:
         path: The file.
-        kind: What it has to be for.
-        layout: How its data have to be laid out.
+        kind: Expected purpose of the block.
+        layout: Expected layout of the data.
 
     Raises:
-        ChannelError: It cannot be opened, is damaged, of another version, or laid out in another way.
+        ChannelError: The file cannot be opened, is damaged, or has another version or layout.
     """
     with _touching(path, "opened"), path.open("r+b") as file:
         n_bytes = os.fstat(file.fileno()).st_size
         if n_bytes < _DATA_AT:
-            raise ChannelError(path, f"is no memory of an actor ({n_bytes} bytes); remove it")
+            raise ChannelError(path, f"is not shared memory of an actor ({n_bytes} bytes); remove it")
         mapped = mmap.mmap(file.fileno(), 0)
     header: Any = np.frombuffer(mapped, _HEADER, 1)[0]
     if header["magic"] != _MAGIC or header["kind"] != kind.encode():
-        raise ChannelError(path, f"is no memory of an actor for {kind}; remove it")
+        raise ChannelError(path, f"is not shared memory of an actor for {kind}; remove it")
     if header["version"] != VERSION:
         raise ChannelError(
             path,
-            f"has version {header['version']}, this soulslab knows {VERSION}; end its actor, or remove the file and "
-            "with it the steps that no checkpoint has yet",
+            f"has version {header['version']}, but this soulslab reads version {VERSION}; end its actor, or remove the "
+            "file, which loses the steps after the last checkpoint",
         )
     if header["digest"].tobytes() != _digest(layout):
         raise ChannelError(
             path,
-            "is laid out for other observations, actions or settings; go on with those that the run was started with, "
-            "or remove the file and with it the steps that no checkpoint has yet",
+            "has the layout of other observations, actions or settings; resume the run with its original settings, "
+            "or remove the file, which loses the steps after the last checkpoint",
         )
     if n_bytes != _DATA_AT + int(header["n_data"]):
-        raise ChannelError(path, f"has {n_bytes} bytes in place of {_DATA_AT + int(header['n_data'])}; remove it")
+        raise ChannelError(path, f"has {n_bytes} bytes instead of {_DATA_AT + int(header['n_data'])}; remove it")
     return Block(path, mapped)
 
 
 def block_size(n_data: int) -> int:
-    """Return the size of a file with so much data, in bytes."""
+    """Return the size in bytes of a file with ``n_data`` bytes of data."""
     return _DATA_AT + n_data
 
 
@@ -137,7 +136,7 @@ def _digest(layout: str) -> bytes:
 
 
 def _reserve(fd: int, n_bytes: int) -> None:
-    """Give a file its size and its room; a page that is missing later would end the process that writes to it."""
+    """Allocate the space of a file; a process that later writes to a missing page would be killed."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, n_bytes)
         return

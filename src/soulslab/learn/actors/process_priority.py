@@ -1,8 +1,8 @@
-"""Who goes first when there are fewer cores than work: the process that plays in real time.
+"""Scheduling priority of an actor that plays in real time.
 
-Measured with a step of 20 ms beside a learner at full load, on 2 cores with ten other processes at work: 99 of 100
-steps were at most 90 ms late with no measure taken, 0.1 to 5 ms with the actor in the system's class for real time, and
-10 to 60 ms with anything that was done to the learner alone (a nice value of 19, batch, idle, a core for each).
+Measured with a step of 20 ms beside a learner at full load, on 2 cores with ten other busy processes. The 99th
+percentile of the lateness was 90 ms without any measure, 0.1 to 5 ms with the actor in the real-time class of the
+system, and 10 to 60 ms with changes to the learner alone (a nice value of 19, batch, idle, a core for each).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Clock: TypeAlias = Callable[[], float]
 
 JUDGED_AFTER_STEPS: Final = 20
 MOST_BUSY: Final = 0.5
-"""Whoever is busy for a larger share of the time in so many steps does not go before other processes."""
+"""A process that is busy for a larger share of the time does not get real-time priority."""
 
 _log = logging.getLogger(__name__)
 
 
 def go_first() -> None:
-    """Let this process go before all others whenever it has something to do, where the system permits it.
+    """Give this process real-time priority if the system permits it.
 
-    Only for one that mostly sleeps. Linux permits it to root and to whoever has a limit for it (``ulimit -r``). What
-    this process starts, such as a game, is not affected.
+    Use it only for a process that mostly sleeps. Linux permits it to root and to users with a limit for it
+    (``ulimit -r``). Child processes, such as a game, do not inherit it.
     """
     if sys.platform != "linux":
         return
@@ -36,26 +36,27 @@ def go_first() -> None:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except PermissionError:
         _log.info(
-            "this user may not give a process priority (ulimit -r); on a machine with more work than cores, steps may "
-            "come late"
+            "this user may not set real-time priority (ulimit -r); on a machine with more busy processes than cores, "
+            "steps may be late"
         )
     else:
-        _log.info("goes before other processes, as the game has a pace to keep up with")
+        _log.info("this process has real-time priority, because the game runs in real time")
 
 
 class Precedence:
-    """Lets a process go first once it has shown, in some twenty steps, that it has a pace and mostly sleeps.
+    """Gives a process real-time priority once it plays in real time and mostly sleeps.
 
-    It is looked at again and again: whoever is compiling code or loading a game in the first steps sleeps later.
+    This is checked every ``JUDGED_AFTER_STEPS`` steps, because a process that compiles code or loads a game in its
+    first steps sleeps only later.
     """
 
     def __init__(
         self, go: Callable[[], None] = go_first, clocks: Sequence[Clock] = (time.monotonic, time.process_time)
     ) -> None:
-        """Begin to look.
+        """Start the first check interval.
 
         Args:
-            go: Called once, when it may.
+            go: Called once, to raise the priority.
             clocks: Wall time, and processor time of this process (s).
         """
         self._go = go
@@ -65,10 +66,10 @@ class Precedence:
         self._began_s = [clock() for clock in clocks]
 
     def after_step(self, *, has_pace: bool) -> None:
-        """Take note of a step.
+        """Count a step, and check the priority if it is due.
 
         Args:
-            has_pace: Whether there is anything to be kept up with.
+            has_pace: Whether the environment runs in real time.
         """
         self._n_steps += 1
         if self._is_first or self._n_steps % JUDGED_AFTER_STEPS:
@@ -82,14 +83,14 @@ class Precedence:
 
 
 def go_normally() -> None:
-    """Be like any other process, whatever the one is that started this."""
+    """Reset the scheduling class of this process, which it inherited from its parent, to the default."""
     if sys.platform == "linux":
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @contextmanager
 def giving_way() -> Iterator[None]:
-    """Let this thread interrupt nobody when it wakes up, while the ``with`` block runs: it has no pace to keep."""
+    """Run this thread in the batch class during the ``with`` block, so that it does not preempt others on waking up."""
     if sys.platform != "linux":
         yield
         return

@@ -1,10 +1,10 @@
-"""A queue of records in shared memory, from one process to one other, that loses nothing when either dies.
+"""A queue of records in shared memory, from one process to another, that survives the death of either.
 
-Records are numbered from 0 for ever. The writer owns ``HEAD``, the number of the next record: it writes records first
-and moves it then, so a writer that is killed leaves whole records or none. The reader owns ``FREED``: below it nothing
-is needed any more. What the reader has taken but not freed stays, so a reader that is killed takes it again. Each
-record is stored with its number and a checksum over both: where a processor shows stores out of their order, a record
-that is not all there is seen as one that has not come yet.
+Records are numbered from 0. The writer owns the counter ``HEAD``, the number of the next record: it writes records
+before it advances the counter, so a writer that is killed leaves complete records only. The reader owns the counter
+``FREED``: records below it are no longer needed. Records that were taken but not freed stay, so a reader that was
+killed takes them again. Each record is stored with its number and a checksum over both: if a processor makes stores
+visible out of order, an incomplete record counts as not yet written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from soulslab.errors import ChannelError
 from soulslab.learn.actors.memory_block import Block, create_block, open_block
 
 DAMAGED_AFTER_S: Final = 5.0
-"""A record that is announced and still not right after so long (s) will never be."""
+"""A record is damaged if it is announced and its checksum is still wrong after this time (s)."""
 
 _HEAD, _DROPPED, _FREED = range(3)
 _STAMP: Final = np.dtype([("number", "<u8"), ("checksum", "<u8")])
@@ -31,7 +31,7 @@ class Ring:
     """A queue; one process may write to it and one may read.
 
     Attributes:
-        capacity: Records that it holds.
+        capacity: Number of records that fit into the queue.
     """
 
     def __init__(self, block: Block, item_type: np.dtype[Any]) -> None:
@@ -49,34 +49,37 @@ class Ring:
 
     @property
     def token(self) -> int:
-        """Random number of the memory that it belongs to."""
+        """Random number that identifies the memory."""
         return self._block.token
 
     @property
     def head(self) -> int:
-        """Number of the record that is written next."""
+        """Number of the next record to be written."""
         return self._block.get(_HEAD)
 
     @property
     def freed(self) -> int:
-        """Number of the oldest record that is still there to be taken."""
+        """Number of the oldest record that can still be taken."""
         return self._block.get(_FREED)
 
     @property
     def position(self) -> int:
-        """Number of the record that this reader takes next."""
+        """Number of the next record that this reader takes."""
         return self._position
 
     @property
     def n_dropped(self) -> int:
-        """Records that the writer had to drop."""
+        """Number of records that the writer dropped."""
         return self._block.get(_DROPPED)
 
     def push(self, items: NDArray[Any]) -> bool:
-        """Append records, all or none; tell whether there was room.
+        """Append all records, or none if there is not enough space.
 
         Args:
-            items: Of the item type, (n,).
+            items: Records of the item type, (n,).
+
+        Returns:
+            Whether there was enough space.
         """
         n, head = len(items), self.head
         if head + n - self.freed > self.capacity:
@@ -90,14 +93,14 @@ class Ring:
         return True
 
     def count_dropped(self, n: int) -> None:
-        """Note that the writer dropped so many records."""
+        """Count ``n`` records that the writer dropped."""
         self._block.set(_DROPPED, self.n_dropped + n)
 
     def take(self) -> NDArray[Any]:
-        """Return copies of the records that have come since the last call, oldest first.
+        """Return copies of the records that have arrived since the last call, oldest first.
 
         Raises:
-            ChannelError: A record is damaged for good.
+            ChannelError: A record is damaged.
         """
         n = self.head - self._position
         if n <= 0:
@@ -108,31 +111,32 @@ class Ring:
         if n_right < n:
             self._check_stuck(self._position + n_right)
         self._position += n_right
-        # Steps that wait for a checkpoint may fill half of it; then the oldest, which this process has, make room.
+        # Records that wait for a checkpoint may fill half of the queue; then the oldest of them are freed.
         self.free(self._position - self.capacity // 2)
         return raw[:n_right].reshape(-1).view(self._item_type)
 
     def go_to(self, position: int) -> int:
-        """Take from this record on; return how many of those after it are gone.
+        """Continue with the record of this number; return how many records from there on are lost.
 
         Raises:
-            ChannelError: So many were never written.
+            ChannelError: No record of this number has been written.
         """
         if position > self.head:
             raise ChannelError(
                 self._block.path,
-                f"has {self.head} records, but a checkpoint has seen {position}; it belongs to another run: remove it",
+                f"has {self.head} records, but a checkpoint refers to record {position}; it belongs to another run: "
+                "remove it",
             )
         self._position = max(position, self.freed)
         return self._position - position
 
     def free(self, position: int) -> None:
-        """Let the records before this one go; they are safe with the reader."""
+        """Free the records before this one, which the reader has saved."""
         if position > self.freed:
             self._block.set(_FREED, position)
 
     def _n_right(self, raw: NDArray[np.uint8], stamps: NDArray[Any]) -> int:
-        """Return how many records, from the oldest on, are what they were written as."""
+        """Return the number of consecutive valid records, starting with the oldest."""
         for i, (number, checksum) in enumerate(stamps.tolist()):
             if number != self._position + i or checksum != _checksum(raw[i], number):
                 return i
@@ -145,22 +149,22 @@ class Ring:
         elif now - self._stuck_at[1] > DAMAGED_AFTER_S:
             raise ChannelError(
                 self._block.path,
-                f"record {number} is damaged; remove the file and with it the steps that no checkpoint has yet",
+                f"record {number} is damaged; remove the file, which loses the steps after the last checkpoint",
             )
 
 
 def create_ring(path: Path, kind: str, item_type: np.dtype[Any], capacity: int, token: int) -> Ring:
-    """Make an empty queue of records of this type; for the rest see `create_block`."""
+    """Make an empty queue for records of this type; see `create_block`."""
     return Ring(create_block(path, kind, str(item_type.descr), slot_size(item_type) * capacity, token), item_type)
 
 
 def open_ring(path: Path, kind: str, item_type: np.dtype[Any]) -> Ring:
-    """Open a queue; for the rest see `open_block`."""
+    """Open a queue; see `open_block`."""
     return Ring(open_block(path, kind, str(item_type.descr)), item_type)
 
 
 def slot_size(item_type: np.dtype[Any]) -> int:
-    """Return what a record takes, in bytes: a multiple of 8, so that each number lies aligned."""
+    """Return the size of a record in the queue in bytes: a multiple of 8, so that the numbers are aligned."""
     return _STAMP.itemsize + -(-item_type.itemsize // 8) * 8
 
 

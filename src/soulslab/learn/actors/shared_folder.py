@@ -1,8 +1,8 @@
-"""Where the memory of a run lies: a folder of shared memory that is named after the run, or one in the run's folder.
+"""The folder of a run's shared memory.
 
-On Linux files in ``/dev/shm`` are memory and nothing else. Without such a place, without room in it, or if another user
-has made something of that name there, the files lie in the run's folder, where the system also keeps them in memory and
-writes them to the disk.
+On Linux it is a folder in ``/dev/shm``, whose files exist in memory only. If there is no such folder, too little space
+in it, or another user owns that name, the files are in the folder of the run: the system then keeps them in memory and
+also writes them to the disk.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from soulslab.learn.process_lock import is_held
 ACTOR_LOCK: Final = "actor.lock"
 LEARNER_LOCK: Final = "learner.lock"
 
-_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - it is private to this user, see `_is_ours`
+_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - private to this user, see `_is_ours`
 _PREFIX: Final = "soulslab-apart-"
 _OWNER: Final = "run"
 _IN_RUN: Final = "memory"
@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 
 
 def find_place(run_dir: Path) -> Path | None:
-    """Return the folder with a run's memory, or None if there is none.
+    """Return the folder with the shared memory of a run, or None if there is none.
 
     Raises:
-        ChannelError: The one in the run's folder belongs to another user.
+        ChannelError: The folder inside the run belongs to another user.
     """
     *shared, in_run = _candidates(run_dir)
     for folder in shared:
@@ -43,16 +43,16 @@ def find_place(run_dir: Path) -> Path | None:
 
 
 def make_place(run_dir: Path, n_bytes: int) -> Path:
-    """Make the folder for a run's memory; one that is there is taken as it is.
+    """Make the folder for the shared memory of a run; an existing one is reused.
 
-    Memory of runs whose folder is gone, and with which nobody works, is removed on the way.
+    Shared memory of runs whose folder no longer exists is removed if no process uses it.
 
     Args:
         run_dir: Folder of the run.
-        n_bytes: Room that is needed.
+        n_bytes: Space that is needed.
 
     Raises:
-        ChannelError: It cannot be made, or belongs to another user.
+        ChannelError: The folder cannot be made, or belongs to another user.
     """
     _sweep()
     found = find_place(run_dir)
@@ -61,7 +61,7 @@ def make_place(run_dir: Path, n_bytes: int) -> Path:
     *shared, in_run = _candidates(run_dir)
     for folder in shared:
         if _free_bytes(folder.parent) <= n_bytes:
-            _log.info("%s has no %d MB left; actor and learner share files in %s", folder.parent, n_bytes >> 20, in_run)
+            _log.info("%s has less than %d MB left; the shared files are in %s", folder.parent, n_bytes >> 20, in_run)
         elif _make(folder, run_dir):
             return folder
     try:
@@ -74,12 +74,12 @@ def make_place(run_dir: Path, n_bytes: int) -> Path:
 
 
 def remove_place(folder: Path) -> None:
-    """Remove a folder of memory, with all that is in it."""
+    """Remove a folder of shared memory and its files."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _candidates(run_dir: Path) -> list[Path]:
-    """Return where the memory of a run can lie, the best first."""
+    """Return the possible folders for the shared memory of a run, the preferred one first."""
     path = run_dir.resolve()
     in_run = path / _IN_RUN
     if not _SHARED_MEMORY.is_dir():
@@ -93,10 +93,10 @@ def _user() -> int:
 
 
 def _make(folder: Path, run_dir: Path) -> bool:
-    """Make a folder in a place where every user may make some; return whether it is this user's own.
+    """Make a folder in a place that all users can write; return whether it belongs to this user.
 
     Raises:
-        ChannelError: It cannot be made.
+        ChannelError: The folder cannot be made.
     """
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -104,8 +104,8 @@ def _make(folder: Path, run_dir: Path) -> bool:
             _log.warning("%s belongs to another user, so it is not used", folder)
             return False
         (folder / _OWNER).write_text(str(run_dir.resolve()), encoding="utf-8")
-    except FileExistsError:  # a file, of whatever user
-        _log.warning("%s is no folder, so it is not used", folder)
+    except FileExistsError:
+        _log.warning("%s is not a folder, so it is not used", folder)
         return False
     except OSError as error:
         raise ChannelError(folder, f"could not be made: {error.strerror or error}") from error
@@ -113,25 +113,25 @@ def _make(folder: Path, run_dir: Path) -> bool:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether a path is a folder of this user that nobody else may write to, and no link."""
+    """Return whether a path is a folder, not a link, that only this user may write to."""
     if not hasattr(os, "getuid"):
         return True
     try:
         status = folder.lstat()
-    except OSError:  # it is gone
+    except OSError:  # it does not exist any more
         return False
     others = stat.S_IWGRP | stat.S_IWOTH
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & others
 
 
 def _refuse_foreign(folder: Path) -> Path:
-    """Return the folder in that of a run.
+    """Return the folder if only this user may write to it.
 
     Raises:
-        ChannelError: It belongs to another user, or another user may write to it.
+        ChannelError: The folder belongs to another user, or others may write to it.
     """
     if not _is_ours(folder):
-        raise ChannelError(folder, "belongs to another user, or may be written by others; remove it")
+        raise ChannelError(folder, "belongs to another user, or others may write to it; remove it")
     return folder
 
 
@@ -143,17 +143,17 @@ def _free_bytes(folder: Path) -> int:
 
 
 def _sweep() -> None:
-    """Remove what dead runs left in the shared memory."""
+    """Remove the shared memory of runs that no longer exist."""
     if not _SHARED_MEMORY.is_dir():
         return
     for folder in _SHARED_MEMORY.glob(f"{_PREFIX}{_user()}-*"):
-        if not _is_ours(folder):  # what another user writes there says nothing
+        if not _is_ours(folder):  # files of other users are not trusted
             continue
         try:
             run_dir = Path((folder / _OWNER).read_text(encoding="utf-8"))
             is_used = run_dir.exists() or is_held(folder / ACTOR_LOCK) or is_held(folder / LEARNER_LOCK)
-        except (OSError, ValueError):  # being made just now, or damaged
+        except (OSError, ValueError):  # another process is making it, or it is damaged
             continue
         if not is_used:
-            _log.info("removing the memory of %s, which is gone", run_dir)
+            _log.info("removing the shared memory of %s, which no longer exists", run_dir)
             remove_place(folder)

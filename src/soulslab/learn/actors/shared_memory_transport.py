@@ -1,8 +1,8 @@
-"""The two ends of a channel through shared memory (`channel.ActorEnd`, `channel.LearnerEnd`).
+"""The transport through shared memory (`transport.ActorEnd`, `transport.LearnerEnd`).
 
-Steps of an environment are worth something only in their order. So where steps get lost, which happens when the memory
-is full, the rest of their episode is left out too, and the next thing that the learner sees of that environment is the
-beginning of an episode. A step that was cut off and the `FINAL` row behind it have to come in one push.
+The steps of an environment are useful only as an unbroken sequence. If steps are lost because the memory is full, the
+rest of their episode is therefore discarded too, and the learner continues with the next episode of that environment.
+A truncated step and its `FINAL` row must be in one call of ``push``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _log = logging.getLogger(__name__)
 
 
 class SharedActorEnd:
-    """The actor's end; nothing here ever waits for the learner."""
+    """The actor's end; no method waits for the learner."""
 
     def __init__(self, memory: Memory, n_streams: int) -> None:
-        """Use a memory; only one process at a time may.
+        """Open the actor's end; only one process at a time may use it.
 
         Args:
-            memory: What both share.
-            n_streams: Environments.
+            memory: The shared memory.
+            n_streams: Number of environments.
         """
         self._memory = memory
         self._filter = EpisodeFilter(n_streams)
@@ -42,7 +42,7 @@ class SharedActorEnd:
         self._is_full = False
 
     def push(self, rows: NDArray[Any]) -> None:
-        """Hand over steps; if there is no room they are dropped and counted, and so is the rest of their episodes."""
+        """Send steps; if there is no space, they and the rest of their episodes are dropped and counted."""
         ring, n = self._memory.rows, len(rows)
         rows = self._filter.whole(rows)
         if len(rows) and not ring.push(rows):
@@ -53,7 +53,7 @@ class SharedActorEnd:
         self._tell(is_full=bool(self._filter.is_broken.any()))
 
     def push_episodes(self, results: Sequence[EpisodeResult]) -> None:
-        """Hand over what episodes came to; if there is no room they are dropped and counted."""
+        """Send the results of episodes; if there is no space, they are dropped and counted."""
         ring = self._memory.letters
         for result in results:
             letters = _split(msgspec.msgpack.encode(result))
@@ -61,9 +61,9 @@ class SharedActorEnd:
                 ring.count_dropped(len(letters))
 
     def pull(self, newer_than: int) -> Weights | None:
-        """Return the newest weights if their version is higher, or if a restarted learner published them.
+        """Return the newest weights if their version is higher, or if a resumed learner published them.
 
-        A learner that went on from a checkpoint counts its updates from there, so its versions can be lower.
+        A learner that resumed from a checkpoint continues its count of updates, so its versions can be lower.
         """
         board = self._memory.weights
         if board.n_published == self._n_seen:
@@ -81,30 +81,31 @@ class SharedActorEnd:
 
     def _tell(self, *, is_full: bool) -> None:
         if is_full and not self._is_full:
-            _log.warning("the memory is full of steps that no learner took; new ones are dropped until one does")
+            _log.warning("the shared memory is full, because no learner takes the steps; new steps are dropped")
         elif self._is_full and not is_full:
-            _log.info("there is room again; %d steps were dropped so far", self._memory.rows.n_dropped)
+            _log.info("the shared memory has space again; %d steps have been dropped", self._memory.rows.n_dropped)
         self._is_full = is_full
 
 
 class SharedLearnerEnd:
-    """The learner's end, with a position that belongs into its checkpoints.
+    """The learner's end; its position is part of the checkpoints.
 
-    Steps that were taken stay in the memory until a checkpoint has them (`commit`), so that a learner that dies takes
-    them again. They may fill half of it; then the oldest make room, as nothing that is new may be dropped for them.
+    Steps that were taken stay in the memory until a checkpoint holds them (`commit`), so that a resumed learner can
+    take them again. They may fill half of the memory; then the oldest of them are freed, so that no new step is
+    dropped.
     """
 
     def __init__(self, memory: Memory, n_streams: int, state: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Use a memory; only one process at a time may.
+        """Open the learner's end; only one process at a time may use it.
 
         Args:
-            memory: What both share.
-            n_streams: Environments of the actor.
-            state: What :meth:`state` returned: everything that has come since is taken again. If the memory is another
-                one since, as after the machine was switched off, or with None, all that is in it is taken.
+            memory: The shared memory.
+            n_streams: Number of environments of the actor.
+            state: From :meth:`state`; everything that arrived after it is taken again. None takes everything in the
+                memory, and so does a state that belongs to another memory, for example after a reboot.
 
         Raises:
-            ChannelError: The memory cannot be that of the state.
+            ChannelError: The memory does not match the state.
         """
         self._memory = memory
         self._filter = EpisodeFilter(n_streams)
@@ -116,10 +117,10 @@ class SharedLearnerEnd:
                 rows_at, letters_at = positions
                 self._filter.is_broken[:] = state["broken"]
             else:
-                _log.warning("the memory of actor and learner is a new one; steps after the checkpoint are lost")
+                _log.warning("the shared memory has been made anew; steps after the checkpoint are lost")
         self._n_lost = memory.rows.go_to(rows_at)
         if self._n_lost:
-            _log.warning("%d steps after the checkpoint are gone, as they were taken long ago", self._n_lost)
+            _log.warning("%d steps after the checkpoint are lost, because their space was reused", self._n_lost)
             self._filter.is_broken[:] = True
         memory.letters.go_to(letters_at)
         self._letters_at = memory.letters.position
@@ -127,7 +128,7 @@ class SharedLearnerEnd:
 
     @property
     def n_dropped(self) -> int:
-        """Steps that were lost so far: dropped by the actor, or gone before a restarted learner came to them."""
+        """Steps that were lost so far: dropped by the actor, or overwritten before a resumed learner took them."""
         return self._memory.rows.n_dropped + self._n_lost
 
     def take(self, max_decisions: int | None = None) -> NDArray[Any]:
@@ -144,10 +145,10 @@ class SharedLearnerEnd:
         return self._filter.limit(whole, max_decisions)
 
     def take_episodes(self) -> list[EpisodeResult]:
-        """Return the results that have come since the last call, oldest first.
+        """Return the results that have arrived since the last call, oldest first.
 
         Raises:
-            ChannelError: The memory is damaged, or the actor is of another soulslab.
+            ChannelError: The memory is damaged, or the actor runs another version of soulslab.
         """
         ring = self._memory.letters
         letters = ring.take()
@@ -156,7 +157,7 @@ class SharedLearnerEnd:
             if letter["is_first"]:
                 self._message = bytearray()
             elif not self._message:
-                continue  # its beginning is gone
+                continue  # its first part is lost
             n_left = int(letter["n_left"])
             self._message += letter["text"][:n_left].tobytes()
             if n_left <= LETTER_BYTES:
@@ -165,39 +166,40 @@ class SharedLearnerEnd:
         return results
 
     def publish(self, weights: Weights) -> None:
-        """Offer new weights to the actor.
+        """Make new weights available to the actor.
 
         Raises:
-            ChannelError: They are larger than those of the run.
+            ChannelError: The weights are larger than those of the run.
         """
         self._memory.weights.publish(weights)
 
     def state(self) -> Tensors:
-        """Return what a checkpoint must hold: how far everything was taken."""
+        """Return what a checkpoint must hold: the position up to which everything was taken."""
         positions = (self._memory.token, self._memory.rows.position, self._letters_at)
         return {"positions": np.array(positions, np.uint64), "broken": self._filter.is_broken.copy()}
 
     def commit(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Let go of all that was taken before a state that lies safely in a checkpoint now."""
+        """Free everything that was taken before a state that a checkpoint holds."""
         _, rows_at, letters_at = (int(each) for each in state["positions"])
         self._memory.rows.free(rows_at)
         self._memory.letters.free(letters_at)
 
     @property
     def is_all_committed(self) -> bool:
-        """Whether nothing is in the memory that no checkpoint has."""
+        """Whether the checkpoints hold everything in the memory."""
         return all(ring.freed == ring.head for ring in (self._memory.rows, self._memory.letters))
 
     def _decode(self, version: int) -> EpisodeResult:
         if version != LETTER_VERSION:
             raise ChannelError(
-                "episodes", f"a message has version {version}, this soulslab knows {LETTER_VERSION}; end its actor"
+                "episodes",
+                f"a message has version {version}, but this soulslab reads version {LETTER_VERSION}; end its actor",
             )
         return msgspec.msgpack.decode(self._message, type=EpisodeResult)
 
 
 class SharedMemoryTransport:
-    """A transport between two processes, each with an object of its own over the same memory."""
+    """A transport between two processes; each has its own object over the same memory."""
 
     def __init__(self, memory: Memory, n_streams: int) -> None:
         """Use a memory.
@@ -219,7 +221,7 @@ class SharedMemoryTransport:
 
 
 def _split(message: bytes) -> NDArray[Any]:
-    """Return a message in parts that fit into a record."""
+    """Return a message in parts of the size of a record."""
     starts = range(0, len(message), LETTER_BYTES)
     letters = np.zeros(len(starts), LETTER_TYPE)
     for letter, start in zip(letters, starts, strict=True):

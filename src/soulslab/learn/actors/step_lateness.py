@@ -1,4 +1,4 @@
-"""Looks over an actor's shoulder: how late its steps come, where the environment has a pace to keep up with."""
+"""Lateness of an actor's steps in environments that run in real time."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from soulslab.learn.environment import Info
 
 LATENESS: Final = "late_s"
-"""Key of ``info`` in which an environment in real time says by how much a step was late (s).
+"""Key of ``info`` in which a real-time environment reports the lateness of a step (s).
 
-That is wall time from the moment at which its observation was due to the moment at which it was taken; it holds what
-the agent took too long and what the system took to wake the process up.
+That is the wall time between the moment at which the observation was due and the moment at which it was made. It
+includes the time that the agent took too long and the time in which the system woke the process up.
 """
 
 
 class StepCounter(Protocol):
-    """Who keeps the counts; between processes a ``status.StatusBoard``."""
+    """Counts steps and their lateness; between processes this is an ``actor_status.StatusBoard``."""
 
     def note_step(self, late_s: float | None) -> None:
-        """Count a step that was so late (s); None where nothing is to be kept up with."""
+        """Count a step with its lateness (s); None if the environment does not run in real time."""
 
 
 class Stopwatch(VectorWrapper):
-    """Counts the steps of an environment and their lateness; changes nothing.
+    """Counts the steps of a vector environment and their lateness; the steps themselves are unchanged.
 
     Attributes:
-        has_pace: Whether the last step told its lateness; False before the first.
+        has_pace: Whether the last step reported its lateness; False before the first step.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], counter: StepCounter) -> None:
         """Wrap an environment.
 
         Args:
-            env: Steps N environments.
-            counter: Where the counts go.
+            env: Vector environment with N environments.
+            counter: Receives the counts.
         """
         super().__init__(env)
         self._counter = counter
         self.has_pace = False
 
     def step(self, actions: Any) -> Any:
-        """Step, and count it."""
+        """Step the environments and count the step."""
         result = self.env.step(actions)
         late_s = _lateness(result[-1])
         self._counter.note_step(late_s)
@@ -52,9 +52,9 @@ class Stopwatch(VectorWrapper):
 
 
 def _lateness(info: Info) -> float | None:
-    """Return the lateness of the step that was latest; None if no environment tells any.
+    """Return the lateness of the latest environment; None if no environment reports one.
 
-    Gymnasium's own loop over environments moves what the last step of an episode says to ``final_info``.
+    Gymnasium's vector environments put the info of the last step of an episode into ``final_info``.
     """
     found = [
         np.asarray(part[LATENESS], np.float64)[np.asarray(part.get(f"_{LATENESS}", True))]

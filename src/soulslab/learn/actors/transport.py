@@ -38,7 +38,7 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
         damage_by_attack: Hit points lost to each attack of the boss, by its name, if the environment
             reports them.
         actions: How often each action was chosen, (A,).
-        weights_version: Version of the weights with which it ended.
+        weights_version: Version of the policy's weights at its end.
     """
 
     total_reward: float
@@ -56,7 +56,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         version: Updates that the learner had made; newer weights have a higher number.
-        epsilon: Share of random open actions.
+        epsilon: Share of random actions.
         tensors: The policy's tensors by name (``QPolicy.state``).
     """
 

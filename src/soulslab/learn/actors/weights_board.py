@@ -1,8 +1,8 @@
-"""The newest weights in shared memory: two places that take turns, so that whole ones are there at any moment.
+"""The newest weights in shared memory, in two slots that are written in turn, so that one is complete at any moment.
 
-The writer fills the place that is not current, then makes it the current one. A reader copies the current place and
-checks number and checksum; if the writer came around twice meanwhile they are wrong, and it looks again. So nobody
-waits, and nobody sees weights of two versions mixed.
+The writer fills the slot that is not current, then makes it the current one. A reader copies the current slot and
+checks its number and checksum; if the writer overwrote the slot meanwhile, they are wrong and the reader repeats. So no
+process waits, and no process reads a mixture of two versions.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _PLACE: Final = np.dtype(
 
 
 class Published(msgspec.Struct, frozen=True):
-    """Weights as they were published.
+    """Published weights.
 
     Attributes:
         weights: The weights.
-        era: How many learners had taken up the work; a later one may publish lower versions.
+        era: Number of learners that have used the memory; a later one may publish lower versions.
     """
 
     weights: Weights
@@ -53,7 +53,7 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
-    """Where a tensor is: its name, type and shape; they follow each other."""
+    """Name, type and shape of a tensor; the tensors are stored in the order of their entries."""
 
     name: str
     kind: str
@@ -61,7 +61,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WeightsBoard:
-    """A block with the newest weights; one process may publish, any may read."""
+    """A memory block with the newest weights; one process may publish, any number may read."""
 
     def __init__(self, block: Block) -> None:
         """Use a block; see `create_weights` and `open_weights`."""
@@ -71,23 +71,23 @@ class WeightsBoard:
 
     @property
     def token(self) -> int:
-        """Random number of the memory that it belongs to."""
+        """Random number that identifies the memory."""
         return self._block.token
 
     @property
     def n_published(self) -> int:
-        """How often weights were published; tells whether there is something new."""
+        """How often weights were published."""
         return self._block.get(_CURRENT)
 
     def begin_era(self) -> None:
-        """Say that another learner publishes from now on."""
+        """Record that another learner publishes from now on."""
         self._block.set(_ERA, self._block.get(_ERA) + 1)
 
     def publish(self, weights: Weights) -> None:
-        """Make weights the newest ones.
+        """Publish new weights.
 
         Raises:
-            ChannelError: They are larger than those that the block was made for.
+            ChannelError: The weights are larger than those for which the block was made.
         """
         number = self.n_published + 1
         place, head = self._places[number % 2], self._heads[number % 2]
@@ -96,9 +96,9 @@ class WeightsBoard:
         n_bytes = _extent(weights.tensors)
         if len(names) > _NAMES_ROOM or _PLACE.itemsize + _NAMES_ROOM + n_bytes > len(place):
             raise ChannelError(
-                self._block.path, f"weights of {n_bytes} bytes are larger than those of its run; remove it"
+                self._block.path, f"the weights have {n_bytes} bytes, more than fit into this memory; remove it"
             )
-        head["number"] = 0  # whoever reads here now sees that it changes
+        head["number"] = 0  # marks the slot as changing, for concurrent readers
         place[_PLACE.itemsize :][: len(names)] = np.frombuffer(names, np.uint8)
         at = _PLACE.itemsize + _NAMES_ROOM
         for array in weights.tensors.values():
@@ -127,13 +127,13 @@ class WeightsBoard:
 
 
 def create_weights(path: Path, tensors: Tensors, token: int) -> WeightsBoard:
-    """Make a block for weights of this size; for the rest see `create_block`."""
+    """Make a block for weights of this size; see `create_block`."""
     n_data = 2 * (_PLACE.itemsize + _NAMES_ROOM + _extent(tensors))
     return WeightsBoard(create_block(path, "weights", _LAYOUT, n_data, token))
 
 
 def open_weights(path: Path) -> WeightsBoard:
-    """Open a block of weights; for the rest see `open_block`."""
+    """Open a block of weights; see `open_block`."""
     return WeightsBoard(open_block(path, "weights", _LAYOUT))
 
 
@@ -150,7 +150,7 @@ def _unpack(copy: np.ndarray[Any, np.dtype[np.uint8]], head: Any) -> Weights:
 
 
 def _checksum(place: np.ndarray[Any, np.dtype[np.uint8]], number: int) -> int:
-    """Return a checksum over number, header and what follows, but for the fields that it cannot cover."""
+    """Return a checksum over the number, the header and the data, without the fields that it cannot cover."""
     head = place[: _PLACE.itemsize].view(_PLACE)[0]
     known = (head["era"], head["version"], head["epsilon"], head["n_names"], head["n_bytes"])
     start = zlib.crc32(b"".join(each.tobytes() for each in known), number & 0xFFFFFFFF)

@@ -18,10 +18,10 @@ _ANY: Final = {"ppo": "any.toml"}
 
 
 def config_path(name: str | Path) -> Path:
-    """Return a config file: the path itself if there is such a file, else the shipped config of that name.
+    """Return the path of a config file: the path itself if it exists, else the config of soulslab with that name.
 
     Raises:
-        ConfigError: There is neither.
+        ConfigError: Neither exists.
     """
     path = Path(name)
     if path.exists():
@@ -29,19 +29,18 @@ def config_path(name: str | Path) -> Path:
     if path.parent == Path() and (CONFIG_DIR / path).exists():
         return CONFIG_DIR / path
     known = ", ".join(sorted(file.name for file in CONFIG_DIR.glob("*.toml")))
-    raise ConfigError(f"no such file, and none of that name comes with soulslab ({known})", source=path)
+    raise ConfigError(f"no such file, and soulslab has no config of that name ({known})", source=path)
 
 
 def default_config(algorithm: str, env_id: str) -> Path | None:
-    """Return the config of a run that is started without one.
+    """Return the config of a run that is started without a config.
 
     Args:
         algorithm: ``ppo`` or ``rainbow``.
         env_id: Gymnasium id of the environment.
 
     Returns:
-        The shipped config for this environment, or that for any environment; None if the defaults of the settings are
-        to be used.
+        The config for this environment, or else that for any environment; None if the defaults of the settings apply.
     """
     name = _DEFAULTS.get((algorithm, env_id), _ANY.get(algorithm))
-    return None if name is None else CONFIG_DIR / name
+    return CONFIG_DIR / name if name is not None else None

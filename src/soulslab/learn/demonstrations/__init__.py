@@ -1,6 +1,6 @@
-"""Recorded fights to learn from: Minari data sets, a second replay buffer filled from them, and a warm start.
+"""Recorded episodes as Minari data sets.
 
-Whoever fought (a script, a policy, a person), the file is the same: what the environment gave, step by step, and what
-was done. It is written by :mod:`soulslab.learn.demonstrations.writing` and read, after checks, as rows of the replay
-buffer by :mod:`soulslab.learn.demonstrations.reading`.
+The episodes may come from a script, a policy or a person. :mod:`soulslab.learn.demonstrations.writing` writes the
+observations, actions and rewards of each step, and :mod:`soulslab.learn.demonstrations.reading` validates them and
+returns them as rows of the replay buffer.
 """

@@ -1,8 +1,8 @@
-"""What a data set says of itself: which environment it was recorded in, with which options and spaces.
+"""The metadata of a data set: environment, options and spaces of the recording.
 
-A data set is a folder with Minari's ``metadata.json`` and ``main_data.hdf5``. Both are plain data. Minari would make
-the environment that ``metadata.json`` describes where spaces are missing, and so import whatever that names; here such
-a file is refused before Minari sees it.
+A data set is a folder with Minari's ``metadata.json`` and ``main_data.hdf5``, which are both plain data. If spaces are
+missing, Minari would make the environment that ``metadata.json`` describes, and therefore import any module that it
+names; here such a file is rejected before Minari reads it.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from soulslab.errors import DemonstrationError, MissingDependencyError
 from soulslab.learn.environment import describe_options
 
 FORMAT: Final = 1
-"""Version of what soulslab adds to Minari's metadata."""
+"""Version of the metadata that soulslab adds to those of Minari."""
 
 METADATA_NAME: Final = "metadata.json"
 DATA_NAME: Final = "main_data.hdf5"
-"""Files of a data set, by Minari's names."""
+"""Files of a data set, with Minari's names."""
 
-_MINARI_DATA: Final = "data"  # below the folder of an id, among the data sets of a machine
+_MINARI_DATA: Final = "data"  # sub-folder of an id among the data sets of a machine
 _DATA_FORMAT: Final = "hdf5"
 _DEFAULT: Final = "(default)"
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """What soulslab adds to Minari's metadata.
+    """Metadata that soulslab adds to those of Minari.
 
     Attributes:
-        format: Version of this, ``FORMAT``.
-        soulslab: Version of soulslab that wrote it.
-        commit: Git commit of that soulslab, ``+`` appended when it had been changed; "" if unknown.
-        defaults: What the environment's options are where they are not given.
+        format: Version of these metadata, ``FORMAT``.
+        soulslab: Version of soulslab that wrote the data set.
+        commit: Git commit of that version, with ``+`` appended if files had been changed; "" if unknown.
+        defaults: Default values of the environment's options.
     """
 
     format: int = FORMAT
@@ -66,20 +66,20 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What a data set is.
+    """Description of a data set.
 
     Attributes:
-        folder: Where it lies.
-        env_id: Gymnasium id, with its version, of the environment that it was recorded in.
-        options: Keyword arguments of that environment; a Python function stands there by name only.
-        player: Who played.
-        n_episodes: How many episodes it holds.
-        n_steps: How many environment steps.
-        observation_space: Space of the observations, as Minari writes it.
-        action_space: Space of the actions, as Minari writes it.
-        has_jpeg: Images are encoded as JPEG, which changes them.
-        minari_version: Version of Minari that wrote it.
-        origin: What soulslab added; empty for a data set of others.
+        folder: Folder of the data set.
+        env_id: Gymnasium id, with its version, of the environment of the recording.
+        options: Keyword arguments of that environment; of a Python function only the name.
+        player: Name of the player.
+        n_episodes: Number of episodes.
+        n_steps: Number of environment steps.
+        observation_space: Space of the observations, in Minari's notation.
+        action_space: Space of the actions, in Minari's notation.
+        has_jpeg: Whether images are encoded as JPEG, which changes them.
+        minari_version: Version of Minari that wrote the data set.
+        origin: Metadata of soulslab; empty for a data set of other programs.
     """
 
     folder: Path
@@ -95,13 +95,13 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
 
     def check_env(self, env_id: str, options: Mapping[str, Any], alike: Collection[str] = ()) -> None:
-        """Check that what was recorded is what an environment would have given.
+        """Check that the data set was recorded in the same environment with the same options.
 
         Args:
             env_id: Gymnasium id with its version.
-            options: Its keyword arguments.
-            alike: Ids that are the same fight behind another door (``metadata["policies_of"]``); of their options
-                those are compared that both know.
+            options: Keyword arguments of the environment.
+            alike: Ids of environments with the same fights (``metadata["policies_of"]``); only options that both have
+                are compared.
 
         Raises:
             DemonstrationError: The id, its version or an option differs.
@@ -109,7 +109,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
         if self.env_id not in (env_id, *alike):
             raise DemonstrationError(
                 self.folder,
-                f"was recorded in {self.env_id}, not in {env_id}; train on that id, or record anew",
+                f"was recorded in {self.env_id}, not in {env_id}; train on that id, or record new episodes",
             )
         defaults = self.origin.defaults
         theirs, ours = {**defaults, **without_secrets(self.options)}, plain_options(options)
@@ -119,7 +119,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
         else:
             names = theirs.keys() & ours.keys()
         different = [
-            f"{name} is {theirs.get(name, _DEFAULT)!r} there and {ours.get(name, _DEFAULT)!r} here"
+            f"{name} is {theirs.get(name, _DEFAULT)!r} in the recording and {ours.get(name, _DEFAULT)!r} here"
             for name in sorted(names)
             if not _is_same(theirs.get(name, _DEFAULT), ours.get(name, _DEFAULT))
         ]
@@ -127,7 +127,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
             raise DemonstrationError(
                 self.folder,
                 f"was recorded with other options of {self.env_id}: {'; '.join(different)}; change env.options, or "
-                "record anew (soulslab fights record --config takes them from the same file)",
+                "record new episodes (soulslab fights record --config uses the options of the same file)",
             )
 
 
@@ -139,7 +139,7 @@ def find_folder(path: str | Path) -> Path:
             ``~/.minari/datasets``).
 
     Raises:
-        DemonstrationError: There is none.
+        DemonstrationError: There is no such data set.
         MissingDependencyError: Minari is not installed.
     """
     places = [Path(path), Path(path) / _MINARI_DATA]
@@ -153,18 +153,18 @@ def find_folder(path: str | Path) -> Path:
             return place
     looked = " and ".join(str(place / METADATA_NAME) for place in places)
     raise DemonstrationError(
-        path, f"is no data set: there is no {looked}; name the folder of one (soulslab fights record makes it)"
+        path, f"is not a data set: there is no {looked}; name a folder that soulslab fights record has made"
     )
 
 
 def describe(path: str | Path) -> Description:
-    """Read what a data set says of itself.
+    """Read the metadata of a data set.
 
     Args:
         path: See :func:`find_folder`.
 
     Raises:
-        DemonstrationError: There is none, its description is malformed, or it is of a kind that is not known here.
+        DemonstrationError: There is no such data set, its metadata are malformed, or its format is unknown.
         MissingDependencyError: Minari is not installed.
     """
     folder = find_folder(path)
@@ -177,11 +177,11 @@ def describe(path: str | Path) -> Description:
     data = parse_json(read_text(folder / METADATA_NAME, fail), _Metadata, fail)
     spec = parse_json(data.env_spec, _EnvSpec, fail)
     if data.data_format != _DATA_FORMAT:
-        raise DemonstrationError(folder, f"has the format {data.data_format!r}; only {_DATA_FORMAT!r} is read here")
+        raise DemonstrationError(folder, f"has the format {data.data_format!r}; soulslab only reads {_DATA_FORMAT!r}")
     if data.soulslab.format != FORMAT:
         raise DemonstrationError(
             folder,
-            f"has version {data.soulslab.format} of soulslab's own part, this soulslab reads version {FORMAT}; it was "
+            f"has version {data.soulslab.format} of soulslab's metadata; this soulslab reads version {FORMAT}; it was "
             f"written by soulslab {data.soulslab.soulslab or 'of unknown version'}",
         )
     return Description(
@@ -200,16 +200,16 @@ def describe(path: str | Path) -> Description:
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an environment's options as JSON can hold them: functions and paths as text, without secrets."""
+    """Return options of an environment as JSON-compatible values: functions and paths as text, without secrets."""
     plain: dict[str, Any] = msgspec.to_builtins(describe_options(without_secrets(options)), enc_hook=str)
     return plain
 
 
 def require_minari() -> None:
-    """Check that Minari and what it needs for HDF5 are installed.
+    """Check that Minari and h5py are installed.
 
     Raises:
-        MissingDependencyError: They are not.
+        MissingDependencyError: One of them is not installed.
     """
     try:
         import h5py  # noqa: F401, PLC0415  (learn works without)
@@ -219,5 +219,5 @@ def require_minari() -> None:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    # TOML's phase = 1 is the command line's "1".
+    # phase = 1 in TOML is the same as "1" on the command line.
     return bool(one == other) or (not isinstance(one, dict | list) and str(one) == str(other))

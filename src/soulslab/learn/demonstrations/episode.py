@@ -1,4 +1,4 @@
-"""One recorded episode, and playing one for a recording.
+"""A recorded episode, and recording an episode of a policy.
 
 Shapes: T steps, A actions.
 """
@@ -16,26 +16,26 @@ from soulslab.learn.inputs import Layout, Observer
 from soulslab.learn.player import ActionScores, Player
 
 RECORDING: Final = 4
-"""Purpose number of recordings in :func:`soulslab.learn.environment.environment_seed`, none of those used elsewhere:
-nobody is measured on fights that it was shown."""
+"""Number of the purpose "recording" in :func:`soulslab.learn.environment.environment_seed`; it differs from those of
+training and evaluation, so that no policy is evaluated in fights that were recorded for it."""
 
-#: (observation, action mask or None, game decisions so far in this episode) to action.
+#: Function of (observation, action mask or None, game decisions so far in this episode) that returns an action.
 Act: TypeAlias = Callable[[Any, NDArray[np.bool_] | None, int], int]
 
 
 class Episode(NamedTuple):
-    """What an environment gave in one episode, and what was done.
+    """Observations, actions and rewards of an episode.
 
     Attributes:
-        observations: As the environment gives them, stacked along a first axis of T + 1; a dict of such arrays for a
+        observations: Observations of the environment, stacked along a first axis of T + 1; a dict of such arrays for a
             Dict space.
         actions: int64 (T,).
         rewards: float64 (T,).
-        masks: Open actions, before each step and at the end, bool (T + 1, A); None where the environment gives none.
+        masks: True for allowed actions, before each step and at the end, bool (T + 1, A); None without masks.
         n_decisions: Game decisions that each step took, int64 (T,).
-        is_terminated: Whether it ended; otherwise it was cut off.
-        is_won: Whether it was won; None where the environment does not tell.
-        seed: With which it was begun; None if it followed from the one before.
+        is_terminated: Whether it terminated; otherwise it was truncated.
+        is_won: Whether it was won; None if the environment does not report it.
+        seed: Seed of its reset; None if it followed the episode before without a seed.
     """
 
     observations: Any
@@ -49,12 +49,12 @@ class Episode(NamedTuple):
 
 
 def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None) -> Episode:
-    """Play an episode and keep everything.
+    """Play an episode and record it.
 
     Args:
-        env: A Gymnasium environment, not a vector; its ``info`` may hold ``action_mask`` and ``n_decisions``.
+        env: A single Gymnasium environment; its ``info`` may hold ``action_mask`` and ``n_decisions``.
         act: Chooses the actions.
-        seed: Of the episode.
+        seed: Seed of the episode.
     """
     observation, info = env.reset(seed=seed)
     observations, masks = [observation], [info.get("action_mask")]
@@ -75,7 +75,7 @@ def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None
         observations=stack(observations),
         actions=np.array(actions, np.int64),
         rewards=np.array(rewards),
-        masks=None if masks[0] is None else np.array(masks, np.bool_),
+        masks=np.array(masks, np.bool_) if masks[0] is not None else None,
         n_decisions=np.array(n_decisions, np.int64),
         is_terminated=bool(terminated),
         is_won=info.get("fight", {}).get("won"),
@@ -84,12 +84,12 @@ def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None
 
 
 class PlayerHands:
-    """Lets a trained policy choose the actions of :func:`play_episode`.
+    """Adapts a policy to :func:`play_episode`.
 
     Args:
-        player: Who plays.
-        space: Of the environment's observations.
-        env_name: For messages.
+        player: The policy.
+        space: Observation space of the environment.
+        env_name: Name of the environment, for error messages.
     """
 
     def __init__(self, player: Player, space: gymnasium.Space[Any], env_name: str) -> None:
@@ -102,11 +102,11 @@ class PlayerHands:
         self._mask: NDArray[np.bool_] | None = None
 
     def scores(self) -> ActionScores:
-        """Return what the policy thought of each action, float32 (1, A), when it last chose one."""
+        """Return the scores of the actions, float32 (1, A), for the last action that was chosen."""
         return self._player.scores(self._observer.inputs, self._mask)
 
     def __call__(self, observation: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
-        """Return the best open action."""
+        """Return the best allowed action."""
         batch = stack([observation])
         if n_decisions == 0:
             self._observer.begin(batch)
@@ -114,13 +114,13 @@ class PlayerHands:
             taken = np.array([n_decisions - self._n_decisions])
             self._observer.follow(batch, np.zeros(1, np.bool_), self._last, taken)
         self._n_decisions = n_decisions
-        self._mask = None if mask is None else mask[None].copy()
+        self._mask = mask[None].copy() if mask is not None else None
         self._last = self._player.act(self._observer.inputs, self._mask)
         return int(self._last[0])
 
 
 def stack(observations: Sequence[Any]) -> Any:
-    """Stack observations along a new first axis, part by part where they are dicts."""
+    """Stack observations along a new first axis; dicts are stacked by key."""
     if isinstance(observations[0], dict):
         return {name: np.stack([observation[name] for observation in observations]) for name in observations[0]}
     return np.stack(observations)

@@ -1,4 +1,4 @@
-"""Reading recorded episodes as rows of the replay buffer, checked before anybody learns from them.
+"""Reading recorded episodes as rows of the replay buffer, with validation.
 
 Shapes: T steps of an episode, A actions.
 """
@@ -29,7 +29,7 @@ from soulslab.learn.replay.elements import Outcome, StepShape, row_type
 from soulslab.learn.settings import EnvSettings
 
 _DAMAGE: Final = (OSError, KeyError, ValueError, TypeError, AssertionError, RuntimeError, IndexError, AttributeError)
-"""What is raised for a file that is not what it should be."""
+"""Errors that are raised for a damaged file."""
 
 _OUTCOMES: Final = ("total_steps", "seed", "total_reward", "is_won")
 
@@ -46,17 +46,17 @@ def read_demonstrations(
 
     Args:
         path: Folder of the data set, or its id among Minari's on this machine.
-        env: What is trained on, from :func:`soulslab.learn.environment.make_vector`.
-        settings: How it was made.
-        extras: What the network sees beside the observation; computed as in training.
-        is_masked: Whether the environment gives an ``action_mask``; the data set must hold one then.
+        env: The training environment, from :func:`soulslab.learn.environment.make_vector`.
+        settings: Settings of that environment.
+        extras: Inputs of the network in addition to the observation, computed as in training.
+        is_masked: Whether the environment has an ``action_mask``; the data set must then hold masks.
 
     Returns:
-        All episodes one after another, as rows of one stream (``elements.row_type``).
+        All episodes in order, as rows of one stream (``elements.row_type``).
 
     Raises:
         DemonstrationError: There is no such data set, it is damaged, was recorded in another environment, holds NaN, or
-            an action that was not open; names episode and step.
+            an action that was not allowed; the message names episode and step.
         MissingDependencyError: Minari is not installed.
     """
     description = describe(path)
@@ -76,24 +76,24 @@ def read_demonstrations(
         _check_finite(rows["features"], "an observation", description.folder, number, offset=0)
         parts.append(rows)
     if not parts:
-        raise DemonstrationError(description.folder, "holds no episode; record some (soulslab fights record)")
-    # Into zeros, so that the gaps between columns are the same each time: concatenating leaves anything there.
+        raise DemonstrationError(description.folder, "holds no episodes; record some (soulslab fights record)")
+    # The result starts as zeros, so that the padding between columns is defined.
     result = np.zeros(sum(map(len, parts)), row_type(shape))
     np.concatenate(parts, out=result)
     return result
 
 
 def read_outcomes(description: Description) -> list[dict[str, Any]]:
-    """Return what the episodes of a data set came to, as far as it tells.
+    """Return the results of the episodes of a data set, as far as they are recorded.
 
     Args:
-        description: Of the data set.
+        description: Description of the data set.
 
     Returns:
-        For each episode ``total_steps``, and maybe ``seed``, ``total_reward`` and ``is_won``.
+        For each episode ``total_steps`` and, if known, ``seed``, ``total_reward`` and ``is_won``.
 
     Raises:
-        DemonstrationError: It is damaged.
+        DemonstrationError: The data set is damaged.
     """
     with Hdf5Reader() as reader:
         path = description.folder / DATA_NAME
@@ -102,12 +102,12 @@ def read_outcomes(description: Description) -> list[dict[str, Any]]:
 
 
 def _damaged(folder: Path, problem: str, episode: int | None = None) -> DemonstrationError:
-    return DemonstrationError(folder, f"is damaged, cut off or no data set of episodes ({problem})", episode=episode)
+    return DemonstrationError(folder, f"is damaged, truncated or not a set of episodes ({problem})", episode=episode)
 
 
 @contextmanager
 def _damage(folder: Path, episode: int | None = None) -> Iterator[None]:
-    """Turn what is raised for a damaged file into an error that names it."""
+    """Convert errors from a damaged file into an error that names it."""
     try:
         yield
     except _DAMAGE as error:
@@ -120,7 +120,7 @@ def _names(description: Description) -> list[str]:
 
 
 def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> Iterator[Episode]:
-    """Yield the episodes as they stand in the file; their spaces are checked."""
+    """Yield the episodes of a file, after checking their spaces."""
     require_minari()
     from minari import supported_dataset_versions  # noqa: PLC0415  (learn works without Minari)
     from minari.serialization import deserialize_space  # noqa: PLC0415  (as above)
@@ -129,7 +129,7 @@ def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> I
         raise DemonstrationError(
             description.folder,
             f"was written by Minari {description.minari_version or 'of unknown version'}, which the installed Minari "
-            "does not read; install another version of Minari",
+            "cannot read; install another version of Minari",
         )
     with _damage(description.folder):
         spaces = [deserialize_space(text) for text in (description.observation_space, description.action_space)]
@@ -142,7 +142,7 @@ def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> I
             raise DemonstrationError(
                 description.folder,
                 f"its {what} are {_in_short(theirs)}, but those of {description.env_id} are {_in_short(ours)} here"
-                f"{bounds}; check env.options, or record anew",
+                f"{bounds}; check env.options, or record new episodes",
             )
     path, n_read = description.folder / DATA_NAME, 0
     with Hdf5Reader() as reader:
@@ -162,12 +162,12 @@ def _episode_of(node: Hdf5Node, space: Space[Any], *, has_jpeg: bool) -> Episode
     n_steps = len(actions)
     over = terminations.astype(np.bool_) | node.array("truncations").astype(np.bool_)
     if n_steps == 0 or rewards.shape != (n_steps,) or over.shape != (n_steps,) or over[:-1].any():
-        raise ValueError("its columns are of different lengths, or it goes on after its end")
-    # Minari's own collector and ours tell of the reset too, others of the steps alone.
+        raise ValueError("its columns have different lengths, or it continues after its end")
+    # Minari's own collector and soulslab's record a value for the reset too, others only for the steps.
     taken = infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n_steps)
     n_decisions = np.asarray(taken, np.int64)[-n_steps:]
     if n_decisions.shape != (n_steps,):
-        raise ValueError(f"it has {n_steps} steps, but infos/n_decisions tells of {len(n_decisions)}")
+        raise ValueError(f"it has {n_steps} steps, but {len(n_decisions)} values of infos/n_decisions")
     return Episode(
         observations=_observations(node.items["observations"], space, has_jpeg=has_jpeg),
         actions=np.asarray(actions, np.int64),
@@ -179,10 +179,10 @@ def _episode_of(node: Hdf5Node, space: Space[Any], *, has_jpeg: bool) -> Episode
 
 
 def _observations(node: Hdf5Node, space: Space[Any], *, has_jpeg: bool) -> Any:
-    """Return the observations of an episode, in the shape and type of their space.
+    """Return the observations of an episode, with the shape and type of their space.
 
     Raises:
-        ValueError: They are not of this space.
+        ValueError: The observations are not elements of this space.
     """
     from minari.dataset.minari_storage import is_image_space  # noqa: PLC0415  (learn works without Minari)
 
@@ -197,7 +197,7 @@ def _observations(node: Hdf5Node, space: Space[Any], *, has_jpeg: bool) -> Any:
 
 
 def _picture(data: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Return a picture that Minari has encoded as JPEG; its size is compared before it is decoded."""
+    """Decode a JPEG image of Minari, after checking its size."""
     from PIL import Image  # noqa: PLC0415  (comes with Minari)
 
     with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
@@ -207,18 +207,18 @@ def _picture(data: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def _check(episode: Episode, number: int, folder: Path, n_actions: int, *, is_masked: bool) -> None:
-    """Check everything but the observations' numbers."""
+    """Check everything except for the numbers of the observations."""
     n_steps = len(episode.actions)
     lengths = {len(part) for part in _parts(episode.observations)}
     if lengths != {n_steps + 1}:
         raise DemonstrationError(
-            folder, f"has {n_steps} steps and not one more observation ({sorted(lengths)})", episode=number
+            folder, f"has {n_steps} steps, but not one observation more ({sorted(lengths)})", episode=number
         )
     _check_finite(episode.rewards[:, None], "a reward", folder, number, offset=1)
     unknown = (episode.actions < 0) | (episode.actions >= n_actions)
     for wrong, what in (
         (unknown, f"has an action that is not one of 0..{n_actions - 1}"),
-        (episode.n_decisions < 1, "says that a step took less than one decision"),
+        (episode.n_decisions < 1, "has a step of less than one decision"),
     ):
         if wrong.any():
             raise DemonstrationError(folder, what, episode=number, step=int(wrong.argmax()) + 1)
@@ -226,8 +226,8 @@ def _check(episode: Episode, number: int, folder: Path, n_actions: int, *, is_ma
         if is_masked:
             raise DemonstrationError(
                 folder,
-                "has no action mask (infos/action_mask), and the environment gives one; record the environment's infos "
-                "too, as soulslab fights record does",
+                "has no action mask (infos/action_mask), but the environment has one; record the infos of the "
+                "environment too, as soulslab fights record does",
                 episode=number,
             )
         return
@@ -242,32 +242,32 @@ def _check(episode: Episode, number: int, folder: Path, n_actions: int, *, is_ma
         step = int(blocked.argmax())
         raise DemonstrationError(
             folder,
-            f"has action {episode.actions[step]}, which its own mask forbids; record what was carried out instead",
+            f"has action {episode.actions[step]}, which its own mask forbids; record the executed action instead",
             episode=number,
             step=step + 1,
         )
 
 
 def _check_finite(values: NDArray[Any], what: str, folder: Path, number: int, *, offset: int) -> None:
-    """Check values (steps, n)."""
+    """Check that values, (steps, n), are finite."""
     wrong = ~np.isfinite(values).all(axis=1)
     if wrong.any():
         step = int(wrong.argmax())
         bad = values[step][~np.isfinite(values[step])][0]
         raise DemonstrationError(
-            folder, f"holds {what} that is not finite ({bad}); record it anew", episode=number, step=step + offset
+            folder, f"holds {what} that is not finite ({bad}); record it again", episode=number, step=step + offset
         )
 
 
 def _rows_of(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInputs) -> NDArray[Any]:
-    """Return T rows, and one for where an episode was cut off."""
+    """Return T rows, plus one for the final observation of a truncated episode."""
     n_steps = len(episode.actions)
     n_rows = n_steps + (not episode.is_terminated)
     rows = np.zeros(n_rows, row_type(shape))
     rows["features"] = _features(episode, shape, seen, extras)[:n_rows]
     if seen.pixels is not None:
         rows["pixels"] = seen.view_pixels(episode.observations)[:n_rows]
-    masks = np.ones((n_rows, shape.n_actions), np.bool_) if episode.masks is None else episode.masks[:n_rows]
+    masks = episode.masks[:n_rows] if episode.masks is not None else np.ones((n_rows, shape.n_actions), np.bool_)
     rows["blocked"] = np.packbits(~masks, axis=1)
     rows["action"][:n_steps] = episode.actions
     rows["reward"][:n_steps] = episode.rewards
@@ -280,7 +280,7 @@ def _rows_of(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInpu
 
 
 def _features(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInputs) -> NDArray[np.float32]:
-    """Return the features with the extra inputs that training would append, float32 (T + 1, F)."""
+    """Return the features with the extra inputs as in training, float32 (T + 1, F)."""
     n_steps = len(episode.actions)
     features = np.zeros((n_steps + 1, shape.n_features), np.float32)
     if extras == ExtraInputs():
@@ -298,7 +298,7 @@ def _features(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInp
 
 
 def _in_short(space: Space[Any]) -> str:
-    """Return a space without the bounds of each of its numbers."""
+    """Return a space as text without the bounds of each number."""
     if isinstance(space, DictSpace):
         return f"Dict({', '.join(f'{name}: {_in_short(part)}' for name, part in space.spaces.items())})"
     return f"Box({space.shape}, {space.dtype})" if isinstance(space, Box) else str(space)

@@ -1,7 +1,7 @@
-"""Writing recorded episodes as a Minari data set that is whole at every moment.
+"""Writing recorded episodes as a Minari data set that stays intact after a crash.
 
-HDF5 does not outlive a crash or a full disk in the middle of a change, and a person's fights cannot be fought again. So
-Minari writes to a copy beside the data set, and the copy is put in its place when it is whole.
+An HDF5 file may be damaged by a crash or a full disk during a change, and the fights of a person cannot be repeated.
+Minari therefore writes to a copy, which replaces the data set when it is complete.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from soulslab.learn.provenance import git_commit
 from soulslab.version import VERSION
 
 _FAILURES: Final = (OSError, RuntimeError, ValueError, KeyError)
-"""What h5py raises when it cannot write."""
+"""Errors that h5py raises when it cannot write."""
 
 _FULL: Final = tuple(os.strerror(number).lower() for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-"""Messages of the operating system for a full disk, a used up quota and a file that is too large."""
+"""Messages of the operating system for a full disk, an exceeded quota and a file that is too large."""
 
 _LOCK_NAME: Final = ".lock"
 
 
 class DemonstrationWriter:
-    """A data set that is written to; a context that keeps, when it is left in any way, what was added.
+    """Writes episodes to a data set; as a context manager it publishes the added episodes on exit.
 
     Args:
-        folder: Where it lies; made with its parents.
-        env: The environment that is played, which tells its id and spaces.
-        options: Keyword arguments that it was made with.
-        player: Who plays, in a word.
-        defaults: What its options are where they are not given, if that is known.
-        is_continued: Whether episodes are added to what is there; otherwise there must be nothing.
+        folder: Folder of the data set; made with its parents.
+        env: The environment of the recording; its id and spaces are stored.
+        options: Keyword arguments of the environment.
+        player: Short name of the player.
+        defaults: Default values of the environment's options, if known.
+        is_continued: Whether to add episodes to an existing data set; otherwise the folder must not exist.
 
     Raises:
-        DemonstrationError: There is something already, what is there is of another environment, another process
-            records into it, or the folder cannot be made.
+        DemonstrationError: The folder exists, its data set belongs to another environment, another process records into
+            it, or it cannot be made.
         MissingDependencyError: Minari is not installed.
     """
 
@@ -85,7 +85,7 @@ class DemonstrationWriter:
             describe(folder).check_env(env.spec.id, options)
         elif folder.exists() and not _is_unused(folder):
             raise DemonstrationError(
-                folder, "is there already; name another folder, remove it, or add to it with --append"
+                folder, "already exists; name another folder, remove it, or add to it with --append"
             )
         self._remove_copies_of_killed_processes()
         self._is_new = not is_continued
@@ -120,15 +120,15 @@ class DemonstrationWriter:
         return self._find(episode) is not None
 
     def add(self, episode: Episode) -> None:
-        """Write one episode; it is safe after :meth:`publish`, or when the context is left.
+        """Write one episode; it is part of the data set after :meth:`publish`, or when the context is left.
 
         Raises:
-            DemonstrationError: It is recorded already, or cannot be written; what was published before is untouched.
+            DemonstrationError: The episode is already recorded, or cannot be written; published episodes are unchanged.
         """
         same = self._find(episode)
         if same is not None:
             raise DemonstrationError(
-                self._folder, f"holds this fight already (seed {episode.seed}); it is not added again", episode=same
+                self._folder, f"already holds this fight (seed {episode.seed}); it is not added again", episode=same
             )
         from minari.data_collector import EpisodeBuffer  # noqa: PLC0415  (learn works without Minari)
 
@@ -147,7 +147,7 @@ class DemonstrationWriter:
             infos=infos,
         )
         told = {"total_reward": float(episode.rewards.sum())}
-        told |= {} if episode.is_won is None else {"is_won": bool(episode.is_won)}
+        told |= {"is_won": bool(episode.is_won)} if episode.is_won is not None else {}
         number = self._storage.total_episodes
         try:
             self._storage.update_episodes([buffer])
@@ -160,13 +160,12 @@ class DemonstrationWriter:
         self._recorded.setdefault(episode.seed, []).append(number)
 
     def publish(self) -> None:
-        """Put everything added so far into the data set.
+        """Replace the data set by the copy with all added episodes.
 
         Raises:
-            DemonstrationError: The disk is full, or the folder cannot be written; what was published before is
-                untouched.
+            DemonstrationError: The disk is full, or the folder cannot be written; published episodes are unchanged.
         """
-        # The data first: what it holds beyond what the description says is passed over.
+        # The data come first: data beyond those that the metadata describe are ignored.
         for name in (DATA_NAME, METADATA_NAME):
             temporary = self._folder / f".{name}.tmp"
             try:
@@ -213,7 +212,7 @@ class DemonstrationWriter:
         return missing[-1] if missing else None
 
     def _remove_copies_of_killed_processes(self) -> None:
-        """Remove copies that no process works on.
+        """Remove copies that no process uses.
 
         Raises:
             DemonstrationError: Another process records into this data set.
@@ -226,15 +225,15 @@ class DemonstrationWriter:
             shutil.rmtree(path)
 
     def _note_seeds(self) -> None:
-        """Note the seeds of the episodes in the data set."""
+        """Read the seeds of the episodes in the data set."""
         numbers = range(self._storage.total_episodes)
-        if not numbers:  # the file is empty then, and no HDF5 yet
+        if not numbers:  # then the file is empty and not valid HDF5
             return
         for number, told in zip(numbers, self._storage.get_episode_metadata(numbers), strict=True):
             self._recorded.setdefault(told.get("seed"), []).append(number)
 
     def _find(self, episode: Episode) -> int | None:
-        """Return the number of the recorded episode with the same seed, actions and rewards; None without one."""
+        """Return the index of the recorded episode with the same seed, actions and rewards; None if there is none."""
         numbers = self._recorded.get(episode.seed, [])
         if not numbers:
             return None
@@ -247,12 +246,12 @@ class DemonstrationWriter:
     def _begin(
         self, env: gymnasium.Env[Any, Any], options: Mapping[str, Any], player: str, defaults: Mapping[str, Any]
     ) -> Any:
-        """Make the data set."""
+        """Make a new data set."""
         import minari  # noqa: PLC0415  (learn works without Minari)
         from minari.dataset.minari_storage import MinariStorage  # noqa: PLC0415  (as above)
 
         origin = Origin(soulslab=VERSION, commit=git_commit(), defaults=plain_options(defaults))
-        # Minari's JPEGs would show the learner other pictures than it will see.
+        # JPEG would change the pixels, so that the learner would train on other pixels than it sees later.
         storage = MinariStorage.new(
             self._copy,
             observation_space=env.observation_space,
@@ -271,7 +270,7 @@ class DemonstrationWriter:
         return storage
 
     def _continue(self) -> Any:
-        """Open a copy of the data set that is there."""
+        """Open a copy of the existing data set."""
         from minari.dataset.minari_storage import MinariStorage  # noqa: PLC0415  (learn works without Minari)
 
         for name in (DATA_NAME, METADATA_NAME):
@@ -279,13 +278,13 @@ class DemonstrationWriter:
         return MinariStorage.read(self._copy)
 
     def _read_back(self, number: int, episode: Episode) -> None:
-        """Check that the file holds an episode and all before it: h5py passes over errors when it closes a file."""
+        """Check that the file holds an episode and all before it; h5py ignores errors when it closes a file."""
         (written,) = self._storage.get_episodes([number])
         if not np.array_equal(written["rewards"], episode.rewards, equal_nan=True):
-            raise RuntimeError("the file does not hold what was written")
+            raise RuntimeError("the file does not hold the written episode")
         for before in self._storage.get_episode_metadata(range(number)):
             if "total_steps" not in before:
-                raise RuntimeError("the file no longer holds what was written before")
+                raise RuntimeError("the file no longer holds the episodes before")
 
     def _unwritable(self, error: BaseException, episode: int | None = None) -> DemonstrationError:
         reason = _reason(error)
@@ -298,7 +297,7 @@ class DemonstrationWriter:
 
 
 def _is_unused(folder: Path) -> bool:
-    """Return whether a folder is empty, or holds a data set without any episode, which a killed process left."""
+    """Return whether a folder is empty, or holds a data set without episodes, which a killed process left."""
     if not folder.is_dir():
         return False
     names = {path.name for path in folder.iterdir()}
@@ -308,14 +307,14 @@ def _is_unused(folder: Path) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """Return what went wrong, in the words of the operating system where h5py quotes them."""
+    """Return the reason of an error, with the message of the operating system if h5py quotes it."""
     quoted = re.search(r"error message = '([^']+)'", str(error))
     return quoted[1] if quoted else getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _spec_of(env: gymnasium.Env[Any, Any], options: Mapping[str, Any]) -> Any:
-    """Return how the environment is made, as JSON can hold it."""
-    spec = copy.deepcopy(gymnasium.spec(env.spec.id if env.spec else ""))  # the registered one is everybody's
+    """Return the specification of an environment as JSON-compatible values."""
+    spec = copy.deepcopy(gymnasium.spec(env.spec.id if env.spec else ""))  # do not change the registered one
     for name in ("entry_point", "vector_entry_point"):
         creator = getattr(spec, name)
         if callable(creator):

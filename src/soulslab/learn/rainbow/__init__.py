@@ -1,4 +1,4 @@
-"""Rainbow for slow games: off-policy learning that gets as much as it can out of each decision.
+"""Rainbow for slow games: off-policy learning that makes many updates for each game decision.
 
-The story from top to bottom is in :mod:`soulslab.learn.rainbow.learner`; ``docs/rainbow.md`` has the equations.
+:mod:`soulslab.learn.rainbow.learner` describes one update; ``docs/rainbow.md`` has the equations.
 """

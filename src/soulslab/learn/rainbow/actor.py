@@ -1,4 +1,4 @@
-"""Plays N environments with the newest weights and hands over what it lived through; never waits for the learner."""
+"""Stepping N environments with the newest weights and sending the transitions, without waiting for the learner."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from soulslab.learn.replay.elements import Outcome, StepShape, row_type
 
 
 class Actor:
-    """Where the environments stand, and who acts in them.
+    """The environments and the policy that acts in them.
 
     Attributes:
-        env_steps: Game decisions taken so far, all environments together.
+        env_steps: Number of game decisions so far, all environments together.
     """
 
     def __init__(
         self, env: VectorEnv[Any, Any, Any], policy: QPolicy, channel: ActorEnd, rng: np.random.Generator
     ) -> None:
-        """Take over an environment; :meth:`reset` must follow, and :meth:`load` may.
+        """Make an actor; :meth:`reset` must follow, and :meth:`load` may.
 
         Args:
             env: From :func:`soulslab.learn.environment.make_vector`.
-            policy: Who acts; its weights are replaced by those that the channel brings.
-            channel: Where everything goes.
-            rng: Source of the random actions.
+            policy: Chooses the actions; its weights are replaced by those from the transport.
+            channel: The actor's end of the transport.
+            rng: Random generator of the random actions.
         """
         header = policy.header
         self._env = env
@@ -56,11 +56,11 @@ class Actor:
 
     @property
     def weights_version(self) -> int:
-        """Version of the weights that it acts with; -1 before the first."""
+        """Version of the weights with which it acts; -1 before the first."""
         return self._version
 
     def reset(self, seed: int) -> None:
-        """Start fresh episodes; environment i is seeded ``seed + i``."""
+        """Start new episodes; environment i is seeded with ``seed + i``."""
         obs, info = self._env.reset(seed=seed)
         self._counter.forget_running()
         self._observer.begin(obs)
@@ -72,10 +72,10 @@ class Actor:
         """Take one step in all environments.
 
         Returns:
-            The game decisions that it took, all environments together.
+            Number of game decisions of the step, all environments together.
 
         Raises:
-            NonFiniteError: A reward or an observation is NaN or infinite; nothing of this step is handed over.
+            NonFiniteError: A reward or an observation is NaN or infinite; nothing of this step is sent.
         """
         weights = self._channel.pull(self._version)
         if weights is not None:
@@ -95,7 +95,7 @@ class Actor:
         self._episode_steps[dones] = 0
         self._is_first[:] = dones
         self._look(info)
-        self._channel.push(rows if finals is None else np.concatenate((rows, finals)))
+        self._channel.push(np.concatenate((rows, finals)) if finals is not None else rows)
         results = self._counter.record(actions, rewards, decisions, dones, info, self._version)
         if results:
             self._channel.push_episodes(results)
@@ -104,7 +104,7 @@ class Actor:
         return n_decisions
 
     def state(self) -> Tensors:
-        """Return copies of everything that :meth:`load` needs, the environment itself excepted."""
+        """Return copies of everything that :meth:`load` needs, without the state of the environments."""
         return {
             **self._observer.state(),
             "noise": self._policy.noise_state(),
@@ -126,7 +126,7 @@ class Actor:
         self._counter.load(state["episodes"].tobytes())
 
     def _choose(self) -> NDArray[np.int64]:
-        """Return the best open actions, or random open ones with probability epsilon, int64 (N,)."""
+        """Return the best allowed actions, or random allowed ones with probability epsilon, int64 (N,)."""
         is_random = self._rng.random(self._n_envs) < self._epsilon
         if is_random.all():
             actions = np.zeros(self._n_envs, np.int64)
@@ -134,13 +134,13 @@ class Actor:
             self._policy.network.draw_noise()
             actions = self._policy.act(self._observer.inputs, ~self._blocked)
         if is_random.any():
-            # The largest of uniform numbers over the open actions is each of them with equal probability.
+            # The argmax of uniform numbers over the allowed actions is uniformly distributed.
             scores = self._rng.random(self._blocked.shape) - self._blocked
             actions[is_random] = scores.argmax(axis=1)[is_random]
         return actions
 
     def _rows(self, actions: NDArray[np.int64]) -> NDArray[Any]:
-        """Return what is known of the step before it is taken."""
+        """Return the rows of the step with the values that are known before it."""
         rows = self._observed(self._observer.inputs, np.arange(self._n_envs))
         rows["blocked"] = np.packbits(self._blocked, axis=1)
         rows["action"] = actions
@@ -150,13 +150,13 @@ class Actor:
     def _final_rows(
         self, info: Info, where: NDArray[np.intp], actions: NDArray[np.int64], decisions: NDArray[np.int64]
     ) -> NDArray[Any] | None:
-        """Return the rows of the observations in which episodes were cut off; None if there were none."""
+        """Return the rows with the final observations of truncated episodes; None if there are none."""
         if len(where) == 0:
             return None
         rows = self._observed(self._observer.final(info["final_obs"], where, actions, decisions), where)
         rows["outcome"] = Outcome.FINAL
         last = info.get("final_info", {})
-        if "action_mask" in last:  # else nothing is known to be forbidden there
+        if "action_mask" in last:  # without a mask all actions are allowed
             is_known = last["_action_mask"][where]
             rows["blocked"][is_known] = np.packbits(~last["action_mask"][where[is_known]], axis=1)
         self._check_finite("observation", rows["features"], offset=1, where=where)
@@ -168,7 +168,7 @@ class Actor:
         rows["features"] = inputs.features
         if inputs.pixels is not None:
             n_channels = rows["pixels"].shape[-1]
-            rows["pixels"] = inputs.pixels[..., -n_channels:]  # of the stack, the newest frame alone
+            rows["pixels"] = inputs.pixels[..., -n_channels:]  # only the newest frame of the stack
         return rows
 
     def _look(self, info: Info) -> None:
@@ -183,12 +183,12 @@ class Actor:
         rows = values.reshape(len(values), -1)
         row = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
         bad = rows[row][~np.isfinite(rows[row])][0]
-        i = row if where is None else int(where[row])
+        i = int(where[row]) if where is not None else row
         raise NonFiniteError(what, i, int(self._episode_steps[i]) + offset, str(bad))
 
 
 def step_shape(policy: QPolicy) -> StepShape:
-    """Return the sizes of the steps that a policy learns from."""
+    """Return the sizes of the steps from which a policy learns."""
     header = policy.header
     return StepShape(
         n_features=header.n_inputs,

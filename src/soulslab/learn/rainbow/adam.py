@@ -12,7 +12,7 @@ _BETAS = (0.9, 0.999)
 
 
 class Rates(Protocol):
-    """How far a step goes."""
+    """Step sizes of the optimiser."""
 
     @property
     def lr(self) -> float:
@@ -20,22 +20,22 @@ class Rates(Protocol):
 
     @property
     def adam_epsilon(self) -> float:
-        """What the root of the second moment is divided by at least."""
+        """Constant that is added to the root of the second moment."""
 
     @property
     def weight_decay(self) -> float:
-        """Share of ``lr`` by which the weights shrink in a step."""
+        """Decay of the weights in a step, relative to ``lr``."""
 
 
 class Adam(NamedTuple):
     """torch's fused AdamW (Loshchilov & Hutter 2019), called as a function.
 
-    Its class spends longer on hooks and groups than the step takes for a network this small.
+    For a network this small, torch's optimiser class takes longer for hooks and groups than for the step itself.
 
     Attributes:
         mean: First moment, like the parameters.
         square: Second moment, like the parameters.
-        n_steps: Steps taken, float32 without axes.
+        n_steps: Number of steps so far, float32 scalar.
     """
 
     mean: Tensor
@@ -45,7 +45,9 @@ class Adam(NamedTuple):
     @classmethod
     def fresh(cls, parameters: Tensor) -> Adam:
         """Return the state before the first step."""
-        return cls(torch.zeros_like(parameters), torch.zeros_like(parameters), torch.zeros(()))
+        return cls(
+            torch.zeros_like(parameters), torch.zeros_like(parameters), torch.zeros((), device=parameters.device)
+        )
 
     def step(self, parameters: Tensor, gradients: Tensor, rates: Rates) -> None:
         """Take one step, in place."""

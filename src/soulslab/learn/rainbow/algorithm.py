@@ -31,14 +31,14 @@ from soulslab.learn.telemetry import LearningStats, Message
 
 REPLAY_NAME: Final = "replay"
 MAX_UPDATES_PER_ITERATION: Final = 64
-"""A learner that is behind catches up in parts, so that signals and checkpoints are handled in between."""
+"""Largest number of updates between two checks for signals and checkpoints."""
 
 _LEARNING: Final = 3
-"""Purpose number of the replay buffer's draws."""
+"""Number of the purpose "draws from the replay buffer" in seed sequences."""
 
 
 class RainbowAlgorithm:
-    """Rainbow with its actor, its replay buffer and its recorded fights.
+    """Rainbow with its actor, its replay buffer and the recorded episodes.
 
     Implements :class:`soulslab.learn.algorithm.Algorithm`.
     """
@@ -50,7 +50,7 @@ class RainbowAlgorithm:
 
         Args:
             folder: Folder of the run.
-            opened: The policy to train, the actor and the recorded fights.
+            opened: The policy to train, the actor and the recorded episodes.
         """
         self._folder = folder
         self._settings = settings = folder.settings
@@ -76,16 +76,16 @@ class RainbowAlgorithm:
         self._credit = 0.0
         self._n_env_steps = 0
         self._n_steps = 0
-        self._n_ended = 0  # episodes that ended in the rows observed
+        self._n_ended = 0  # episodes that ended in the observed rows
         self._published: Tensors = {}
         self._is_remote = settings.run.actor == "apart"
-        # A process that is killed before its first regular checkpoint can be resumed with the remote actor's steps.
+        # If the process is killed before its first regular checkpoint, the run can still resume with the actor's steps.
         self.saves_at_start = self._is_remote
         self.episodes = EpisodeWindow()
 
     @property
     def env_steps(self) -> int:
-        """Game decisions observed, all environments together."""
+        """Number of observed game decisions, all environments together."""
         return self._n_env_steps
 
     def start(self) -> None:
@@ -94,19 +94,19 @@ class RainbowAlgorithm:
         self._publish(self._policy.moments.state(), self._epsilon())
 
     def act(self) -> None:
-        """Step the environments once, unless updates are due first; or wait for the steps of a remote actor."""
+        """Step the environments once unless updates are due; with a remote actor, wait for its steps."""
         if self._credit < 1.0 or self._is_remote:
             self._playing.advance()
 
     def observe(self) -> None:
-        """Move the steps that were taken since the last call to the replay buffer, up to ``run.total_steps``."""
+        """Move the steps since the last call to the replay buffer, up to ``run.total_steps``."""
         total_steps = self._settings.run.total_steps
         rows = self._playing.channel.take(total_steps - self.env_steps)
         results = self._playing.channel.take_episodes()
         is_step = rows["outcome"] != Outcome.FINAL
         n_decisions = int(rows["n_decisions"][is_step].sum())
         self._n_ended += int((is_step & (rows["outcome"] != Outcome.GOES_ON)).sum())
-        if self.env_steps + n_decisions >= total_steps:  # a remote actor may have ended further episodes since
+        if self.env_steps + n_decisions >= total_steps:  # a remote actor may have finished more episodes
             results = results[: max(0, self._n_ended - self.episodes.n_episodes)]
         self.episodes.add(results)
         if len(rows) == 0:
@@ -120,7 +120,7 @@ class RainbowAlgorithm:
             self._credit += n_steps * self._settings.learner.updates_per_step
 
     def update(self) -> None:
-        """Make the updates that are due for the steps observed, and publish the weights."""
+        """Make the updates that are due for the observed steps, and publish the weights."""
         if self._credit < 1.0:
             return
         progress = self._progress()
@@ -133,7 +133,7 @@ class RainbowAlgorithm:
 
     @contextmanager
     def best_estimate(self) -> Iterator[QPolicy]:
-        """Give the policy the average of its weights, without noise, inside the ``with`` block."""
+        """Return a context in which the policy has the average of its weights, without noise."""
         self._policy.network.silence()
         with self._learner.averaged():
             yield self._policy
@@ -145,7 +145,7 @@ class RainbowAlgorithm:
         return header
 
     def report(self, seconds: float) -> list[Message]:
-        """Return statistics of the updates, of the actor and of the fights since the last call."""
+        """Return the statistics of the updates, the actor and the fights since the last call."""
         messages: list[Message] = []
         if self._measured:
             messages.append(self._learning_stats(seconds))
@@ -154,7 +154,7 @@ class RainbowAlgorithm:
         return [*messages, fights] if fights is not None else messages
 
     def state(self, *, with_env: bool) -> AlgorithmState:
-        """Write the new part of the replay buffer; return copies of everything else that :meth:`load` needs."""
+        """Write new rows of the replay buffer to files; return copies of everything else that :meth:`load` needs."""
         self._manifest = self._replay_store.save(self._replay)
         own: Tensors = {
             "counts": np.array([self._n_env_steps, self._n_steps]),
@@ -163,7 +163,7 @@ class RainbowAlgorithm:
             "episodes": np.frombuffer(self.episodes.state(), np.uint8).copy(),
         }
         tensors: Tensors = {}
-        # The names are those of the first version, so that older checkpoints load.
+        # The names are those of the first version, so that old checkpoints can be loaded.
         for name, each in (
             ("policy", self._policy.state()),
             ("learner", self._learner.state()),
@@ -177,7 +177,7 @@ class RainbowAlgorithm:
         return AlgorithmState(tensors, {"replay": self._manifest})
 
     def after_save(self, path: Path) -> None:
-        """Remove the chunks of the replay buffer and the steps of the actor that no checkpoint needs."""
+        """Remove the files of the replay buffer and the steps of the actor that no checkpoint needs."""
         self._playing.saved()
         kept = self._folder.store.paths()
         self._manifests = {each: self._manifests[each] for each in kept if each in self._manifests}
@@ -219,13 +219,13 @@ class RainbowAlgorithm:
 
     def _publish(self, moments: Tensors, epsilon: float) -> None:
         """Publish the weights for the actor, with the moments of the normaliser and the share of random actions."""
-        # Moments and epsilon change with each step but are published after updates only, so checkpoints hold them.
+        # Moments and epsilon change with each step but are published only after updates, so they are in checkpoints.
         self._published = {**moments, "epsilon": np.array([epsilon])}
         tensors = {**self._policy.weights(), **moments}
         self._playing.channel.publish(Weights(version=self._learner.n_updates, epsilon=epsilon, tensors=tensors))
 
     def _epsilon(self) -> float:
-        """Return the share of random actions; it is low from the start if the policy was trained or cloned before."""
+        """Return the share of random actions; it is low from the start if the policy is pretrained or cloned."""
         settings, shown = self._settings.learner, self._settings.demonstrations
         if self._settings.is_cloned:
             return _interpolate(shown.epsilon, settings.epsilon_end, self.env_steps / shown.epsilon_decisions)
@@ -269,10 +269,10 @@ def open_rainbow(
         initialise: Called with the new policy and the environments; may replace the random weights.
 
     Raises:
-        CheckpointError: ``run.start_from`` names no policy that fits.
+        CheckpointError: ``run.start_from`` does not name a matching policy.
         ConfigError: A setting names an unknown feature, or a remote actor would need a secret.
-        DemonstrationError: The recorded fights belong to another environment, or are damaged.
-        EnvironmentUsageError: The environment cannot be trained on.
+        DemonstrationError: The recorded episodes belong to another environment, or are damaged.
+        EnvironmentUsageError: The environment does not support training.
     """
     opened = set_up_run(folder, initialise)
     try:

@@ -1,13 +1,13 @@
-"""Behaviour cloning for action values: what was shown shall be worth more than any other open action.
+"""Behaviour cloning for action values: increases the values of recorded actions relative to other allowed actions.
 
-The loss is the cross-entropy of a softmax policy over the values of the open actions::
+The loss is the cross-entropy of a softmax policy over the values of the allowed actions::
 
     -log softmax(Q(s, .) / temperature)[a_shown]
 
-DQfD's large margin (Hester et al. 2018, "Deep Q-learning from demonstrations", equation 2) was tried beside it and won
-half as often. Cloning has to go on beside learning: after a warm start alone, learning unlearns it, for the values of
-what nobody has done yet are made up, and the best of twenty made-up values looks better than what was shown.
-``docs/demonstrations.md`` has the numbers.
+The large margin loss of DQfD (Hester et al. 2018, "Deep Q-learning from demonstrations", equation 2) gave half the win
+rate. Cloning continues during learning: after cloning only at the start, learning lost the recorded behaviour, because
+values of actions without experience are arbitrary, and the largest of twenty arbitrary values exceeds that of the
+recorded action. ``docs/demonstrations.md`` has the measurements.
 
 Shapes: B batch, F features, A actions.
 """
@@ -28,20 +28,20 @@ from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import DemonstrationSettings
 from soulslab.learn.rainbow.targets import BLOCKED_VALUE, masked_log_policy, mean_values
 
-#: (features as they were recorded (B, F), pixels or None) to the value of each action, float32 (B, A).
+#: Function of features (B, F) and pixels (or None) that returns the value of each action, float32 (B, A).
 Values: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
 
 BATCH_SIZE: Final = 64
 _LAST: Final = 100
-"""The last updates of a warm start, which its result is the mean of."""
+"""Number of last updates of the initial cloning over which its result is averaged."""
 
 
 class Cloned(NamedTuple):
-    """What updates of cloning found, as means over them.
+    """Result of updates of cloning, as means over them.
 
     Attributes:
-        loss: Cross-entropy of the shown actions (nats).
-        agreement: Share of the shown actions that were the best open ones before the update, 0..1.
+        loss: Cross-entropy of the recorded actions (nats).
+        agreement: Share of the recorded actions that had the largest value of the allowed ones before the update, 0..1.
     """
 
     loss: float
@@ -49,7 +49,7 @@ class Cloned(NamedTuple):
 
 
 class Cloner:
-    """Moves action values towards what was shown, a batch at a time, as a warm start and beside learning."""
+    """Makes updates of behaviour cloning, at the start of a run and during learning."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class Cloner:
         rng: np.random.Generator,
         settings: DemonstrationSettings,
     ) -> None:
-        """Set up the optimiser.
+        """Make the optimiser.
 
         Args:
             values: The action values, differentiable.
-            parameters: What they depend on; their gradients are overwritten.
-            shown: The recorded fights.
-            rng: Source of the draws.
+            parameters: Parameters of the values; their gradients are overwritten.
+            shown: Replay buffer with the recorded episodes.
+            rng: Random generator of the draws.
             settings: Temperature and learning rate.
         """
         self._values = values
@@ -77,16 +77,16 @@ class Cloner:
         self._batch = shown.make_batch(BATCH_SIZE)
 
     def update(self, weight: float = 1.0) -> Cloned:
-        """Take one step towards what was shown.
+        """Make one update of cloning.
 
         Args:
-            weight: Share of the learning rate, for cloning that fades.
+            weight: Factor of the learning rate, 0..1, for cloning whose weight decreases.
 
         Raises:
-            ReplayError: Nothing was shown.
+            ReplayError: There are no recorded episodes.
         """
         batch = self._batch
-        # Priorities are the learner's; here every recorded step counts alike, and rewards do not matter.
+        # Here all recorded steps have the same weight and rewards do not matter; priorities are only for the learner.
         self._shown.sample(batch, n_steps=1, gamma=1.0, beta=0.0, rng=self._rng)
         self._optimiser.zero_grad(set_to_none=False)
         with torch.enable_grad():
@@ -99,10 +99,10 @@ class Cloner:
         return Cloned(float(loss.detach()), float((best == batch.actions.squeeze(1)).float().mean()))
 
     def state(self) -> Tensors:
-        """Return copies of what :meth:`load` needs; the generator of the draws is the caller's."""
+        """Return copies of what :meth:`load` needs; the random generator is not included."""
         tensors: Tensors = {}
         for i, kept in self._optimiser.state_dict()["state"].items():
-            tensors |= {f"{i}/{name}": value.numpy().copy() for name, value in kept.items()}
+            tensors |= {f"{i}/{name}": value.cpu().numpy().copy() for name, value in kept.items()}
         return tensors
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -115,57 +115,58 @@ class Cloner:
 
 
 def cloner_of(policy: QPolicy, shown: Source, rng: np.random.Generator, settings: DemonstrationSettings) -> Cloner:
-    """Return what moves a policy's values towards what was shown.
+    """Return a cloner for the values of a policy.
 
     Args:
-        policy: Its normaliser should have seen the recorded features (``policy.observe``).
-        shown: The recorded fights.
-        rng: Source of the draws.
+        policy: The policy; its normaliser should have observed the recorded features (``policy.observe``).
+        shown: Replay buffer with the recorded episodes.
+        rng: Random generator of the draws.
         settings: See `Cloner`.
     """
     network = policy.network
-    # One flat parameter, on the memory that the network's modules and the learner use too.
+    # One flat parameter that shares its memory with the modules of the network and with the learner.
     flat = nn.Parameter(network.parameters_flat)
     flat.grad = network.gradients_flat
 
     def values(features: Tensor, pixels: Tensor | None) -> Tensor:
         network.silence()
-        return mean_values(network(policy.normalise(features), pixels))
+        on_device = pixels.to(policy.device) if pixels is not None else None
+        return mean_values(network(policy.normalise(features).to(policy.device), on_device)).cpu()
 
     return Cloner(values, [flat], shown, rng, settings)
 
 
 def clone(cloner: Cloner, n_updates: int) -> Cloned:
-    """Begin warm: take so many steps towards what was shown, before anything was lived through.
+    """Make the updates of cloning at the start of a run.
 
     Args:
-        cloner: Takes them.
-        n_updates: At least 1.
+        cloner: Makes the updates.
+        n_updates: Number of updates, at least 1.
 
     Returns:
-        What the last 100 of them found.
+        Result of the last 100 updates.
     """
     found = [cloner.update() for _ in range(n_updates)][-_LAST:]
     return Cloned(*(float(mean) for mean in np.mean(found, axis=0)))
 
 
 def cloning_weight(settings: DemonstrationSettings, env_steps: int) -> float:
-    """Return how much cloning beside learning counts after so many game decisions, 0..1; it fades linearly.
+    """Return the weight of cloning during learning after ``env_steps`` game decisions, 0..1; it decreases linearly.
 
-    Who was shown something may become better than who showed it, and is held back by it then. It must fade soon, and
-    beside some random actions: what cloning keeps down is never tried, so its values are made up, and the longer
-    nothing else is lived through the longer it takes to put them right.
+    The learned policy may become better than the recorded one, and cloning then limits it. Cloning must end early and
+    be combined with random actions: actions that cloning suppresses are not tried, so their values stay arbitrary, and
+    the longer this lasts the longer it takes to correct them.
     """
     return max(0.0, 1.0 - env_steps / settings.cloning_decisions)
 
 
 def cloning_loss(values: Tensor, actions: Tensor, blocked: Tensor, temperature: float) -> Tensor:
-    """Return the mean cross-entropy of the shown actions under a softmax over the open ones, float32 ().
+    """Return the mean cross-entropy of the recorded actions under a softmax over the allowed ones, float32 ().
 
     Args:
         values: float32 (B, A).
-        actions: What was shown, int64 (B, 1).
-        blocked: Where an action was forbidden, bool (B, A).
-        temperature: In the units of the values.
+        actions: Recorded actions, int64 (B, 1).
+        blocked: True for forbidden actions, bool (B, A).
+        temperature: Temperature of the softmax, in the units of the values.
     """
     return -masked_log_policy(values, blocked, temperature).gather(1, actions).mean()

@@ -1,4 +1,4 @@
-"""Recorded fights in a run: a share of each batch, a warm start, and cloning beside learning that fades."""
+"""Recorded episodes in a Rainbow run: a share of each batch, cloning at the start, and cloning during learning."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _log = logging.getLogger(__name__)
 
 
 class DemonstrationLearning:
-    """What a run does with recorded fights.
+    """Uses recorded episodes in a run.
 
     ::
 
         teaching = DemonstrationLearning(settings, rows, shape, own, policy, rng)
-        teaching.begin()                       # or load() where the run goes on
+        teaching.begin()                       # or load() in a resumed run
         learner = Learner(..., teaching.replay, rng)
         while ...:
             learner.update(progress)
             teaching.after_update(learner.n_updates, env_steps)
 
     Attributes:
-        replay: What the learner draws from.
+        replay: Replay buffer for the learner, with both kinds of transitions.
     """
 
     def __init__(
@@ -47,15 +47,15 @@ class DemonstrationLearning:
         policy: QPolicy,
         rng: np.random.Generator,
     ) -> None:
-        """Take over recorded fights.
+        """Store the recorded episodes in a replay buffer.
 
         Args:
-            settings: Of the run.
+            settings: Settings of the run.
             rows: From :func:`soulslab.learn.demonstrations.reading.read_demonstrations`.
             shape: Sizes of a step.
-            own: What the policy will live through.
-            policy: What is trained.
-            rng: Source of the draws, the learner's own.
+            own: Replay buffer with the transitions of the policy.
+            policy: The policy to train.
+            rng: Random generator of the draws; the learner uses the same one.
         """
         self._settings = settings.demonstrations
         self._features = rows["features"]
@@ -65,26 +65,26 @@ class DemonstrationLearning:
         self.replay = MixedReplay(own, self._shown, self._settings.share)
 
     def begin(self) -> None:
-        """Let the policy's normaliser see what was shown, and clone it, before the learner copies the weights."""
+        """Update the normaliser with the recorded features and clone, before the learner copies the weights."""
         self._policy.observe(self._features)
         n_updates = self._settings.cloning_updates
         if n_updates:
             found = clone(self._cloner, n_updates)
-            _log.info("cloned for %d updates: agrees with %.0f %% of what was shown", n_updates, 100 * found.agreement)
+            _log.info("cloned for %d updates: %.0f %% of the actions agree", n_updates, 100 * found.agreement)
 
     def after_update(self, n_updates: int, env_steps: int) -> None:
-        """Clone beside learning, if it is due.
+        """Make an update of cloning, if it is due.
 
         Args:
-            n_updates: The learner's updates so far.
-            env_steps: Game decisions so far.
+            n_updates: Number of updates of the learner so far.
+            env_steps: Number of game decisions so far.
         """
         every = self._settings.cloning_every
         if every and n_updates % every == 0 and (weight := cloning_weight(self._settings, env_steps)) > 0.0:
             self._cloner.update(weight)
 
     def state(self) -> Tensors:
-        """Return copies of what :meth:`load` needs beside policy, generator and the data set itself."""
+        """Return copies of what :meth:`load` needs, without the policy, the random generator and the data set."""
         shown = {_SHOWN + name: array for name, array in self._shown.state().items()}
         return shown | {_CLONER + name: array for name, array in self._cloner.state().items()}
 
@@ -92,7 +92,7 @@ class DemonstrationLearning:
         """Continue from what :meth:`state` returned.
 
         Raises:
-            ReplayError: The data set no longer holds as many steps.
+            ReplayError: The data set has another number of steps than before.
         """
         parts = {
             prefix: {name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)}

@@ -1,18 +1,18 @@
-"""What the network sees of the features: themselves, soft bins of some, all in units of their standard deviation.
+"""Inputs of the network: the features and soft bins of some of them, normalised.
 
-When a blow lands is a matter of a tenth of a second of an animation, and a perceptron needs many samples until it is as
-sharp as that in a number that runs from 0 to 3. Soft bins give it that sharpness from the beginning: radial basis
-functions (Sutton & Barto 2018, section 9.5.5) with their centres c evenly from ``low`` to ``high`` and the distance
-between two of them as their width w::
+Whether an attack hits depends on a tenth of a second of an animation, and a perceptron needs many samples to
+distinguish that in a number between 0 and 3. Soft bins make it distinguishable from the start. They are radial basis
+functions (Sutton & Barto 2018, section 9.5.5) with centres c that are evenly spaced from ``low`` to ``high`` and a
+width w that is the distance between two centres::
 
     exp(-0.5 ((x - c) / w)^2)
 
-Multiplied with the one-hot of the animation they become a table of what is to be done at which moment of which
-animation, in which neighbours know of each other.
+Multiplied with the one-hot of the animation they are a table of each moment of each animation in which neighbouring
+entries overlap.
 
-The replay buffer and the observations have the features alone; they are expanded where they are normalised.
+The replay buffer and the observations hold only the features; they are expanded when they are normalised.
 
-Shapes: B batch, F features (extra inputs included), O numbers that the network sees.
+Shapes: B batch, F features (extra inputs included), O inputs of the network.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from soulslab.learn.rainbow.settings import BinsSettings
 from soulslab.learn.replay.kernel import kernel
 
 MAX_NORMALISED: Final = 10.0
-"""What the network sees is clipped to this many standard deviations, so that a rare number drowns no other."""
+"""Inputs of the network are clipped to this many standard deviations, so that rare large values do not dominate."""
 
 _ONE = np.float32(1.0)
 _ZERO = np.float32(0.0)
@@ -40,25 +40,25 @@ _MINUS_HALF = np.float32(-0.5)
 _Vectors: TypeAlias = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
 _FEATURE, _N, _FIRST, _N_TIMES = range(4)
-"""Columns of the plan; _N_TIMES is 0 where the bins stand alone."""
+"""Columns of the plan; _N_TIMES is 0 for bins without factors."""
 
 
 class Encoding:
-    """Expands features by soft bins, and normalises all.
+    """Expands features by soft bins, and normalises both.
 
-    After the features come the bins, in the order of the settings. Where they are multiplied with features, these go
-    one after another, each with all bins.
+    The bins follow the features, in the order of the settings. For bins with factors, each factor in turn has the
+    products with all bins.
 
     Attributes:
-        n_outputs: O; F where there are no bins.
+        n_outputs: Number of inputs of the network, O; F if there are no bins.
     """
 
     def __init__(self, n_inputs: int, bins: Sequence[BinsSettings]) -> None:
-        """Prepare it; until :meth:`follow` nothing is shifted or scaled.
+        """Prepare the expansion; before :meth:`follow` the values are not normalised.
 
         Args:
-            n_inputs: F.
-            bins: Checked (:func:`check_bins`), their features given by number.
+            n_inputs: Number of features, F.
+            bins: Checked bins (:func:`check_bins`) with features given by index.
         """
         self._n_inputs = n_inputs
         plan = np.array([_plan_row(each) for each in bins], np.int64).reshape(-1, 4)
@@ -73,65 +73,65 @@ class Encoding:
         self._moved = self._unmoved
 
     def expand(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return features and their bins as they are, float32 (B, O); the same array if there are no bins.
+        """Return the features and their bins, not normalised, float32 (B, O); the same array if there are no bins.
 
         Args:
             features: float32 (B, F).
 
         Raises:
-            EnvironmentUsageError: They are not F.
+            EnvironmentUsageError: The number of features is not F.
         """
         self._check(features)
         if self.n_outputs == self._n_inputs:
             return features
         out = np.empty((len(features), self.n_outputs), np.float32)
-        bare = np.ascontiguousarray(features)  # a column of rows, often; the kernel is compiled for one kind of array
+        bare = np.ascontiguousarray(features)  # often a strided view; the kernel is compiled for contiguous arrays
         _encode(bare, self._bins, self._unmoved, np.float32(np.inf), out)
         return out
 
     def follow(self, moments: RunningMoments) -> None:
-        """Take over mean and standard deviation of what :meth:`expand` gave, shape (O,)."""
+        """Use the mean and standard deviation of the outputs of :meth:`expand`, shape (O,), from now on."""
         shift: NDArray[np.float32] = moments.mean.astype(np.float32)
         scale: NDArray[np.float32] = (1.0 / moments.std).astype(np.float32)
-        # Most products with a one-hot are 0, so what becomes of a 0 is computed once.
+        # Most products with a one-hot are 0, so the normalised value of 0 is precomputed.
         at_zero: NDArray[np.float32] = np.clip((_ZERO - shift) * scale, -MAX_NORMALISED, MAX_NORMALISED)
         self._moved = (shift, scale, at_zero)
 
     def normalise(self, features: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-        """Write what the network sees: ``(value - mean) / std`` of features and bins, clipped to `MAX_NORMALISED`.
+        """Write the inputs of the network: ``(value - mean) / std`` of features and bins, clipped to `MAX_NORMALISED`.
 
         Args:
             features: float32 (B, F).
             out: float32 (B, O).
 
         Raises:
-            EnvironmentUsageError: They are not F.
+            EnvironmentUsageError: The number of features is not F.
         """
         self._check(features)
         _encode(features, self._bins, self._moved, np.float32(MAX_NORMALISED), out)
 
     def _check(self, features: NDArray[np.float32]) -> None:
-        """Check what the kernel relies on."""
+        """Check the shape on which the kernel relies."""
         if features.ndim != 2 or features.shape[1] != self._n_inputs:
             raise EnvironmentUsageError(
-                f"a policy that sees {self._n_inputs} features was shown an array of shape {features.shape}; give it "
-                "(batch, features), what an Observer made of its environment's observations"
+                f"a policy for {self._n_inputs} features was given an array of shape {features.shape}; give it the "
+                "inputs (batch, features) of an Observer of its environment"
             )
 
 
 def resolve_bins(
     bins: Sequence[BinsSettings], n_features: int, names: Sequence[str], env_id: str
 ) -> tuple[BinsSettings, ...]:
-    """Return bins that name their features by number, as a policy's file has to.
+    """Return bins whose features are given by index, as needed in a policy file.
 
     Args:
-        bins: As the config has them.
-        n_features: Features of an observation, without extra inputs.
-        names: Of these features; empty if the environment tells none.
-        env_id: The environment, for messages.
+        bins: Bins of the config.
+        n_features: Number of features of an observation, without extra inputs.
+        names: Names of these features; empty if the environment does not define names.
+        env_id: The environment, for error messages.
 
     Raises:
-        ConfigError: There is no such feature, or the bins are none.
+        ConfigError: A feature does not exist, or the bins are invalid.
     """
     found = []
     for i, each in enumerate(bins):
@@ -147,15 +147,15 @@ def resolve_bins(
 
 
 def check_bins(bins: Sequence[BinsSettings], n_features: int, env_id: str) -> None:
-    """Check that bins fit to observations.
+    """Check that bins match the observations.
 
     Args:
-        bins: Their features given by number.
-        n_features: Features of an observation, without extra inputs.
-        env_id: The environment, for messages.
+        bins: Bins with features given by index.
+        n_features: Number of features of an observation, without extra inputs.
+        env_id: The environment, for error messages.
 
     Raises:
-        ConfigError: There is no such feature, or the bins have no order or no width.
+        ConfigError: A feature does not exist, or the range of the bins is invalid.
     """
     for i, each in enumerate(bins):
         path = f"network.bins[{i}]"
@@ -165,36 +165,36 @@ def check_bins(bins: Sequence[BinsSettings], n_features: int, env_id: str) -> No
         for place, number in numbers:
             if isinstance(number, str):
                 raise ConfigError(
-                    f"names {number!r}, which only a run can look up; give numbers", path=f"{path}.{place}"
+                    f"names {number!r}, but a policy file needs the index of the feature", path=f"{path}.{place}"
                 )
             if not 0 <= number < n_features:
                 raise ConfigError(
-                    f"there is no feature {number}: {env_id} gives {n_features} features, counted from 0",
+                    f"there is no feature {number}: {env_id} has {n_features} features, counted from 0",
                     path=f"{path}.{place}",
                 )
         if not isinstance(each.times, str) and each.times[0] > each.times[1]:
             raise ConfigError(
-                f"falls from {each.times[0]} to {each.times[1]}; name the first and the last", path=f"{path}.times"
+                f"descends from {each.times[0]} to {each.times[1]}; give the first and the last", path=f"{path}.times"
             )
         if not each.low < each.high:
-            raise ConfigError(f"low ({each.low:g}) has to lie below high ({each.high:g})", path=path)
+            raise ConfigError(f"low ({each.low:g}) must be less than high ({each.high:g})", path=path)
         with np.errstate(all="ignore"):
             centres, width = bin_grid(each)
             is_grid = np.isfinite(centres).all() and (np.diff(centres) > 0.0).all() and 0.0 < width < np.inf
         if not is_grid:
             raise ConfigError(
-                f"{each.n} bins from {each.low:g} to {each.high:g} cannot be told apart in 32-bit numbers", path=path
+                f"{each.n} bins from {each.low:g} to {each.high:g} are too close together for 32-bit numbers", path=path
             )
 
 
 def count_outputs(n_inputs: int, bins: Sequence[BinsSettings]) -> int:
-    """Return how many numbers the network sees (O) of F features with bins; see :class:`Encoding`."""
+    """Return the number of inputs of the network (O) for F features with bins; see :class:`Encoding`."""
     n_times = [int(_plan_row(each)[_N_TIMES]) for each in bins]
     return n_inputs + sum(each.n * max(1, n) for each, n in zip(bins, n_times, strict=True))
 
 
 def bin_grid(bins: BinsSettings) -> tuple[NDArray[np.float32], np.float32]:
-    """Return the centres, float32 (n,), and the width of bins."""
+    """Return the centres of bins, float32 (n,), and their width."""
     centres = np.linspace(bins.low, bins.high, bins.n).astype(np.float32)
     return centres, np.float32((bins.high - bins.low) / (bins.n - 1))
 
@@ -205,7 +205,7 @@ def _plan_row(bins: BinsSettings) -> tuple[Any, ...]:
 
 
 def _find(name: str, names: Sequence[str], env_id: str, path: str) -> int:
-    """Return the number of a feature."""
+    """Return the index of a feature."""
     _check_names(name, names, env_id, path)
     if name not in names:
         raise ConfigError(f"{env_id} has no feature {name!r}{did_you_mean(name, names)}", path=path)
@@ -213,19 +213,19 @@ def _find(name: str, names: Sequence[str], env_id: str, path: str) -> int:
 
 
 def _find_all(prefix: str, names: Sequence[str], env_id: str, path: str) -> tuple[int, int]:
-    """Return the first and the last number of the features whose names begin alike."""
+    """Return the first and the last index of the features whose names start with a prefix."""
     _check_names(prefix, names, env_id, path)
     found = [number for number, name in enumerate(names) if name.startswith(prefix)]
     if not found:
         raise ConfigError(
-            f"{env_id} has no feature whose name begins with {prefix!r}{did_you_mean(prefix, names)}", path=path
+            f"{env_id} has no feature whose name starts with {prefix!r}{did_you_mean(prefix, names)}", path=path
         )
     for here, there in pairwise(found):
         if there != here + 1:
             raise ConfigError(
-                f"the features of {env_id} whose names begin with {prefix!r} do not stand side by side: after "
-                f"{names[here]!r} ({here}) the next is {names[there]!r} ({there}); write more of the name, or the "
-                "numbers of the first and the last",
+                f"the features of {env_id} whose names start with {prefix!r} are not consecutive: after "
+                f"{names[here]!r} ({here}) the next is {names[there]!r} ({there}); give a longer prefix, or the "
+                "indices of the first and the last",
                 path=path,
             )
     return found[0], found[-1]
@@ -234,7 +234,7 @@ def _find_all(prefix: str, names: Sequence[str], env_id: str, path: str) -> tupl
 def _check_names(name: str, names: Sequence[str], env_id: str, path: str) -> None:
     if not names:
         raise ConfigError(
-            f"{env_id} tells no names of its features, so {name!r} cannot be found; give the number of the feature, "
+            f"{env_id} does not define names of its features, so {name!r} is unknown; give the index of the feature, "
             "counted from 0",
             path=path,
         )
@@ -242,7 +242,7 @@ def _check_names(name: str, names: Sequence[str], env_id: str, path: str) -> Non
 
 @kernel
 def _clip(value: Any, limit: Any) -> Any:
-    """Return a number within +-limit; NaN stays NaN."""
+    """Return a number clipped to +-limit; NaN stays NaN."""
     value = limit if value > limit else value
     return -limit if value < -limit else value
 

@@ -1,4 +1,4 @@
-"""What episodes come to: counted by the actor while they run, averaged by the learner."""
+"""Statistics of Rainbow's training episodes: counted by the actor, averaged by the learner."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from soulslab.learn.environment import Info
 from soulslab.learn.telemetry import FightStats
 
 WINDOW: Final = 100
-"""Episodes in the moving averages: an hour of play, where PPO's thousand would be a day."""
+"""Number of episodes in the moving averages: about an hour of game time."""
 
 MIN_TOLD: Final = 20
-"""Episodes that a message's means are over, as soon as there are so many: one fight alone meets few of the boss's
-attacks, and a curve of single fights is nothing but noise."""
+"""Smallest number of episodes over which the means of a message are taken, if there are enough; a single fight is too
+noisy and shows few of the boss's attacks."""
 
 
 class EpisodeCounter:
-    """Counts the running episodes of N environments."""
+    """Sums over the running episodes of N environments."""
 
     def __init__(self, n_envs: int, n_actions: int, attack_names: Sequence[str]) -> None:
-        """Begin with fresh episodes everywhere.
+        """Start with new episodes in all environments.
 
         Args:
-            n_envs: N.
-            n_actions: A.
+            n_envs: Number of environments, N.
+            n_actions: Number of actions, A.
             attack_names: Attacks of the boss, in the order of ``info["fight"]["damage_by_attack"]``; may be empty.
         """
         self._n_actions = n_actions
@@ -46,18 +46,18 @@ class EpisodeCounter:
         info: Info,
         version: int,
     ) -> list[EpisodeResult]:
-        """Take in one step of all environments.
+        """Record one step of all environments.
 
         Args:
             actions: int64 (N,).
             rewards: float64 (N,).
             decisions: Game decisions that each step took, int64 (N,).
-            dones: Where an episode ended, bool (N,).
-            info: The step's info.
-            version: Of the weights that acted.
+            dones: Whether an episode ended, bool (N,).
+            info: Info of the step.
+            version: Version of the weights that acted.
 
         Returns:
-            The results of the episodes that ended.
+            Results of the episodes that ended.
         """
         results = []
         terms = _terms_of(info)
@@ -74,7 +74,7 @@ class EpisodeCounter:
         return results
 
     def forget_running(self) -> None:
-        """Drop the episodes under way, because their environments were replaced."""
+        """Discard the running episodes, because their environments were reset."""
         self._running = [self._fresh() for _ in self._running]
 
     def state(self) -> bytes:
@@ -90,7 +90,7 @@ class EpisodeCounter:
 
     def _result(self, running: _Running, info: Info, i: int, version: int) -> EpisodeResult:
         fight = info.get("final_info", {}).get("fight", {})
-        # An episode that was cut off because its game failed has no result.
+        # An episode that ended because its game failed has no result.
         is_known = "won" in fight and bool(fight.get("_won", np.ones(i + 1, np.bool_))[i])
         damage: dict[str, float] = {}
         if is_known and "damage_by_attack" in fight:
@@ -112,7 +112,7 @@ class EpisodeWindow:
     """Moving averages over the last finished episodes.
 
     Attributes:
-        n_episodes: Episodes finished.
+        n_episodes: Number of finished episodes.
     """
 
     def __init__(self) -> None:
@@ -121,19 +121,19 @@ class EpisodeWindow:
         self._n_untold = 0
 
     def add(self, results: Sequence[EpisodeResult]) -> None:
-        """Take finished episodes, in their order."""
+        """Add finished episodes, in their order."""
         self.n_episodes += len(results)
         self._last.extend(results)
         self._n_untold += len(results)
 
     @property
     def is_full(self) -> bool:
-        """Whether the averages are over a full window."""
+        """Whether the averages cover a full window."""
         return len(self._last) == WINDOW
 
     @property
     def win_rate(self) -> float | None:
-        """Share of wins; None before the first result, or where nobody can win."""
+        """Share of wins; None if no result is known."""
         return _mean([float(result.is_won) for result in self._last if result.is_won is not None])
 
     @property
@@ -147,7 +147,7 @@ class EpisodeWindow:
         return _mean([float(result.n_decisions) for result in self._last])
 
     def stats(self, env_steps: int) -> FightStats | None:
-        """Return the means over the last episodes, `MIN_TOLD` or as many as are new; None if none is new."""
+        """Return the means over the new episodes, or the last `MIN_TOLD` if that is more; None without new ones."""
         if self._n_untold == 0:
             return None
         results = list(self._last)[-max(self._n_untold, MIN_TOLD) :]
@@ -173,7 +173,7 @@ class EpisodeWindow:
 
 
 class _Running(msgspec.Struct):
-    """A running episode's sums so far."""
+    """Sums of a running episode."""
 
     actions: list[int]
     total_reward: float = 0.0
@@ -183,13 +183,13 @@ class _Running(msgspec.Struct):
 
 
 def _terms_of(info: Info) -> dict[str, NDArray[Any]]:
-    """Return the terms of the reward of this step, each (N,); those of an episode's last step included."""
+    """Return the terms of the reward of this step, each (N,), including those of the last step of an episode."""
     terms = {name: values for name, values in info.get("reward_terms", {}).items() if not name.startswith("_")}
     last = info.get("final_info", {}).get("reward_terms", {})
     for name, values in last.items():
         if not name.startswith("_"):
             where = last.get(f"_{name}", np.ones(len(values), np.bool_))
-            # Gymnasium's own loop has an episode's last step there alone.
+            # Gymnasium's SyncVectorEnv reports the last step of an episode only there.
             terms[name] = np.where(where, values, terms.get(name, 0.0))
     return terms
 

@@ -1,25 +1,23 @@
-"""Rainbow, told from top to bottom.
+"""One update of Rainbow.
 
-Hessel et al. 2018, "Rainbow: Combining improvements in deep reinforcement learning", with what was found since. One
-update:
+Hessel et al. 2018, "Rainbow: Combining improvements in deep reinforcement learning", with later improvements:
 
-1. Draw transitions from the replay buffer, the surprising ones more often (:mod:`soulslab.learn.replay`). Each leads
-   over n steps; a step of k game decisions counts ``gamma ** k``.
-2. Say what they were worth: rewards, and what the best open action of the observation they led to is worth
+1. Draw transitions from the replay buffer, those with large errors more often (:mod:`soulslab.learn.replay`). Each
+   covers n steps; a step of k game decisions is discounted by ``gamma ** k``.
+2. Compute their targets: the rewards plus the value of the best allowed action in the observation after n steps
    (:mod:`soulslab.learn.rainbow.targets`).
-3. Move the quantiles of the actions taken towards that, one step of AdamW.
-4. Move the target network after the online network, and tell the buffer how surprising each transition still is.
+3. Move the quantiles of the actions taken towards the targets with one step of AdamW.
+4. Move the target network towards the online network, and set the priorities to the errors.
 
-What is evaluated and kept is not the last of the networks that come of it but their average: from one update to the
-next a policy changes its mind about what hardly matters, and sometimes about what does. (Polyak & Juditsky 1992,
-"Acceleration of stochastic approximation by averaging".)
+The policy that is evaluated and saved has the average of the weights, because the online policy fluctuates between
+updates (Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging").
 
-Early on n is large and gamma small, which spreads rewards quickly; both anneal to what is nearer the truth. Where
-resets are asked for, the weights shrink towards fresh ones every so many updates, and n and gamma begin anew: a network
-that is trained many times on each transition stops being able to learn. (Schwarzer et al. 2023, "Bigger, better,
-faster".)
+At the start n is large and gamma small, which propagates rewards quickly; both are annealed to less biased values. With
+resets, the weights are moved towards new random ones at regular intervals and n and gamma start again, because a
+network that is trained many times on each transition loses its ability to learn (Schwarzer et al. 2023, "Bigger,
+better, faster").
 
-The masks of the environment hold in acting and in the targets alike: a forbidden action is no choice.
+The action masks of the environment apply to acting and to the targets: a forbidden action is never chosen.
 """
 
 from __future__ import annotations
@@ -45,26 +43,26 @@ _TINY: Final = 1e-6
 
 
 class Replay(Protocol):
-    """What the learner draws from: one buffer, or two that fill a batch together."""
+    """Source of transitions: one replay buffer, or two that fill a batch together."""
 
     def make_batch(self, batch_size: int) -> Batch:
-        """Return room for so many transitions."""
+        """Allocate a batch of ``batch_size`` transitions."""
 
     def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
-        """Fill a batch."""
+        """Fill a batch with random transitions."""
 
     def priorities(self, places: Tensor) -> NDArray[np.float64]:
-        """Return the priorities of the transitions in these places, float64 (B,)."""
+        """Return the priorities of the transitions at these places, float64 (B,)."""
 
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
-        """Say how large the errors of the transitions in these places were."""
+        """Set the priorities of the transitions at these places from their errors."""
 
 
 class Schedule(NamedTuple):
-    """What the schedules say for one update.
+    """Values of the schedules for one update.
 
     Attributes:
-        n_steps: Rewards summed up before the bootstrap.
+        n_steps: Number of rewards in the n-step return.
         gamma: Discount per game decision.
         beta: Share of the sampling bias that is corrected.
     """
@@ -75,13 +73,13 @@ class Schedule(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What one update did.
+    """Measurements of one update.
 
     Attributes:
         loss: Weighted loss.
         q_mean: Value of the actions taken.
-        q_max: Value of the best open action.
-        td_error: Size of the error of the mean.
+        q_max: Value of the best allowed action.
+        td_error: Mean absolute error of the means.
         grad_norm: Norm of the gradient before clipping.
     """
 
@@ -93,11 +91,11 @@ class Measured(NamedTuple):
 
 
 class Learner:
-    """A policy, its target network, its optimiser.
+    """A policy, its target network and its optimiser.
 
     Attributes:
-        n_updates: Updates so far.
-        n_resets: Resets so far.
+        n_updates: Number of updates so far.
+        n_resets: Number of resets so far.
     """
 
     def __init__(
@@ -108,14 +106,14 @@ class Learner:
         replay: Replay,
         rng: np.random.Generator,
     ) -> None:
-        """Set up the learner.
+        """Make the target network and the optimiser.
 
         Args:
-            settings: How it learns.
-            replay_settings: How the sampling bias is corrected.
-            policy: What is trained.
-            replay: What is drawn from.
-            rng: Source of the draws.
+            settings: Settings of the updates.
+            replay_settings: Settings of the replay buffer, for the correction of the sampling bias.
+            policy: The policy to train.
+            replay: Source of the transitions.
+            rng: Random generator of the draws.
         """
         self._settings = settings
         self._replay_settings = replay_settings
@@ -134,16 +132,16 @@ class Learner:
         self._loss = QuantileLoss(settings.batch_size, network.taus)
 
     def update(self, progress: float) -> Measured:
-        """Learn from one batch.
+        """Make one update.
 
         Args:
-            progress: How far the run is, 0..1; the correction of the sampling bias follows it.
+            progress: Share of the run that is complete, 0..1; it sets the correction of the sampling bias.
 
         Returns:
-            What the update did.
+            Measurements of the update.
 
         Raises:
-            EnvironmentUsageError: There is nothing to draw yet.
+            EnvironmentUsageError: The replay buffer is empty.
         """
         schedule = self.schedule(progress)
         batch = self._batch
@@ -156,7 +154,7 @@ class Learner:
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Give the policy the average of its weights for a while: what is evaluated and kept, but not what learns."""
+        """Give the policy the average of its weights inside the ``with`` block, for evaluating and saving."""
         parameters = self._policy.network.parameters_flat
         online = parameters.clone()
         parameters.copy_(self._average)
@@ -171,7 +169,7 @@ class Learner:
         return float(self._replay.priorities(self._batch.places).mean())
 
     def schedule(self, progress: float) -> Schedule:
-        """Return what the schedules say now, for a run that is so far, 0..1."""
+        """Return the values of the schedules when a share of the run is complete, 0..1."""
         settings, replay = self._settings, self._replay_settings
         share = 1.0
         if settings.anneal_updates:
@@ -183,23 +181,23 @@ class Learner:
 
     @torch.no_grad()
     def learn(self, batch: Batch) -> Measured:
-        """Take one step of gradient descent on a batch, and move the target network."""
+        """Make one step of gradient descent on a batch, and move the target network."""
         settings, network = self._settings, self._policy.network
         n_rows = len(batch.actions)
         features = self._features
         self._policy.normalise(batch.features, out=features[:n_rows])
         self._policy.normalise(batch.next_features, out=features[n_rows:])
+        features = features.to(self._policy.device)
+        here, following = self._pixels_of(batch)
         network.draw_noise()
         self._target.draw_noise()
         if settings.is_double and not settings.munchausen:
-            pixels = None
-            if batch.pixels is not None and batch.next_pixels is not None:
-                pixels = torch.cat((batch.pixels, batch.next_pixels))
-            both = network.forward_both(features, pixels, n_rows)
+            pixels = torch.cat((here, following)) if here is not None and following is not None else None
+            both = network.forward_both(features, pixels, n_rows).cpu()
             online, chooser = both[:n_rows], both[n_rows:]
         else:
-            online, chooser = network.forward_both(features[:n_rows], batch.pixels, n_rows), None
-        targets = self._targets(batch, features, chooser)
+            online, chooser = network.forward_both(features[:n_rows], here, n_rows).cpu(), None
+        targets = self._targets(batch, features, (here, following), chooser)
         found = self._loss(online, batch.actions, batch.blocked, targets, batch.weights)
         network.backward(self._loss.gradient, batch.actions)
         grad_norm = self._step()
@@ -207,25 +205,33 @@ class Learner:
         self._updates_since_reset += 1
         if self.n_updates % settings.target_every == 0:
             self._target.parameters_flat.lerp_(network.parameters_flat, settings.target_tau)
-        # As long as there were fewer updates than it remembers, it is the plain mean of them.
+        # Until there are enough updates, the average is their plain mean.
         share = max(settings.average_tau, 1.0 / self._updates_since_reset)
         self._average.lerp_(network.parameters_flat, share)
         return Measured(*found, grad_norm=grad_norm)
 
-    def _targets(self, batch: Batch, features: Tensor, chooser: Tensor | None) -> Tensor:
-        """Return what the quantiles of the actions taken should be, float32 (B, Q)."""
+    def _targets(
+        self, batch: Batch, features: Tensor, pixels: tuple[Tensor | None, Tensor | None], chooser: Tensor | None
+    ) -> Tensor:
+        """Return the targets for the quantiles of the actions taken, float32 (B, Q)."""
         settings = self._settings
         n_rows = len(batch.actions)
-        judge = self._target(features[n_rows:], batch.next_pixels)
+        judge = self._target(features[n_rows:], pixels[1]).cpu()
         blocked = batch.next_blocked if settings.is_target_masked else torch.zeros_like(batch.next_blocked)
         if settings.munchausen:
-            here = (self._target(features[:n_rows], batch.pixels), batch.blocked, batch.actions)
+            here = (self._target(features[:n_rows], pixels[0]).cpu(), batch.blocked, batch.actions)
             term = Munchausen(settings.munchausen, settings.munchausen_temperature)
             return munchausen_targets(here, (judge, blocked), batch.rewards, batch.discounts, term)
-        return greedy_targets(judge if chooser is None else chooser, judge, blocked, batch.rewards, batch.discounts)
+        return greedy_targets(chooser if chooser is not None else judge, judge, blocked, batch.rewards, batch.discounts)
+
+    def _pixels_of(self, batch: Batch) -> tuple[Tensor | None, Tensor | None]:
+        """Return the pixels of the present and the next observations, on the device of the network."""
+        if batch.pixels is None or batch.next_pixels is None:
+            return None, None
+        return batch.pixels.to(self._policy.device), batch.next_pixels.to(self._policy.device)
 
     def _step(self) -> float:
-        """Clip the gradient and take one step; return the gradient's norm before."""
+        """Clip the gradient and make one step; return the norm of the gradient before clipping."""
         settings, network = self._settings, self._policy.network
         norm = float(network.gradients_flat.norm())
         if norm > settings.max_grad_norm:
@@ -234,7 +240,7 @@ class Learner:
         return norm
 
     def _reset(self) -> None:
-        """Shrink and perturb both networks, and begin the schedules anew."""
+        """Shrink and perturb both networks, and restart the schedules."""
         if self.n_updates > self._settings.reset_until:
             return
         self._policy.network.shrink_and_perturb(self._settings.reset_share)
@@ -244,14 +250,14 @@ class Learner:
         self.n_resets += 1
 
     def state(self) -> Tensors:
-        """Return copies of everything but the policy and the replay buffer, which have their own."""
+        """Return copies of everything but the policy and the replay buffer."""
         tensors: Tensors = {
             "counts": np.array([self.n_updates, self.n_resets, self._updates_since_reset]),
-            "target": self._target.parameters_flat.numpy().copy(),
-            "average": self._average.numpy().copy(),
+            "target": self._target.parameters_flat.cpu().numpy().copy(),
+            "average": self._average.cpu().numpy().copy(),
             "noise": self._policy.noise_state(),
         }
-        return tensors | {f"adam/{name}": tensor.numpy().copy() for name, tensor in self._adam._asdict().items()}
+        return tensors | {f"adam/{name}": tensor.cpu().numpy().copy() for name, tensor in self._adam._asdict().items()}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned."""
@@ -259,6 +265,6 @@ class Learner:
         self._target.parameters_flat.copy_(torch.from_numpy(np.array(state["target"])))
         self._average.copy_(torch.from_numpy(np.array(state["average"])))
         self._policy.load_noise(state["noise"])
-        # The fused step walks memory: what it is given has the sizes of the parameters.
+        # The fused step iterates over memory, so its arguments must have the size of the parameters.
         for name, tensor in self._adam._asdict().items():
             tensor.copy_(torch.from_numpy(np.array(state[f"adam/{name}"])))

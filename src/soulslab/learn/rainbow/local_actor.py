@@ -22,7 +22,7 @@ from soulslab.learn.replay.elements import row_type
 from soulslab.learn.telemetry import ActorStats
 
 _PLAYING = 2
-"""Purpose number of the actor's random actions; 0 and 1 are the environments' (:mod:`soulslab.learn.environment`)."""
+"""Number of the purpose "random actions" in seed sequences; environments use 0 and 1."""
 
 
 class ActorRunner(Protocol):
@@ -33,7 +33,7 @@ class ActorRunner(Protocol):
         """The learner's end of the transport."""
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
-        """Start acting: a new run, or from what :meth:`state` returned after ``env_steps`` decisions."""
+        """Start acting, in a new run or from the state that :meth:`state` returned after ``env_steps`` decisions."""
 
     def advance(self) -> None:
         """Step the environments once, or wait a short time for the steps of a remote actor."""
@@ -42,10 +42,10 @@ class ActorRunner(Protocol):
         """Return statistics of the actor, for a learner that has made ``version`` updates."""
 
     def state(self, *, with_env: bool) -> Tensors:
-        """Return what :meth:`begin` needs; without the state of the environments after an environment failed."""
+        """Return what :meth:`begin` needs; ``with_env`` is False after an environment failed."""
 
     def saved(self) -> None:
-        """Free the steps that were taken before the last :meth:`state`; a checkpoint holds them."""
+        """Free the steps that were taken before the last :meth:`state`, because a checkpoint holds them."""
 
     def finish(self) -> None:
         """Stop acting; the steps taken before can still be received from the transport."""
@@ -58,12 +58,12 @@ class LocalActor:
     """An actor in this process; it takes one step per call."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
-        """Take over an environment.
+        """Make the actor for an environment.
 
         Args:
-            env: From :func:`soulslab.learn.environment.make_vector`; closed at the end.
-            policy: A policy of its own for the actor.
-            seed: Of the run.
+            env: From :func:`soulslab.learn.environment.make_vector`; closed by :meth:`close`.
+            policy: A separate policy for the actor.
+            seed: Seed of the run.
         """
         self._lateness = _Lateness()
         self._env = Stopwatch(env, self._lateness)
@@ -73,12 +73,12 @@ class LocalActor:
         self._actor = Actor(self._env, policy, self.channel, self._rng)
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
-        """Start a new run, or continue exactly if the state of the environment is known; else start new episodes."""
+        """Start a new run, or continue exactly if the state of the environment is stored; else start new episodes."""
         self._actor.reset(environment_seed(self._seed + env_steps, TRAINING))
-        if state is None or "rng" not in state:  # an actor apart keeps its own
+        if state is None or "rng" not in state:  # checkpoints with a remote actor have no generator
             return
         load_rng(self._rng, state["rng"])
-        if "n_late" in state:  # older checkpoints have none
+        if "n_late" in state:  # older checkpoints lack it
             self._lateness.n_late = int(state["n_late"][0])
         env_state, base = _part(state, "env"), stateful(self._env)
         if env_state and base is not None:
@@ -92,7 +92,7 @@ class LocalActor:
         self._actor.step()
 
     def stats(self, env_steps: int, version: int) -> ActorStats:
-        """Return statistics of the actor; no steps are lost, but steps are late if a game does not wait."""
+        """Return statistics of the actor; no steps are lost, but steps are late if the game does not wait."""
         return ActorStats(
             env_steps=env_steps,
             staleness_updates=version - max(0, self._actor.weights_version),
@@ -122,20 +122,20 @@ class LocalActor:
 
 
 class _Lateness:
-    """Counts the steps that were late, where the environment tells (`apart.stopwatch.LATENESS`)."""
+    """Counts late steps, if the environment reports them (`soulslab.learn.actors.step_lateness.LATENESS`)."""
 
     def __init__(self) -> None:
         self.n_late = 0
         self._untold_s: list[float] = []
 
     def note_step(self, late_s: float | None) -> None:
-        """Count a step that was so late (s)."""
+        """Count a step with its lateness (s)."""
         if late_s is not None:
             self.n_late += late_s > LATE_S
             self._untold_s.append(late_s)
 
     def take_p99_ms(self) -> float | None:
-        """Return the 99th percentile since the last call (ms); None if no step told its lateness."""
+        """Return the 99th percentile since the last call (ms); None if no step reported its lateness."""
         told_s, self._untold_s = self._untold_s, []
         return 1000.0 * float(np.quantile(told_s, 0.99)) if told_s else None
 

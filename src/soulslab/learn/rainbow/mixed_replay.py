@@ -1,4 +1,4 @@
-"""Two replay buffers that fill a batch together: what was lived, and what was shown."""
+"""Batches from two replay buffers: the transitions of the policy, and recorded ones."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from soulslab.learn.replay.settings import ReplaySettings
 
 
 class Source(Protocol):
-    """What transitions are drawn from; see ``replay.buffer.ReplayBuffer``."""
+    """Source of transitions; see ``replay.buffer.ReplayBuffer``."""
 
     @property
     def n_sampleable(self) -> int:
-        """Transitions that can be drawn."""
+        """Number of transitions that can be drawn."""
 
     def make_batch(self, batch_size: int) -> Batch:
-        """Return room for so many transitions."""
+        """Allocate a batch of ``batch_size`` transitions."""
 
     def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
-        """Fill a batch."""
+        """Fill a batch with random transitions."""
 
     def priorities(self, places: Tensor) -> NDArray[np.float64]:
-        """Return the priorities of the transitions in these places, float64 (B,)."""
+        """Return the priorities of the transitions at these places, float64 (B,)."""
 
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
-        """Say how large the errors of the transitions in these places were."""
+        """Set the priorities of the transitions at these places from their errors."""
 
 
 class MixedReplay:
-    """Fills a share of each batch from recorded fights and the rest from one's own; the learner sees one buffer.
+    """Draws a fixed share of each batch from recorded episodes and the rest from the policy's transitions.
 
-    Vecerik et al. 2017, "Leveraging demonstrations for deep reinforcement learning", keep both in one buffer and let
-    priorities mix them; a fixed share (Ball et al. 2023, "Efficient online reinforcement learning with offline data":
-    half and half) stays what it is while one's own buffer grows a hundred times larger.
+    Vecerik et al. 2017, "Leveraging demonstrations for deep reinforcement learning", store both in one buffer and mix
+    them by priority. With a fixed share (Ball et al. 2023, "Efficient online reinforcement learning with offline data":
+    one half) the mixture does not change while the policy's buffer grows a hundred times larger.
 
     Attributes:
-        own: What the policy lives through.
-        shown: The recorded fights.
+        own: Transitions of the policy.
+        shown: Recorded transitions.
     """
 
     def __init__(self, own: Source, shown: Source, share: float) -> None:
-        """Put two buffers together.
+        """Combine two sources.
 
         Args:
-            own: What the policy lives through.
-            shown: The recorded fights; must not be empty.
-            share: Of each batch from the recorded fights, 0..1; rounded to whole transitions.
+            own: Transitions of the policy.
+            shown: Recorded transitions; must not be empty.
+            share: Share of each batch from the recorded ones, 0..1; rounded to whole transitions.
         """
         self.own = own
         self.shown = shown
@@ -62,19 +62,19 @@ class MixedReplay:
         self._parts: list[tuple[Source, Batch]] = []
 
     def make_batch(self, batch_size: int) -> Batch:
-        """Return room for so many transitions."""
+        """Allocate a batch of ``batch_size`` transitions."""
         return self.own.make_batch(batch_size)
 
     def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
-        """Fill a batch, the recorded ones first; all are recorded ones as long as nothing was lived through."""
+        """Fill a batch, recorded transitions first; all are recorded ones while the policy has no transitions."""
         for source, part in self._split(batch):
             source.sample(part, n_steps=n_steps, gamma=gamma, beta=beta, rng=rng)
 
     def priorities(self, places: Tensor) -> NDArray[np.float64]:
-        """Return the priorities of the batch drawn last, float64 (B,).
+        """Return the priorities of the last batch, float64 (B,).
 
         Args:
-            places: As that batch has them, int64 (B,).
+            places: Places of the transitions of that batch, int64 (B,).
         """
         found, start = [], 0
         for source, part in self._parts:
@@ -84,10 +84,10 @@ class MixedReplay:
         return np.concatenate(found)
 
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
-        """Pass on how large the errors of the batch drawn last were.
+        """Set the priorities of the last batch from its errors.
 
         Args:
-            places: As that batch has them, int64 (B,).
+            places: Places of the transitions of that batch, int64 (B,).
             errors: float32 (B,).
         """
         start = 0
@@ -97,7 +97,7 @@ class MixedReplay:
             start = stop
 
     def _split(self, batch: Batch) -> list[tuple[Source, Batch]]:
-        """Return who fills which part; kept, as the batch is the same and the buffers know its parts again."""
+        """Return the part of the batch for each source; cached, because the same batch is used again and again."""
         n = len(batch.actions)
         n_shown = round(self._share * n) if self.own.n_sampleable else n
         if batch is not self._batch or n_shown != self._n_shown:
@@ -108,12 +108,12 @@ class MixedReplay:
 
 
 def shown_replay(rows: NDArray[Any], shape: StepShape, settings: ReplaySettings) -> ReplayBuffer:
-    """Return a buffer that holds recorded fights, and drops none of them.
+    """Return a replay buffer that holds all recorded episodes.
 
     Args:
         rows: From :func:`soulslab.learn.demonstrations.reading.read_demonstrations`.
         shape: Sizes of a step.
-        settings: Of one's own buffer; how it draws is taken over.
+        settings: Settings of the policy's replay buffer, except for the capacity.
 
     Raises:
         NonFiniteError: A reward or an observation is NaN or infinite.

@@ -2,9 +2,9 @@
 
 Shapes: B batch, F features, H W C pixels, A actions, Q quantiles.
 
-What follows the pixels is differentiated by hand, with preallocated gradients: for networks this small, autograd takes
-longer to keep its books than the processor to multiply (measured: 2.5 times as many updates per second). A test
-compares each gradient with autograd's.
+The gradients of all layers after the convolutions are computed without autograd, in preallocated memory. For networks
+this small, autograd takes longer for its bookkeeping than the computation itself (measured: 2.5 times as many updates
+per second without it). A test compares each gradient with that of autograd.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from torch import Tensor, nn
 from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.rainbow.settings import QNetworkSettings
 from soulslab.learn.replay.kernel import kernel
+from soulslab.learn.torch_device import CPU
 
 _NORM_EPSILON: Final = 1e-5
 _HEAD_SHARE: Final = 0.1
-"""The head's first weights are this small, so that what it says at first drowns no reward."""
+"""Factor of the head's initial weights, so that the initial values are small compared to rewards."""
 _NOISE: Final = 0.5
 """Initial noise of noisy layers, sigma_0: Fortunato et al. 2018, section 3.2."""
 _PER_LEVEL: Final = 1.0 / 255.0
 
 
 class _Kept(NamedTuple):
-    """What the way back needs of a hidden layer's way forth."""
+    """Values of a hidden layer's forward pass that its backward pass needs."""
 
     inputs: Tensor
     linear: Tensor
@@ -41,10 +42,10 @@ class _Kept(NamedTuple):
 
 
 class QNetwork(nn.Module):
-    """A multi-layer perceptron with quantile heads; where there are pixels, residual convolutions before it.
+    """A multi-layer perceptron with quantile heads; pixels first pass through residual convolutions.
 
-    All parameters lie in one flat tensor, and their gradients in another: one step of the optimiser, one copy to the
-    target network, one message to an actor.
+    All parameters are in one flat tensor, and their gradients in another, so that a step of the optimiser, a copy to
+    the target network and a message to an actor are one operation each.
 
     Attributes:
         parameters_flat: All parameters, float32 (P,).
@@ -60,25 +61,27 @@ class QNetwork(nn.Module):
         generator: torch.Generator,
         *,
         pixels: tuple[int, int, int] | None = None,
+        device: torch.device = CPU,
     ) -> None:
         """Build the network.
 
         Args:
-            n_features: F, soft bins included.
-            n_actions: A.
-            settings: Its shape.
-            generator: Source of the initial weights, and of the noise of noisy layers.
-            pixels: Height, width and channels of the pixels, or None.
+            n_features: Number of features including soft bins, F.
+            n_actions: Number of actions, A.
+            settings: Settings of the network.
+            generator: Random generator of the initial weights, and of the noise of noisy layers.
+            pixels: Height, width and channels of the pixels; None without pixels.
+            device: Device of the parameters. The initial weights and the noise do not depend on it.
 
         Raises:
-            EnvironmentUsageError: The pixels are too few for the convolutions.
+            EnvironmentUsageError: The pixels are too small for the convolutions.
         """
         super().__init__()
         self._settings = settings
         self._generator = generator
         self._n_actions = n_actions
         self._n_features = n_features
-        self.eye = None if pixels is None else ImpalaEye(pixels, settings.channels)
+        self.eye = ImpalaEye(pixels, settings.channels) if pixels is not None else None
         widths = (n_features + (self.eye.n_outputs if self.eye else 0), *settings.widths)
         self._layers = [nn.Linear(*sizes) for sizes in pairwise(widths)]
         self._norms = [nn.LayerNorm(width) for width in settings.widths if settings.has_layer_norm]
@@ -87,10 +90,10 @@ class QNetwork(nn.Module):
         self.head = nn.Linear(widths[-1], n_heads)
         self.head_noise = nn.Linear(widths[-1], n_heads) if settings.is_noisy else None
         self.taus = (torch.arange(settings.n_quantiles) + 0.5) / settings.n_quantiles
-        self.parameters_flat, self.gradients_flat = self._flatten()
+        self.parameters_flat, self.gradients_flat = self._flatten(device)
         self._kept: list[_Kept] = []
         self._seen: Tensor | None = None
-        self._noise_in, self._noise_out = torch.zeros(widths[-1]), torch.zeros(n_heads)
+        self._noise_in, self._noise_out = (torch.zeros(n, device=device) for n in (widths[-1], n_heads))
         self.initialise()
 
     def forward(self, features: Tensor, pixels: Tensor | None = None) -> Tensor:
@@ -98,7 +101,7 @@ class QNetwork(nn.Module):
 
         Args:
             features: Normalised features, float32 (B, F).
-            pixels: uint8 (B, H, W, C), if the network was built for some.
+            pixels: uint8 (B, H, W, C), if the network was built for pixels.
 
         Returns:
             float32 (B, A, Q).
@@ -106,12 +109,12 @@ class QNetwork(nn.Module):
         return self._combine(self._read_out(self._trunk(self._look(features, pixels))))
 
     def forward_both(self, features: Tensor, pixels: Tensor | None, n: int) -> Tensor:
-        """Estimate quantiles and keep what :meth:`backward` needs for the first n rows.
+        """Estimate quantiles and store what :meth:`backward` needs for the first n rows.
 
         Args:
             features: Normalised features, float32 (B, F).
             pixels: uint8 (B, H, W, C), or None.
-            n: How many rows will be learned from.
+            n: Number of rows for which gradients are needed.
 
         Returns:
             float32 (B, A, Q).
@@ -127,11 +130,11 @@ class QNetwork(nn.Module):
         return self._combine(self._read_out(hidden))
 
     def backward(self, gradient: Tensor, actions: Tensor) -> None:
-        """Write the gradients of a loss, given its gradient by the quantiles of the actions taken.
+        """Write the gradients of a loss from its gradient with respect to the quantiles of the actions taken.
 
         Args:
-            gradient: float32 (n, Q), for the n rows of :meth:`forward_both`.
-            actions: int64 (n, 1).
+            gradient: float32 (n, Q), for the n rows of :meth:`forward_both`, on the CPU.
+            actions: int64 (n, 1), on the CPU.
         """
         by_head = self._by_head(gradient, actions)
         last = self._kept[-1].outputs
@@ -153,14 +156,14 @@ class QNetwork(nn.Module):
 
     @torch.no_grad()
     def initialise(self) -> None:
-        """Draw fresh weights: uniform as torch does, the head's smaller."""
+        """Draw new weights, uniformly as torch does by default, with smaller ones for the head."""
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Conv2d):
                 bound = 1.0 / math.sqrt(module.weight[0].numel())
                 share = _HEAD_SHARE if module is self.head else 1.0
-                module.weight.uniform_(-bound * share, bound * share, generator=self._generator)
+                self._draw_uniform(module.weight, bound * share)
                 if module.bias is not None:
-                    module.bias.uniform_(-bound * share, bound * share, generator=self._generator)
+                    self._draw_uniform(module.bias, bound * share)
             elif isinstance(module, nn.LayerNorm):
                 module.weight.fill_(1.0)
                 module.bias.zero_()
@@ -171,17 +174,17 @@ class QNetwork(nn.Module):
 
     @torch.no_grad()
     def shrink_and_perturb(self, share: float) -> None:
-        """Move the weights towards fresh ones; the head becomes fresh.
+        """Move the weights towards new random ones; the head gets new weights.
 
         Ash & Adams 2020, "On warm-starting neural network training"; as in D'Oro et al. 2023, "Sample-efficient
         reinforcement learning by breaking the replay ratio barrier".
 
         Args:
-            share: Of the fresh weights, 0..1.
+            share: Share of the new weights, 0..1.
         """
         before = self.parameters_flat.clone()
         self.initialise()
-        heads = [self.head] + ([] if self.head_noise is None else [self.head_noise])
+        heads = [self.head] + ([self.head_noise] if self.head_noise is not None else [])
         fresh_heads = [parameter.clone() for head in heads for parameter in head.parameters()]
         self.parameters_flat.lerp_(before, 1.0 - share)
         for parameter, fresh in zip((p for head in heads for p in head.parameters()), fresh_heads, strict=True):
@@ -191,11 +194,15 @@ class QNetwork(nn.Module):
         """Draw new noise for noisy layers: factorised, equation 11 of Fortunato et al. 2018."""
         if self.head_noise is not None:
             for noise in (self._noise_in, self._noise_out):
-                noise.normal_(generator=self._generator)
+                noise.copy_(torch.empty(noise.shape).normal_(generator=self._generator))
                 noise.copy_(noise.sign() * noise.abs().sqrt())
 
+    def _draw_uniform(self, parameter: Tensor, bound: float) -> None:
+        """Fill a parameter with uniform numbers; they are drawn on the CPU, so that all devices get the same."""
+        parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=self._generator))
+
     def silence(self) -> None:
-        """Leave the noise out until the next draw."""
+        """Set the noise to 0 until the next draw."""
         self._noise_in.zero_()
         self._noise_out.zero_()
 
@@ -205,7 +212,7 @@ class QNetwork(nn.Module):
         return torch.cat((self.eye(pixels), features), dim=-1)
 
     def _trunk(self, hidden: Tensor, n_kept: int = 0) -> Tensor:
-        """Return the last hidden layer; keep what the way back needs of the first rows."""
+        """Return the last hidden layer; store what the backward pass needs for the first rows."""
         for i, layer in enumerate(self._layers):
             inputs, linear = hidden, torch.addmm(layer.bias, hidden, layer.weight.t())
             mean = scale = None
@@ -217,8 +224,8 @@ class QNetwork(nn.Module):
             hidden = torch.relu(normed)
             if n_kept:
                 rows = slice(n_kept)
-                kept_mean = None if mean is None else mean[rows]
-                kept_scale = None if scale is None else scale[rows]
+                kept_mean = mean[rows] if mean is not None else None
+                kept_scale = scale[rows] if scale is not None else None
                 self._kept.append(_Kept(inputs[rows], linear[rows], kept_mean, kept_scale, hidden[rows]))
         return hidden
 
@@ -243,13 +250,13 @@ class QNetwork(nn.Module):
         return advantages + (value - advantages.mean(1, keepdim=True))
 
     def _by_head(self, gradient: Tensor, actions: Tensor) -> Tensor:
-        """Return the loss's gradient by the head's outputs, float32 (n, heads * Q): `_combine` read backwards."""
+        """Return the gradient of the loss by the outputs of the head, float32 (n, heads * Q); reverses `_combine`."""
         by_head = torch.empty(len(gradient), self.head.out_features)
         _spread(gradient.numpy(), actions.numpy(), self._settings.is_dueling, by_head.numpy())
-        return by_head
+        return by_head.to(self.parameters_flat.device)
 
     def _hidden_backward(self, i: int, by_outputs: Tensor) -> Tensor:
-        """Write the gradients of hidden layer i; return the gradient by its inputs, if anybody needs it."""
+        """Write the gradients of hidden layer i; return the gradient by its inputs, if a layer before it needs it."""
         kept, layer = self._kept[i], self._layers[i]
         by_linear = torch.ops.aten.threshold_backward(by_outputs, kept.outputs, 0.0)
         if kept.mean is not None and kept.scale is not None:
@@ -270,10 +277,10 @@ class QNetwork(nn.Module):
         torch.sum(by_linear, 0, out=_grad(layer.bias))
         return torch.mm(by_linear, layer.weight) if i > 0 or self._seen is not None else by_linear
 
-    def _flatten(self) -> tuple[Tensor, Tensor]:
-        """Move parameters and gradients into two flat tensors, of which the modules see their parts."""
-        parameters = list(self.parameters())
-        flat = torch.empty(sum(parameter.numel() for parameter in parameters))
+    def _flatten(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Move parameters and gradients into two flat tensors on a device; those of the modules become views."""
+        parameters = list(self.to(device).parameters())
+        flat = torch.empty(sum(parameter.numel() for parameter in parameters), device=device)
         gradients = torch.zeros_like(flat)
         for parameter, (start, end) in zip(parameters, _spans(parameters), strict=True):
             parameter.data = flat[start:end].view(parameter.shape)
@@ -285,25 +292,25 @@ class ImpalaEye(nn.Module):
     """Residual convolutions over pixels: Espeholt et al. 2018, "IMPALA", figure 3, the large network.
 
     Attributes:
-        n_outputs: Numbers that it makes of a picture.
+        n_outputs: Number of outputs.
     """
 
     def __init__(self, pixels: tuple[int, int, int], channels: tuple[int, ...]) -> None:
-        """Build it.
+        """Build the convolutions.
 
         Args:
-            pixels: Height, width and channels.
-            channels: Of each stage; each halves height and width.
+            pixels: Height, width and channels of the pixels.
+            channels: Channels of each stage; each stage halves height and width.
 
         Raises:
-            EnvironmentUsageError: The pixels are too few for so many stages.
+            EnvironmentUsageError: The pixels are too small for the number of stages.
         """
         super().__init__()
         self.n_outputs = _n_seen(pixels, channels)
         self.stages = nn.ModuleList(_Stage(*sizes) for sizes in pairwise((pixels[2], *channels)))
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return what is seen, float32 (B, n_outputs), in pixels, uint8 (B, H, W, C)."""
+        """Encode pixels, uint8 (B, H, W, C), as float32 (B, n_outputs)."""
         seen = pixels.permute(0, 3, 1, 2).float().mul_(_PER_LEVEL)
         for stage in self.stages:
             seen = stage(seen)
@@ -311,7 +318,7 @@ class ImpalaEye(nn.Module):
 
 
 class _Stage(nn.Module):
-    """A convolution, pooling that halves, and two residual blocks."""
+    """A convolution, max pooling with stride 2, and two residual blocks."""
 
     def __init__(self, n_in: int, n_out: int) -> None:
         super().__init__()
@@ -329,10 +336,10 @@ class _Stage(nn.Module):
 def count_parameters(
     n_features: int, n_actions: int, settings: QNetworkSettings, pixels: tuple[int, int, int] | None = None
 ) -> int:
-    """Return the number of parameters that a `QNetwork` of these arguments has, without building it.
+    """Return the number of parameters of a `QNetwork` with these arguments, without building it.
 
     Raises:
-        EnvironmentUsageError: The pixels are too few for the convolutions.
+        EnvironmentUsageError: The pixels are too small for the convolutions.
     """
     n_eye, n_inputs = 0, n_features
     if pixels is not None:
@@ -346,16 +353,16 @@ def count_parameters(
 
 
 def _n_seen(pixels: tuple[int, int, int], channels: tuple[int, ...]) -> int:
-    """Return the length of what the residual stages make of pixels.
+    """Return the number of outputs of the residual stages.
 
     Raises:
-        EnvironmentUsageError: The pixels are too few.
+        EnvironmentUsageError: The pixels are too small.
     """
     height_px, width_px, _ = pixels
     if min(height_px, width_px) < 2 ** len(channels):
         raise EnvironmentUsageError(
-            f"pixels of {height_px}x{width_px} are too few for {len(channels)} stages of network.channels; take "
-            "larger pictures or fewer stages"
+            f"pixels of {height_px}x{width_px} are too small for {len(channels)} stages of network.channels; use "
+            "larger frames or fewer stages"
         )
     for _ in channels:
         height_px, width_px = (height_px + 1) // 2, (width_px + 1) // 2
@@ -377,7 +384,7 @@ def _spans(parameters: list[nn.Parameter]) -> Iterator[tuple[int, int]]:
 
 @kernel
 def _spread(gradient: NDArray[Any], actions: NDArray[Any], is_dueling: bool, by_head: NDArray[Any]) -> None:
-    """Write the gradient by the head's outputs (n, heads * Q); given is that by the chosen quantiles (n, Q)."""
+    """Write the gradient by the head's outputs (n, heads * Q), from that by the chosen quantiles (n, Q)."""
     n_rows, n_quantiles = gradient.shape
     n_heads = by_head.shape[1] // n_quantiles
     first = 1 if is_dueling else 0

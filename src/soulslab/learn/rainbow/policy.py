@@ -1,4 +1,4 @@
-"""The policy of a Rainbow run: action values in, the best open action out; usable alone, saved in one file."""
+"""The policy of Rainbow: action values, of which the best allowed action is chosen; works without the training code."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import msgspec
 import numpy as np
 import torch
 from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.errors import EnvironmentUsageError
-from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, read_archive, write_archive
+from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
+from soulslab.learn.network_policy import NetworkPolicy
 from soulslab.learn.normalise import RunningMoments
 from soulslab.learn.player import ActionScores, Header, header_errors, parse_header
 from soulslab.learn.rainbow.encoding import Encoding, check_bins, count_outputs
 from soulslab.learn.rainbow.network import QNetwork, count_parameters
 from soulslab.learn.rainbow.settings import QNetworkSettings
 from soulslab.learn.rainbow.targets import BLOCKED_VALUE, masked_log_policy, mean_values
+from soulslab.learn.torch_device import CPU
 
 FORMAT: Final = "soulslab-action-values"
 FORMAT_VERSION: Final = 1
 
 _OBSERVED_AT_ONCE: Final = 4096
-"""Rows; bins make them ten times as long."""
+"""Number of rows that are expanded at once; bins make rows ten times as long."""
 
 
 class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a policy of action values is and where it comes from; see also :class:`soulslab.learn.player.Header`.
+    """Header of a policy of action values; see also :class:`soulslab.learn.player.Header`.
 
     Attributes:
-        format: Kind of file, ``FORMAT``.
+        format: Name of the file format, ``FORMAT``.
         version: Version of the format.
-        network: Shape of the network; its bins name features by number.
-        temperature: Of the softmax over the values that actions are drawn from when they are drawn.
+        network: Settings of the network, with features of bins given by index.
+        temperature: Temperature of the softmax over the values, for drawn actions.
     """
 
     format: str = FORMAT
@@ -46,28 +46,29 @@ class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
     temperature: Annotated[float, Meta(gt=0.0, le=1e6)] = 0.03
 
 
-class QPolicy:
-    """Action values with the normaliser that their inputs need.
+class QPolicy(NetworkPolicy[QHeader]):
+    """Action values with the normaliser of their inputs.
 
     Attributes:
-        header: What it is and where it comes from.
+        header: Header of the policy.
         network: The network of action values.
-        encoding: What it sees of the features.
-        moments: Mean and variance of that, shape (O,).
+        encoding: Expansion and normalisation of the features.
+        moments: Mean and variance of the inputs of the network, shape (O,).
     """
 
-    def __init__(self, header: QHeader, generator: torch.Generator | None = None) -> None:
+    def __init__(self, header: QHeader, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
         """Make an untrained policy.
 
         Args:
-            header: What it is.
-            generator: Source of the initial weights and of the noise; by default a fresh one with seed 0.
+            header: Header of the policy; it defines the network.
+            generator: Random generator of the initial weights and of the noise; None makes one with seed 0.
+            device: Device of the network.
 
         Raises:
-            ConfigError: The header's bins are of features that there are not.
+            ConfigError: The bins of the header refer to features that do not exist.
         """
         check_bins(header.network.bins, header.n_features, header.env_id)
-        self.header = header
+        super().__init__(header, generator, device)
         self.encoding = Encoding(header.n_inputs, header.network.bins)
         self._noise = generator or torch.Generator().manual_seed(0)
         self.network = QNetwork(
@@ -76,15 +77,15 @@ class QPolicy:
             header.network,
             self._noise,
             pixels=header.stacked_pixels,
+            device=device,
         )
         self.moments = RunningMoments((self.encoding.n_outputs,))
-        self._generator = torch.Generator().manual_seed(0)
 
     def twin(self) -> QNetwork:
-        """Return another network with the same weights, whose noise comes from the same source."""
+        """Return a network with a copy of the weights and the same random generator for its noise."""
         header = self.header
         sizes = (self.encoding.n_outputs, header.n_actions)
-        twin = QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels)
+        twin = QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels, device=self.device)
         twin.parameters_flat.copy_(self.network.parameters_flat)
         return twin
 
@@ -96,14 +97,14 @@ class QPolicy:
         self._refresh()
 
     def normalise(self, features: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return what the network sees, in units of its standard deviation, clipped.
+        """Return the normalised inputs of the network.
 
         Args:
-            features: float32 (B, F), as the environment gives them, extra inputs after them.
-            out: Where to write it, float32 (B, O); by default a new tensor.
+            features: Features of the environment followed by the extra inputs, float32 (B, F).
+            out: Tensor for the result, float32 (B, O); None allocates one.
 
         Raises:
-            EnvironmentUsageError: They are not as many features as the policy knows.
+            EnvironmentUsageError: The number of features is not that of the policy.
         """
         if out is None:
             out = torch.empty(len(features), self.encoding.n_outputs)
@@ -111,149 +112,70 @@ class QPolicy:
         return out
 
     def values(self, inputs: Inputs) -> Tensor:
-        """Return the expected return of each action, float32 (B, A), whether it is open or not.
+        """Return the expected return of each action, allowed or not, float32 (B, A).
 
         Raises:
-            EnvironmentUsageError: The policy looks at pixels and is shown none, or the other way round, or is shown
-                another number of features than it knows.
+            EnvironmentUsageError: The pixels or the number of features are not those of the policy.
         """
-        pixels = None if inputs.pixels is None else torch.from_numpy(inputs.pixels)
-        if (pixels is None) != (self.header.pixels is None):
-            shown = "features alone" if pixels is None else "pixels"
-            raise EnvironmentUsageError(
-                f"a policy that looks at {self.header.pixels or 'no'} pixels was shown {shown}; give it what an "
-                "Observer made of its environment's observations"
-            )
+        pixels = self._pixels(inputs)
         with torch.no_grad():
-            return mean_values(self.network(self.normalise(torch.from_numpy(inputs.features)), pixels))
-
-    def act(
-        self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
-    ) -> NDArray[np.int64]:
-        """Choose an action per observation; see :class:`soulslab.learn.player.Player`."""
-        inputs = obs if isinstance(obs, Inputs) else Inputs(np.atleast_2d(np.asarray(obs, np.float32)))
-        values = self.values(inputs)
-        blocked = torch.zeros(values.shape, dtype=torch.bool)
-        if mask is not None:
-            blocked = torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
-        if deterministic:
-            chosen = values.masked_fill_(blocked, BLOCKED_VALUE).argmax(1)
-        else:
-            policy = masked_log_policy(values, blocked, self.header.temperature).exp_()
-            chosen = torch.multinomial(policy, 1, generator=self._generator).squeeze(1)
-        actions: NDArray[np.int64] = chosen.numpy()
-        return actions if isinstance(obs, Inputs) else actions.reshape(np.shape(obs)[:-1])
+            features = self.normalise(torch.from_numpy(inputs.features)).to(self.device)
+            return mean_values(self.network(features, pixels)).cpu()
 
     def scores(
         self,
         inputs: Inputs,
-        mask: NDArray[np.bool_] | None = None,  # noqa: ARG002 (values do not depend on it)
+        mask: NDArray[np.bool_] | None = None,  # noqa: ARG002 (values do not depend on the mask)
     ) -> ActionScores:
         """Return the value of each action; see :class:`soulslab.learn.player.Player`."""
         return ActionScores("value", self.values(inputs).numpy().copy())
 
-    def seed(self, seed: int) -> None:
-        """Seed the draws of :meth:`act`."""
-        self._generator.manual_seed(seed)
-
     def weights(self) -> Tensors:
-        """Return what an actor needs, as copies: all parameters in one array, and the moments."""
-        flat: NDArray[np.float32] = self.network.parameters_flat.numpy().copy()
+        """Return copies of what an actor needs: all parameters in one array, and the moments."""
+        flat: NDArray[np.float32] = self.network.parameters_flat.cpu().numpy().copy()
         return {"parameters": flat, **self.moments.state()}
 
     def load_weights(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what :meth:`weights` of a policy with the same header returned."""
+        """Load the result of :meth:`weights` of a policy with the same header."""
         self.network.parameters_flat.copy_(torch.from_numpy(tensors["parameters"]))
         self.moments.load({name: tensors[name] for name in ("mean", "var", "count")})
         self._refresh()
 
     def noise_state(self) -> NDArray[np.uint8]:
-        """Return the state of the generator of weights and noise, uint8, as a copy."""
+        """Return a copy of the state of the random generator of weights and noise, uint8."""
         state: NDArray[np.uint8] = self._noise.get_state().numpy().copy()
         return state
 
     def load_noise(self, state: NDArray[np.uint8]) -> None:
-        """Continue from what :meth:`noise_state` returned."""
+        """Restore the state of the random generator from :meth:`noise_state`."""
         self._noise.set_state(torch.from_numpy(np.array(state)))
 
-    def state(self) -> Tensors:
-        """Return all tensors of the policy by name, as copies."""
-        tensors: Tensors = {
-            f"network/{name}": tensor.numpy().copy() for name, tensor in self.network.state_dict().items()
-        }
-        return tensors | {f"observation/{name}": array for name, array in self.moments.state().items()}
-
-    def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
-        """Take over tensors from :meth:`state`.
-
-        Args:
-            tensors: The tensors by name; others may be among them.
-            path: Where they come from, for the message.
-
-        Raises:
-            IncompatibleCheckpointError: A tensor is missing or has another shape than the header says.
-        """
-        check_shapes(tensors, self.state(), path)
-        self.network.load_state_dict(
-            {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in self.network.state_dict()}
-        )
-        self.moments.load({name: tensors[f"observation/{name}"] for name in self.moments.state()})
-        self._refresh()
-
-    def save(self, path: Path) -> None:
-        """Write the policy to one file, atomically.
-
-        Raises:
-            CheckpointError: The file could not be written.
-        """
-        write_archive(path, self.state(), msgspec.to_builtins(self.header))
-
     @classmethod
-    def load(cls, path: Path) -> QPolicy:
-        """Read a policy from its file.
-
-        Raises:
-            CheckpointError: There is no such file.
-            CorruptCheckpointError: The file is truncated or altered.
-            IncompatibleCheckpointError: It is no policy of action values, or of a format unknown to this soulslab.
-        """
-        tensors, raw = read_archive(path)
-        return cls.from_tensors(raw, tensors, path)
-
-    @classmethod
-    def from_tensors(cls, raw: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], path: Path) -> QPolicy:
-        """Build a policy from the header and the tensors of a file.
-
-        Args:
-            raw: The header as the file holds it.
-            tensors: From :meth:`state`; others may be among them.
-            path: The file, for messages.
-
-        Raises:
-            CorruptCheckpointError: The header is malformed, or a number is NaN or infinite.
-            IncompatibleCheckpointError: The header is of another format, or does not describe the tensors.
-        """
-        header = read_header(raw, path)
-        n_outputs = count_outputs(header.n_inputs, header.network.bins)
+    def read_header(cls, raw: Mapping[str, Any], path: Path) -> QHeader:
+        """Validate the header of a policy file; see :class:`soulslab.learn.network_policy.NetworkPolicy`."""
+        header = parse_header(raw, path, QHeader, (FORMAT_VERSION,))
         with header_errors(path):
-            n_expected = count_parameters(n_outputs, header.n_actions, header.network, header.stacked_pixels)
-            check_n_parameters(tensors, n_expected, path)
-        policy = cls(header)
-        policy.load_state(tensors, path)
-        return policy
+            check_bins(header.network.bins, header.n_features, header.env_id)
+        return header
+
+    @classmethod
+    def count_parameters(cls, header: QHeader) -> int:
+        """Return the number of parameters of the network that a header describes."""
+        n_outputs = count_outputs(header.n_inputs, header.network.bins)
+        return count_parameters(n_outputs, header.n_actions, header.network, header.stacked_pixels)
+
+    def _choose(self, inputs: Inputs, blocked: Tensor, *, deterministic: bool) -> Tensor:
+        values = self.values(inputs)
+        if deterministic:
+            return values.masked_fill_(blocked, BLOCKED_VALUE).argmax(1)
+        policy = masked_log_policy(values, blocked, self.header.temperature).exp_()
+        return torch.multinomial(policy, 1, generator=self._generator).squeeze(1)
+
+    def _network(self) -> QNetwork:
+        return self.network
+
+    def _moments(self) -> dict[str, RunningMoments]:
+        return {"observation": self.moments}
 
     def _refresh(self) -> None:
         self.encoding.follow(self.moments)
-
-
-def read_header(raw: Mapping[str, Any], path: Path) -> QHeader:
-    """Check and parse the header of a policy's file.
-
-    Raises:
-        CorruptCheckpointError: A field is missing or malformed.
-        IncompatibleCheckpointError: It is no policy of action values, or of a format unknown to this soulslab.
-    """
-    header = parse_header(raw, path, QHeader, (FORMAT_VERSION,))
-    with header_errors(path):
-        check_bins(header.network.bins, header.n_features, header.env_id)
-    return header

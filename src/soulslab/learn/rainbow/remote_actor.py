@@ -1,4 +1,4 @@
-"""Plays in a process of its own, as the learner sees it (`soulslab.learn.rainbow.local_actor.ActorRunner`)."""
+"""An actor in another process, as the learner sees it (`soulslab.learn.rainbow.local_actor.ActorRunner`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from soulslab.learn.runs import CONFIG_NAME
 from soulslab.learn.telemetry import ActorStats
 
 WAIT_S: Final = 0.002
-"""How long the learner rests when nothing new has come (s)."""
+"""Time that the learner sleeps when there are no new steps (s)."""
 LOOK_EVERY_S: Final = 0.5
 
 _NOT: Final = np.array([False])
@@ -46,21 +46,21 @@ class RemoteActor:
     """An actor in another process, and the memory that is shared with it.
 
     Attributes:
-        channel: The learner's end of the way there; there is one from :meth:`begin` on.
+        channel: The learner's end of the transport; set by :meth:`begin`.
     """
 
     channel: SharedLearnerEnd
 
     def __init__(self, run_dir: Path, header: QHeader) -> None:
-        """Take up the work of a run; :meth:`begin` must follow.
+        """Prepare the shared memory of a run; :meth:`begin` must follow.
 
         Args:
             run_dir: Folder of the run; made if needed.
-            header: What policy acts.
+            header: Header of the policy that acts.
 
         Raises:
-            ChannelError: A learner is at work on this run already, or there is no room.
-            ConfigError: The environment needs a Python function, which cannot be given to another process.
+            ChannelError: Another learner works on this run, or there is not enough space.
+            ConfigError: The environment needs a Python function, which cannot be passed to another process.
         """
         require_functions(header.env_options, run_dir / CONFIG_NAME)
         policy = QPolicy(header)
@@ -83,17 +83,18 @@ class RemoteActor:
         self._n_published = 0
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
-        """Begin anew, or take all that has come since a state, from an actor that may play still.
+        """Start a new run, or receive all steps since a state from an actor that may still be running.
 
-        The actor itself starts with the first :meth:`advance`, as it reads the settings that the run writes before.
+        The actor itself starts with the first :meth:`advance`, because it reads the settings that the run writes
+        before.
 
         Args:
-            state: What :meth:`state` returned; None begins anew, and ends an actor that plays for an earlier run.
-            env_steps: Is not needed.
+            state: From :meth:`state`; None starts a new run and ends the actor of an earlier run.
+            env_steps: Not used.
 
         Raises:
-            ActorError: An actor of an earlier run does not end.
-            ChannelError: The memory cannot be used.
+            ActorError: The actor of an earlier run does not end.
+            ChannelError: The shared memory cannot be used.
         """
         del env_steps
         known = state if state is not None and "positions" in state else None
@@ -103,7 +104,7 @@ class RemoteActor:
             _end_actor(self._run_dir, self._place)
             memory = create_memory(self._place, self._row_type, self._header.n_envs, self._tensors)
             if known is not None and known.get("is_finished", _NOT).all():
-                known = None  # nothing was played after the checkpoint, so nothing is missed in a new memory
+                known = None  # the actor had ended before the checkpoint, so no steps are missing in a new memory
         write_header(self._place, self._header)
         self.channel = SharedMemoryTransport(memory, self._header.n_envs).learner_end(known)
         memory.status.ask_stop(False)
@@ -111,13 +112,13 @@ class RemoteActor:
         self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)
 
     def advance(self) -> None:
-        """Look after the actor now and then, and rest for a moment if there is nothing to do.
+        """Check the actor's process from time to time, and sleep a short time if there is nothing to do.
 
-        There is something to do when steps have come, or when weights were published since the last call: whoever
-        does that may have more updates to catch up with.
+        The learner does not sleep if steps have arrived, or if it published weights since the last call, because then
+        more updates may be due.
 
         Raises:
-            ActorError: It failed too often.
+            ActorError: The actor failed too often.
         """
         memory, process = self._opened()
         now = time.monotonic()
@@ -129,7 +130,7 @@ class RemoteActor:
             time.sleep(WAIT_S)
 
     def stats(self, env_steps: int, version: int) -> ActorStats:
-        """Return how the actor fares, for a learner that has made so many updates."""
+        """Return statistics of the actor, for a learner that has made ``version`` updates."""
         memory, _ = self._opened()
         status, classes = memory.status.read(), memory.status.lateness()
         late_s = lateness_quantile_s(classes - self._told, 0.99)
@@ -139,7 +140,7 @@ class RemoteActor:
             staleness_updates=max(0, version - max(0, status.weights_version)),
             n_dropped=self.channel.n_dropped,
             n_late=status.n_late,
-            lateness_p99_ms=None if late_s is None else 1000 * late_s,
+            lateness_p99_ms=1000 * late_s if late_s is not None else None,
             n_restarts=max(0, status.n_starts - 1),
         )
 
@@ -150,47 +151,47 @@ class RemoteActor:
         return {**self._saved, "is_finished": np.array([self._is_finished])}
 
     def saved(self) -> None:
-        """Let go of what the last :meth:`state` holds."""
+        """Free the steps that the last :meth:`state` holds."""
         if self._saved:
             self.channel.commit(self._saved)
 
     def finish(self) -> None:
-        """Stop playing; what was played until then still comes through the channel."""
+        """Stop the actor; its steps until then can still be received from the transport."""
         if self._process is not None:
             try:
                 self._process.stop()
                 self._is_finished = True
             except ActorError as error:
-                # All that was learned is whole; whoever cannot be ended from here is named.
+                # The state of the learner is complete; the warning names the process.
                 _log.warning("%s", error)
 
     def close(self) -> None:
-        """Stop playing and free the memory, unless there are steps in it that a resumed run needs."""
+        """Stop the actor and free the memory, unless it holds steps that a resumed run needs."""
         self.finish()
         if self._memory is None and not has_memory(self._place):
-            remove_place(self._place)  # something else went wrong before anything was shared
+            remove_place(self._place)  # an error occurred before anything was shared
         if self._memory is not None and self._process is not None and not self._process.is_alive():
             if self.channel.is_all_committed:
                 remove_place(self._place)
             else:
-                _log.info("steps that no checkpoint has wait in %s; a resumed run takes them", self._place)
+                _log.info("steps after the last checkpoint are in %s; a resumed run receives them", self._place)
         self._held.close()
 
     def _opened(self) -> tuple[Memory, ActorProcess]:
         if self._memory is None or self._process is None:
-            raise RuntimeError("begin() has to come first")
+            raise RuntimeError("begin() must be called first")
         return self._memory, self._process
 
 
 def discard(run_dir: Path) -> None:
-    """End what a run left that nobody will go on with: the actor that still plays, and the memory.
+    """Stop the actor of a run that will not be resumed, and remove its shared memory.
 
     Args:
-        run_dir: Folder of the run, at which no learner is at work.
+        run_dir: Folder of the run, on which no learner works.
 
     Raises:
         ActorError: The actor does not end.
-        ChannelError: The memory is another user's, or cannot be read.
+        ChannelError: The memory belongs to another user, or cannot be read.
     """
     place = find_place(run_dir)
     if place is not None:
@@ -199,6 +200,6 @@ def discard(run_dir: Path) -> None:
 
 
 def _end_actor(run_dir: Path, place: Path) -> None:
-    """End an actor that plays for a run of which nothing is left."""
+    """Stop an actor whose shared memory will be removed."""
     if has_memory(place):
         ActorProcess(run_dir, place, open_status(place / "status")).stop()

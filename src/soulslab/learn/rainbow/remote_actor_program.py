@@ -1,7 +1,7 @@
-"""The actor's program: ``python -m soulslab.learn.rainbow.remote_actor_program RUN_FOLDER``; the learner starts it.
+"""Program of a remote actor: ``python -m soulslab.learn.rainbow.remote_actor_program RUN_FOLDER``.
 
-It reads the settings from the folder of the run and everything else from the memory that it shares with the learner,
-and plays until it is asked to stop, or until no learner has been there for a while. It never waits for one.
+The learner starts it. It reads the settings from the folder of the run and everything else from the shared memory. It
+acts until it is asked to stop, or until there has been no learner for some time; it never waits for the learner.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ EXIT_OK, EXIT_ERROR, EXIT_USAGE = range(3)
 LOOK_EVERY_S: Final = 1.0
 
 _ACTING: Final = 2
-"""Purpose number of the actor's random actions, as in `playing`; the number of the start follows it."""
+"""Number of the purpose "random actions" in seed sequences, followed by the number of the start."""
 
 _log = logging.getLogger(__name__)
 
 
 def main(arguments: list[str]) -> int:
-    """Play for a run; return the exit code."""
-    # This is a program of its own, so it sets up its own log: a file that people look at later, not a terminal.
+    """Act for a run; return the exit code."""
+    # A separate program configures its own log: a file for later inspection instead of a terminal.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.captureWarnings(capture=True)
     if len(arguments) != 1:
@@ -63,19 +63,19 @@ def main(arguments: list[str]) -> int:
 
 
 def play(run_dir: Path) -> None:
-    """Play for a run until there is a reason to stop.
+    """Act for a run until there is a reason to stop.
 
     Args:
-        run_dir: Folder of the run, whose learner has made the memory.
+        run_dir: Folder of the run, whose learner has made the shared memory.
 
     Raises:
-        ChannelError: There is no memory that can be used, or another actor plays.
-        ConfigError: The settings cannot be read, or need a Python function that a file cannot hold.
-        EnvironmentUsageError: The environment cannot be made, or gave NaN or infinity.
+        ChannelError: There is no valid shared memory, or another actor is running.
+        ConfigError: The settings cannot be read, or need a Python function, which a file cannot hold.
+        EnvironmentUsageError: The environment cannot be made, or returned NaN or infinity.
     """
     place = find_place(run_dir)
     if place is None:
-        raise ChannelError(run_dir, "has no memory to play into; start the run with soulslab train")
+        raise ChannelError(run_dir, "has no shared memory; start the run with soulslab train")
     with StopRequest() as request, ProcessLock(place / ACTOR_LOCK, "an actor"):
         settings = load_settings(RainbowSettings, run_dir / CONFIG_NAME)
         require_functions(settings.env.options, run_dir / CONFIG_NAME)
@@ -99,11 +99,11 @@ def _play(settings: RainbowSettings, policy: QPolicy, memory: Memory, watch: _Wa
     env = make_vector(settings.env.id, settings.env.n_envs, settings.env.options)
     with closing(Stopwatch(env, memory.status)) as watched:
         actor = Actor(watched, policy, end, rng)
-        # A restarted actor plays other fights than those that are played already.
+        # A restarted actor must not repeat fights.
         actor.reset(environment_seed(settings.run.seed + memory.rows.head, TRAINING))
         memory.status.set_state(ActorState.PLAYING)
         _log.info("playing %s, start %d", settings.env.id, n_starts)
-        # What is there now lives as long as the process; looking through it again and again would take 50 ms at times.
+        # The present objects live as long as the process; scanning them repeatedly could take 50 ms each time.
         gc.collect()
         gc.freeze()
         precedence = Precedence()
@@ -114,7 +114,7 @@ def _play(settings: RainbowSettings, policy: QPolicy, memory: Memory, watch: _Wa
 
 
 class _Watch:
-    """Knows when an actor has to stop."""
+    """Determines when an actor has to stop."""
 
     def __init__(self, memory: Memory, place: Path, alone_s: float, request: StopRequest) -> None:
         self._status = memory.status
@@ -125,7 +125,7 @@ class _Watch:
         self._is_alone = False
 
     def reason_to_stop(self) -> str | None:
-        """Return why the actor has to stop; None if it has not."""
+        """Return the reason to stop, or None."""
         if self._request.signal_name:
             return f"stopped by {self._request.signal_name}"
         if self._status.is_stop_asked:
@@ -138,11 +138,11 @@ class _Watch:
         if not self._is_alone:
             self._met_at = now
         if self._is_alone and not was_alone:
-            _log.warning("no learner is there; playing on for %.0f s at most", self._alone_s)
+            _log.warning("the learner has ended; continuing for at most %.0f s", self._alone_s)
         elif was_alone and not self._is_alone:
-            _log.info("a learner is there again")
+            _log.info("a learner is running again")
         if self._is_alone and now - self._met_at >= self._alone_s:
-            return f"no learner was there for {self._alone_s:.0f} s"
+            return f"there was no learner for {self._alone_s:.0f} s"
         return None
 
 

@@ -1,4 +1,4 @@
-"""Setup of a Rainbow run: its environments, the policy to train, and recorded fights."""
+"""Setup of a Rainbow run: its environments, the policy to train, and recorded episodes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from soulslab.learn.rainbow.policy import QHeader, QPolicy
 from soulslab.learn.rainbow.remote_actor import RemoteActor
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.runs import RunFolder
+from soulslab.learn.torch_device import select_device
 from soulslab.version import VERSION
 
 
 class RunSetup(NamedTuple):
-    """Parts of a run: the policy to train, the actor with its environments, and recorded fights if there are any."""
+    """Parts of a run: the policy to train, the actor with its environments, and recorded episodes, if any."""
 
     policy: QPolicy
     playing: ActorRunner
@@ -42,10 +43,10 @@ def set_up_run(
         initialise: Called with the new policy and the environments; may replace the random weights.
 
     Raises:
-        CheckpointError: ``run.start_from`` names no policy that fits.
-        ConfigError: The bins are of a feature that there is not, or an actor apart is to be given a secret.
-        DemonstrationError: The recorded fights are of another environment, or damaged.
-        EnvironmentUsageError: The environment cannot be trained on.
+        CheckpointError: ``run.start_from`` does not name a matching policy.
+        ConfigError: The bins refer to an unknown feature, or a remote actor would need a secret.
+        DemonstrationError: The recorded episodes belong to another environment, or are damaged.
+        EnvironmentUsageError: The environment does not support training.
     """
     settings = folder.settings
     env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
@@ -66,7 +67,8 @@ def set_up_run(
             n_envs=n_envs,
             feature_names=names,
         )
-        policy = QPolicy(header, torch.Generator().manual_seed(settings.run.seed))
+        generator = torch.Generator().manual_seed(settings.run.seed)
+        policy = QPolicy(header, generator, select_device(settings.run.device))
         initialise(policy, env)
         shown = _read_shown(folder, env) if settings.demonstrations.path else None
         if settings.run.actor == "apart":
@@ -80,21 +82,21 @@ def set_up_run(
 
 
 def _refuse_secrets(options: Mapping[str, Any]) -> None:
-    """Check that the options can be given to another process."""
+    """Check that the options can be passed to another process."""
     for name, value in options.items():
         if isinstance(value, Secret):
             raise ConfigError(
-                "is a secret, which the process of an actor apart cannot be given; give the path of a file that holds "
-                "it (token_file), or set the environment variable SOULSLAB_TOKEN",
+                "is a secret, which cannot be passed to the process of a remote actor; give the path of a file that "
+                "holds it (token_file), or set the environment variable SOULSLAB_TOKEN",
                 path=f"env.options.{name}",
             )
 
 
 def _read_shown(folder: RunFolder[RainbowSettings], env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:
-    """Return the recorded fights as rows of the replay buffer."""
+    """Return the recorded episodes as rows of the replay buffer."""
     settings = folder.settings
-    # Whether there are masks only a reset tells. A run that goes on has asked before, and must not begin a fight in a
-    # game that an actor apart still plays.
+    # Only a reset shows whether there are masks. A resumed run was checked when it started, and must not start a fight
+    # in a game that a remote actor still plays.
     is_masked = folder.checkpoint is None and "action_mask" in env.reset(seed=settings.run.seed)[1]
     path = settings.demonstrations.path
     return read_demonstrations(path, env, settings.env, extras=settings.inputs, is_masked=is_masked)

@@ -1,7 +1,7 @@
-"""The settings of a Rainbow run; every default stands here and nowhere else.
+"""The settings of a Rainbow run, with their defaults.
 
-A run is configured by a TOML file that begins with ``algorithm = "rainbow"`` and has the tables below. "Decisions" are
-the game's own steps, "steps" those of the environment, which may take several decisions where moments are locked.
+A run is configured by a TOML file that starts with ``algorithm = "rainbow"`` and has the tables below. A "decision" is
+one decision of the game, a "step" is one step of the environment, which may take several decisions.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class RainbowEnvSettings(EnvSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is trained on; a slow game is mostly one.
+    """The environment, by default a single one.
 
     Attributes:
         id: Gymnasium id, with its version.
-        n_envs: Environments stepped as one batch (N).
-        frame_stack: Observations whose pixels the policy sees at once; 1 where there are no pixels, or where the
-            environment stacks its frames itself.
+        n_envs: Number of environments that are stepped as one batch (N).
+        frame_stack: Number of last observations whose pixels the policy sees; 1 without pixels, or if the environment
+            stacks its frames itself.
         options: Keyword arguments of the environment, for example ``boss`` and ``phase``.
     """
 
@@ -34,39 +34,39 @@ class RainbowEnvSettings(EnvSettings, frozen=True, forbid_unknown_fields=True, k
 
 
 class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How the learner learns. What each number does is told in :mod:`soulslab.learn.rainbow.learner`.
+    """Updates of Rainbow; :mod:`soulslab.learn.rainbow.learner` explains the parameters.
 
     Attributes:
         batch_size: Transitions per update (B).
         updates_per_step: Updates for each environment step, the update-to-data ratio; below 1 one update follows
             several steps.
-        learning_starts: Environment steps before the first update, with random actions; where the run begins with
-            what it knows already, with that.
-        lr: AdamW's learning rate.
-        adam_epsilon: AdamW's epsilon.
-        weight_decay: AdamW's weight decay.
-        max_grad_norm: The gradient's global norm is clipped to this.
-        is_target_masked: What is forbidden in the next observation is no choice there; else the bootstrap may take it.
-        is_double: The online network chooses the action that the target network judges.
-        n_steps: Rewards summed up before the bootstrap, at the start and after each reset.
-        n_steps_end: The same once annealed; falls exponentially in between.
+        learning_starts: Number of environment steps before the first update. Until then actions are random, or those of
+            the initial policy if there is one.
+        lr: Learning rate of AdamW.
+        adam_epsilon: Epsilon of AdamW.
+        weight_decay: Weight decay of AdamW.
+        max_grad_norm: Global norm to which the gradient is clipped.
+        is_target_masked: Whether the targets ignore actions that are forbidden in the next observation.
+        is_double: Whether the online network chooses the action whose value the target network gives.
+        n_steps: Number of rewards in the n-step return, at the start and after each reset.
+        n_steps_end: Number of rewards after annealing; decreases exponentially until then.
         gamma: Discount per game decision, at the start and after each reset.
-        gamma_end: The same once annealed; 1 - gamma falls exponentially in between.
-        anneal_updates: Updates that both take to anneal; 0 has the ends at once.
-        target_tau: Share of the online weights that the target network takes over at each update; 1 with
-            ``target_every`` copies them whole.
+        gamma_end: Discount after annealing; 1 - gamma decreases exponentially until then.
+        anneal_updates: Number of updates of the annealing of both; 0 uses the end values from the start.
+        target_tau: Share of the online weights by which the target network moves; 1 with ``target_every`` copies them.
         target_every: Updates between two moves of the target network.
-        average_tau: Share of the online weights that the policy which is evaluated and kept takes over at each update;
-            1 keeps the last ones.
-        munchausen: Weight of the log-policy that is added to the reward (alpha); 0 leaves it out.
+        average_tau: Share of the online weights by which the policy that is evaluated and saved moves at each update; 1
+            saves the newest weights.
+        munchausen: Weight of the log-policy that is added to the reward (alpha); 0 disables it.
         munchausen_temperature: Temperature of that policy (tau), in units of the return.
         reset_every: Updates between two shrink-and-perturb resets; 0 never resets.
-        reset_until: Updates after which no reset comes any more.
-        reset_share: How far a reset moves the weights of the trunk towards fresh ones, 0..1; heads become fresh.
-        epsilon: Share of random open actions at the start; a run that begins with another policy's weights
-            (``start_from``) has ``epsilon_end`` throughout, one that begins with cloning ``demonstrations.epsilon``.
-        epsilon_end: The same once annealed; linear in between.
-        epsilon_decisions: Decisions that epsilon takes to anneal.
+        reset_until: Number of updates after which there are no more resets.
+        reset_share: Share by which a reset moves the hidden layers towards new random weights, 0..1; heads get new
+            weights.
+        epsilon: Share of random actions at the start; always ``epsilon_end`` in a run with ``start_from``, and
+            ``demonstrations.epsilon`` in a run that starts with cloning.
+        epsilon_end: Share of random actions after annealing; linear until then.
+        epsilon_decisions: Number of decisions of the annealing of epsilon.
     """
 
     batch_size: Positive = 64
@@ -97,15 +97,15 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 class BinsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Soft bins of a feature, for the network to see beside it; see :mod:`soulslab.learn.rainbow.encoding`.
+    """Soft bins of a feature as additional inputs of the network; see :mod:`soulslab.learn.rainbow.encoding`.
 
     Attributes:
-        feature: Name of the feature, where the environment tells names (``feature_names``), or its number.
-        low: Centre of the first bin, in the feature's own units.
-        high: Centre of the last one.
-        n: Bins.
-        times: Each bin is multiplied with each of these features: those whose names begin so, or the numbers of the
-            first and the last; "" gives the bins alone.
+        feature: Name of the feature, if the environment defines names (``feature_names``), or its index.
+        low: Centre of the first bin, in the unit of the feature.
+        high: Centre of the last bin.
+        n: Number of bins.
+        times: Factors with which each bin is multiplied: the features whose names start with this, or the indices of
+            the first and the last; "" gives the bins without factors.
     """
 
     feature: str | Count
@@ -119,14 +119,13 @@ class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     """The network of action values.
 
     Attributes:
-        widths: Units of each hidden layer.
-        has_layer_norm: Normalise each hidden layer (Ba, Kiros & Hinton 2016).
-        is_dueling: A value and an advantage per action, instead of one value per action.
-        n_quantiles: Quantiles of the return that are learned for each action; 1 learns the mean.
-        is_noisy: Learned noise on the head's weights explores (Fortunato et al. 2018) beside epsilon.
-        channels: Channels of each residual stage that looks at pixels (Espeholt et al. 2018); passed over where there
-            are none.
-        bins: Features that the network sees in soft bins too.
+        widths: Number of units of each hidden layer.
+        has_layer_norm: Whether to normalise each hidden layer (Ba, Kiros & Hinton 2016).
+        is_dueling: Whether to estimate a value and an advantage per action, instead of one value per action.
+        n_quantiles: Number of quantiles of the return for each action; 1 learns the mean.
+        is_noisy: Whether learned noise on the head's weights (Fortunato et al. 2018) explores in addition to epsilon.
+        channels: Channels of each residual stage over pixels (Espeholt et al. 2018); ignored without pixels.
+        bins: Soft bins of features.
     """
 
     widths: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=8)] = (256, 256)
@@ -139,20 +138,20 @@ class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Recorded fights to learn from.
+    """Learning from recorded episodes.
 
     Attributes:
         path: Minari data set: its folder, or its id among those of this machine; "" for none.
-        share: Share of each batch that is drawn from them.
-        epsilon: Share of random open actions at the start, where the run begins with cloning; the rest of what cloning
-            does not show has to be seen too. It falls to `learner.epsilon_end`.
-        epsilon_decisions: Decisions that it takes for that.
-        cloning_updates: Updates of behaviour cloning before the first environment step; 0 begins without.
-        cloning_every: The learner's updates for one of cloning beside it; 0 clones before alone.
-        cloning_decisions: Decisions over which cloning beside learning fades.
-        cloning_lr: Adam's learning rate of cloning.
-        cloning_temperature: Of the softmax over the values that cloning looks at, in units of the return; a
-            twentieth of what a won fight returns, or so.
+        share: Share of each batch that is drawn from the recorded episodes.
+        epsilon: Share of random actions at the start of a run that starts with cloning, to explore actions that were
+            not recorded. It decreases to `learner.epsilon_end`.
+        epsilon_decisions: Number of decisions of that decrease.
+        cloning_updates: Updates of behaviour cloning before the first environment step; 0 skips them.
+        cloning_every: Updates of the learner for each update of cloning during learning; 0 clones only at the start.
+        cloning_decisions: Number of decisions after which the weight of cloning during learning is 0.
+        cloning_lr: Learning rate of Adam for cloning.
+        cloning_temperature: Temperature of the softmax over the values in the cloning loss, in units of the return;
+            about a twentieth of the return of a won fight.
     """
 
     path: str = ""
@@ -167,24 +166,25 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
 
 class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long a run lasts, how it is watched, and what it leaves behind.
+    """Limits of a run, checkpoints, evaluations and the actor.
 
     Attributes:
         seed: Seed of the networks, the actions, the sampling and the environments.
-        total_steps: Game decisions after which the run is complete; the schedules end there.
-        max_seconds: Training time after which the run stops, schedules finished or not (s).
-        stop_win_rate: The run is complete once an evaluation, or the moving win rate where there are none, lies above
-            this; 1 never stops early.
+        device: Device of the network that is trained: ``cpu``; ``cuda``, the GPU; or ``auto``, the GPU if there is one.
+        total_steps: Number of game decisions after which the run is complete; the schedules end there.
+        max_seconds: Training time after which the run stops, even if the schedules have not ended (s).
+        stop_win_rate: The run stops when the evaluated win rate is above this, or the moving average if the run does
+            not evaluate; 1 never stops early.
         checkpoint_every_s: Time between checkpoints (s).
-        keep_checkpoints: The newest checkpoints that are kept.
-        evaluate_every: Game decisions between two evaluations; 0 never evaluates, as a real game requires. The policy
-            with the highest evaluated win rate is kept in ``policy_best.safetensors``.
-        evaluate_fights: Greedy fights of each evaluation.
-        evaluate_envs: Environments that play them side by side, each a game of its own if it is one.
-        start_from: Policy file, or folder of a run, whose weights the run begins with; "" begins with random ones.
-        actor: Where the environments are played: ``here`` alternates with learning, ``apart`` is a process of its own
-            that never waits.
-        actor_alone_s: Time that an actor apart plays on without a learner, before it ends (s).
+        keep_checkpoints: Number of newest checkpoints to keep.
+        evaluate_every: Game decisions between two evaluations; 0 never evaluates, which a real game needs. The policy
+            with the highest evaluated win rate is saved as ``policy_best.safetensors``.
+        evaluate_fights: Number of fights of each evaluation, played greedily.
+        evaluate_envs: Number of environments for evaluations; each may be a separate game.
+        start_from: Policy file, or folder of a run, with the initial weights; "" for random weights.
+        actor: Where the environments run: ``here`` alternates with learning, ``apart`` uses a separate process that
+            never waits for the learner.
+        actor_alone_s: Time that a remote actor continues without a learner before it ends (s).
     """
 
     total_steps: Positive = 200_000
@@ -202,8 +202,8 @@ class RainbowSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True
         learner: The Rainbow algorithm.
         replay: The replay buffer.
         network: The network of action values.
-        inputs: Inputs of the network beside the observation.
-        demonstrations: Recorded fights to learn from.
+        inputs: Inputs of the network in addition to the observation.
+        demonstrations: Learning from recorded episodes.
         run: Limits of the run, checkpoints and evaluations.
     """
 
@@ -218,5 +218,5 @@ class RainbowSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True
 
     @property
     def is_cloned(self) -> bool:
-        """Whether the run begins with cloning recorded fights."""
+        """Whether the run starts with cloning recorded episodes."""
         return bool(self.demonstrations.path and self.demonstrations.cloning_updates)

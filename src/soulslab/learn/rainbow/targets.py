@@ -1,13 +1,13 @@
-"""What the learner aims at, and how far it is off: targets, loss and its gradient.
+"""Targets of the learner, its loss and the gradient of the loss.
 
 Shapes: B batch, A actions, Q quantiles.
 
 Sources: van Hasselt, Guez & Silver 2016 (double); Dabney et al. 2018, "Distributional reinforcement learning with
 quantile regression" (targets and loss); Vieillard, Pietquin & Geist 2020, "Munchausen reinforcement learning"
-(log-policy bonus and soft bootstrap). The masks are ours: what is forbidden is no choice anywhere.
+(log-policy bonus and soft bootstrap). The action masks are an addition: forbidden actions are never chosen.
 
-Kernels that go over the rows one by one: for batches this small, tensor operations take longer to call than to
-compute.
+The kernels iterate over the rows, because for batches this small the call overhead of tensor operations exceeds the
+computation.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from torch import Tensor
 from soulslab.learn.replay.kernel import kernel
 
 BLOCKED_VALUE: Final = -1e30
-"""Value of a forbidden action in a choice: finite, so that no NaN can come of it, and far below all that are open, even
-where rewards are counted in billions."""
+"""Value of a forbidden action in a choice: finite, so that no NaN results, and far below the values of allowed actions,
+even with rewards of billions."""
 
 LOG_POLICY_FLOOR: Final = -1.0
-"""Munchausen's bonus is clipped here: Vieillard et al. 2020, table 1 (l_0)."""
+"""Lower limit of Munchausen's bonus: Vieillard et al. 2020, table 1 (l_0)."""
 
 
 def masked_log_policy(values: Tensor, blocked: Tensor, temperature: float) -> Tensor:
-    """Return ``log softmax(values / temperature)`` over the open actions, float32 (B, A); forbidden ones far below."""
+    """Return ``log softmax(values / temperature)`` over the allowed actions, float32 (B, A); very low if forbidden."""
     return torch.log_softmax(values.masked_fill(blocked, BLOCKED_VALUE) / temperature, dim=1)
 
 
 def mean_values(quantiles: Tensor) -> Tensor:
-    """Return the mean of the return's distribution, float32 (B, A); a fresh tensor."""
+    """Return the mean of the distribution of the return, float32 (B, A), as a new tensor."""
     return quantiles.mean(2) if quantiles.shape[2] > 1 else quantiles.squeeze(2).clone()
 
 
 def greedy_targets(chooser: Tensor, judge: Tensor, blocked: Tensor, rewards: Tensor, discounts: Tensor) -> Tensor:
-    """Return rewards and what the best open action of the next observation is worth.
+    """Return the rewards plus the discounted value of the best allowed action in the next observation.
 
     Args:
-        chooser: Quantiles by which the action is chosen, float32 (B, A, Q); the online network's in double learning.
-        judge: Quantiles by which it is judged, the target network's, float32 (B, A, Q).
-        blocked: Where an action is forbidden, bool (B, A). Where all are, all are open.
+        chooser: Quantiles that choose the action, float32 (B, A, Q); in double learning of the online network.
+        judge: Quantiles of the target network that give its value, float32 (B, A, Q).
+        blocked: True for forbidden actions, bool (B, A). If all are forbidden, all count as allowed.
         rewards: float32 (B,).
-        discounts: What the next observation counts, float32 (B,).
+        discounts: Discounts of the next observation, float32 (B,).
 
     Returns:
         float32 (B, Q).
@@ -60,11 +60,11 @@ def greedy_targets(chooser: Tensor, judge: Tensor, blocked: Tensor, rewards: Ten
 
 
 class Munchausen(NamedTuple):
-    """Weight and temperature of Munchausen's term.
+    """Parameters of the Munchausen term.
 
     Attributes:
-        weight: Of the log-policy in the reward, alpha.
-        temperature: Of the softmax policy, tau.
+        weight: Weight of the log-policy in the reward, alpha.
+        temperature: Temperature of the softmax policy, tau.
     """
 
     weight: float
@@ -78,17 +78,18 @@ def munchausen_targets(
     discounts: Tensor,
     term: Munchausen,
 ) -> Tensor:
-    """Return rewards, the clipped log-policy of the action taken, and what a softmax policy gets from the next.
+    """Return the rewards plus the clipped log-policy of the action taken plus the discounted soft value of the next.
 
     Vieillard et al. 2020, equation 4: ``r + alpha [tau log pi(a)] + gamma sum_b pi(b) (q(b) - tau log pi(b))`` with
-    ``pi = softmax(q / tau)`` over the open actions of the target network. Over n steps the bonus is the first action's.
+    ``pi = softmax(q / tau)`` over the allowed actions of the target network. Over n steps the bonus is that of the
+    first action.
 
     Args:
-        here: Quantiles of the target network in the observations acted in, float32 (B, A, Q); where an action was
-            forbidden there, bool (B, A); the actions taken, int64 (B, 1).
-        following: The same of the next observations, without actions.
+        here: For the present observations: quantiles of the target network, float32 (B, A, Q); forbidden actions, bool
+            (B, A); actions taken, int64 (B, 1).
+        following: The same for the next observations, without actions.
         rewards: float32 (B,).
-        discounts: What the next observation counts, float32 (B,).
+        discounts: Discounts of the next observation, float32 (B,).
         term: Weight and temperature.
 
     Returns:
@@ -112,13 +113,13 @@ def munchausen_targets(
 
 
 class LossSums(NamedTuple):
-    """What :class:`QuantileLoss` found, as means over the batch.
+    """Measurements of :class:`QuantileLoss`, as means over the batch.
 
     Attributes:
         loss: Weighted loss.
         q_mean: Value of the actions taken.
-        q_max: Value of the best open action.
-        td_error: Size of the error of the mean.
+        q_max: Value of the best allowed action.
+        td_error: Mean absolute error of the means.
     """
 
     loss: float
@@ -131,15 +132,15 @@ class QuantileLoss:
     """Quantile Huber loss with its gradient: Dabney et al. 2018, equations 9 and 10, kappa 1.
 
     Attributes:
-        errors: Size of each row's mean temporal-difference error, float32 (B,), of the last call.
+        errors: Absolute error of the mean of each row, float32 (B,), of the last call.
         gradient: Gradient by the quantiles of the actions taken, float32 (B, Q), of the last call.
     """
 
     def __init__(self, batch_size: int, taus: Tensor) -> None:
-        """Make room.
+        """Allocate the arrays.
 
         Args:
-            batch_size: B.
+            batch_size: Number of transitions, B.
             taus: Levels of the quantiles, float32 (Q,).
         """
         self._taus = taus.numpy()
@@ -153,8 +154,8 @@ class QuantileLoss:
 
         Args:
             quantiles: float32 (B, A, Q).
-            actions: What was done, int64 (B, 1).
-            blocked: Where an action was forbidden, bool (B, A).
+            actions: Actions taken, int64 (B, 1).
+            blocked: True for forbidden actions, bool (B, A).
             targets: float32 (B, Q).
             weights: Importance weights, float32 (B,).
         """
@@ -184,13 +185,13 @@ def _mean(quantiles: NDArray[Any], row: int, action: int) -> Any:
 
 @kernel
 def _best(quantiles: NDArray[Any], blocked: NDArray[Any], row: int) -> Any:
-    """Return the open action with the largest mean, and that mean."""
+    """Return the allowed action with the largest mean, and that mean."""
     best, largest = -1, -np.inf
     for action in range(quantiles.shape[1]):
         value = _mean(quantiles, row, action)
         if not blocked[row, action] and value > largest:
             best, largest = action, value
-    if best < 0:  # everything is forbidden, which no environment should say: then nothing is
+    if best < 0:  # if all actions are forbidden, all count as allowed
         for action in range(quantiles.shape[1]):
             value = _mean(quantiles, row, action)
             if value > largest:
@@ -215,7 +216,7 @@ def _greedy_targets(
 
 @kernel
 def _log_policy(quantiles: NDArray[Any], blocked: NDArray[Any], row: int, tau: float, out: NDArray[Any]) -> None:
-    """Write the log of the softmax over the open actions, (A,); what is forbidden becomes minus infinity."""
+    """Write the log of the softmax over the allowed actions, (A,); minus infinity for forbidden ones."""
     _, largest = _best(quantiles, blocked, row)
     total = 0.0
     is_none_open = blocked[row].all()

@@ -1,6 +1,6 @@
-"""Replay: what was lived through, kept to be looked at again.
+"""Replay buffer: stores transitions and draws them for updates.
 
-Small nouns: `elements` (what one step leaves), `incoming` (what of it is refused), `ring` (each environment's steps in
-order), `accumulator` (n-step transitions, put together when they are drawn), `sum_tree` and `samplers` (which are
-drawn), `buffer` (all of it together), `store` (on the disk, a chunk at a time); `kernel` compiles their loops.
+`elements` defines the row of a step, `incoming` validates rows, `ring` stores the steps of each environment in order,
+`accumulator` computes n-step transitions when they are drawn, `sum_tree` and `samplers` draw them, `buffer` combines
+these, `store` writes the rows to the disk in chunks, and `kernel` compiles the loops.
 """

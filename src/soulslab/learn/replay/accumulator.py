@@ -1,11 +1,11 @@
-"""N-step transitions, put together at the moment they are drawn.
+"""N-step transitions, computed when they are drawn.
 
 Shapes: B batch, F features, A actions, S bytes per row, K frames stacked, P points of a frame, C its channels.
 
-Nothing n-step is stored. Had the sums been made when the steps came in, as accumulators of n-step returns usually do,
-then n and gamma could not be annealed (each sum would keep those of its day for as long as it is remembered), the
-newest n - 1 steps of each environment would have to wait outside, and every observation would be stored twice. What
-it costs to walk n rows of one stream, which lie side by side, is in ``python -m benchmarks replay``.
+Nothing is stored per n-step transition. If the n-step returns were computed when the steps arrive, as is usual, n and
+gamma could not be annealed (stored returns would keep their old values), the newest n - 1 steps of each environment
+would have to wait outside of the buffer, and each observation would be stored twice. ``python -m benchmarks replay``
+measures the cost of reading n consecutive rows of one stream.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _END = int(Link.END)
 
 
 class BatchArrays(NamedTuple):
-    """A `Batch` as arrays on the same memory; observations as bytes, since they are only copied.
+    """A `Batch` as arrays that share its memory; observations as bytes, because they are only copied.
 
     Attributes:
         features: uint8 (B, 4 * F).
@@ -55,14 +55,14 @@ class BatchArrays(NamedTuple):
 
 
 class Accumulator:
-    """Puts together the transitions that begin at given places of a ring."""
+    """Computes the transitions that start at given places of a ring."""
 
     def __init__(self, ring: Ring, shape: StepShape) -> None:
-        """Look at a ring.
+        """Make an accumulator for a ring.
 
         Args:
-            ring: Where the steps lie.
-            shape: Their sizes.
+            ring: Storage of the steps.
+            shape: Sizes of a step.
         """
         self._ring = ring
         self._blocked_at = (ring.rows.dtype.fields or {})["blocked"][1]
@@ -70,7 +70,7 @@ class Accumulator:
         self._stack = (0, 0, 0)  # P, K, C
         if shape.pixels is not None:
             height_px, width_px, n_channels = msgspec.structs.astuple(shape.pixels)
-            # A frame alone is copied as it is, as if it had many points of one channel.
+            # A single frame is copied as if it had more points of one channel.
             points, channels = height_px * width_px, n_channels
             if shape.frame_stack == 1:
                 points, channels = points * channels, 1
@@ -79,26 +79,26 @@ class Accumulator:
         self._ends = np.empty(0, np.int64)
 
     def view(self, batch: Batch) -> BatchArrays:
-        """Return a batch from ``ReplayBuffer.make_batch``, or a part of one, as arrays on the same memory."""
+        """Return a batch from ``ReplayBuffer.make_batch``, or a part of one, as arrays that share its memory."""
         n = len(batch.places)
-        columns: list[Any] = [None if column is None else column.numpy() for column in batch]
+        columns: list[Any] = [column.numpy() if column is not None else None for column in batch]
         arrays = BatchArrays(*columns)
         return arrays._replace(
             features=arrays.features.view(np.uint8),
-            pixels=None if arrays.pixels is None else arrays.pixels.reshape(n, *self._stack),
+            pixels=arrays.pixels.reshape(n, *self._stack) if arrays.pixels is not None else None,
             actions=arrays.actions.reshape(n),
             next_features=arrays.next_features.view(np.uint8),
-            next_pixels=None if arrays.next_pixels is None else arrays.next_pixels.reshape(n, *self._stack),
+            next_pixels=arrays.next_pixels.reshape(n, *self._stack) if arrays.next_pixels is not None else None,
         )
 
     def fill(self, batch: BatchArrays, n_steps: int, gamma: float) -> None:
-        """Write the transitions that begin at ``batch.places`` to the batch; its weights stay as they are.
+        """Write the transitions that start at ``batch.places`` to the batch, except for its weights.
 
-        Where an episode terminates there is no next observation: the last one stands in for it, with discount 0.
+        A terminated episode has no next observation: its last observation is used instead, with discount 0.
 
         Args:
-            batch: Overwritten; its places are read.
-            n_steps: Rewards summed up at most (n).
+            batch: Overwritten, except for its places and weights.
+            n_steps: Largest number of rewards in a return (n).
             gamma: Discount per game decision.
         """
         ring, places, n = self._ring, batch.places, len(batch.places)
@@ -126,25 +126,25 @@ def _accumulate(
     discounts: NDArray[np.float32],
     ends: NDArray[np.int64],
 ) -> None:
-    """Sum up rewards from each place on, and find where the sum ends.
+    """Compute the n-step returns from each place on, and the places of the next observations.
 
-    The n-step return of Sutton & Barto 2018, "Reinforcement Learning", equation 7.1, with ``gamma**k`` in place of
-    gamma for a step that took k decisions. A step that terminated ends it with discount 0. It ends early, and
-    bootstraps, in the observation in which an episode was cut off, and in the last one known of a stream or of an
-    episode that broke off.
+    The n-step return of Sutton & Barto 2018, "Reinforcement Learning", equation 7.1, with ``gamma**k`` instead of gamma
+    for a step that took k decisions. A step that terminated ends it with discount 0. It ends early, and bootstraps, at
+    the final observation of a truncated episode, and at the last known observation of a stream or of an incomplete
+    episode.
 
     Args:
-        heads: Of all rows, record array (E * L,).
-        length: L.
-        places: Where to begin, int64 (B,).
-        n_steps: n.
+        heads: Heads of all rows, record array (E * L,).
+        length: Number of rows per stream, L.
+        places: Places at which the transitions start, int64 (B,).
+        n_steps: Largest number of rewards, n.
         gamma: Discount per decision.
-        actions: Written, int64 (B,).
-        rewards: Written, float32 (B,).
-        discounts: Written, float32 (B,).
-        ends: Place of the next observation; written, int64 (B,).
+        actions: Output, int64 (B,).
+        rewards: Output, float32 (B,).
+        discounts: Output, float32 (B,).
+        ends: Output: places of the next observations, int64 (B,).
     """
-    for i in range(len(places)):  # alone, so that the heads are fetched from memory side by side
+    for i in range(len(places)):  # a separate loop, so that the memory accesses overlap
         actions[i] = heads[places[i]]["action"]
     for i in range(len(places)):
         place = places[i]
@@ -173,13 +173,13 @@ def _copy_observations(
     features: NDArray[np.uint8],
     blocked: NDArray[np.bool_],
 ) -> None:
-    """Copy features, with which a row begins, and unpack which actions are forbidden."""
+    """Copy the features, which are at the start of a row, and unpack the forbidden actions."""
     n_bytes = features.shape[1]
     for i in range(len(places)):
-        place = places[i]  # a slice of its row would be counted as one more owner, ten times slower than to copy it
+        place = places[i]  # slicing the row instead would count references, which is ten times slower than the copy
         for j in range(n_bytes):
             features[i, j] = rows[place, j]
-    for i in range(len(places)):  # alone again, so that nothing waits for a row before the next one is asked for
+    for i in range(len(places)):  # a separate loop, so that the memory accesses overlap
         place = places[i]
         for j in range(blocked.shape[1]):
             blocked[i, j] = (rows[place, blocked_at + (j >> 3)] >> (7 - (j & 7))) & 1
@@ -193,26 +193,26 @@ def _copy_frames(
     places: NDArray[np.int64],
     out: NDArray[np.uint8],
 ) -> None:
-    """Stack the frames that ended at each place, the oldest first, as ``inputs.Observer`` did when they were lived.
+    """Stack the frames that end at each place, oldest first, like ``inputs.Observer``.
 
     Args:
-        frames: Of all rows, uint8 (E * L, P * C).
-        heads: Of all rows, record array (E * L,).
-        length: L.
+        frames: Frames of all rows, uint8 (E * L, P * C).
+        heads: Heads of all rows, record array (E * L,).
+        length: Number of rows per stream, L.
         places: int64 (B,).
-        out: Written, uint8 (B, P, K, C).
+        out: Output, uint8 (B, P, K, C).
     """
     _, n_points, n_frames, n_channels = out.shape
     for i in range(len(places)):
         place = places[i]
         start = place - place % length
         for k in range(n_frames - 1, -1, -1):
-            if n_channels == 1:  # the same as below, six times as fast
+            if n_channels == 1:  # the same as below, but six times faster
                 for point in range(n_points):
                     out[i, point, k, 0] = frames[place, point]
             else:
                 for point in range(n_points):
                     for channel in range(n_channels):
                         out[i, point, k, channel] = frames[place, point * n_channels + channel]
-            if not heads[place]["is_first"]:  # before the first frame of an episode stands that frame again
+            if not heads[place]["is_first"]:  # the first frame of an episode is repeated
                 place = place - 1 if place > start else start + length - 1

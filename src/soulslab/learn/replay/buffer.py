@@ -1,4 +1,4 @@
-"""A replay buffer: rows go in, transitions come out.
+"""A replay buffer: rows are appended, transitions are drawn.
 
 ::
 
@@ -7,7 +7,7 @@
     while ...:
         buffer.append(rows)
         buffer.sample(batch, n_steps=3, gamma=0.99, beta=0.4, rng=rng)
-        errors = ...                                   # learn from the batch
+        errors = ...                                   # update with the batch
         buffer.set_priorities(batch.places, errors)
 
 Shapes: B batch, E streams (environments), F features, A actions, H W C one frame, K frames stacked.
@@ -34,29 +34,29 @@ from soulslab.learn.replay.samplers import PrioritisedSampler, Sampler, UniformS
 from soulslab.learn.replay.settings import ReplaySettings
 
 MAP_NAME: Final = "replay.rows"
-"""File that the rows are kept in while the program runs, where the settings say so; its name goes once it is mapped."""
+"""File that holds the rows of a mapped buffer while the program runs; it is unlinked once it is mapped."""
 
 
 class ReplayBuffer:
-    """The newest steps of E environments, and how likely each is looked at again.
+    """The newest steps of E environments, and the priorities with which they are drawn.
 
     Attributes:
-        ring: The steps.
+        ring: Storage of the steps.
     """
 
     def __init__(self, shape: StepShape, settings: ReplaySettings, n_streams: int, folder: Path | None = None) -> None:
-        """Begin empty.
+        """Make an empty buffer.
 
         Args:
             shape: Sizes of a step.
-            settings: How many are kept, and how they are drawn.
-            n_streams: Environments; each keeps its share of the capacity.
-            folder: Where the file of a mapped buffer is made. It is working memory: what was saved is in
-                ``store.ReplayStore``.
+            settings: Capacity, and how transitions are drawn.
+            n_streams: Number of environments; each gets an equal share of the capacity.
+            folder: Folder for the file of a mapped buffer. The file is only working memory; ``store.ReplayStore`` saves
+                the rows.
 
         Raises:
             ConfigError: The capacity is too small, or a mapped buffer has no folder.
-            CheckpointError: The file cannot be made, or the disk has no room for it.
+            CheckpointError: The file cannot be made, or the disk has not enough space.
         """
         if settings.is_mapped and folder is None:
             raise ConfigError("a mapped buffer needs a folder for its file", path="replay.is_mapped")
@@ -71,39 +71,38 @@ class ReplayBuffer:
 
     @property
     def n_steps_stored(self) -> int:
-        """Rows kept, `FINAL` ones included."""
+        """Number of stored rows, including `FINAL` ones."""
         return len(self.ring)
 
     @property
     def n_sampleable(self) -> int:
-        """Transitions that can be drawn."""
+        """Number of transitions that can be drawn."""
         return self._sampler.n_places
 
     @property
     def priority_max(self) -> float:
-        """Largest priority so far; 1 where all are drawn alike."""
+        """Largest priority so far; 1 for uniform sampling."""
         return self._sampler.priority_max
 
     @property
     def n_bytes(self) -> int:
-        """Memory, or room of the file, that a full buffer takes (bytes)."""
+        """Size of a full buffer in memory or in its file (bytes)."""
         return self.ring.bytes.nbytes + self.ring.heads.nbytes + self._sampler.n_bytes
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Keep rows; the oldest of their streams are overwritten.
+        """Append rows; the oldest rows of their streams are overwritten.
 
         Args:
-            rows: Record array (n,) of ``elements.row_type``, those of each stream in the order in which they were
-                lived.
+            rows: Record array (n,) of ``elements.row_type``, with the rows of each stream in order.
 
         Raises:
-            ReplayError: They are of another type, or a row names an unknown stream, action or outcome.
-            NonFiniteError: A reward or a feature is NaN or infinite; none of the rows was kept.
+            ReplayError: The rows have another type, or an unknown stream, action or outcome.
+            NonFiniteError: A reward or a feature is NaN or infinite; none of the rows was stored.
         """
         self._sampler.change(self.ring.append(self._check.check(rows)))
 
     def make_batch(self, batch_size: int) -> Batch:
-        """Return an empty batch of B = ``batch_size`` transitions, to be filled again and again."""
+        """Return an empty batch of B = ``batch_size`` transitions, to be filled repeatedly."""
         shape, n = self._shape, batch_size
         pixels = next_pixels = None
         if shape.pixels is not None:
@@ -128,18 +127,18 @@ class ReplayBuffer:
 
         Args:
             batch: From :meth:`make_batch`, or a part of it; overwritten.
-            n_steps: Steps that a transition takes at most (n); any number, at any time.
+            n_steps: Largest number of steps of a transition (n); may change between calls.
             gamma: Discount per game decision, 0..1.
-            beta: How much of the bias of drawing by priority is corrected by the weights, 0..1.
-            rng: Source of randomness.
+            beta: Share of the bias of prioritised sampling that the weights correct, 0..1.
+            rng: Random generator.
 
         Raises:
-            ReplayError: There is nothing to draw yet.
+            ReplayError: There are no transitions to draw.
         """
         if not self._sampler.n_places:
             raise ReplayError(
-                f"there is nothing to draw yet: of {self.n_steps_stored} rows none is a step whose successor is "
-                "known; append steps before the first update (learner.learning_starts)"
+                f"there is nothing to draw yet: none of the {self.n_steps_stored} rows is a step with a known "
+                "successor; append steps before the first update (learner.learning_starts)"
             )
         arrays = self._arrays(batch)
         if len(arrays.places):
@@ -147,7 +146,7 @@ class ReplayBuffer:
             self._accumulator.fill(arrays, n_steps, gamma)
 
     def priorities(self, places: Tensor) -> NDArray[np.float64]:
-        """Return the priorities of transitions, float64 (B,); 0 for one that has been forgotten.
+        """Return the priorities of transitions, float64 (B,); 0 for one that has been overwritten.
 
         Args:
             places: From a batch, int64 (B,).
@@ -155,17 +154,17 @@ class ReplayBuffer:
         return self._sampler.priorities(self._known(places))
 
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
-        """Let the transitions that surprised be drawn more often.
+        """Set the priorities of transitions from their errors.
 
-        A step that has been overwritten since it was drawn is passed over, unless another can be drawn in its place.
+        A step that has been overwritten since it was drawn is ignored, unless another can be drawn at its place.
 
         Args:
-            places: From a batch, int64 (B,).
-            errors: How wrong the network was about them, of either sign, float32 (B,).
+            places: Places of the transitions, from a batch, int64 (B,).
+            errors: Errors of the network, of either sign, float32 (B,).
 
         Raises:
-            ReplayError: The places are none of this buffer, or not as many as errors.
-            NonFinitePriorityError: An error is NaN or infinite; nothing was changed.
+            ReplayError: The places are not those of this buffer, or their number differs from that of the errors.
+            NonFinitePriorityError: An error is NaN or infinite; no priority was changed.
         """
         where, values = self._known(places), errors.detach().numpy()
         if values.shape != where.shape:
@@ -173,19 +172,19 @@ class ReplayBuffer:
         self._sampler.set_errors(where, np.asarray(values, np.float32))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all steps."""
         self.ring.restore(np.zeros_like(self.ring.written))
         self._sampler = self._make_sampler()
 
     def state(self) -> Tensors:
-        """Return copies of everything that :meth:`load` needs, the rows excepted (see ``store.ReplayStore``)."""
+        """Return copies of everything that :meth:`load` needs, except for the rows (see ``store.ReplayStore``)."""
         return {"written": self.ring.written.copy(), **self._sampler.state()}
 
     def load(self, state: Tensors) -> None:
         """Continue from what :meth:`state` returned, after the rows were loaded.
 
         Raises:
-            ReplayError: The rows are none, or those of another moment.
+            ReplayError: No rows were loaded, or those of another state.
         """
         if not np.array_equal(state["written"], self.ring.written):
             raise ReplayError(
@@ -199,7 +198,7 @@ class ReplayBuffer:
         return PrioritisedSampler(n, self._alpha) if self._alpha else UniformSampler(n)
 
     def _arrays(self, batch: Batch) -> BatchArrays:
-        """Return a batch as arrays; those of the last one are remembered, as it is mostly the same again."""
+        """Return a batch as arrays; the last result is cached, because the same batch is used repeatedly."""
         if self._seen is None or self._seen[0] is not batch:
             self._seen = batch, self._accumulator.view(batch)
         return self._seen[1]
@@ -207,16 +206,16 @@ class ReplayBuffer:
     def _known(self, places: Tensor) -> NDArray[np.int64]:
         found: NDArray[np.int64] = places.numpy()
         if found.dtype != np.int64 or found.ndim != 1:
-            raise ReplayError(f"places are int64 with one axis, not {found.dtype} of shape {found.shape}")
+            raise ReplayError(f"places must be int64 with one axis, not {found.dtype} of shape {found.shape}")
         n = len(self.ring.rows)
         if not _are_all_below(found, n):
-            raise ReplayError(f"places {found.min()} to {found.max()} are not all in 0 to {n - 1}, those of the buffer")
+            raise ReplayError(f"places {found.min()} to {found.max()} are not all in 0 to {n - 1}")
         return found
 
 
 @kernel
 def _are_all_below(places: NDArray[np.int64], n: int) -> bool:
-    """Return whether all places are in 0..n-1; numpy takes ten times as long for so few."""
+    """Return whether all places are in 0..n-1; numpy takes ten times as long for so few places."""
     are_all = True
     for place in places:
         are_all &= 0 <= place < n

@@ -1,4 +1,4 @@
-"""What one step leaves behind: a row of fixed size, the same in memory, in a file and between two processes.
+"""The row of a step: a record of fixed size, the same in memory, in files and between processes.
 
 Shapes: F features, A actions, H height, W width, C channels of one frame, K frames stacked.
 """
@@ -17,26 +17,26 @@ from soulslab.learn.inputs import PixelShape
 
 
 class Outcome(enum.IntEnum):
-    """What became of a step; the column ``outcome`` of a row."""
+    """How a step ended; the column ``outcome`` of a row."""
 
     GOES_ON = 0
-    """The next row of the same stream is what followed."""
+    """The next row of the same stream follows it."""
     TERMINATED = 1
-    """The episode ended; nothing is worth anything after it."""
+    """The episode terminated; there is no value after it."""
     TRUNCATED = 2
-    """The episode was cut off; the next row of the same stream is a `FINAL` one that says where."""
+    """The episode was truncated; the next row of the same stream is a `FINAL` one with the final observation."""
     FINAL = 3
-    """No step: the observation in which an episode was cut off, to bootstrap from. It is never sampled itself."""
+    """Not a step: the final observation of a truncated episode, for the bootstrap. It is never drawn itself."""
 
 
 class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Sizes of what a step holds.
+    """Sizes of a step.
 
     Attributes:
-        n_features: F, extra inputs included.
-        n_actions: A.
-        pixels: Size of one frame, as the environment gives it; None if there are none.
-        frame_stack: K, frames that the network sees at once; each is stored once.
+        n_features: Number of features including extra inputs, F.
+        n_actions: Number of actions, A.
+        pixels: Size of one frame of the environment; None without pixels.
+        frame_stack: Number of frames that the network sees, K; each frame is stored once.
     """
 
     n_features: int
@@ -48,14 +48,13 @@ class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 def row_type(shape: StepShape) -> np.dtype[Any]:
     """Return the record type of a row.
 
-    ``features`` f4 (F,) are the observation in which the step was decided. Then come ``reward`` f4, ``action`` i2,
-    ``n_decisions`` u2 (game decisions that the step took), ``stream`` u2 (number of the environment), ``outcome`` u1
-    (`Outcome`) and ``is_first`` u1 (whether an episode begins here; to be set too where steps before this one were
-    lost, so that nobody takes the row before it for its predecessor). ``blocked`` u1 (ceil(A / 8),) tells which
-    actions were forbidden in the observation, as ``numpy.packbits`` packs them. ``pixels`` u1 (H, W, C), where there
-    are any, belong to the observation.
+    ``features`` f4 (F,) are the observation before the step. Then come ``reward`` f4, ``action`` i2, ``n_decisions`` u2
+    (game decisions that the step took), ``stream`` u2 (number of the environment), ``outcome`` u1 (`Outcome`) and
+    ``is_first`` u1 (whether the row before it is not its predecessor: at the start of an episode, or after lost steps).
+    ``blocked`` u1 (ceil(A / 8),) are the forbidden actions of the observation, packed with ``numpy.packbits``.
+    ``pixels`` u1 (H, W, C), if any, belong to the observation.
 
-    The numbers are aligned, which costs a few bytes per row and lets a column be read as an ordinary array.
+    The numbers are aligned, which costs a few bytes per row and allows reading a column as an ordinary array.
     """
     columns: list[Any] = [("features", "<f4", (shape.n_features,)), ("reward", "<f4"), ("action", "<i2")]
     columns += [("n_decisions", "<u2"), ("stream", "<u2"), ("outcome", "u1"), ("is_first", "u1")]
@@ -67,30 +66,30 @@ def row_type(shape: StepShape) -> np.dtype[Any]:
 
 
 def as_bytes(rows: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return rows (n,) without gaps between them as their bytes, uint8 (n, bytes of a row), on the same memory."""
+    """Return contiguous rows (n,) as their bytes, uint8 (n, bytes of a row), which share their memory."""
     return rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
 
 
 class Batch(NamedTuple):
-    """Transitions to learn from; tensors on the CPU, allocated once and overwritten by each draw.
+    """Transitions for an update; tensors on the CPU, allocated once and overwritten by each draw.
 
-    A transition leads from an observation over at most n steps to the next one: over fewer where the episode ended
-    before, or where the newest step is reached.
+    A transition leads from an observation over n steps to the next one; over fewer if the episode ended before, or if
+    the newest step is reached.
 
     Attributes:
         features: float32 (B, F).
-        pixels: uint8 (B, H, W, C * K), the oldest frame first; None where there are none.
-        blocked: Where an action was forbidden, bool (B, A).
+        pixels: uint8 (B, H, W, C * K), oldest frame first; None without pixels.
+        blocked: True for forbidden actions, bool (B, A).
         actions: int64 (B, 1).
-        rewards: Discounted sum over the n steps, float32 (B,): ``r_1 + gamma**k_1 * r_2 + ...`` where step i took k_i
+        rewards: Discounted sum over the n steps, float32 (B,): ``r_1 + gamma**k_1 * r_2 + ...`` if step i took k_i
             decisions.
-        discounts: What the value of the next observation counts, float32 (B,): ``gamma**(k_1 + ... + k_n)``, 0 where
-            the episode terminated.
+        discounts: Discounts of the value of the next observation, float32 (B,): ``gamma**(k_1 + ... + k_n)``, 0 if the
+            episode terminated.
         next_features: float32 (B, F).
         next_pixels: uint8 (B, H, W, C * K), or None.
-        next_blocked: Where an action is forbidden there, bool (B, A).
+        next_blocked: True for actions that are forbidden in the next observation, bool (B, A).
         weights: Importance weights, float32 (B,), at most 1.
-        places: Where the transitions lie in their buffer, int64 (B,); names them to ``ReplayBuffer.set_priorities``.
+        places: Places of the transitions in their buffer, int64 (B,), for ``ReplayBuffer.set_priorities``.
     """
 
     features: Tensor
@@ -107,5 +106,5 @@ class Batch(NamedTuple):
 
     def part(self, start: int, stop: int) -> Batch:
         """Return the transitions from ``start`` to ``stop`` as views."""
-        columns: list[Any] = [None if column is None else column[start:stop] for column in self]
+        columns: list[Any] = [column[start:stop] if column is not None else None for column in self]
         return Batch(*columns)

@@ -1,4 +1,4 @@
-"""What a row must be to be kept; nothing wrong gets into a replay buffer, where it would be learned from for hours."""
+"""Validation of rows before they are stored in a replay buffer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _FINAL: Final = int(Outcome.FINAL)
 
 
 class RowCheck:
-    """Looks at rows before they are kept."""
+    """Validates rows."""
 
     def __init__(self, shape: StepShape, n_streams: int) -> None:
-        """Know what rows there may be.
+        """Store the valid ranges.
 
         Args:
             shape: Sizes of a step.
-            n_streams: Environments; their numbers go from 0.
+            n_streams: Number of environments; their indices start at 0.
         """
         self._type = row_type(shape)
         self._n_features = shape.n_features
@@ -33,19 +33,19 @@ class RowCheck:
         self._reward_at = self._type.fields["reward"][1] // 4 if self._type.fields else 0
 
     def check(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return the rows, without gaps between them.
+        """Validate rows and return them as a contiguous array.
 
         Args:
             rows: Record array (n,) of ``elements.row_type``.
 
         Raises:
-            ReplayError: They are of another type, or a row names an unknown stream, action or outcome.
+            ReplayError: The rows have another type, or an unknown stream, action or outcome.
             NonFiniteError: A reward or a feature is NaN or infinite.
         """
         if rows.dtype != self._type or rows.ndim != 1:
             raise ReplayError(
-                f"rows of type {rows.dtype} and shape {rows.shape} do not fit a buffer of one axis of {self._type}; "
-                "make them with row_type(shape) for the shape that the buffer has"
+                f"rows of type {rows.dtype} and shape {rows.shape} do not match a buffer of one axis of {self._type}; "
+                "make them with row_type(shape) and the shape of the buffer"
             )
         rows = np.ascontiguousarray(rows)
         words = rows.view(np.float32).reshape(len(rows), rows.dtype.itemsize // 4)
@@ -68,12 +68,12 @@ class RowCheck:
         stream = int(row["stream"])
         where = f"row {i} of {len(rows)} (environment {stream})"
         if what == _STREAM:
-            raise ReplayError(f"{where}: the buffer has environments 0 to {self._n_streams - 1} alone")
+            raise ReplayError(f"{where}: the buffer has only environments 0 to {self._n_streams - 1}")
         if what == _ACTION:
             raise ReplayError(f"{where}: action {row['action']} is not one of 0 to {self._n_actions - 1}")
         if what == _OUTCOME:
             raise ReplayError(f"{where}: outcome {row['outcome']} is not one of 0 to {_N_OUTCOMES - 1}")
-        # Of an episode that began before these rows, the steps are counted from their first on.
+        # If the episode started before these rows, its steps are counted from the first of these rows.
         mine = np.flatnonzero(rows["stream"][: i + 1] == stream)
         begun = np.flatnonzero(rows["is_first"][mine])
         step = len(mine) - 1 - (int(begun[-1]) if len(begun) else 0)
@@ -94,24 +94,24 @@ def _first_fault(
     n_streams: int,
     n_actions: int,
 ) -> tuple[int, int]:
-    """Return what is wrong with the first row that has a fault, and its index; 0 for none.
+    """Return the kind of fault of the first row that has one, and its index; 0 without a fault.
 
     Args:
         words: The rows as float32 (n, bytes of a row / 4); the features come first.
-        n_features: F.
-        reward_at: Place of the reward in them.
+        n_features: Number of features, F.
+        reward_at: Index of the reward in a row of ``words``.
         streams: uint16 (n,).
         actions: int16 (n,).
         outcomes: uint8 (n,).
-        n_streams: E.
-        n_actions: A.
+        n_streams: Number of streams, E.
+        n_actions: Number of actions, A.
     """
     for i in range(len(words)):
         if streams[i] >= n_streams:
             return _STREAM, i
         if outcomes[i] >= _N_OUTCOMES:
             return _OUTCOME, i
-        if outcomes[i] != _FINAL:  # which is no step, so it has neither an action nor a reward
+        if outcomes[i] != _FINAL:  # a FINAL row has neither action nor reward
             if actions[i] < 0 or actions[i] >= n_actions:
                 return _ACTION, i
             if not np.isfinite(words[i, reward_at]):

@@ -1,4 +1,4 @@
-"""Compilation of the replay's kernels with numba, kept on the disk where there is a place for them."""
+"""Compilation of functions over arrays with numba, cached on the disk if possible."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ R = TypeVar("R")
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function over arrays; with ``NUMBA_DISABLE_JIT=1`` return it unchanged.
 
-    numba's cache on the disk notices a change of the source file that the outermost function stands in, and of no
-    other; so a kernel here calls functions of its own file alone.
+    numba's cache on the disk only notices changes of the source file of the outermost function, so a kernel must only
+    call functions of its own file.
 
-    A kernel checks no index: what calls it must.
+    A kernel does not check indices; its caller must.
     """
     compiled: Callable[P, R]
     try:
         compiled = nb.njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # numba found no folder to keep it in; then each process compiles anew
+    except RuntimeError:  # numba found no folder for its cache; then each process compiles the function
         compiled = nb.njit(nogil=True, error_model="numpy")(function)
     return compiled

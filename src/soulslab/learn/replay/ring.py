@@ -1,9 +1,9 @@
-"""The newest steps of each environment, in the order in which they were lived.
+"""The newest steps of each environment, in order.
 
 Shapes: E streams (environments), L rows per stream, S bytes per row, K frames stacked.
 
-Stream e owns the places ``e * L`` to ``e * L + L - 1`` and writes them round and round. The running number of a row
-counts the rows that its stream has ever had, from 0; row ``r`` lies at place ``e * L + r % L``.
+Stream e owns the places ``e * L`` to ``e * L + L - 1`` and overwrites them cyclically. The running number of a row
+counts the rows of its stream, from 0; row ``r`` is at place ``e * L + r % L``.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from soulslab.learn.archive import writing
 from soulslab.learn.replay.elements import Outcome, StepShape, as_bytes, row_type
 from soulslab.learn.replay.kernel import kernel
 
-#: Rows that one call of the kernel takes in; bounds the memory that their events need.
+#: Number of rows per call of the kernel; it bounds the memory for their events.
 _BLOCK: Final = 1024
 
-# numba knows enumerations, but numbers compile in half the time.
+# numba supports enumerations, but plain numbers compile in half the time.
 _TERMINATED: Final = int(Outcome.TERMINATED)
 _TRUNCATED: Final = int(Outcome.TRUNCATED)
 _FINAL: Final = int(Outcome.FINAL)
 
 
 class Link(enum.IntEnum):
-    """What comes after a row; a transition can begin at it unless that is nothing."""
+    """What follows a row; a transition can start at any row but those with `NOTHING`."""
 
     NOTHING = 0
-    """Its successor is not known: it is the newest, or no step, or the episode broke off, or its frames are lost."""
+    """Unknown: the row is the newest, or not a step, or the episode is incomplete, or its frames are overwritten."""
     NEXT = 1
     """The next row of the stream."""
     END = 2
-    """Nothing, as the episode terminated."""
+    """No row, because the episode terminated."""
 
 
 _NOTHING: Final = int(Link.NOTHING)
@@ -59,66 +59,66 @@ HEAD: Final = np.dtype(
     ],
     align=True,
 )
-"""What a walk along a stream reads of each row, and its `Link`; five steps fit into one fetch from memory, so walking
-costs next to nothing beside copying the two observations at its ends."""
+"""The part of each row that is needed to compute an n-step return, and its `Link`. It is small, so that five steps fit
+into one cache line; the cost is then negligible compared to copying the two observations of a transition."""
 
 
 class Ring:
-    """Rows of E streams, the oldest of each overwritten first.
+    """Rows of E streams; the oldest row of a stream is overwritten first.
 
     Attributes:
         rows: Record array (E * L,) of ``elements.row_type``.
         bytes: The same memory, uint8 (E * L, S).
-        heads: What is needed of each row without its observation, record array (E * L,) of `HEAD`.
-        written: Rows that each stream has ever had, int64 (E,).
-        n_per_stream: L.
+        heads: The values of each row without its observation, record array (E * L,) of `HEAD`.
+        written: Number of rows that were written to each stream, int64 (E,).
+        n_per_stream: Number of rows per stream, L.
     """
 
     def __init__(self, shape: StepShape, capacity: int, n_streams: int, path: Path | None = None) -> None:
-        """Make room for rows; memory is taken from the system as it fills.
+        """Allocate the rows; the system assigns the memory as it fills.
 
         Args:
             shape: Sizes of a step.
-            capacity: Rows of all streams together; each gets ``capacity // n_streams``.
-            n_streams: E.
-            path: File to keep the rows in, instead of memory; overwritten, and gone with the process.
+            capacity: Number of rows of all streams together; each stream gets ``capacity // n_streams``.
+            n_streams: Number of streams, E.
+            path: File for the rows instead of memory; overwritten, and removed when the process ends.
 
         Raises:
-            ConfigError: The capacity is too small for so many streams.
-            CheckpointError: The file cannot be made, or the disk has no room for it.
+            ConfigError: The capacity is too small for the number of streams.
+            CheckpointError: The file cannot be made, or the disk has not enough space.
         """
         self.n_per_stream = capacity // n_streams
-        needed = max(2, shape.frame_stack + 1)  # a step and what followed, and the frames before it
+        needed = max(2, shape.frame_stack + 1)  # a step, its successor, and the frames before it
         if self.n_per_stream < needed:
             raise ConfigError(
-                f"{capacity} steps for {n_streams} environments leave {self.n_per_stream} to each, but a transition "
-                f"needs {needed}; set it to {needed * n_streams} at least",
+                f"{capacity} steps for {n_streams} environments are {self.n_per_stream} for each, but a transition "
+                f"needs {needed}; set it to at least {needed * n_streams}",
                 path="replay.capacity",
             )
         n = self.n_per_stream * n_streams
         dtype = row_type(shape)
-        self.rows = np.zeros(n, dtype) if path is None else _map(path, n, dtype)
+        self.rows = _map(path, n, dtype) if path is not None else np.zeros(n, dtype)
         self.bytes = as_bytes(self.rows)
         self.heads = np.zeros(n, HEAD)
         self.written = np.zeros(n_streams, np.int64)
         self._n_frames = shape.frame_stack
-        # What follows the last column only fills up the row, with anything.
+        # The bytes after the last column are padding.
         self._n_filled = max(field[1] + field[0].itemsize for field in (dtype.fields or {}).values())
         self._events = np.empty(_BLOCK * (shape.frame_stack + 2), np.int64)
 
     def __len__(self) -> int:
-        """Return how many rows are kept."""
+        """Return the number of stored rows."""
         return int(np.minimum(self.written, self.n_per_stream).sum())
 
     def append(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Take in rows, those of each stream in order.
+        """Append rows, those of each stream in order.
 
         Args:
-            rows: Record array (n,), without gaps, that has passed ``incoming.check_rows``.
+            rows: Contiguous record array (n,), validated by ``incoming.RowCheck``.
 
         Returns:
-            What changed for the samplers, int64 (m,), in this order: a place where a transition can begin from now
-            on, or ``~place`` where none can any more.
+            Changes for the samplers, int64 (m,), in order: a place at which a transition can start from now on, or
+            ``~place`` for a place at which none can start any more.
         """
         data, heads, streams = as_bytes(rows), _heads(rows), rows["stream"]
         found = []
@@ -142,18 +142,18 @@ class Ring:
         return np.maximum(self.written - self.n_per_stream, 0)
 
     def places(self, stream: int, first: int, n: int) -> NDArray[np.int64]:
-        """Return where n rows of a stream lie, from running number ``first`` on, int64 (n,)."""
+        """Return the places of n rows of a stream, starting with running number ``first``, int64 (n,)."""
         return stream * self.n_per_stream + np.arange(first, first + n) % self.n_per_stream
 
     def beginnings(self) -> NDArray[np.int64]:
-        """Return the places where a transition can begin, ascending, int64 (m,)."""
+        """Return the places at which a transition can start, ascending, int64 (m,)."""
         return np.flatnonzero(self.heads["link"])
 
     def restore(self, written: NDArray[np.int64]) -> None:
-        """Find all links anew, after the rows were put into their places.
+        """Compute all links after the rows were written to their places.
 
         Args:
-            written: Rows that each stream has ever had, int64 (E,).
+            written: Number of rows that were written to each stream, int64 (E,).
         """
         self.written[:] = written
         self.heads[:] = _heads(self.rows)
@@ -161,7 +161,7 @@ class Ring:
 
 
 def _map(path: Path, n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return zeroed rows (n,) in a file whose room is reserved now: a mapped page that finds the disk full kills."""
+    """Return zeroed rows (n,) in a file whose space is allocated now; a page without space would kill the process."""
     n_bytes = n * dtype.itemsize
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -173,14 +173,14 @@ def _map(path: Path, n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
                     file.truncate(n_bytes)
                 return np.asarray(np.memmap(file, dtype, "r+", shape=(n,)))
             finally:
-                # Without its name nobody else can overwrite it, and whatever ends the process, its room is free again.
-                # Windows does not let go of a name in use; there it stays, and the folder's next run takes it over.
+                # Without a name, no other process can overwrite the file, and its space is freed with the process.
+                # Windows does not remove a file in use; there it stays until the next run of the folder reuses it.
                 with suppress(PermissionError):
                     path.unlink()
 
 
 def _heads(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return the heads of rows, linked to nothing."""
+    """Return the heads of rows, with `NOTHING` as link."""
     heads = np.zeros(len(rows), HEAD)
     for name in _COPIED:
         heads[name] = rows[name]
@@ -199,11 +199,11 @@ def _append(
     n_frames: int,
     events: NDArray[np.int64],
 ) -> int:
-    """Write rows and keep the links; return how many events there were."""
+    """Write rows and update the links; return the number of events."""
     length = len(heads) // len(written)
     n_events = 0
     for i in range(len(new)):
-        stream = np.int64(streams[i])  # unsigned and signed would make floats
+        stream = np.int64(streams[i])  # mixing unsigned and signed integers would give floats
         start, number = stream * length, written[stream]
         here = start + number % length
         if heads[here]["link"] != _NOTHING:
@@ -215,7 +215,7 @@ def _append(
         written[stream] = number + 1
         oldest = number + 1 - length
         if oldest >= 0:
-            for lost in range(oldest, oldest + n_frames - 1):  # their stacks reached back to what is gone
+            for lost in range(oldest, oldest + n_frames - 1):  # their stacks contain overwritten frames
                 place = start + lost % length
                 if heads[place]["is_first"]:
                     break
@@ -235,7 +235,7 @@ def _append(
 
 @kernel
 def _relink(heads: NDArray[Any], written: NDArray[np.int64], n_frames: int) -> None:
-    """Find the links of all rows; those of the heads must be nothing."""
+    """Compute the links of all rows; those of the heads must be `NOTHING`."""
     length = len(heads) // len(written)
     for stream in range(len(written)):
         start, end = stream * length, written[stream]
@@ -252,7 +252,7 @@ def _link(
     end: np.int64 | int,
     n_frames: int,
 ) -> int:
-    """Return the link of one row; its stream begins at place ``start`` and has had ``end`` rows."""
+    """Return the link of one row; its stream starts at place ``start`` and has had ``end`` rows."""
     outcome = heads[start + number % length]["outcome"]
     if outcome == _FINAL:
         return _NOTHING
@@ -262,7 +262,7 @@ def _link(
             return _NOTHING
         if (outcome == _TRUNCATED) != (heads[after]["outcome"] == _FINAL):
             return _NOTHING
-    for back in range(n_frames - 1):  # are all frames of its stack still there?
+    for back in range(n_frames - 1):  # check whether all frames of its stack are still stored
         if heads[start + (number - back) % length]["is_first"]:
             break
         if number - back - 1 < max(0, end - length):

@@ -1,4 +1,4 @@
-"""Which transitions are drawn: all alike, or the surprising ones more often."""
+"""Samplers of transitions: uniform, or by priority."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from soulslab.learn.replay.kernel import kernel
 from soulslab.learn.replay.sum_tree import SumTree
 
 _OTHER_PLACES: Final = (
-    "the saved priorities are of other transitions than the rows; load the rows of the same checkpoint"
+    "the saved priorities belong to other transitions than the rows; load the rows of the same checkpoint"
 )
 
-#: Added to each error, so that nothing is forgotten for good (Schaul et al. 2016, section 3.3).
+#: Added to each error, so that each transition keeps a probability above 0 (Schaul et al. 2016, section 3.3).
 EPSILON: Final = 1e-6
 
 
 class Sampler(Protocol):
-    """Draws among the places of a ring at which a transition can begin."""
+    """Draws from the places of a ring at which a transition can start."""
 
     @property
     def n_places(self) -> int:
-        """How many there are."""
+        """Number of these places."""
 
     @property
     def n_bytes(self) -> int:
-        """Memory that it takes (bytes)."""
+        """Size in memory (bytes)."""
 
     @property
     def priority_max(self) -> float:
         """Largest priority so far."""
 
     def change(self, events: NDArray[np.int64]) -> None:
-        """Take note of what ``Ring.append`` returned."""
+        """Process the changes that ``Ring.append`` returned."""
 
     def draw(
         self,
@@ -47,27 +47,27 @@ class Sampler(Protocol):
         beta: float,
         rng: np.random.Generator,
     ) -> None:
-        """Draw with replacement; there must be a place at least.
+        """Draw places with replacement; there must be at least one.
 
         Args:
-            places: Written, int64 (B,).
-            weights: Importance weights, at most 1; written, float32 (B,).
-            beta: How much of the bias is corrected, 0..1.
-            rng: Source of randomness.
+            places: Output, int64 (B,).
+            weights: Output: importance weights, at most 1, float32 (B,).
+            beta: Share of the bias that the weights correct, 0..1.
+            rng: Random generator.
         """
 
     def priorities(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the priorities of places, float64 (B,)."""
 
     def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
-        """Learn how wrong the network was.
+        """Set the priorities of places from the errors of the network.
 
         Args:
-            places: Each one of the ring's, int64 (B,); one at which no transition begins is passed over.
-            errors: Of either sign, float32 (B,).
+            places: Places of the ring, int64 (B,); those at which no transition starts are ignored.
+            errors: Errors of either sign, float32 (B,).
 
         Raises:
-            NonFinitePriorityError: An error is NaN or infinite; nothing was changed.
+            NonFinitePriorityError: An error is NaN or infinite; no priority was changed.
         """
 
     def state(self) -> Tensors:
@@ -78,31 +78,31 @@ class Sampler(Protocol):
 
         Args:
             state: The arrays.
-            places: Where a transition can begin, ascending, int64 (n,).
+            places: Places at which a transition can start, ascending, int64 (n,).
 
         Raises:
-            ReplayError: They are of other places.
+            ReplayError: The state belongs to other places.
         """
 
 
 class UniformSampler:
-    """Draws all alike, from a list without gaps of the places that can be drawn."""
+    """Draws uniformly, from a list of the places without gaps."""
 
     priority_max = 1.0
 
     def __init__(self, capacity: int) -> None:
-        """Begin with no place of 0..capacity-1."""
+        """Start with an empty list, for places in 0..capacity-1."""
         self._listed = np.empty(capacity, np.int32)
-        self._index = np.empty(capacity, np.int32)  # where each place stands in the list
+        self._index = np.empty(capacity, np.int32)  # position of each place in the list
         self.n_places = 0
 
     @property
     def n_bytes(self) -> int:
-        """Memory that it takes (bytes)."""
+        """Size in memory (bytes)."""
         return self._listed.nbytes + self._index.nbytes
 
     def change(self, events: NDArray[np.int64]) -> None:
-        """Enter places in the list, and close the gaps of those that go."""
+        """Add and remove places."""
         self.n_places = _list(self._listed, self._index, self.n_places, events)
 
     def draw(
@@ -110,7 +110,7 @@ class UniformSampler:
         places: NDArray[np.int64],
         weights: NDArray[np.float32],
         *,
-        beta: float,  # noqa: ARG002 - nothing is biased
+        beta: float,  # noqa: ARG002 - there is no bias to correct
         rng: np.random.Generator,
     ) -> None:
         """Draw places; all weights are 1."""
@@ -122,7 +122,7 @@ class UniformSampler:
         return np.ones(len(places))
 
     def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:  # noqa: ARG002 - as above
-        """Refuse errors that are not finite, as any sampler does; the others change nothing."""
+        """Raise ``NonFinitePriorityError`` for errors that are not finite; others have no effect."""
         _require_finite(errors)
 
     def state(self) -> Tensors:
@@ -142,16 +142,16 @@ class UniformSampler:
 class PrioritisedSampler:
     """Draws in proportion to ``(|error| + epsilon) ** alpha`` (Schaul et al. 2016, equation 1, proportional).
 
-    A new place gets the largest priority so far, so that each is looked at once. Of the B equal parts of the total,
-    each gives one draw (appendix B.2.1).
+    A new place gets the largest priority so far, so that each is probably drawn once. The total is divided into B equal
+    parts, and one place is drawn from each (appendix B.2.1).
     """
 
     def __init__(self, capacity: int, alpha: float) -> None:
-        """Begin with no place of 0..capacity-1.
+        """Start without places.
 
         Args:
-            capacity: Places there are.
-            alpha: How much errors count, 0..1.
+            capacity: Places are in 0..capacity-1.
+            alpha: Exponent of the errors, 0..1.
         """
         self._tree = SumTree(capacity)
         self._alpha = alpha
@@ -160,11 +160,11 @@ class PrioritisedSampler:
 
     @property
     def n_bytes(self) -> int:
-        """Memory that it takes (bytes)."""
+        """Size in memory (bytes)."""
         return self._tree.n_bytes
 
     def change(self, events: NDArray[np.int64]) -> None:
-        """Give new places the largest priority, and those that go 0."""
+        """Give new places the largest priority, and removed ones priority 0."""
         is_new = events >= 0
         self._tree.set(np.where(is_new, events, ~events), np.where(is_new, self.priority_max, 0.0))
         n_new = int(np.count_nonzero(is_new))
@@ -190,7 +190,7 @@ class PrioritisedSampler:
         return found
 
     def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
-        """Set the priorities that follow from errors."""
+        """Set the priorities from errors."""
         priorities = np.empty(len(errors))
         largest = _prioritise(self._tree.leaves, places, errors, self._alpha, priorities)
         if largest < 0.0:
@@ -226,7 +226,7 @@ def _require_finite(errors: NDArray[np.float32]) -> None:
 
 @kernel
 def _list(listed: NDArray[np.int32], index: NDArray[np.int32], n: int, events: NDArray[np.int64]) -> int:
-    """Enter and remove places; return how many there are. The last one fills the gap of one that goes."""
+    """Add and remove places; return their number. The last place of the list fills the gap of a removed one."""
     for event in events:
         if event >= 0:
             listed[n] = event
@@ -242,7 +242,7 @@ def _list(listed: NDArray[np.int32], index: NDArray[np.int32], n: int, events: N
 
 @kernel
 def _spread(randoms: NDArray[np.float64], total: float) -> None:
-    """Turn numbers of 0..1 into one mass from each of B equal parts of the total, in place."""
+    """Convert numbers in 0..1 to one mass in each of B equal parts of the total, in place."""
     share = total / len(randoms)
     for i in range(len(randoms)):
         randoms[i] = (i + randoms[i]) * share
@@ -250,7 +250,7 @@ def _spread(randoms: NDArray[np.float64], total: float) -> None:
 
 @kernel
 def _weigh(leaves: NDArray[np.float64], places: NDArray[np.int64], beta: float, weights: NDArray[np.float32]) -> None:
-    """Write importance weights; n and the total cancel out when they are divided by the largest."""
+    """Write importance weights; n and the total cancel out in the division by the largest weight."""
     least = leaves[places[0]]
     for i in range(1, len(places)):
         least = min(least, leaves[places[i]])
@@ -266,7 +266,7 @@ def _prioritise(
     alpha: float,
     priorities: NDArray[np.float64],
 ) -> float:
-    """Write the priorities that follow from errors, 0 where no transition begins; return the largest, -1 for NaN."""
+    """Write the priorities for errors, 0 if no transition starts there; return the largest, -1 for NaN."""
     largest = 0.0
     for i in range(len(places)):
         error = np.float64(errors[i])

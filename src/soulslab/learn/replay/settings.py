@@ -1,4 +1,4 @@
-"""The settings of a replay buffer; every default is defined here."""
+"""The settings of a replay buffer, with their defaults."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class ReplaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Size of the replay buffer, and how transitions are drawn from it.
 
     Attributes:
-        capacity: Environment steps that are kept; the oldest are overwritten first.
+        capacity: Number of environment steps to keep; the oldest are overwritten first.
         alpha: Exponent of prioritised sampling: a transition is drawn with a probability proportional to
             ``priority ** alpha``; 0 draws uniformly.
-        beta: Share of the bias of prioritised sampling that is corrected, at the start.
-        beta_end: The same at ``run.total_steps``; linear in between.
-        is_mapped: Keep the steps in a memory-mapped file of the run's folder instead of in main memory.
+        beta: Share of the bias of prioritised sampling that is corrected at the start.
+        beta_end: Share of the bias that is corrected at ``run.total_steps``; linear between them.
+        is_mapped: Whether to keep the steps in a memory-mapped file in the folder of the run instead of in memory.
     """
 
     capacity: Annotated[int, Meta(ge=1, le=2**31)] = 1_000_000

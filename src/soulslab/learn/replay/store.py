@@ -1,9 +1,9 @@
-"""The rows of a replay buffer on the disk, a chunk at a time, beside the checkpoints that name them.
+"""The rows of a replay buffer on the disk, in chunks to which the checkpoints refer.
 
-A chunk is a file that is written once and never touched again; it holds rows of any environments, some thousands of
-them. A save writes what has come since the last one: whole chunks that later saves only name, and one that is not full
-yet, whose rows the next save writes again under another name. So a save costs the new rows and a chunk at most, and the
-files of earlier checkpoints stay what they were, whatever happens. What a checkpoint needs is listed in its manifest::
+A chunk is a file that is written once and never changed; it holds some thousand rows of any environments. A save writes
+the rows since the last save: full chunks, to which later saves only refer, and one incomplete chunk, whose rows the
+next save writes again under another name. A save therefore writes the new rows plus at most one chunk, and the files of
+earlier checkpoints are never changed. The manifest of a checkpoint lists the chunks that it needs::
 
     manifest = store.save(buffer)                       # for the checkpoint's header
     tensors = buffer.state()                            # for its tensors
@@ -33,19 +33,19 @@ from soulslab.learn.replay.ring import Ring
 FORMAT: Final = "soulslab-replay"
 FORMAT_VERSION: Final = 1
 
-#: Size from which on a chunk is full (bytes). Smaller ones make more files, larger ones more to write at each save.
+#: Size at which a chunk is full (bytes). Smaller chunks mean more files, larger ones more to write at each save.
 CHUNK_BYTES: Final = 8 * 2**20
 
 _ROWS: Final = "rows"
 
 
 class Segment(NamedTuple):
-    """Rows of one environment that follow each other.
+    """Consecutive rows of one environment.
 
     Attributes:
-        stream: The environment.
+        stream: Number of the environment.
         first: Running number of the first row.
-        n: How many there are.
+        n: Number of rows.
     """
 
     stream: int
@@ -57,8 +57,8 @@ class Chunk(msgspec.Struct, frozen=True):
     """A file of rows.
 
     Attributes:
-        name: Its name in the folder.
-        segments: What it holds, in this order.
+        name: Name of the file in the folder.
+        segments: Contents of the file, in this order.
     """
 
     name: str
@@ -66,14 +66,14 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint needs to have its rows back.
+    """The rows that a checkpoint needs.
 
     Attributes:
         format: Always `FORMAT`.
-        version: Of the format.
-        row: Description of a row's columns.
-        n_per_stream: Rows that each environment keeps.
-        written: Rows that each environment has ever had.
+        version: Version of the format.
+        row: Description of the columns of a row.
+        n_per_stream: Number of rows that are kept of each environment.
+        written: Number of rows that were written for each environment.
         chunks: The files; together they hold the newest ``n_per_stream`` rows of each environment.
     """
 
@@ -89,36 +89,36 @@ class ReplayStore:
     """A folder of chunks."""
 
     def __init__(self, folder: Path, chunk_bytes: int = CHUNK_BYTES) -> None:
-        """Use a folder, which is made at the first save.
+        """Use a folder; it is made at the first save.
 
         Args:
-            folder: Holds nothing else.
-            chunk_bytes: Size from which on a chunk is full.
+            folder: Folder for chunks only.
+            chunk_bytes: Size at which a chunk is full.
         """
         self._folder = folder
         self._chunk_bytes = chunk_bytes
         self._full: list[Chunk] = []
-        self._saved: NDArray[np.int64] | None = None  # rows of each stream that full chunks hold
+        self._saved: NDArray[np.int64] | None = None  # number of rows of each stream in full chunks
 
     def save(self, buffer: ReplayBuffer) -> dict[str, Any]:
-        """Write the rows that are in no full chunk yet.
+        """Write the rows that are not in a full chunk yet.
 
         Args:
-            buffer: Always the same one, or one that :meth:`load` has filled.
+            buffer: The buffer; always the same one, or one that :meth:`load` has filled.
 
         Returns:
-            The manifest, which JSON can say. The rows are safely on the disk.
+            The manifest, as JSON-compatible values. The rows are flushed to the disk.
 
         Raises:
-            CheckpointError: The disk is full or the folder cannot be written; what earlier manifests name is
-                untouched, and the next save goes on from here.
+            CheckpointError: The disk is full or the folder cannot be written; the files of earlier manifests are
+                unchanged, and the save can be repeated.
         """
         ring = buffer.ring
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
         oldest = ring.oldest()
         self._full = [chunk for chunk in self._full if _is_needed(chunk, oldest)]
-        saved = np.zeros_like(ring.written) if self._saved is None else self._saved
+        saved = self._saved if self._saved is not None else np.zeros_like(ring.written)
         unfinished = []
         n_rows = max(1, self._chunk_bytes // ring.rows.itemsize)
         for segments in _portions(np.maximum(saved, oldest), ring.written, n_rows):
@@ -142,22 +142,21 @@ class ReplayStore:
         return plain
 
     def load(self, buffer: ReplayBuffer, manifest: Mapping[str, Any]) -> None:
-        """Put the rows of a checkpoint back; ``buffer.load`` must follow.
+        """Load the rows of a checkpoint; ``buffer.load`` must follow.
 
         Args:
-            buffer: Overwritten; the shape, the capacity and the number of environments must be those of the one that
-                was saved.
-            manifest: From the checkpoint's header.
+            buffer: Overwritten; it must have the shape, the capacity and the number of environments of the saved one.
+            manifest: From the header of the checkpoint.
 
         Raises:
-            IncompatibleCheckpointError: The rows are of another format, shape, capacity or number of environments.
+            IncompatibleCheckpointError: The rows have another format, shape, capacity or number of environments.
             CheckpointError: A chunk cannot be read.
-            CorruptCheckpointError: A chunk is missing, truncated or altered, or the manifest is none; the buffer is
-                empty.
+            CorruptCheckpointError: A chunk is missing, truncated or altered, or the manifest is malformed; the buffer
+                is empty.
         """
         ring = buffer.ring
         wanted = self._read_manifest(ring, manifest)
-        buffer.clear()  # a load that fails half way leaves an empty buffer
+        buffer.clear()  # if loading fails, the buffer is empty
         written = np.array(wanted.written, np.int64)
         oldest = np.maximum(written - ring.n_per_stream, 0)
         n_loaded = np.zeros_like(written)
@@ -174,7 +173,7 @@ class ReplayStore:
                 self._folder, f"its chunks hold {n_loaded.tolist()} of {(written - oldest).tolist()} rows"
             )
         ring.restore(written)
-        # All but the last are full, whatever size that was when they were written.
+        # All chunks but the last are full, even if the size of full chunks was different when they were written.
         n_last = sum(segment.n for chunk in wanted.chunks[-1:] for segment in chunk.segments)
         is_full = n_last >= self._chunk_bytes // ring.rows.itemsize
         self._full = list(wanted.chunks if is_full else wanted.chunks[:-1])
@@ -184,10 +183,10 @@ class ReplayStore:
                 self._saved[stream] = max(self._saved[stream], first + n)
 
     def prune(self, kept: Sequence[Mapping[str, Any]]) -> None:
-        """Remove the chunks that no kept checkpoint names, and what a crash has left half written.
+        """Remove the chunks to which no manifest refers, and temporary files of killed processes.
 
         Args:
-            kept: The manifests of all checkpoints that are kept, the newest included.
+            kept: Manifests of all checkpoints that are kept, including the newest.
 
         Raises:
             CheckpointError: A file cannot be removed.
@@ -200,7 +199,7 @@ class ReplayStore:
                     path.unlink(missing_ok=True)
 
     def _write(self, ring: Ring, segments: tuple[Segment, ...]) -> Chunk:
-        """Write a chunk under a name that no other ever had: two runs may go on from one checkpoint."""
+        """Write a chunk under a unique name, because two runs may continue from one checkpoint."""
         stream, first, _ = segments[0]
         chunk = Chunk(f"rows_{stream:05d}_{first:015d}_{secrets.token_hex(8)}.safetensors", segments)
         rows = ring.bytes[np.concatenate([ring.places(*segment) for segment in segments])]
@@ -220,7 +219,7 @@ class ReplayStore:
         rows = tensors.get(_ROWS)
         shape = (sum(segment.n for segment in chunk.segments), ring.rows.itemsize)
         if header.get("chunk") != msgspec.json.decode(msgspec.json.encode(chunk)) or rows is None:
-            raise CorruptCheckpointError(path, "is not the chunk that the checkpoint names")
+            raise CorruptCheckpointError(path, "is not the chunk to which the checkpoint refers")
         if rows.shape != shape or rows.dtype != np.uint8:
             raise CorruptCheckpointError(path, f"holds rows of shape {rows.shape}, not {shape}")
         return rows
@@ -264,13 +263,13 @@ def _is_needed(chunk: Chunk, oldest: NDArray[np.int64]) -> bool:
 
 
 def _is_sound(segment: Segment, manifest: Manifest) -> bool:
-    """Return whether a segment lies among the rows that its environment ever had."""
+    """Return whether a segment is within the rows that were written for its environment."""
     stream, first, n = segment
     return 0 <= stream < len(manifest.written) and first >= 0 and n >= 0 and first + n <= manifest.written[stream]
 
 
 def _portions(first: NDArray[np.int64], end: NDArray[np.int64], n_rows: int) -> Iterator[tuple[Segment, ...]]:
-    """Cut the rows from ``first`` to ``end`` of each stream, int64 (E,), into portions of n rows; the last has less."""
+    """Split rows ``first`` to ``end`` of each stream, int64 (E,), into portions of n rows; the last has fewer."""
     portion: list[Segment] = []
     room = n_rows
     for stream in range(len(first)):

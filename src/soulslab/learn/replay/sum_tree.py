@@ -1,10 +1,11 @@
-"""A tree of sums over priorities: set one, and find the one that a mass falls on, in log8(n) steps.
+"""A tree of sums over priorities: sets priorities, and finds the leaf for a mass, in log8(n) steps.
 
-After Schaul et al. 2016, "Prioritized Experience Replay", appendix B.2.1, with eight children to a node in place of
-two: they are fetched from memory at once, and in a tree of a million leaves that is what costs. Every inner node is the
-sum of its children, computed anew whenever one changes, so nothing drifts and the tree is a function of its leaves.
+After Schaul et al. 2016, "Prioritized Experience Replay", appendix B.2.1, with eight instead of two children per node:
+they share a cache line, and memory accesses are the main cost in a tree of a million leaves. Each inner node is
+computed as the sum of its children whenever one changes, so rounding errors do not accumulate and the tree depends only
+on its leaves.
 
-The root is node 7, and the children of node i begin at ``8 * (i - 6)``: so each eight of them begin at a multiple of 8.
+The root is node 7, and the children of node i start at ``8 * (i - 6)``, a multiple of 8.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from soulslab.learn.replay.kernel import kernel
 
 _ROOT = 7
 _LINE_BYTES = 64
-"""Size of what a processor fetches at once."""
+"""Size of a cache line."""
 
 
 class SumTree:
-    """Priorities of n places, none of them negative.
+    """Non-negative priorities of n places.
 
     Attributes:
-        leaves: The priorities, float64 (n,); to be read alone.
+        leaves: The priorities, float64 (n,); read only.
     """
 
     def __init__(self, n: int) -> None:
-        """Begin with priorities of 0."""
+        """Start with priorities of 0."""
         first, n_leaves = 8, 8
         while n_leaves < n:
             first, n_leaves = 8 * (first - 6), 8 * n_leaves
@@ -40,16 +41,16 @@ class SumTree:
 
     @property
     def total(self) -> float:
-        """The sum of all priorities."""
+        """Sum of all priorities."""
         return float(self._nodes[_ROOT])
 
     @property
     def n_bytes(self) -> int:
-        """Memory that it takes (bytes)."""
+        """Size in memory (bytes)."""
         return self._nodes.nbytes
 
     def set(self, places: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
-        """Set priorities; of a place that comes twice, the last one counts.
+        """Set priorities; if a place occurs twice, the last value counts.
 
         Args:
             places: Each in 0..n-1, int64 (m,).
@@ -58,11 +59,11 @@ class SumTree:
         _set(self._nodes, places + self._first_leaf, priorities)
 
     def find(self, masses: NDArray[np.float64], places: NDArray[np.int64]) -> None:
-        """Find the place that each mass falls on, when the priorities are laid out one after another.
+        """Find the place of each mass in the cumulative sum of the priorities.
 
         Args:
-            masses: Each in 0..total, float64 (m,); used up.
-            places: Written; its priority is never 0 while the total is not, int64 (m,).
+            masses: Each in 0..total, float64 (m,); overwritten.
+            places: Output, int64 (m,); their priorities are greater than 0 if the total is.
         """
         _find(self._nodes, masses, places)
         places -= self._first_leaf
@@ -75,11 +76,11 @@ class SumTree:
 
 @kernel
 def _set(nodes: NDArray[np.float64], at: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
-    """Write leaves, then one level of sums after another: so the memory that they need is fetched side by side.
+    """Write leaves, then the sums one level after another, so that the memory accesses of a level overlap.
 
     Args:
-        nodes: Written.
-        at: Which nodes the leaves are, all of one level, int64 (m,); used up.
+        nodes: Output.
+        at: Nodes of the leaves, all of one level, int64 (m,); overwritten.
         priorities: float64 (m,).
     """
     for i in range(len(at)):
@@ -96,14 +97,15 @@ def _set(nodes: NDArray[np.float64], at: NDArray[np.int64], priorities: NDArray[
 
 @kernel
 def _find(nodes: NDArray[np.float64], masses: NDArray[np.float64], at: NDArray[np.int64]) -> None:
-    """Go down from the root to the leaves, one level for all at once.
+    """Descend from the root to the leaves, one level for all masses at once.
 
-    The child is taken in which the mass lies; if rounding has carried the mass past the end, the last that is not 0.
+    In each node the child that contains the mass is chosen; if the mass exceeds the sum because of rounding, the last
+    child that is not 0.
 
     Args:
-        nodes: Whose root is not 0.
-        masses: float64 (m,); used up.
-        at: Node of each leaf; written, int64 (m,).
+        nodes: The tree; its root must not be 0.
+        masses: float64 (m,); overwritten.
+        at: Output: node of each leaf, int64 (m,).
     """
     at[:] = _ROOT
     while len(at) and 8 * (at[0] - 6) < len(nodes):
@@ -115,7 +117,7 @@ def _find(nodes: NDArray[np.float64], masses: NDArray[np.float64], at: NDArray[n
             total, before, chosen = 0.0, 0.0, 0
             for child in range(7):
                 total += nodes[first + child]
-                is_passed = (total <= mass) & (total < whole)  # "and" would be a branch, which nobody can predict
+                is_passed = (total <= mass) & (total < whole)  # "and" would be a branch that is mispredicted often
                 before = total if is_passed else before
                 chosen += is_passed
             masses[i] = mass - before
@@ -124,7 +126,7 @@ def _find(nodes: NDArray[np.float64], masses: NDArray[np.float64], at: NDArray[n
 
 @kernel
 def _sum_up(nodes: NDArray[np.float64], first_leaf: int) -> None:
-    """Compute all inner nodes; those beyond the last leaf have no children."""
+    """Compute all inner nodes; nodes after the last leaf have no children."""
     for i in range(first_leaf - 1, _ROOT - 1, -1):
         total = 0.0
         for child in range(8 * (i - 6), min(8 * (i - 5), len(nodes))):

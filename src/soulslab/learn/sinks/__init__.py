@@ -1,4 +1,4 @@
-"""The listeners that soulslab ships: a progress bar, a file of JSON lines, TensorBoard, an endpoint for Prometheus."""
+"""Telemetry sinks: a progress bar, a file of JSON lines, TensorBoard, an endpoint for Prometheus."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ TENSORBOARD_NAME: Final = "tensorboard"
 
 
 def run_sinks(run_dir: Path, *, prometheus_port: int | None = None) -> tuple[Sink, ...]:
-    """Return the listeners of a run that a person watches: progress bar, JSON lines and TensorBoard in its folder.
+    """Return the usual sinks of a run: a progress bar, and JSON lines and TensorBoard in its folder.
 
     Args:
         run_dir: Folder of the run.
-        prometheus_port: Where Prometheus on this machine fetches the numbers; 0 takes a free port, None serves none.
+        prometheus_port: Port of the endpoint for Prometheus on this machine; 0 uses a free port, None has no endpoint.
 
     Raises:
-        ConfigError: The port cannot be had.
+        ConfigError: The port cannot be used.
         MissingDependencyError: TensorBoard or prometheus-client is not installed.
     """
     sinks: list[Sink] = [
@@ -45,6 +45,6 @@ def run_sinks(run_dir: Path, *, prometheus_port: int | None = None) -> tuple[Sin
         TensorBoardSink(run_dir / TENSORBOARD_NAME),
     ]
     if prometheus_port is not None:
-        # The last one, as it is the only one that holds something before the first message.
+        # Created last, because it is the only one that holds a resource (the port) before the first message.
         sinks.append(PrometheusSink(prometheus_port))
     return tuple(sinks)

@@ -1,4 +1,4 @@
-"""A progress bar for whoever sits before the terminal."""
+"""A progress bar in the terminal."""
 
 from __future__ import annotations
 
@@ -26,22 +26,21 @@ _LINE_EVERY_S: Final = 60.0
 
 
 class ConsoleSink:
-    """A progress bar with win rate, speed and time left.
+    """A progress bar with win rate, speed and remaining time.
 
-    A learner that tells of its updates gets a second line: updates per second, what the last evaluation came to, and
-    steps that were late or lost, if any were. In a file, where a bar is nothing until it stands still, the same is
-    written as a line after every minute of training and every evaluation.
+    With Rainbow a second line shows the updates per second, the last evaluation, and the number of late or lost steps,
+    if any. If the output is not a terminal, the same is written as one line per minute of training and per evaluation.
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        """Draw on a console.
+        """Prepare a progress bar.
 
         Args:
-            console: By default a new one on standard error, so that standard output stays clean.
+            console: Console to draw on; None makes one on standard error, so that standard output stays clean.
         """
         console = console or Console(stderr=True)
         self._progress = Progress(
-            # In 80 columns the bar gives way to the numbers.
+            # In a terminal of 80 columns the bar is shortened, not the numbers.
             BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
             TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
             TimeRemainingColumn(elapsed_when_finished=True),
@@ -57,7 +56,7 @@ class ConsoleSink:
         self._actor: ActorStats | None = None
 
     def write(self, message: Message) -> None:
-        """Show a message."""
+        """Display a message."""
         match message:
             case TrainStarted():
                 self._show(_TRAINING, message.env_steps, message.total_steps, "")
@@ -89,23 +88,23 @@ class ConsoleSink:
                 pass
 
     def close(self) -> None:
-        """Leave the bar as it stands."""
+        """Stop the progress bar; its last state stays on the screen."""
         for what in tuple(self._tasks):
             self._remove(what)
 
     def _show_training(self) -> None:
-        """Draw what is known of the run; before the first progress there is nothing to draw it beside."""
+        """Draw the state of the run; before the first progress message there is nothing to draw."""
         if self._at is not None:
             self._show(_TRAINING, self._at.env_steps, self._at.total_steps, "\n".join(self._numbers(self._at)))
 
     def _write_line(self) -> None:
-        """Write what is known of the run into a file; on a terminal the bar shows it."""
+        """Write the state of the run as a line, unless the output is a terminal."""
         if self._is_file and self._at is not None:
             self._line_at_s = self._at.seconds
             self._progress.console.print("  ".join(self._numbers(self._at)), soft_wrap=True, highlight=False)
 
     def _numbers(self, at: TrainProgress) -> list[str]:
-        """Return the lines beside the bar."""
+        """Return the lines next to the bar."""
         lines = [_standing(at), _learner(self._learning, self._evaluated, self._actor)]
         return [line for line in lines if line]
 
@@ -116,7 +115,7 @@ class ConsoleSink:
         self._progress.update(self._tasks[what], completed=completed, numbers=numbers)
 
     def _remove(self, what: str) -> None:
-        """Take a bar away; the last one is left on the screen as it stands."""
+        """Remove a bar; the last one stays on the screen."""
         task = self._tasks.pop(what)
         if not self._tasks:
             self._progress.stop()
@@ -124,7 +123,7 @@ class ConsoleSink:
 
 
 def _standing(message: TrainProgress) -> str:
-    """Return how far a run is, how fast, and how well it goes."""
+    """Return steps, speed, number of fights and success of a run."""
     if message.total_steps >= 1_000_000:
         steps = f"{message.env_steps / 1e6:.2f} M steps"
     else:
@@ -137,7 +136,7 @@ def _standing(message: TrainProgress) -> str:
 
 
 def _learner(learning: LearningStats | None, evaluated: Evaluated | None, actor: ActorStats | None) -> str:
-    """Return how the learner fares, the most important first; "" while nothing is known of it."""
+    """Return the state of the learner, the most important value first; "" if nothing is known."""
     parts = []
     if learning is not None:
         parts.append(f"{learning.updates_per_second:.0f} updates/s")
@@ -151,7 +150,7 @@ def _learner(learning: LearningStats | None, evaluated: Evaluated | None, actor:
 
 
 def _judgement(evaluated: Evaluated) -> str:
-    """Return the win rate with its interval, or the mean return where nobody can win."""
+    """Return the win rate with its interval, or the mean return if the environment does not report wins."""
     if evaluated.win_rate is None:
         return f"return {evaluated.mean_return:.2f}"
     if evaluated.low is None or evaluated.high is None:
@@ -160,11 +159,11 @@ def _judgement(evaluated: Evaluated) -> str:
 
 
 def _success(message: TrainProgress) -> str:
-    """Return the win rate, or the mean return where nobody can win."""
+    """Return the win rate, or the mean return if the environment does not report wins."""
     if message.win_rate is None and message.mean_return is not None:
         return f"return {message.mean_return:.2f}"
     return f"won {_percent(message.win_rate)}"
 
 
 def _percent(share: float | None) -> str:
-    return _NO_NUMBER if share is None else f"{100.0 * share:.1f} %"
+    return f"{100.0 * share:.1f} %" if share is not None else _NO_NUMBER

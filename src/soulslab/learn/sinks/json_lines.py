@@ -1,4 +1,4 @@
-"""A file that keeps all that a run said, one JSON object per line."""
+"""A telemetry sink that writes all messages of a run to a file, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _log = logging.getLogger(__name__)
 
 
 class JsonLinesSink:
-    """Appends every message to a file, one JSON object per line.
+    """Appends each message to a file, one JSON object per line.
 
-    The field ``type`` names the kind of message, and ``time`` is the wall time of writing (ISO 8601, UTC).
+    The field ``type`` names the type of the message, and ``time`` is the wall time of writing (ISO 8601, UTC).
 
-    The file is opened at the first message, so that a run that never begins leaves nothing behind. A resumed run
-    appends to what is there, less a last line that a crash cut off.
+    The file is opened at the first message, so that a run that fails to start leaves no file. A resumed run appends to
+    the existing file, after removing an incomplete last line.
     """
 
     def __init__(self, path: Path) -> None:
-        """Choose the file.
+        """Set the path of the file.
 
         Args:
             path: The file; its folder is made if needed.
@@ -60,7 +60,7 @@ class JsonLinesSink:
                 self._file.close()
 
     def _open(self) -> BinaryIO:
-        """Open the file, less what a crash left of its last line, so that the next one stands alone."""
+        """Open the file and remove an incomplete last line."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = self._path.open("a+b")
         file.seek(0)
@@ -77,13 +77,13 @@ class JsonLinesSink:
 
 
 def read_json_lines(path: Path) -> Iterator[Message]:
-    """Yield the messages of a file that :class:`JsonLinesSink` wrote.
+    """Yield the messages of a file of :class:`JsonLinesSink`.
 
-    A last line that was cut off by a crash is left out, with a warning.
+    An incomplete last line is left out, with a warning.
 
     Raises:
         CheckpointError: The file cannot be read.
-        CorruptCheckpointError: A line is no message.
+        CorruptCheckpointError: A line is not a message.
     """
     *lines, rest = read_bytes(path, _MAX_BYTES, partial(CheckpointError, path)).split(b"\n")
     decoder = msgspec.json.Decoder(Message)
@@ -92,7 +92,7 @@ def read_json_lines(path: Path) -> Iterator[Message]:
             yield decoder.decode(line)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise CorruptCheckpointError(
-                path, f"line {number} is no message of a run ({error}); remove that line, or the file"
+                path, f"line {number} is not a message of a run ({error}); remove that line, or the file"
             ) from error
     if rest:
-        _log.warning("%s: left out line %d, which was cut off", path, len(lines) + 1)
+        _log.warning("%s: ignored the incomplete line %d", path, len(lines) + 1)

@@ -1,8 +1,9 @@
-"""What TensorBoard and Prometheus call each number of a message; the documentation's tables are made from it.
+"""Names of the numbers of telemetry messages in TensorBoard and Prometheus; the documentation's tables use them.
 
-TensorBoard has ``group/field``. Prometheus has ``soulslab_group_field`` in its own manner: base units (seconds, shares
-from 0 to 1 as ``_ratio``) and ``_total`` behind what only grows. Source: https://prometheus.io/docs/practices/naming/.
-A number that is added to a message gets both names by these rules, unless it has a better one below.
+TensorBoard names are ``group/field``. Prometheus names are ``soulslab_group_field`` with its conventions: base units
+(seconds, shares from 0 to 1 as ``_ratio``) and the suffix ``_total`` for counters. Source:
+https://prometheus.io/docs/practices/naming/. A new number of a message gets both names by these rules, unless a table
+below defines another.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from soulslab.learn.telemetry import (
 )
 
 MESSAGES: Final[tuple[type[Message], ...]] = get_args(Message)
-"""Every kind of message."""
+"""All types of messages."""
 
 PREFIX: Final = "soulslab_"
 _MS_PER_S: Final = 1000.0
@@ -45,19 +46,19 @@ _GROUPS: Final[dict[type[Message], str]] = {
     TrainFinished: "run",
     EvaluationProgress: "evaluation",
 }
-#: Messages that have a place on TensorBoard's axis and something to draw there.
+#: Messages that TensorBoard shows.
 _DRAWN: Final = frozenset({TrainProgress, UpdateStats, LearningStats, ActorStats, FightStats, Evaluated})
-#: They are the axis, or its end.
+#: Fields that are the horizontal axis, or its end.
 _AXIS: Final = frozenset({"env_steps", "total_steps"})
-#: Numbers with a value per term, attack or action: TensorBoard's folder, Prometheus' label.
+#: Fields with a value per term, attack or action: the folder in TensorBoard and the label in Prometheus.
 _SPREAD: Final = {
     "reward_terms": ("reward", "term"),
     "damage_by_attack": ("damage", "attack"),
     "action_shares": ("actions", "action"),
 }
-#: Twenty charts of one action each say less than one picture of all; the folder is the picture's tag.
+#: Fields that TensorBoard shows as one histogram instead of one chart per action.
 _HISTOGRAMS: Final = frozenset({"action_shares"})
-#: What names a run or its end; Prometheus has it as labels of a metric that is 1.
+#: Messages with texts that describe the run; in Prometheus they are labels of a metric whose value is 1.
 _NAMING: Final[dict[type[Message], tuple[str, tuple[str, ...]]]] = {
     TrainStarted: ("run_info", ("env_id", "seed", "is_resumed")),
     TrainFinished: ("run_end_info", ("reason",)),
@@ -100,13 +101,13 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
     """A number of a message, and its names.
 
     Attributes:
-        field: Its field in the message.
-        doc: What it means, from the message's docstring.
-        tag: TensorBoard's tag; where there is a label, the folder of a tag per value. "" where it is not drawn.
-        is_histogram: Whether TensorBoard shows all its values as one histogram under that tag.
-        metric: Prometheus' name.
-        scale: Prometheus' value for 1 in the message.
-        label: Prometheus' label, and so what there is a value for; "" for a plain number.
+        field: Name of the field in the message.
+        doc: Description, from the docstring of the message.
+        tag: Tag in TensorBoard, or with a label the folder of the tags; "" if TensorBoard does not show it.
+        is_histogram: Whether TensorBoard shows all values as one histogram with that tag.
+        metric: Name of the metric in Prometheus.
+        scale: Factor from the unit of the message to the unit in Prometheus.
+        label: Name of the label in Prometheus; "" for a single value.
     """
 
     field: str
@@ -119,11 +120,11 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NameTag(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric of Prometheus that says something in words.
+    """A metric of Prometheus whose labels are texts of a message.
 
     Attributes:
-        metric: Its name; the value is 1.
-        fields: The message's fields that are its labels.
+        metric: Name of the metric; its value is 1.
+        fields: Fields of the message that are the labels.
     """
 
     metric: str
@@ -132,15 +133,15 @@ class NameTag(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def numbers(kind: type[Message]) -> tuple[Number, ...]:
-    """Return the numbers of a kind of message, in the order of its fields; what only names things is left out."""
+    """Return the numbers of a type of message, in the order of its fields."""
     tag = name_tag(kind)
-    words = {"path"} if tag is None else {"path", *tag.fields}
+    words = {"path", *tag.fields} if tag is not None else {"path"}
     rows = describe_settings(kind)
     return tuple(_number(kind, row.path, row.doc) for row in rows if row.path not in words)
 
 
 def name_tag(kind: type[Message]) -> NameTag | None:
-    """Return what names a run or its end; None for messages that only count."""
+    """Return the metric for the texts of a message; None if the message has only numbers."""
     if kind not in _NAMING:
         return None
     metric, fields = _NAMING[kind]
@@ -148,14 +149,14 @@ def name_tag(kind: type[Message]) -> NameTag | None:
 
 
 def values(number: Number, message: Message) -> list[tuple[str, float]]:
-    """Return a number of a message with the value of its label; several, one, or none if it is unknown.
+    """Return the values of a number of a message, with their labels; empty if the number is unknown.
 
     Args:
-        number: Which, one of ``numbers(type(message))``.
+        number: One of ``numbers(type(message))``.
         message: The message.
 
     Returns:
-        Pairs of label ("" for a plain number) and number, in the message's units.
+        Pairs of label ("" for a single value) and value, in the unit of the message.
     """
     value = getattr(message, number.field)
     match value:

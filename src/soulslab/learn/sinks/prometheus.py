@@ -1,4 +1,4 @@
-"""An endpoint from which Prometheus fetches the numbers of a run."""
+"""A telemetry sink with an endpoint for Prometheus."""
 
 from __future__ import annotations
 
@@ -16,69 +16,69 @@ from soulslab.learn.telemetry import Message
 
 LOOPBACK: Final = "127.0.0.1"
 MIN_TOKEN: Final = 16
-"""A token has at least so many characters, as others may guess at it over the network."""
+"""Minimum length of a token, because others can try to guess it over the network."""
 
 _log = logging.getLogger(__name__)
 
 
 class PrometheusSink:
-    """Shows the newest numbers of a run at ``http://127.0.0.1:PORT/metrics``.
+    """Serves the newest numbers of a run at ``http://127.0.0.1:PORT/metrics``.
 
-    Each number has the name that :mod:`soulslab.learn.sinks.naming` gives it; one that is unknown is absent. A scrape
-    runs in a thread of its own over the numbers as they stand, so the run never waits for one.
+    :mod:`soulslab.learn.sinks.naming` defines the names; a number that is not known is absent. A separate thread
+    answers each request, so training never waits for one.
 
     Attributes:
-        port: Where it listens.
-        url: What Prometheus scrapes.
+        port: Port of the endpoint.
+        url: URL of the metrics.
     """
 
     def __init__(self, port: int, host: str = LOOPBACK, *, access: RemoteAccess | None = None) -> None:
-        """Begin to listen.
+        """Start the endpoint.
 
         Args:
-            port: 0..65535; 0 takes a free one.
-            host: Address to listen at. One that other machines reach needs ``access``.
-            access: Token and TLS; None lets in everybody on this machine, without encryption.
+            port: 0..65535; 0 uses a free port.
+            host: Address of the endpoint. An address that other machines can reach needs ``access``.
+            access: Token and TLS; None allows all users of this machine, without encryption.
 
         Raises:
-            ConfigError: The port is taken or no port, or the address cannot be had or needs a token and TLS.
+            ConfigError: The port or the address cannot be used, or the address needs a token and TLS.
             MissingDependencyError: prometheus-client is not installed.
         """
         try:
-            # A tenth of a second to import, for a sink that few runs have.
+            # Imported here because it takes a tenth of a second and few runs need it.
             from soulslab.learn.sinks.scraping import ScrapeServer  # noqa: PLC0415
         except ImportError as error:
             raise MissingDependencyError("prometheus-client", "learn") from error
         _check_access(host, access)
         if not 0 <= port <= 65535:
-            raise ConfigError(f"{port} is no port; choose one from 1 to 65535, or 0 for a free one", path="port")
+            raise ConfigError(f"{port} is not a port; choose one from 1 to 65535, or 0 for a free one", path="port")
         self._board = _Board()
         self._server = ScrapeServer(host, port, self._board.snapshot, access)
         self.port = self._server.port
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if access else 'http'}://{shown}:{self.port}/metrics"
-        _log.info("Prometheus can read the run's numbers at %s", self.url)
+        _log.info("Prometheus can read the metrics of the run at %s", self.url)
 
     def write(self, message: Message) -> None:
-        """Take the numbers of a message; they replace the older ones."""
+        """Replace the numbers of earlier messages of this type."""
         self._board.put(message)
 
     def close(self) -> None:
-        """Stop listening and free the port."""
+        """Stop the endpoint and free the port."""
         self._server.close()
 
 
 class _Board:
-    """The newest numbers, shared by the run that writes them and the scrapes that read them."""
+    """The newest numbers, shared by the thread of the run and the threads of the server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._snapshot = Snapshot(None, {}, {})
-        # Several messages may tell of the same number; it has one explanation.
+        # Several messages may hold the same metric; it has one description.
         self._docs = {number.metric: number.doc for kind in MESSAGES for number in numbers(kind)}
 
     def put(self, message: Message) -> None:
-        """Take in a message; a number that is unknown now is not shown any more."""
+        """Store the numbers of a message; a number that is None now is removed."""
         found = {
             number.metric: Family(
                 self._docs[number.metric],
@@ -88,25 +88,25 @@ class _Board:
             for number in numbers(type(message))
         }
         tag = name_tag(type(message))
-        words = {} if tag is None else {tag.metric: _words(tag, message)}
+        words = {tag.metric: _words(tag, message)} if tag is not None else {}
         with self._lock:
             old = self._snapshot
             self._snapshot = Snapshot(time.time(), {**old.words, **words}, {**old.families, **found})
 
     def snapshot(self) -> Snapshot:
-        """Return the numbers as they stand; never changed later."""
+        """Return the present numbers as an immutable value."""
         with self._lock:
             return self._snapshot
 
 
 def _words(tag: NameTag, message: Message) -> dict[str, str]:
-    """Return the fields of a name tag as text; bools as Prometheus' users write them."""
+    """Return the fields of a message as text; bools in lower case, as is usual in Prometheus."""
     found = {field: getattr(message, field) for field in tag.fields}
     return {field: str(value).lower() if isinstance(value, bool) else str(value) for field, value in found.items()}
 
 
 def _check_access(host: str, access: RemoteAccess | None) -> None:
-    """Raise ``ConfigError`` for an address that others reach unless there are a token and TLS, or for a weak token."""
+    """Raise ``ConfigError`` for a non-local address without a token and TLS, or for a weak token."""
     if access is None:
         if not _is_loopback(host):
             raise ConfigError(

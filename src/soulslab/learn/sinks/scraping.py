@@ -1,7 +1,7 @@
-"""The small HTTP server behind the endpoint for Prometheus; prometheus-client writes the answers.
+"""The HTTP server of the endpoint for Prometheus.
 
-It is not ``prometheus_client.start_http_server`` because that asks for no token, performs TLS handshakes in the thread
-that accepts (one silent client and nobody else comes in), and prints errors of its clients into the terminal.
+``prometheus_client.start_http_server`` is not used because it does not check a token, performs TLS handshakes in the
+thread that accepts connections (one idle client would block all others), and prints errors of clients to the terminal.
 """
 
 from __future__ import annotations
@@ -34,48 +34,48 @@ if TYPE_CHECKING:
 _HEARD: Final = f"{PREFIX}last_message_timestamp_seconds"
 
 _POLL_S: Final = 0.1
-"""How long closing may wait for the thread that accepts."""
+"""Longest time that closing waits for the thread that accepts connections."""
 
 _CLIENT_TIMEOUT_S: Final = 10.0
-"""A client that says nothing for so long is hung up on."""
+"""Time without data after which a connection is closed."""
 
 _log = logging.getLogger(__name__)
 
 
 class ScrapeServer:
-    """Answers scrapes in threads of its own until it is closed.
+    """Answers requests in separate threads until it is closed.
 
     Attributes:
-        port: Where it listens.
+        port: Port of the server.
     """
 
     def __init__(self, host: str, port: int, snapshot: Callable[[], Snapshot], access: RemoteAccess | None) -> None:
-        """Begin to listen.
+        """Start the server.
 
         Args:
             host: Address.
-            port: 0 takes a free one.
-            snapshot: Gives the numbers; called in the thread of each scrape.
+            port: Port; 0 uses a free one.
+            snapshot: Returns the numbers; called in the thread of each request.
             access: Token and TLS, or None for neither.
 
         Raises:
-            ConfigError: It cannot listen there, or certificate and key cannot be used.
+            ConfigError: The address or port cannot be used, or certificate and key are invalid.
         """
-        context = None if access is None else _tls(access)
-        # Its own registry: nothing is shared with another run in this process, or with the process' own numbers.
+        context = _tls(access) if access is not None else None
+        # A separate registry, so that nothing is shared with other runs or with metrics of the process.
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Families(snapshot))
         app: WSGIApplication = make_wsgi_app(registry)
         try:
             self._server = _server_class(host)((host, port), _Handler)
-        except OSError as error:  # a name that cannot be resolved, too
+        except OSError as error:  # includes names that cannot be resolved
             raise ConfigError(
                 f"cannot listen at {host}:{port}: {error.strerror or error}; choose another port, or 0 for a free one",
                 path="port",
             ) from error
-        self._server.set_app(app if access is None else _guarded(app, reveal(access.token)))
+        self._server.set_app(_guarded(app, reveal(access.token)) if access is not None else app)
         if context is not None:
-            # The handshake is left to the thread of each client.
+            # The thread of each client performs the handshake.
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
@@ -94,18 +94,18 @@ class ScrapeServer:
 
 
 class _Families(Collector):
-    """What the registry asks at each scrape."""
+    """Provides the numbers to the registry at each request."""
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         self._snapshot = snapshot
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the numbers that are known, as Prometheus' families."""
+        """Yield the known numbers as metric families of Prometheus."""
         heard_s, named, families = self._snapshot()
         if heard_s is not None:
-            yield GaugeMetricFamily(_HEARD, "When the run last said something (Unix time).", value=heard_s)
+            yield GaugeMetricFamily(_HEARD, "Time of the last message of the run (Unix time).", value=heard_s)
         for name, words in named.items():
-            yield InfoMetricFamily(name.removesuffix("_info"), "Names the run, or its end.", value=dict(words))
+            yield InfoMetricFamily(name.removesuffix("_info"), "Description of the run or its end.", value=dict(words))
         for name, (doc, label, values) in families.items():
             if not values:
                 continue
@@ -125,17 +125,17 @@ class _Handler(WSGIRequestHandler):
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
-    # On Windows it would let two servers have one port.
+    # On Windows this option would allow two servers on one port.
     allow_reuse_address = os.name != "nt"
 
     def server_bind(self) -> None:
-        # The base class looks the address up in the DNS, which may take seconds.
+        # The base class looks up the address in DNS, which may take seconds.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  (the base class asks for it)
-        # The base class prints it; a client that hung up is no matter of the run's.
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  (signature of the base class)
+        # The base class prints the error; a client that disconnects does not concern the run.
         _log.debug("a scrape by %s failed", client_address, exc_info=True)
 
 
@@ -148,7 +148,7 @@ def _server_class(host: str) -> type[_Server]:
 
 
 def _guarded(app: WSGIApplication, token: str) -> WSGIApplication:
-    """Return an application that refuses requests without the token."""
+    """Return an application that rejects requests without the token."""
     expected = f"Bearer {token}".encode()
 
     def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -169,7 +169,7 @@ def _tls(access: RemoteAccess) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(
             f"certificate {access.certificate} and key {access.key} cannot be used: {error.strerror or error}; "
-            f"give two PEM files that belong together",
+            f"give two PEM files that match",
             path="certificate",
         ) from error
     return context

@@ -1,4 +1,4 @@
-"""Curves of a run in TensorBoard."""
+"""A telemetry sink for TensorBoard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 _FLUSH_S: Final = 10
-#: Charts with several curves, in the tab "Custom Scalars": patterns of tags, or the tags of a curve with its margin.
+#: Charts with several curves, on the tab "Custom Scalars": patterns of tags, or the tags of a curve with its margins.
 _CHARTS: Final[dict[str, dict[str, list[Any]]]] = {
     "evaluation": {
         "win rate, 95 % interval": ["Margin", ["evaluation/win_rate", "evaluation/low", "evaluation/high"]],
@@ -34,14 +34,14 @@ _CHARTS: Final[dict[str, dict[str, list[Any]]]] = {
 
 
 class TensorBoardSink:
-    """Writes every number of a run as a TensorBoard scalar, the actions as a histogram, against the game decisions.
+    """Writes the numbers of a run as TensorBoard scalars, and the actions as a histogram, by game decisions.
 
-    The log is opened at the first message, so that a run that never begins leaves nothing behind. A resumed run hides
-    what an earlier part wrote beyond the checkpoint that it goes on from.
+    The log is opened at the first message, so that a run that fails to start leaves no file. A resumed run hides the
+    earlier values after the checkpoint from which it continues.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Choose the log.
+        """Set the folder of the log.
 
         Args:
             folder: TensorBoard's log folder for this run.
@@ -50,7 +50,7 @@ class TensorBoardSink:
             MissingDependencyError: TensorBoard is not installed.
         """
         try:
-            # Half a second to import, for a sink that not every run has.
+            # Imported here because it takes half a second and not every run needs it.
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
         except ImportError as error:
             raise MissingDependencyError("tensorboard", "learn") from error
@@ -59,7 +59,7 @@ class TensorBoardSink:
         self._writer: SummaryWriter | None = None
 
     def write(self, message: Message) -> None:
-        """Log a message's numbers.
+        """Log the numbers of a message.
 
         Raises:
             CheckpointError: The folder cannot be written.
@@ -87,7 +87,7 @@ class TensorBoardSink:
                 self._writer.close()
 
     def _begin(self, message: Message) -> SummaryWriter:
-        """Open the log; a resumed run hides what is beyond its first decision, as that is played again."""
+        """Open the log; a resumed run hides the values after its first decision, which are produced again."""
         lost_from = message.env_steps + 1 if isinstance(message, TrainStarted) and message.is_resumed else None
         writer = self._open(str(self._folder), purge_step=lost_from, flush_secs=_FLUSH_S)
         writer.add_custom_scalars(_CHARTS)
@@ -95,7 +95,7 @@ class TensorBoardSink:
 
 
 def _add_histogram(writer: SummaryWriter, tag: str, shares: Sequence[float], env_steps: int) -> None:
-    """Log shares by number, (A,), as a histogram with a bucket around each number."""
+    """Log shares, (A,), as a histogram with one bucket for each index."""
     numbered = list(enumerate(shares))
     writer.add_histogram_raw(
         tag,

@@ -12,20 +12,20 @@ from soulslab.learn.tuning.settings import Objective
 
 
 class StudyBar:
-    """Shows how many candidates were tried and the best value so far, from the first `show` to the end of the block."""
+    """Shows the number of finished candidates and the best value, from the first `show` to the end of the block."""
 
     def __init__(self, objective: Objective, total_steps: int, console: Console | None = None) -> None:
-        """Draw on a console.
+        """Prepare a progress bar.
 
         Args:
-            objective: What is better.
+            objective: Objective of the study.
             total_steps: Game decisions of one run.
-            console: By default a new one on standard error, so that standard output stays clean.
+            console: Console to draw on; None makes one on standard error, so that standard output stays clean.
         """
         self._objective: Objective = objective
         self._total_steps = total_steps
         self._progress = Progress(
-            # In 80 columns the bar gives way to the numbers.
+            # In a terminal of 80 columns the bar is shortened, not the numbers.
             BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
             TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
             TimeRemainingColumn(elapsed_when_finished=True),
@@ -36,7 +36,7 @@ class StudyBar:
         self._task = self._progress.add_task("tuning", total=None, numbers="")
 
     def show(self, progress: StudyProgress) -> None:
-        """Show the state of the study."""
+        """Update the progress bar."""
         best = said_value(progress.best, self._objective, self._total_steps)
         numbers = (
             f"{progress.n_done} of {progress.n_trials} candidates  {progress.n_pruned} pruned  "

@@ -1,9 +1,9 @@
-"""The folder of a study: what it asks, its journal, its runs, and what came of it.
+"""The folder of a study.
 
 ::
 
-    study.toml         what is searched, and what is better
-    config.toml        the settings that it starts from
+    study.toml         objective, budget and search space
+    config.toml        the settings that the candidates are based on
     journal.jsonl      every event, appended
     trials/0007/       candidate 7: its settings, one run for each seed, error.txt if it failed
     best.toml          the settings of the best candidate, for ``soulslab train --config``
@@ -35,7 +35,7 @@ _CHANGEABLE: Final = frozenset({"study.n_trials", "study.max_failures", "env.opt
 
 
 class StudyFolder:
-    """The folder of a study, held by one process while the ``with`` block runs.
+    """The folder of a study, locked by one process while the ``with`` block runs.
 
     Attributes:
         path: The folder.
@@ -47,7 +47,7 @@ class StudyFolder:
 
     @property
     def journal(self) -> Path:
-        """Every event of the study."""
+        """Path of the journal, which holds every event of the study."""
         return self.path / "journal.jsonl"
 
     def trial(self, number: int) -> Path:
@@ -55,26 +55,26 @@ class StudyFolder:
         return self.path / "trials" / f"{number:04d}"
 
     def has_study(self) -> bool:
-        """Tell whether a study was begun here."""
+        """Return whether the folder holds a study."""
         return (self.path / STUDY_NAME).exists()
 
     def load(self) -> tuple[AnySettings, TuneSettings]:
-        """Return what the study starts from, and what it asks.
+        """Return the base settings and the definition of the study.
 
         Raises:
-            StudyError: There is no study.
-            ConfigError: A file was altered and is no longer valid.
+            StudyError: The folder holds no study.
+            ConfigError: A file was changed and is no longer valid.
         """
         if not self.has_study():
-            raise StudyError(self.path, "holds no study; begin one with --config and --search")
+            raise StudyError(self.path, "holds no study; start one with --config and --search")
         return load_run_settings(self.path / CONFIG_NAME), load_tune_settings(self.path / STUDY_NAME)
 
     def take(self, settings: AnySettings, tuning: TuneSettings) -> None:
-        """Begin a study, or go on with the one that is there.
+        """Start a study, or resume the study in the folder.
 
         Raises:
-            StudyError: The folder holds another study, or things that are no study, or another process has it.
-            CheckpointError: It cannot be written.
+            StudyError: The folder holds another study or other files, or another process uses it.
+            CheckpointError: The folder cannot be written.
         """
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -83,13 +83,13 @@ class StudyFolder:
         if self.has_study():
             self._check_same(settings, tuning)
         elif not is_empty:
-            raise StudyError(self.path, "holds something that is no study; choose an empty folder")
+            raise StudyError(self.path, "holds files that are not a study; choose an empty folder")
         remove_temporary_files(self.path)
         write_atomically(self.path / CONFIG_NAME, dump_settings(settings).encode())
         write_atomically(self.path / STUDY_NAME, dump_settings(tuning).encode())
 
     def _check_same(self, settings: AnySettings, tuning: TuneSettings) -> None:
-        """Refuse to mix what cannot be compared."""
+        """Raise ``StudyError`` if the study in the folder differs in more than `_CHANGEABLE`."""
         stored = self.load()
         for was, now in zip(stored, (settings, tuning), strict=True):
             before, after = _flat(was), _flat(now)
@@ -99,11 +99,11 @@ class StudyFolder:
                     raise StudyError(
                         self.path,
                         f"holds a study with {name} = {was_said}, but now it is {now_said}; "
-                        f"go on with: soulslab tune --study {self.path}, or begin a new study in another folder",
+                        f"resume it with: soulslab tune --study {self.path}, or start a new study in another folder",
                     )
 
     def _hold(self) -> None:
-        """Lock the folder; the end of the process unlocks it too."""
+        """Lock the folder; the lock ends with the process at the latest."""
         try:
             self._lock = ProcessLock(self.path / _LOCK_NAME, "another soulslab tune")
         except ChannelError as error:
@@ -120,7 +120,7 @@ class StudyFolder:
 
 
 def _flat(settings: msgspec.Struct) -> dict[str, Any]:
-    """Return every setting by its name."""
+    """Return all settings by their full names."""
     flat: dict[str, Any] = {}
 
     def add(table: dict[str, Any], prefix: str) -> None:
@@ -135,4 +135,4 @@ def _flat(settings: msgspec.Struct) -> dict[str, Any]:
 
 
 def _said(value: Any) -> str:
-    return "not set" if value is None else repr(value)
+    return repr(value) if value is not None else "not set"

@@ -1,8 +1,8 @@
-"""What a run is worth, from what it says of itself while it runs.
+"""The value of a training run under the objective of a study, computed from the run's telemetry.
 
-A run that evaluates is judged by its evaluations alone; any other by the moving averages of its progress. A single best
-evaluation would reward luck (the highest of twenty noisy numbers lies above all of their means), so ``win_rate`` and
-``return`` are means over the last few measurements.
+If a run evaluates its policy, only the evaluations count; otherwise the moving averages of its progress count. The
+maximum of many noisy measurements would be biased upwards, so ``win_rate`` and ``return`` are means over the last few
+measurements.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from soulslab.learn.training import AnySettings
 from soulslab.learn.tuning.settings import Objective, StudySettings
 
 LEVELS: Final[dict[Objective, float]] = {"decisions_to_50": 0.5, "decisions_to_80": 0.8}
-"""Win rates whose first reaching is counted."""
+"""Win rates of the objectives that count the game decisions until a win rate is reached."""
 
 
 def is_maximised(objective: Objective) -> bool:
-    """Tell whether more is better."""
+    """Return whether a higher value is better."""
     return objective not in LEVELS
 
 
 def run_settings(settings: AnySettings, objective: Objective) -> AnySettings:
-    """Return the settings that a candidate is trained with: where a level is the goal, a run ends there."""
+    """Return the settings of the runs: if the objective is a win rate to reach, a run ends when it is reached."""
     if objective not in LEVELS:
         return settings
     run = msgspec.structs.replace(settings.run, stop_win_rate=LEVELS[objective])
@@ -37,7 +37,7 @@ def run_settings(settings: AnySettings, objective: Objective) -> AnySettings:
 
 
 class _Point(NamedTuple):
-    """One measurement: win rate (None where nobody can win), mean return, and whether a level counts as reached."""
+    """One measurement: win rate (None if unknown), mean return, and whether it is reliable enough for a level."""
 
     win_rate: float | None
     mean_return: float
@@ -45,10 +45,10 @@ class _Point(NamedTuple):
 
 
 class Measure:
-    """Follows the messages of one run.
+    """Computes the value of one run from its messages.
 
     Attributes:
-        env_steps: Game decisions taken so far.
+        env_steps: Number of game decisions so far.
         seconds: Training time so far (s).
         win_rate: Last win rate; None before the first.
     """
@@ -66,13 +66,13 @@ class Measure:
         self._reached_at: int | None = None
 
     def take(self, message: Message) -> bool:
-        """Take in a message of the run; tell whether it was a measurement."""
+        """Process a message of the run; return whether it was a measurement."""
         match message:
             case TrainProgress():
                 self.env_steps, self.seconds = message.env_steps, message.seconds
                 if self._is_evaluated or message.mean_return is None:
                     return False
-                # Fewer fights than the average is over say little; a level that they reach may be luck.
+                # An average over less than a full window is noisy: a level may be reached by chance.
                 self._add(_Point(message.win_rate, message.mean_return, message.n_fights >= self._full_window))
             case Evaluated() if self._is_evaluated:
                 self.env_steps = message.env_steps
@@ -83,15 +83,16 @@ class Measure:
 
     @property
     def share(self) -> float:
-        """How much of the run is over, 0..1: of its decisions or of its time, whichever is further."""
+        """Completed share of the run, 0..1: the larger of the shares of its decisions and of its time."""
         return min(1.0, max(self.env_steps / self._run.total_steps, self.seconds / self._run.max_seconds))
 
     @property
     def value(self) -> float | None:
-        """What the run is worth as it stands; None before there is anything to judge it by.
+        """Present value of the run; None before the first measurement.
 
-        Decisions until a level are at most ``run.total_steps``; a run that never reached it is worth between one and
-        two times that, less the nearer its best win rate came.
+        For ``decisions_to_50`` and ``decisions_to_80`` it is the number of decisions, at most ``run.total_steps``. If
+        the level was not reached, it is between one and two times ``run.total_steps``; a higher best win rate gives a
+        lower value.
         """
         if not self._last:
             return None

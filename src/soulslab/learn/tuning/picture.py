@@ -1,4 +1,4 @@
-"""A study as a picture: how the candidates got better, what mattered, and where the good values lie."""
+"""Plot of a study: values of the candidates, importances, and value against each setting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INK: Final = "#1b4965"
 _FAINT: Final = "#9aa5b1"
 _BEST: Final = "#c8553d"
 _N_SETTINGS: Final = 4
-"""Settings whose values are drawn one by one, the most important ones."""
+"""Number of settings that get a panel, starting with the most important one."""
 
 _LABELS: Final = {
     "win_rate": "win rate (%)",
@@ -35,25 +35,25 @@ def require_matplotlib() -> None:
     """Check that matplotlib is installed.
 
     Raises:
-        MissingDependencyError: It is not.
+        MissingDependencyError: matplotlib is not installed.
     """
     try:
-        import matplotlib.figure  # noqa: F401, PLC0415  (a second, for one picture at the end)
+        import matplotlib.figure  # noqa: F401, PLC0415  (takes a second to import)
     except ImportError as error:
         raise MissingDependencyError("matplotlib", "learn") from error
 
 
 def draw_study(rows: list[Row], tuning: TuneSettings, importances: dict[str, float], picture: Path) -> None:
-    """Draw a study; needs matplotlib (`require_matplotlib`).
+    """Plot a study; call `require_matplotlib` before.
 
     Args:
-        rows: The candidates; at least one was trained to the end.
-        tuning: What was asked.
-        importances: Of each setting, most important first; {} leaves that panel empty.
-        picture: The PNG to write.
+        rows: The candidates; at least one is complete.
+        tuning: Definition of the study.
+        importances: Importance of each setting, highest first; {} leaves that panel empty.
+        picture: Path of the PNG file.
 
     Raises:
-        CheckpointError: The picture cannot be written.
+        CheckpointError: The file cannot be written.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  (as above)
     from matplotlib.figure import Figure  # noqa: PLC0415  (as above)
@@ -86,7 +86,7 @@ def _draw_history(axes: Axes, rows: list[Row], study: StudySettings) -> None:
     axes.step([*numbers, rows[-1].number], [*best, best[-1]], where="post", color=_BEST, label="best so far")
     axes.set_xlabel("trial")
     axes.set_ylabel(_LABELS[study.objective])
-    # Above the panel: within it there is always some study of which a point would be covered.
+    # The legend is above the panel, because inside it would cover points.
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
     _plain(axes)
 
@@ -95,7 +95,7 @@ def _draw_importances(axes: Axes, importances: dict[str, float]) -> None:
     """Draw a bar for each setting, the most important one on top."""
     _plain(axes)
     if not importances:
-        axes.annotate("too few candidates to tell", (0.5, 0.5), xycoords="axes fraction", ha="center", color=_FAINT)
+        axes.annotate("too few candidates", (0.5, 0.5), xycoords="axes fraction", ha="center", color=_FAINT)
         axes.set_axis_off()
         return
     names = list(reversed(importances))
@@ -127,12 +127,12 @@ def _labels(tuning: TuneSettings, name: str) -> list[str]:
 
 
 def _points(rows: list[Row], state: State, study: StudySettings) -> list[tuple[Row, float]]:
-    """Return the candidates that ended in a way and have a value, as it is drawn."""
+    """Return the candidates with a value that ended in a state, with the value in the unit of the plot."""
     scale = 100.0 if study.objective == "win_rate" else 1.0
     return [(row, scale * row.value) for row in rows if row.state is state and row.value is not None]
 
 
 def _plain(axes: Axes) -> None:
-    """Leave only what carries information."""
+    """Remove the upper and right border, and draw a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, color=_FAINT, alpha=0.25, linewidth=0.6)

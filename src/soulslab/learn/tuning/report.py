@@ -1,4 +1,4 @@
-"""What a study came to, as tables."""
+"""The result of a study as tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_NUMBER: Final = "-"
 
 
 def study_report(result: StudyResult) -> Group:
-    """Return the tables of a study: the best candidates, those that did not get to the end, the importances."""
+    """Return the tables of a study: best candidates, candidates that did not complete, importances."""
     parts: list[Any] = [_best_table(result) if result.best else "No candidate was trained to the end."]
     ended = _ended(result.rows)
     if ended:
@@ -30,14 +30,14 @@ def study_report(result: StudyResult) -> Group:
 
 
 def summary(result: StudyResult) -> str:
-    """Return how many candidates ended in which way, in one line."""
+    """Return the number of candidates by state, in one line."""
     counts = count_states(result.rows)
     said = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
     return f"{counts.total()} of {result.tuning.study.n_trials} candidates tried: {said or 'none'}"
 
 
 def said_value(value: float | None, objective: Objective, total_steps: int) -> str:
-    """Return a value in words: ``62.5 %``, ``84.0 k``, ``never (best 31 %)``."""
+    """Return a value as text: ``62.5 %``, ``84.0 k``, ``never (best 31 %)``."""
     if value is None:
         return _NO_NUMBER
     if objective == "win_rate":
@@ -73,7 +73,7 @@ def _best_table(result: StudyResult) -> Table:
 
 
 def _ended(rows: list[Row]) -> list[Row]:
-    """Return the candidates that did not get to the end, the last ones first; not those that were merely put off."""
+    """Return the candidates that did not complete, newest first, without those that another candidate repeats."""
     return [
         row
         for row in reversed(rows)
@@ -82,7 +82,7 @@ def _ended(rows: list[Row]) -> list[Row]:
 
 
 def _ended_table(result: StudyResult, rows: list[Row]) -> Table:
-    """Return a table of candidates that did not get to the end."""
+    """Return a table of candidates that did not complete."""
     title = "Pruned, failed or cut off" + (f", the last {N_ENDED} of {len(rows)}" if len(rows) > N_ENDED else "")
     table = _table(title, result)
     table.add_column(result.tuning.study.objective, justify="right", overflow="fold")
@@ -95,7 +95,7 @@ def _ended_table(result: StudyResult, rows: list[Row]) -> Table:
 
 
 def _table(title: str, result: StudyResult) -> Table:
-    """Return a table with the columns that name a candidate."""
+    """Return a table with a column for the number and for each setting of a candidate."""
     table = Table(title=title, box=SIMPLE_HEAD, padding=0)
     table.add_column("trial", justify="right", overflow="fold")
     for name in short_names(list(result.tuning.search)).values():
@@ -117,7 +117,7 @@ def _importance_table(result: StudyResult) -> Table | str:
 
 
 def short_names(names: list[str]) -> dict[str, str]:
-    """Return the last part of each name, or the whole where two end alike: a table has many columns."""
+    """Return the last part of each name, or the whole name if the last part is not unique."""
     lasts = [name.rpartition(".")[2] for name in names]
     return {name: last if lasts.count(last) == 1 else name for name, last in zip(names, lasts, strict=True)}
 
@@ -131,10 +131,10 @@ def _params(result: StudyResult, row: Row) -> list[str]:
 
 
 def said_param(value: Any) -> str:
-    """Return a setting's value, with as many digits as a table needs; ``best.toml`` has them all."""
+    """Return the value of a setting with few digits; ``best.toml`` has all digits."""
     if value is None:
         return _NO_NUMBER
-    # Lists are as the command line takes them, and as narrow as can be.
+        # Lists in the notation of the command line, without spaces to save width.
     return f"{value:.2g}" if isinstance(value, float) else str(value).replace(", ", ",")
 
 
@@ -143,9 +143,9 @@ def _said(result: StudyResult, value: float | None) -> str:
 
 
 def _costs(row: Row) -> tuple[str, str, str]:
-    """Return last win rate, decisions and seconds."""
+    """Return the last win rate, the game decisions and the seconds of a candidate."""
     outcome = row.outcome
     if outcome is None:
         return _NO_NUMBER, _NO_NUMBER, _NO_NUMBER
-    won = _NO_NUMBER if outcome.win_rate is None else f"{100 * outcome.win_rate:.1f} %"
+    won = f"{100 * outcome.win_rate:.1f} %" if outcome.win_rate is not None else _NO_NUMBER
     return won, short_count(outcome.env_steps), f"{outcome.seconds:.1f}"

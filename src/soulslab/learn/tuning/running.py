@@ -1,4 +1,4 @@
-"""A study from beginning to end: draw, train, compare, note, until enough candidates were tried."""
+"""The search loop of a study: draw a candidate, train it, record the result, until the budget is used."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from soulslab.learn.tuning.trial_store import Row, TrialStore, best_first, count
 from soulslab.learn.tuning.worker_pool import Verdict, WorkerPool
 
 _LOOK_EVERY_S: Final = 0.5
-"""How long a signal may go unheard."""
+"""Longest time until a signal is handled (s)."""
 
 _PATIENCE_S: Final = 30.0
-"""How long a worker may take to stop a run, which it does between two updates or evaluations."""
+"""Time that a worker gets to stop its run (s); it stops between two updates or evaluations."""
 
 _log = logging.getLogger(__name__)
 
 
 class StudyProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a study stands.
+    """Progress of a study.
 
     Attributes:
         n_trials: Candidates to try.
         n_done: Candidates that have ended.
-        under_way: Shares of the runs under way, summed up.
-        n_pruned: Candidates that were ended early.
+        under_way: Sum of the completed shares of the candidates that are being trained.
+        n_pruned: Candidates that were pruned.
         n_failed: Candidates that failed.
         best: Value of the best candidate; None before the first.
     """
@@ -56,15 +56,15 @@ class StudyProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a study came to.
+    """Result of a study.
 
     Attributes:
-        folder: Its folder.
-        tuning: What it asked.
-        settings: What it began with.
+        folder: Folder of the study.
+        tuning: Definition of the study.
+        settings: Settings that the candidates are based on.
         rows: The candidates in the order in which they were drawn.
-        importances: Share of each setting in what makes candidates good, most important first; {} with too few to tell.
-        is_interrupted: Whether it was stopped; the same command goes on.
+        importances: Importance of each setting, highest first; {} if there are too few candidates.
+        is_interrupted: Whether the study was stopped; the same command resumes it.
     """
 
     folder: Path
@@ -92,34 +92,34 @@ def tune(
     prepare: Callable[[], None] | None = None,
     listener: Listener | None = None,
 ) -> StudyResult:
-    """Search for good settings, or go on searching.
+    """Search for good settings, or resume a search.
 
-    SIGINT and SIGTERM end the study after the updates under way; what was cut off is tried again when it goes on.
+    SIGINT and SIGTERM end the study after the present updates. When it is resumed, interrupted candidates are repeated.
 
     Args:
-        settings: What the search begins with, and what is not searched.
-        tuning: What is searched, and what is better.
-        folder: Folder of the study; one that holds the same study is gone on with.
-        processes: Candidates that are trained at once; 1 trains in this process. A script that asks for more needs
-            ``if __name__ == "__main__":``.
-        prepare: Called first in each process but this one, to register environments.
-        listener: Hears where the study stands.
+        settings: Settings that the candidates are based on.
+        tuning: Definition of the study.
+        folder: Folder of the study; if it holds the same study, that study is resumed.
+        processes: Number of candidates that are trained at once; 1 trains in this process. A script that uses more
+            needs ``if __name__ == "__main__":``.
+        prepare: Called first in each worker process, to register environments.
+        listener: Called with the progress of the study.
 
     Returns:
-        What it came to; ``best.toml`` and ``study.png`` are in the folder.
+        Result of the study; ``best.toml`` and ``study.png`` are in the folder.
 
     Raises:
         ConfigError: The search space does not fit the settings.
-        StudyError: The folder holds something else, or is in use, or too many candidates failed.
+        StudyError: The folder holds other files or is in use, or too many candidates failed.
         CheckpointError: The folder cannot be written.
         MissingDependencyError: Optuna or matplotlib is not installed.
     """
-    # Before the folder is made, and not at the end of an evening.
+    # Checked before the folder is made; both are first used later.
     require_optuna()
     require_matplotlib()
     space = Space(tuning.search, settings, tuning.study.objective)
-    if ":" not in settings.env.id:  # module:id is registered as it is first made
-        gymnasium.spec(settings.env.id)  # a wrong id shall be said once, now, and not by every candidate
+    if ":" not in settings.env.id:  # module:id is registered when it is first made
+        gymnasium.spec(settings.env.id)  # reports an unknown id once instead of for every candidate
     with StudyFolder(folder) as held:
         held.take(settings, tuning)
         search = _Search(held, tuning, space, listener)
@@ -134,7 +134,7 @@ def tune(
 
 
 class _Search:
-    """The study while it runs."""
+    """State of a running study."""
 
     def __init__(self, folder: StudyFolder, tuning: TuneSettings, space: Space, listener: Listener | None) -> None:
         self._folder = folder
@@ -142,12 +142,12 @@ class _Search:
         self._space = space
         self._listener = listener
         self._store = TrialStore(folder.journal, tuning.study, space)
-        self._under_way: dict[int, float] = {}  # share of each candidate that is being trained
-        self._n_failed = 0  # in a row
+        self._under_way: dict[int, float] = {}  # completed share of each candidate that is being trained
+        self._n_failed = 0  # number of failures without a success between them
         self._tell()
 
     def next_job(self) -> Job | None:
-        """Draw a candidate; None if enough were tried or are being tried."""
+        """Return the next candidate to train; None if enough candidates have ended or are being trained."""
         while self._n_done() + len(self._under_way) < self._tuning.study.n_trials:
             number, params = self._store.draw()
             self._under_way[number] = 0.0
@@ -158,7 +158,7 @@ class _Search:
                 self.end(Outcome(number=number, state=State.FAILED, reason=str(error)))
                 continue
             with writing(path):
-                if path.exists():  # the journal lost this candidate as the machine went down
+                if path.exists():  # the journal lost this candidate when the machine crashed
                     shutil.rmtree(path)
                 path.mkdir(parents=True)
             write_atomically(path / CONFIG_NAME, text.encode())
@@ -166,16 +166,16 @@ class _Search:
         return None
 
     def report(self, report: Report) -> str:
-        """Note how a candidate stands; return why it ends here, or ""."""
+        """Record the progress of a candidate; return the reason to prune it, or ""."""
         self._under_way[report.number] = report.last_step / (REPORTS * len(self._tuning.study.seeds))
         self._tell()
         return self._store.report(report)
 
     def end(self, outcome: Outcome) -> None:
-        """Note what became of a candidate.
+        """Record the outcome of a candidate.
 
         Raises:
-            StudyError: It was one failure too many.
+            StudyError: ``study.max_failures`` candidates in a row have failed.
         """
         self._store.end(outcome)
         del self._under_way[outcome.number]
@@ -193,12 +193,12 @@ class _Search:
                 )
 
     def abandon(self) -> None:
-        """Give up what is still under way; it comes again when the study goes on."""
+        """Mark the candidates in training as interrupted; a resumed study repeats them."""
         for number in list(self._under_way):
             self.end(Outcome(number=number, state=State.INTERRUPTED, reason="stopped"))
 
     def finish(self, settings: AnySettings, *, is_interrupted: bool) -> StudyResult:
-        """Write down what came of it."""
+        """Write the best settings and the plot, and return the result."""
         result = StudyResult(
             folder=self._folder.path,
             tuning=self._tuning,
@@ -235,7 +235,7 @@ class _Search:
 
 
 class _Here:
-    """Decides on a candidate that is trained in this process, where a run hears signals by itself."""
+    """Controls a candidate that is trained in this process, where the run itself handles signals."""
 
     def __init__(self, search: _Search) -> None:
         self._search = search
@@ -248,7 +248,7 @@ class _Here:
 
 
 def _alone(search: _Search, request: StopRequest) -> bool:
-    """Train candidates one after the other; tell whether that was stopped."""
+    """Train candidates one after the other; return whether the study was interrupted."""
     while not request.signal_name and (job := search.next_job()) is not None:
         outcome = run_trial(job, _Here(search))
         search.end(outcome)
@@ -258,7 +258,7 @@ def _alone(search: _Search, request: StopRequest) -> bool:
 
 
 def _together(search: _Search, processes: int, prepare: Callable[[], None] | None, request: StopRequest) -> bool:
-    """Train several candidates at once; tell whether that was stopped."""
+    """Train several candidates at once; return whether the study was interrupted."""
     ends_at_s: float | None = None
     with WorkerPool(processes, prepare) as pool:
         while ends_at_s is None or time.monotonic() < ends_at_s:

@@ -1,4 +1,4 @@
-"""What a study asks: which settings are searched, what is better, and how much may be spent.
+"""The definition of a study: objective, budget and search space.
 
 ::
 
@@ -35,21 +35,21 @@ Seed = Annotated[int, Meta(ge=0, lt=2**32)]
 
 
 class StudySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is better, and how much may be spent.
+    """Objective and budget of a study.
 
     Attributes:
-        objective: What is best: the highest ``win_rate`` or ``return``, or the fewest game decisions until 50 % or 80 %
-            of the fights are won (``decisions_to_50``, ``decisions_to_80``).
-        n_trials: Candidates that are tried, those that are pruned or fail included.
+        objective: The highest ``win_rate`` or ``return``, or the fewest game decisions until 50 % or 80 % of the fights
+            are won (``decisions_to_50``, ``decisions_to_80``).
+        n_trials: Number of candidates, including candidates that are pruned or fail.
         seeds: Seeds of the runs of each candidate; its value is the mean over them.
-        window: Last measurements of a run that ``win_rate`` and ``return`` are the mean of.
-        startup_trials: Candidates drawn at random before the sampler models the others, and before the median pruner
-            prunes.
-        sampler_seed: Seed of the candidates.
-        pruner: Which runs end early: those that are worse than the ``median`` of the others at the same place, all but
-            the best third at places ever farther apart (``halving``), or ``none``.
-        warmup: Share of a run in which it is not ended early, 0..1.
-        max_failures: The study stops when so many candidates in a row fail.
+        window: Number of last measurements over which ``win_rate`` and ``return`` are averaged.
+        startup_trials: Number of candidates drawn at random before the sampler uses its model, and before the median
+            pruner prunes.
+        sampler_seed: Seed of the sampler.
+        pruner: Which runs end early: runs that are worse than the ``median`` of the others at the same point, all but
+            the best third at points with growing distances (``halving``), or ``none``.
+        warmup: Share of a run before which it is not pruned, 0..1.
+        max_failures: The study stops when this many candidates in a row fail.
     """
 
     objective: Objective = "win_rate"
@@ -64,14 +64,14 @@ class StudySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class Dimension(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The values that one setting may take: a range, or a list of choices.
+    """The values that one setting may have: a range, or a list of choices.
 
     Attributes:
         low: Lower end of the range, included.
         high: Upper end of the range, included.
-        log: Draw the logarithm uniformly, as fits what spans powers of ten.
-        step: Only every so manieth number from ``low`` on; unset takes all.
-        choices: The values instead of a range, of any type that the setting has.
+        log: Whether to draw the logarithm uniformly, for ranges over powers of ten.
+        step: Distance between the values, starting with ``low``; unset allows all values.
+        choices: List of values instead of a range, of any type that the setting has.
     """
 
     low: int | float | None = None
@@ -82,11 +82,11 @@ class Dimension(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class TuneSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that defines a study beside the config that it starts from.
+    """Definition of a study; the settings that the candidates are based on are not included.
 
     Attributes:
-        study: What is better, and how much may be spent.
-        search: The settings that are searched, by their names (``learner.lr``).
+        study: Objective and budget.
+        search: The values of each searched setting, by its name (``learner.lr``).
     """
 
     study: StudySettings = StudySettings()
@@ -96,21 +96,21 @@ class TuneSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 def load_tune_settings(
     path: Path | None, searches: Sequence[str] = (), study: Mapping[str, Any] | None = None
 ) -> TuneSettings:
-    """Read a study from a TOML file and from what stands on the command line, which wins.
+    """Read the definition of a study from a TOML file and the command line, which has precedence.
 
     Args:
-        path: The file; None for none.
+        path: The TOML file; None for no file.
         searches: Each ``name=LOW..HIGH``, ``name=LOW..HIGH:log``, ``name=LOW..HIGH:step=N`` or ``name=[A, B, C]``.
-        study: Entries of the table ``study`` that are given otherwise.
+        study: Entries of the table ``study`` from the command line.
 
     Returns:
-        The study, checked in itself; :class:`soulslab.learn.tuning.space.Space` checks it against a run's settings.
+        The validated definition; :class:`soulslab.learn.tuning.space.Space` checks it against the settings of a run.
 
     Raises:
-        ConfigError: The file cannot be read or is malformed, or something is unknown, missing or of the wrong type.
+        ConfigError: The file cannot be read or is malformed, or an entry is unknown, missing or of the wrong type.
     """
-    file_name = "" if path is None else str(path)
-    data = {} if path is None else read_toml(path)
+    file_name = str(path) if path is not None else ""
+    data = read_toml(path) if path is not None else {}
     if isinstance(data.get("search"), dict):
         data["search"] = _flatten(data["search"], "", file_name)
     sources: dict[str, str] = {}
@@ -129,15 +129,15 @@ def load_tune_settings(
 
 
 def check_stored_study(settings: AnySettings, tuning: TuneSettings, folder: Path) -> None:
-    """Check that the files of a study that goes on do not decide what runs.
+    """Check that the files of a resumed study do not name code to run.
 
     Args:
-        settings: What the study starts from.
-        tuning: What it searches.
-        folder: The study, for messages.
+        settings: Settings that the candidates are based on.
+        tuning: Definition of the study.
+        folder: Folder of the study, for messages.
 
     Raises:
-        UntrustedFileError: They name a module, or an option that decides what runs.
+        UntrustedFileError: The files name a module, or set an option that starts a program or loads code.
     """
     check_stored_settings(settings, folder)
     for name, dimension in tuning.search.items():
@@ -151,10 +151,10 @@ def check_stored_study(settings: AnySettings, tuning: TuneSettings, folder: Path
 
 
 def parse_search(text: str, source: str) -> tuple[str, dict[str, Any]]:
-    """Return the name and the table of one ``--search``.
+    """Parse the value of one ``--search`` option into a name and a table.
 
     Raises:
-        ConfigError: It has none of the known forms.
+        ConfigError: The text has none of the known forms.
     """
     name, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not name or not values:
@@ -163,7 +163,7 @@ def parse_search(text: str, source: str) -> tuple[str, dict[str, Any]]:
         try:
             parsed = tomllib.loads(f"choices = {values}")
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"is no list ({error}); text needs quotes", path=name, source=source) from error
+            raise ConfigError(f"is not a list ({error}); text needs quotes", path=name, source=source) from error
         if parsed.keys() != {"choices"}:
             raise ConfigError("has more than one line; give each setting its own --search", path=name, source=source)
         return name, parsed
@@ -188,13 +188,15 @@ _KEYS = frozenset(Dimension.__struct_fields__)
 
 
 def _flatten(table: dict[str, Any], prefix: str, source: str) -> dict[str, Any]:
-    """Return the dimensions by their full names; ``[search.learner.lr]`` means ``[search."learner.lr"]``."""
+    """Return the dimensions by their full names; ``[search.learner.lr]`` is read as ``[search."learner.lr"]``."""
     flat: dict[str, Any] = {}
     for key, item in table.items():
         name = f"{prefix}.{key}" if prefix else key
         if not isinstance(item, dict):
             raise ConfigError(
-                f"unknown setting{did_you_mean(key, _KEYS)}" if prefix else "is no table with low and high, or choices",
+                f"unknown setting{did_you_mean(key, _KEYS)}"
+                if prefix
+                else "needs a table with low and high, or choices",
                 path=f"search.{name}",
                 source=source,
             )
@@ -203,10 +205,10 @@ def _flatten(table: dict[str, Any], prefix: str, source: str) -> dict[str, Any]:
 
 
 def _number(text: str, name: str, source: str) -> int | float:
-    """Return the number that a text is."""
+    """Parse a text as an integer, else as a float."""
     for kind in (int, float):
         try:
             return kind(text.strip())
         except ValueError:
             continue
-    raise ConfigError(f"{text.strip()!r} is no number", path=name, source=source)
+    raise ConfigError(f"{text.strip()!r} is not a number", path=name, source=source)

@@ -1,4 +1,4 @@
-"""The search space, checked against the settings of the run before anything is trained."""
+"""The search space of a study, checked against the settings of the run before training starts."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from soulslab.learn.training import AnySettings
 
 Params = dict[str, Any]
-"""A candidate as the sampler knows it: numbers, and each choice as its TOML text."""
+"""Parameters of a candidate as the sampler stores them: numbers, and each choice as TOML text."""
 
 _OWN_NAMES = {
-    "run.seed": "is not searched: a good seed is luck; study.seeds says which are trained",
-    "algorithm": "is not searched: each algorithm has settings of its own; make a study for each",
+    "run.seed": "cannot be searched: results of a single seed are noise; study.seeds lists the seeds to train",
+    "algorithm": "cannot be searched: each algorithm has different settings; make a study for each",
 }
 
 
 class Space:
-    """Names, values and settings of the candidates.
+    """Search space of a study; converts parameters of candidates to settings.
 
     Attributes:
-        names: The settings that are searched.
+        names: Names of the searched settings.
     """
 
     def __init__(self, search: Mapping[str, Dimension], settings: AnySettings, objective: Objective) -> None:
@@ -43,15 +43,17 @@ class Space:
 
         Args:
             search: The values of each setting, by its name.
-            settings: What the study starts from; they say what each setting may be.
-            objective: What is better.
+            settings: Settings that the candidates are based on; their type bounds the values.
+            objective: Objective of the study.
 
         Raises:
-            ConfigError: Nothing is searched, a name is unknown, or a value is of the wrong type or out of range;
-                ``error.path`` says which.
+            ConfigError: The search space is empty, a name is unknown, or a value is of the wrong type or out of range;
+                ``error.path`` names the setting.
         """
         if not search:
-            raise ConfigError("nothing to search; add --search learner.lr=1e-4..1e-2:log, say", path="search")
+            raise ConfigError(
+                "the search space is empty; add --search, for example learner.lr=1e-4..1e-2:log", path="search"
+            )
         self.names = tuple(search)
         self._type = type(settings)
         self._base: dict[str, Any] = tomllib.loads(dump_settings(settings))
@@ -64,8 +66,8 @@ class Space:
                 self._fill({name: value}, f"{_place(name)}.{key}")
 
     def distributions(self) -> dict[str, BaseDistribution]:
-        """Return what Optuna draws from."""
-        # Not at the top: half a second to import, and of an extra of its own.
+        """Return the search space as distributions of Optuna."""
+        # Imported here because it takes half a second and comes with an extra.
         from optuna.distributions import (  # noqa: PLC0415
             CategoricalDistribution,
             FloatDistribution,
@@ -87,25 +89,25 @@ class Space:
         """Return the complete settings of a candidate.
 
         Args:
-            params: The candidate.
-            seed: Seed of the run; by default that of the config.
+            params: Parameters of the candidate.
+            seed: Seed of the run; None takes the seed of the base settings.
 
         Raises:
-            ConfigError: The settings exclude each other.
+            ConfigError: The settings contradict each other.
         """
         values = {
             name: tomllib.loads(f"value = {value}")["value"] if self._search[name].choices is not None else value
             for name, value in params.items()
         }
-        return self._fill(values if seed is None else {**values, "run.seed": seed})
+        return self._fill({**values, "run.seed": seed} if seed is not None else values)
 
     def base(self) -> Params | None:
-        """Return the config itself as a candidate; None if it lies outside of the space."""
+        """Return the base settings as a candidate; None if they are outside of the search space."""
         params: Params = {}
         for name, dimension in self._search.items():
             value = self._base_value(name)
             if dimension.choices is not None:
-                value = None if value is None else toml_value(value)
+                value = toml_value(value) if value is not None else None
                 is_inside = value in [toml_value(choice) for choice in dimension.choices]
             else:
                 is_inside = _is_number(value) and _is_inside(value, dimension)
@@ -121,7 +123,7 @@ class Space:
         return value
 
     def _fill(self, values: Mapping[str, Any], place: str = "") -> AnySettings:
-        """Put values into the config and check it whole; errors name the place, where one is given."""
+        """Set values in the base settings and validate the result; errors name ``place``, if given."""
         data = copy.deepcopy(self._base)
         for name, value in values.items():
             *tables, last = name.split(".")
@@ -129,7 +131,7 @@ class Space:
             for key in tables:
                 table = table.setdefault(key, {})
                 if not isinstance(table, dict):
-                    raise ConfigError(f"{key} is a value and has no settings of its own", path=place or name)
+                    raise ConfigError(f"{key} is a value and has no sub-settings", path=place or name)
             table[last] = value
 
         def error(problem: str, where: str) -> ConfigError:
@@ -139,15 +141,17 @@ class Space:
 
 
 def _check_own(name: str, objective: Objective) -> None:
-    """Refuse to search what is the study's own."""
+    """Raise ``ConfigError`` for settings that the study itself sets."""
     if name in _OWN_NAMES:
         raise ConfigError(_OWN_NAMES[name], path=_place(name))
     if name == "run.total_steps" and objective.startswith("decisions_to"):
-        raise ConfigError(f"is not searched with the objective {objective}, which counts in it", path=_place(name))
+        raise ConfigError(
+            f"cannot be searched with the objective {objective}, which is measured in decisions", path=_place(name)
+        )
 
 
 def _kind(name: str, described: inspect.Type, settings_type: type[msgspec.Struct]) -> inspect.Type:
-    """Return the type of the setting of a name."""
+    """Return the type of a setting."""
     known = [row.path for row in describe_settings(settings_type)]
     for key in name.split("."):
         options = [_plain(option) for option in _options(described)]
@@ -177,11 +181,11 @@ def _plain(described: inspect.Type) -> inspect.Type:
 
 
 def _checked(name: str, dimension: Dimension, described: inspect.Type) -> Dimension:
-    """Return a dimension whose parts fit to each other and to the type of its setting."""
+    """Return a dimension, converted to the type of its setting, after checking that its fields are consistent."""
     place = _place(name)
     if dimension.choices is not None:
         if dimension.low is not None or dimension.high is not None or dimension.step is not None or dimension.log:
-            raise ConfigError("has choices, so neither low, high, log nor step", path=place)
+            raise ConfigError("has choices; remove low, high, log and step", path=place)
         labels = [toml_value(choice, place) for choice in dimension.choices]
         if len(set(labels)) < max(2, len(labels)):
             raise ConfigError("needs at least two different choices, each once", path=f"{place}.choices")
@@ -195,10 +199,12 @@ def _checked(name: str, dimension: Dimension, described: inspect.Type) -> Dimens
         raise ConfigError("is not a number; give its values as choices", path=place)
     if kinds == {inspect.IntType} or (inspect.AnyType in kinds and all(isinstance(n, int) for n in numbers)):
         if not all(float(number).is_integer() for number in numbers):
-            raise ConfigError("is a whole number, so low, high and step are too", path=place)
-        dimension = Dimension(low=int(low), high=int(high), step=None if step is None else int(step), log=dimension.log)
+            raise ConfigError("is a whole number, so low, high and step must be whole numbers", path=place)
+        dimension = Dimension(
+            low=int(low), high=int(high), step=int(step) if step is not None else None, log=dimension.log
+        )
     else:
-        step = None if step is None else float(step)
+        step = float(step) if step is not None else None
         dimension = Dimension(low=float(low), high=float(high), step=step, log=dimension.log)
     _check_range(dimension, place)
     return dimension
@@ -207,23 +213,23 @@ def _checked(name: str, dimension: Dimension, described: inspect.Type) -> Dimens
 def _check_range(dimension: Dimension, place: str) -> None:
     low, high, step = dimension.low or 0.0, dimension.high or 0.0, dimension.step
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ConfigError(f"low ({low:g}) has to lie below high ({high:g}), and both be finite", path=place)
+        raise ConfigError(f"low ({low:g}) must be less than high ({high:g}), and both finite", path=place)
     if dimension.log and low <= 0:
-        raise ConfigError(f"has no logarithm at {low:g}; raise low, or leave out log", path=f"{place}.low")
+        raise ConfigError(f"low is {low:g}, but log needs low > 0; raise low, or remove log", path=f"{place}.low")
     if step is None:
         return
     if dimension.log:
-        raise ConfigError("has either log or step", path=place)
+        raise ConfigError("has both log and step; remove one", path=place)
     if not 0 < step <= high - low:
-        raise ConfigError(f"has to lie between 0 and high - low ({high - low:g})", path=f"{place}.step")
+        raise ConfigError(f"must be greater than 0 and at most high - low ({high - low:g})", path=f"{place}.step")
     n_steps = round((high - low) / step)
     if not math.isclose(low + n_steps * step, high, rel_tol=1e-9, abs_tol=1e-12):
         nearest = low + math.floor((high - low) / step) * step
-        raise ConfigError(f"is not reached in steps of {step:g}; {nearest:g} is", path=f"{place}.high")
+        raise ConfigError(f"is not low plus a multiple of step ({step:g}); use {nearest:g}", path=f"{place}.high")
 
 
 def _ends(dimension: Dimension) -> list[tuple[str, Any]]:
-    """Return what has to lie within the bounds of the setting, each with its key; they are intervals, so ends do."""
+    """Return the values, with their keys, that must be within the bounds of the setting; for a range its two ends."""
     if dimension.choices is not None:
         return [(f"choices[{i}]", choice) for i, choice in enumerate(dimension.choices)]
     return [("low", dimension.low), ("high", dimension.high)]
@@ -234,7 +240,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_inside(value: float, dimension: Dimension) -> bool:
-    """Tell whether the range has a value."""
+    """Return whether a value is in the range."""
     low, high, step = dimension.low or 0.0, dimension.high or 0.0, dimension.step
     if not low <= value <= high or (isinstance(dimension.low, int) and not float(value).is_integer()):
         return False

@@ -1,4 +1,4 @@
-"""One candidate, trained once for each seed, watched all the while."""
+"""Training of one candidate: one run for each seed, with progress reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from soulslab.learn.tuning.objective import Measure, run_settings
 from soulslab.learn.tuning.settings import StudySettings
 
 REPORTS: Final = 20
-"""Places in each run at which candidates are compared."""
+"""Number of points in each run at which candidates are compared."""
 
 ERROR_NAME: Final = "error.txt"
 _KEPT: Final = frozenset({CONFIG_NAME, POLICY_NAME, BEST_POLICY_NAME, PROGRESS_NAME})
@@ -42,12 +42,12 @@ class State(enum.StrEnum):
 
 
 class Job(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What is to be trained.
+    """A candidate to train.
 
     Attributes:
         number: Number of the candidate.
-        folder: Its folder, which holds its settings.
-        study: What is better.
+        folder: Folder of the candidate, which holds its settings.
+        study: Objective and budget of the study.
     """
 
     number: int
@@ -56,13 +56,13 @@ class Job(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """How a candidate stands.
+    """Progress of a candidate.
 
     Attributes:
         number: Number of the candidate.
-        first_step: First of the places that this is said of, counted through the runs of all seeds, from 1.
-        last_step: The last of them.
-        value: What it is worth, the runs before included.
+        first_step: First point that the report covers, counted through the runs of all seeds, from 1.
+        last_step: Last point that the report covers.
+        value: Mean value of the runs so far, including the present one.
     """
 
     number: int
@@ -72,16 +72,16 @@ class Report(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What became of a candidate.
+    """Result of a candidate.
 
     Attributes:
-        number: Its number.
+        number: Number of the candidate.
         state: How it ended.
-        value: What it is worth; None if it is not complete.
-        values: The same for each seed that was trained to the end.
-        env_steps: Game decisions taken, all runs together.
-        seconds: Training time, all runs together (s).
-        win_rate: Last win rate, mean over the runs that have one; None if none has.
+        value: Mean value over all seeds; None if it is not complete.
+        values: Value of each run that is complete.
+        env_steps: Game decisions of all runs together.
+        seconds: Training time of all runs together (s).
+        win_rate: Mean of the last win rates of the runs; None if no run has one.
         reason: Why it is not complete; "" if it is.
     """
 
@@ -96,17 +96,17 @@ class Outcome(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Control(Protocol):
-    """Who decides whether a candidate goes on."""
+    """Decides whether the training of a candidate continues."""
 
     def report(self, report: Report) -> str:
-        """Take a report; return why the candidate ends here, or "" if it goes on."""
+        """Process a report; return the reason to end the candidate, or "" to continue."""
 
     def is_stopped(self) -> bool:
-        """Tell whether the whole study ends."""
+        """Return whether the study has been stopped."""
 
 
 class _Ended(BaseException):
-    """A run is not to go on; no error, for which the run would be saved first: replay buffers are large."""
+    """Ends a run; a BaseException, so that the training loop does not save the run (large replay buffers)."""
 
     def __init__(self, state: State, reason: str) -> None:
         self.state = state
@@ -115,10 +115,10 @@ class _Ended(BaseException):
 
 
 def run_trial(job: Job, control: Control) -> Outcome:
-    """Train a candidate and say what became of it.
+    """Train a candidate and return its outcome.
 
-    Whatever goes wrong in a run is the candidate's failure, not the study's: its trace is written to ``error.txt`` in
-    the candidate's folder.
+    An error in a run ends the candidate, not the study: the traceback is written to ``error.txt`` in the folder of the
+    candidate.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed twice.
@@ -135,27 +135,27 @@ def run_trial(job: Job, control: Control) -> Outcome:
             _train(seeded, folder / f"seed_{seed}", _Watcher(job, index, measures, control))
     except _Ended as ended:
         state, reason = ended.state, ended.reason
-    except Exception as error:  # noqa: BLE001  (settings drawn at random may break anything)
+    except Exception as error:  # noqa: BLE001  (settings drawn at random may cause any error)
         state, reason = State.FAILED, f"{type(error).__name__}: {error}"
         _note(folder / ERROR_NAME)
     return _outcome(job, state, reason, measures)
 
 
 def tidy(folder: Path) -> None:
-    """Remove what only going on with a run would need: checkpoints and replay buffers are large."""
+    """Remove the files that only a resumed run needs: checkpoints and replay buffers are large."""
     for run in folder.glob("seed_*"):
         _end_actor(run)
         for path in run.iterdir():
             if path.name not in _KEPT:
-                with suppress(OSError):  # a leftover does no harm
+                with suppress(OSError):  # a file that remains does no harm
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _end_actor(run: Path) -> None:
-    """End an actor apart whose learner was cut off, and free the memory that it keeps for one that goes on."""
+    """Stop a remote actor that still runs, and free its shared memory."""
     if find_place(run) is None:
         return
-    from soulslab.learn.rainbow.remote_actor import discard  # noqa: PLC0415  (compiles kernels that few runs need)
+    from soulslab.learn.rainbow.remote_actor import discard  # noqa: PLC0415  (compiles kernels; rarely needed)
 
     try:
         discard(run)
@@ -164,7 +164,7 @@ def _end_actor(run: Path) -> None:
 
 
 def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
-    """Train one run, and judge it."""
+    """Train one run of a candidate."""
     try:
         result = train(settings, run_dir, sinks=(JsonLinesSink(run_dir / PROGRESS_NAME), watcher))
     finally:
@@ -175,19 +175,19 @@ def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
         raise _Ended(
             State.FAILED,
             f"nothing was measured in {result.env_steps} decisions and {result.train_seconds:.0f} s; make the runs "
-            "longer, evaluate more often, or choose an objective that the environment tells (return)",
+            "longer, evaluate more often, or choose an objective that the environment reports (return)",
         )
 
 
 class _Watcher:
-    """Listens to one run of a candidate, and ends it when it is told to."""
+    """Telemetry sink of one run: reports the value of the run, and ends the run if the study demands it."""
 
     def __init__(self, job: Job, index: int, measures: list[Measure], control: Control) -> None:
         self._job = job
         self._before = [measure.value or 0.0 for measure in measures[:index]]
         self._measure = measures[index]
         self._control = control
-        self._told = index * REPORTS  # the last place that was reported
+        self._told = index * REPORTS  # the last point that was reported
         self._start = index * REPORTS
 
     @property
@@ -195,12 +195,12 @@ class _Watcher:
         return self._measure.value
 
     def write(self, message: Message) -> None:
-        """Take in a message; report where the run passes a place."""
+        """Process a message; send a report when the run passes a point."""
         if self._control.is_stopped():
             raise _Ended(State.INTERRUPTED, "stopped")
         if not self._measure.take(message) or self._measure.value is None:
             return
-        # At the very end there is nothing left to save by ending it.
+        # Pruning at the very end would save no time.
         end = len(self._job.study.seeds) * REPORTS - 1
         step = min(self._start + int(self._measure.share * REPORTS), end)
         if step <= self._told:
@@ -213,7 +213,7 @@ class _Watcher:
             raise _Ended(State.PRUNED, reason)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 def _outcome(job: Job, state: State, reason: str, measures: list[Measure]) -> Outcome:
@@ -233,7 +233,7 @@ def _outcome(job: Job, state: State, reason: str, measures: list[Measure]) -> Ou
 
 
 def _note(path: Path) -> None:
-    """Write down the error under way."""
+    """Write the traceback of the present error to a file."""
     _log.debug("a candidate failed", exc_info=True)
-    with suppress(OSError):  # the reason is in the study all the same
+    with suppress(OSError):  # the reason is recorded in the study too
         path.write_text(traceback.format_exc(), encoding="utf-8")

@@ -1,7 +1,7 @@
-"""The study itself: which candidates were tried, what they came to, which comes next.
+"""The candidates of a study and their results, drawn and stored with Optuna.
 
-Optuna draws the candidates and keeps them in ``journal.jsonl``: one line of JSON for each event, only ever appended, so
-that a crash costs the line that was being written and nothing before it. One process writes it.
+Optuna stores them in ``journal.jsonl``: one line of JSON for each event, appended, so that a crash loses at most the
+line that was being written. One process writes the file.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION: Final = 1
 MAX_ATTEMPTS: Final = 2
-"""How often a candidate whose process was killed is tried: it may have been what killed it."""
+"""How often a candidate is trained whose process was killed; the candidate itself may be the cause."""
 
 MIN_FOR_IMPORTANCE: Final = 8
-"""Different values among the complete candidates below which importances say nothing."""
+"""Smallest number of different values of complete candidates for which importances are computed."""
 
 _N_TOP: Final = 4
 _NAME: Final = "tune"
 _DAMAGE: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What Optuna raises for a journal that is not what it should be."""
+"""Errors that Optuna raises for a damaged journal."""
 _OUTCOME: Final = "outcome"
 _RETRY_OF: Final = "retry_of"
 _ATTEMPT: Final = "attempt"
@@ -50,15 +50,15 @@ _log = logging.getLogger(__name__)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate.
+    """One candidate of a study.
 
     Attributes:
-        number: Its number, in the order in which they were drawn.
-        params: Its values.
-        state: How it ended; None while it waits or runs.
-        value: What it is worth; of one that was pruned, as it then stood; None if there is nothing to judge it by.
-        outcome: All that is known of how it ended; None if its process ended without a word.
-        is_base: Whether it is the config that the study began with.
+        number: Number of the candidate, in the order in which they were drawn.
+        params: Values of the searched settings.
+        state: How it ended; None while it is queued or in training.
+        value: Value of the candidate, or the last reported value of a pruned one; None if unknown.
+        outcome: Result of the candidate; None if its process ended without one.
+        is_base: Whether it has the base settings of the study.
         is_retried: Whether another candidate repeats it, so that it does not count.
     """
 
@@ -72,27 +72,27 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialStore:
-    """Draws candidates, and notes what becomes of them; needs Optuna (`require_optuna`)."""
+    """Draws candidates and stores their results; needs Optuna (`require_optuna`)."""
 
     def __init__(self, path: Path, study: StudySettings, space: Space) -> None:
-        """Open a study, or begin one.
+        """Open a study, or start one.
 
-        Candidates that were under way when its process was killed are drawn once more.
+        Candidates that were in training when the process of the study was killed are queued again.
 
         Args:
             path: The journal; only this process may use it.
-            study: What is better, and how much may be spent.
-            space: What the candidates are drawn from.
+            study: Objective and budget of the study.
+            space: Search space of the study.
 
         Raises:
             StudyError: The journal is damaged, or was written by another version.
-            CheckpointError: It cannot be written.
+            CheckpointError: The journal cannot be written.
         """
         self._path = path
         self._settings = study
         self._study = _open(path, study)
         self._distributions = space.distributions()
-        self._started: dict[int, Any] = {}  # Optuna's trials under way
+        self._started: dict[int, Any] = {}  # Optuna's trials that are in training
         with writing(path):
             if not self._study.get_trials(deepcopy=False):
                 self._begin(space)
@@ -101,14 +101,14 @@ class TrialStore:
                     self._end_stale(trial)
 
     def draw(self) -> tuple[int, Params]:
-        """Return the next candidate: its number and its values."""
+        """Return the number and the parameters of the next candidate."""
         with writing(self._path):
             trial = self._study.ask(self._distributions)
         self._started[trial.number] = trial
         return trial.number, dict(trial.params)
 
     def report(self, report: Report) -> str:
-        """Note how a candidate stands; return why it should end here, or "" if it goes on."""
+        """Record the progress of a candidate; return the reason to prune it, or ""."""
         trial = self._started[report.number]
         with writing(self._path):
             for step in range(report.first_step, report.last_step + 1):
@@ -120,7 +120,7 @@ class TrialStore:
         return f"{place} at {share:.0f} %"
 
     def end(self, outcome: Outcome) -> None:
-        """Note what became of a candidate; one that was cut off comes again."""
+        """Record the outcome of a candidate; one that was interrupted is queued again."""
         trial = self._started[outcome.number]
         with writing(self._path):
             if outcome.state in _RETRIED:
@@ -136,11 +136,11 @@ class TrialStore:
         return [_row(trial, is_retried=trial.number in retried) for trial in trials]
 
     def importances(self) -> dict[str, float]:
-        """Return each setting's share in what makes candidates good, most important first; {} with too few to tell.
+        """Return the importance of each setting, highest first; {} if there are too few candidates.
 
         Watanabe, Bansal & Hutter 2023, "PED-ANOVA: efficiently quantifying hyperparameter importance in arbitrary
-        subspaces": how differently the best tenth (but at least four) and all candidates are spread along each setting.
-        Nothing is drawn at random.
+        subspaces": the difference between the distributions of the best tenth (at least four) and of all candidates
+        along each setting. The result is deterministic.
         """
         from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances  # noqa: PLC0415
 
@@ -151,7 +151,7 @@ class TrialStore:
         return get_param_importances(self._study, evaluator=evaluator)
 
     def _settle(self, outcome: Outcome) -> None:
-        """Let Optuna know how a candidate ended."""
+        """Report the end of a candidate to Optuna."""
         from optuna.trial import TrialState  # noqa: PLC0415
 
         if outcome.state is State.COMPLETE:
@@ -162,17 +162,17 @@ class TrialStore:
             )
 
     def _end_stale(self, trial: FrozenTrial) -> None:
-        """Bring to an end what was under way when the study's process died."""
+        """End a candidate that was in training when the process of the study ended."""
         said = trial.user_attrs.get(_OUTCOME)
-        if said is not None:  # it died in the last moment, and all is known
+        if said is not None:  # its outcome was recorded just before the process ended
             self._settle(msgspec.convert(said, Outcome))
             return
-        _log.info("trial %d was under way when its process ended", trial.number)
+        _log.info("trial %d was in training when its process ended", trial.number)
         self._retry(trial.number, State.KILLED)
         self._settle(Outcome(number=trial.number, state=State.KILLED))
 
     def _begin(self, space: Space) -> None:
-        """Note who writes, and let the config itself be the first candidate."""
+        """Record the versions, and queue the base settings as the first candidate."""
         self._study.set_user_attr("format", FORMAT_VERSION)
         self._study.set_user_attr("soulslab", f"{VERSION} {git_commit()}".strip())
         base = space.base()
@@ -180,7 +180,7 @@ class TrialStore:
             self._study.enqueue_trial(base, user_attrs={_IS_BASE: True})
 
     def _retry(self, number: int, why: State) -> None:
-        """Let a candidate come again, unless it was killed too often."""
+        """Queue a candidate again, unless its process was killed too often."""
         trials = self._study.get_trials(deepcopy=False)
         attrs, params = trials[number].user_attrs, trials[number].params
         attempt = attrs.get(_ATTEMPT, 1) + (why is State.KILLED)
@@ -192,12 +192,12 @@ class TrialStore:
 
 
 def count_states(rows: list[Row]) -> Counter[State]:
-    """Return how many candidates ended in which way; those that another one repeats are left out."""
+    """Return the number of candidates by state, without candidates that another one repeats."""
     return Counter(row.state for row in rows if row.state is not None and not row.is_retried)
 
 
 def best_first(rows: list[Row], study: StudySettings) -> list[Row]:
-    """Return the complete candidates, best first; of equals the older one first."""
+    """Return the complete candidates, best first; of equal ones the older comes first."""
     sign = -1.0 if is_maximised(study.objective) else 1.0
     complete = [row for row in rows if row.state is State.COMPLETE and row.value is not None]
     return sorted(complete, key=lambda row: (sign * (row.value or 0.0), row.number))
@@ -205,7 +205,7 @@ def best_first(rows: list[Row], study: StudySettings) -> list[Row]:
 
 def _row(trial: FrozenTrial, *, is_retried: bool) -> Row:
     said = trial.user_attrs.get(_OUTCOME)
-    outcome = None if said is None else msgspec.convert(said, Outcome)
+    outcome = msgspec.convert(said, Outcome) if said is not None else None
     if outcome is not None:
         state: State | None = outcome.state
     else:
@@ -230,10 +230,10 @@ def require_optuna() -> None:
     """Check that Optuna is installed.
 
     Raises:
-        MissingDependencyError: It is not.
+        MissingDependencyError: Optuna is not installed.
     """
     try:
-        import optuna  # noqa: F401, PLC0415  (half a second, and of an extra of its own)
+        import optuna  # noqa: F401, PLC0415  (takes half a second, and comes with an extra)
     except ImportError as error:
         raise MissingDependencyError("optuna", "tune") from error
 
@@ -242,7 +242,7 @@ def _open(path: Path, settings: StudySettings) -> Study:
     """Open Optuna's study."""
     import optuna  # noqa: PLC0415  (as above)
 
-    # Optuna writes to standard error by itself; what it has to say shall go the way of all log records.
+    # By default Optuna writes to standard error; its messages belong into the log.
     optuna.logging.disable_default_handler()
     optuna.logging.enable_propagation()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -258,8 +258,8 @@ def _open(path: Path, settings: StudySettings) -> Study:
         sampler = optuna.samplers.TPESampler(
             n_startup_trials=settings.startup_trials,
             multivariate=True,
-            constant_liar=True,  # several at once shall not all try the same
-            # A study that goes on must not draw what it drew when it began.
+            constant_liar=True,  # candidates that are trained at once must differ
+            # A resumed study must not draw the candidates of its start again.
             seed=int(np.random.SeedSequence([settings.sampler_seed, n_before]).generate_state(1)[0]),
         )
         study = optuna.load_study(storage=storage, study_name=_NAME, sampler=sampler, pruner=_pruner(settings))
@@ -272,7 +272,7 @@ def _open(path: Path, settings: StudySettings) -> Study:
         TypeError,
         ValueError,
     ) as error:
-        raise StudyError(path, f"is damaged ({error}); begin a new study in another folder") from error
+        raise StudyError(path, f"is damaged ({error}); start a new study in another folder") from error
     version = study.user_attrs.get("format", FORMAT_VERSION)
     if version != FORMAT_VERSION:
         raise StudyError(path, f"has version {version}; this soulslab reads version {FORMAT_VERSION}")
@@ -287,7 +287,7 @@ def _storage(path: Path) -> JournalStorage:
 
 
 def _mend(path: Path) -> None:
-    """Remove what a crash left: the lock, and a last line that was cut off."""
+    """Remove the lock and the incomplete last line that a crash left, and check the other lines."""
     path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
     with path.open("a+b") as file:
         file.seek(0)
@@ -297,9 +297,9 @@ def _mend(path: Path) -> None:
         try:
             msgspec.json.decode(line)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            # Optuna passes over a last line that is none, and all that is appended to it is lost.
+            # Optuna ignores an invalid last line, and everything that is appended to it is lost.
             raise StudyError(
-                path, f"line {number} is no event ({error}); begin a new study in another folder"
+                path, f"line {number} is not an event ({error}); start a new study in another folder"
             ) from error
 
 

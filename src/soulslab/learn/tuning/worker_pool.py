@@ -1,7 +1,7 @@
-"""Processes that train candidates, one at a time each; who is drawn and who goes on is decided where they were started.
+"""Worker processes of a study; each trains one candidate at a time.
 
-The workers know nothing of the study: they get a job, send reports, and end a run when they are told to. So one that
-dies takes its own candidate with it and nothing else. What is said goes through a pipe as JSON.
+The process of the study draws and prunes the candidates; a worker only receives jobs, sends reports and ends a run when
+it is asked to. A worker that dies therefore affects its own candidate only. The messages are JSON over a pipe.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import msgspec
 from soulslab.learn.tuning.trial import Job, Outcome, Report, State, run_trial
 
 _GRACE_S: Final = 5.0
-"""How long a worker that waits may take to end."""
+"""Time that an idle worker gets to end (s)."""
 
 
 class Verdict(msgspec.Struct, frozen=True, tag=True):
-    """The answer to a report.
+    """Reply to a report.
 
     Attributes:
-        reason: Why the candidate ends; "" if it goes on.
+        reason: Why the candidate ends; "" if it continues.
     """
 
     reason: str
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """The study ends; whatever is under way is cut off."""
+    """Request to end the present run, because the study ends."""
 
 
 _to_worker = msgspec.json.Decoder(Job | Verdict | Stop)
@@ -41,17 +41,17 @@ _from_worker = msgspec.json.Decoder(Report | Outcome)
 
 
 class Worker:
-    """One process, as seen from where it was started.
+    """A worker process, as the process of the study sees it.
 
     Attributes:
-        number: The candidate that it trains; None while it waits.
+        number: Number of the candidate in training; None while the worker is idle.
     """
 
     def __init__(self, prepare: Callable[[], None] | None) -> None:
-        # Forking would copy torch's and numba's threads half; spawning begins clean, on every system alike.
+        # After a fork, the threads of torch and numba would not work; a spawned process starts clean on all systems.
         context = get_context("spawn")
         self.connection, theirs = context.Pipe()
-        # Not a daemon: those may have no processes of their own, and an environment may be one.
+        # Not a daemon process: those cannot have child processes, and an environment may start some.
         self._process: SpawnProcess = context.Process(target=_work, args=(theirs, prepare), name="soulslab-tune")
         self._process.start()
         theirs.close()
@@ -59,16 +59,16 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """Its process id."""
+        """Process id."""
         return self._process.pid
 
     def send(self, message: Job | Verdict | Stop) -> None:
-        """Say something; one that has died is noticed by :meth:`receive`."""
+        """Send a message; if the worker has died, :meth:`receive` reports it."""
         with suppress(OSError):
             self.connection.send_bytes(msgspec.json.encode(message))
 
     def receive(self) -> Report | Outcome | None:
-        """Return what it said; None if it has died."""
+        """Return the next message; None if the worker has died."""
         try:
             message: Report | Outcome = _from_worker.decode(self.connection.recv_bytes())
         except (EOFError, OSError):
@@ -76,7 +76,7 @@ class Worker:
         return message
 
     def death(self) -> str:
-        """Return how it died, once it has."""
+        """Wait for the end of the process and return why it ended."""
         self._process.join()
         code = self._process.exitcode or 0
         if code >= 0:
@@ -85,23 +85,23 @@ class Worker:
         return f"its process was killed ({name}){'; out of memory?' if name == 'SIGKILL' else ''}"
 
     def end(self) -> None:
-        """End it: one that waits ends by itself as nobody is left to work for, any other is killed."""
+        """End the process: an idle worker ends when its pipe is closed, a busy one is killed."""
         self.connection.close()
-        self._process.join(_GRACE_S if self.number is None else 0.0)
+        self._process.join(0.0 if self.number is not None else _GRACE_S)
         self._process.kill()
         self._process.join()
         self._process.close()
 
 
 class WorkerPool:
-    """Some workers, started when there is work for them; ended when the ``with`` block ends."""
+    """Worker processes that are started when they are needed and ended with the ``with`` block."""
 
     def __init__(self, n_workers: int, prepare: Callable[[], None] | None) -> None:
         """Prepare to start workers.
 
         Args:
-            n_workers: How many work at once.
-            prepare: Called first in each, to register environments; a function that can be imported.
+            n_workers: Largest number of workers.
+            prepare: Called first in each worker, to register environments; must be importable.
         """
         self._n_workers = n_workers
         self._prepare = prepare
@@ -109,16 +109,16 @@ class WorkerPool:
 
     @property
     def n_busy(self) -> int:
-        """How many train a candidate."""
+        """Number of workers that train a candidate."""
         return sum(worker.number is not None for worker in self.workers)
 
     @property
     def is_full(self) -> bool:
-        """Whether all have something to do."""
+        """Whether no further job can be started."""
         return self.n_busy >= self._n_workers
 
     def start(self, job: Job) -> None:
-        """Give a job to a worker that waits, or to a new one."""
+        """Send a job to an idle worker, or to a new one."""
         worker = next((worker for worker in self.workers if worker.number is None), None)
         if worker is None:
             worker = Worker(self._prepare)
@@ -127,7 +127,7 @@ class WorkerPool:
         worker.send(job)
 
     def events(self, timeout_s: float) -> list[tuple[Worker, Report | Outcome]]:
-        """Return what workers have said, after waiting for it; a death is told as an outcome."""
+        """Wait for messages and return them; the death of a busy worker is returned as an outcome."""
         told: list[tuple[Worker, Report | Outcome]] = []
         ready = wait([worker.connection for worker in self.workers], timeout_s)
         for worker in [worker for worker in self.workers if worker.connection in ready]:
@@ -144,7 +144,7 @@ class WorkerPool:
         return told
 
     def stop(self) -> None:
-        """Ask all to end."""
+        """Ask all workers to end."""
         for worker in self.workers:
             worker.send(Stop())
 
@@ -157,7 +157,7 @@ class WorkerPool:
 
 
 class _Coordinator:
-    """Who decides, as a worker sees it."""
+    """Controls a candidate in a worker: forwards its reports to the process of the study."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -173,7 +173,7 @@ class _Coordinator:
         return self._is_stopped
 
     def _listen(self) -> str:
-        """Take in one message; whoever gives orders and is gone has stopped the study too."""
+        """Receive one message; a closed connection counts as a request to stop."""
         try:
             message = _to_worker.decode(self._connection.recv_bytes())
         except (EOFError, OSError):
@@ -185,8 +185,8 @@ class _Coordinator:
 
 
 def _work(connection: Connection, prepare: Callable[[], None] | None) -> None:
-    """Train what comes, until there is nobody left to train for."""
-    # Ctrl-C reaches every process of a terminal; the one that gives the orders hears it and passes it on.
+    """Train the candidates that arrive, until the process of the study ends."""
+    # A terminal sends SIGINT to all its processes; the process of the study handles it and stops the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if prepare is not None:
         prepare()

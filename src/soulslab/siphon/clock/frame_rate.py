@@ -87,7 +87,8 @@ class FrameRate:
         self._n_long = 0
         self._highest_speed = max(speed * facts.max_frame_s / frame_s, 1.0)
         _log.warning(
-            "at %gx a frame holds %.4g s of game time, and %.4g s is the most; steps run at %.3gx from now on",
+            "at speed %g a frame contains %.4g s of game time, more than clock.max_frame_s of the profile (%.4g s); "
+            "steps run at speed %.3g from now on",
             speed,
             frame_s,
             facts.max_frame_s,

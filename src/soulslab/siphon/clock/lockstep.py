@@ -31,9 +31,9 @@ from soulslab.siphon.clock.native_library import (
     MAX_THREADS,
     RUNS,
     UNIT_SPEED,
+    check_can_preload,
     native_library,
 )
-from soulslab.siphon.clock.preload_check import check_can_preload
 from soulslab.siphon.clock.thread_probe import UnheldThread, find_unheld_threads
 from soulslab.siphon.profile import ClockFacts, ClockGrade
 

@@ -27,8 +27,7 @@ from soulslab.errors import (
     SiphonError,
 )
 from soulslab.siphon.memory import Region
-from soulslab.siphon.memory.linux_maps import read_regions
-from soulslab.siphon.memory.linux_permission import denied
+from soulslab.siphon.memory.linux_maps import denied, read_regions
 
 #: Maximum number of parts of one call of ``process_vm_readv`` (IOV_MAX, limits.h).
 MAX_PARTS = 1024

@@ -26,8 +26,7 @@ from soulslab.errors import (
     ProcessExitedError,
     ProcessNotFoundError,
 )
-from soulslab.siphon.memory.linux_maps import read_regions
-from soulslab.siphon.memory.linux_permission import denied
+from soulslab.siphon.memory.linux_maps import denied, read_regions
 from soulslab.siphon.process.image import Image, file_name, same_name
 from soulslab.siphon.profile import Process
 
@@ -164,7 +163,9 @@ def check_version(image: Image, process: Process, allow_unknown: bool) -> None:
             version=image.version,
             known=process.versions,
         )
-    _log.warning("%s; attached all the same, as unknown versions are allowed", problem)
+    _log.warning(
+        "%s; attached because allow_unknown_version is set; check the profile with: soulslab games check", problem
+    )
 
 
 def has_ended(pid: int) -> bool:

@@ -20,12 +20,11 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 from shutil import which
-from types import TracebackType
-from typing import Self
 
 import xcffib.xfixes
 import xcffib.xproto
 
+from soulslab.closing import Closing
 from soulslab.errors import ConfigError, DisplayError
 from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
 from soulslab.siphon.process.private_folder import PrivateFolder
@@ -42,7 +41,7 @@ FAMILY_WILD = 0xFFFF
 _log = logging.getLogger(__name__)
 
 
-class PrivateDisplay:
+class PrivateDisplay(Closing):
     """A running Xvfb with one screen of 24-bit colours.
 
     Only this user can connect, by the cookie in `environment` or by user id; no TCP port is open. The pointer is not
@@ -117,14 +116,6 @@ class PrivateDisplay:
     def close(self) -> None:
         """End the server and remove its files; a second call does nothing."""
         self._parts.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _start(

@@ -41,8 +41,7 @@ from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.profile.facts import is_for_all
-from soulslab.siphon.recording.columns import Columns
-from soulslab.siphon.recording.hdf5 import Layout, Sample
+from soulslab.siphon.recording.hdf5 import Columns, Layout, Sample
 from soulslab.siphon.recording.recording_writer import Destination, Writer
 from soulslab.siphon.session import Frame, Snapshot
 

@@ -18,11 +18,11 @@ import platform
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
+from soulslab.closing import Closing
 from soulslab.config import Secret
 from soulslab.errors import (
     InvalidValueError,
@@ -99,7 +99,7 @@ def connect(
     return RemoteSession(endpoint, deadline_s, options or ClientOptions())
 
 
-class RemoteSession:
+class RemoteSession(Closing):
     """A session with a game on a server (`soulslab.siphon.session.Session`); see `connect`.
 
     Attributes:
@@ -237,14 +237,6 @@ class RemoteSession:
                 if connection is not None:
                     connection.close()
                 self._watchdog.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- the wire -------------------------------------------------------------------------------------------
 

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
+from soulslab.closing import Closing
 from soulslab.errors import ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
 from soulslab.siphon.clock.lockstep import LockstepClock
 from soulslab.siphon.local import LocalSession, open_session
@@ -33,7 +32,7 @@ OWN_FOLDER = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), "{direc
 _log = logging.getLogger(__name__)
 
 
-class ScannedGame:
+class ScannedGame(Closing):
     """A game of which only the name is known.
 
     Args:
@@ -123,14 +122,6 @@ class ScannedGame:
     def close(self) -> None:
         """Release it, and end it if it was started here; a second call does nothing."""
         self._parts.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- its time -------------------------------------------------------------------------------------------
 
@@ -312,5 +303,5 @@ def _open(profile: Profile, options: SessionOptions) -> LocalSession:
     except ClockUnavailableError as error:
         if options.clock:
             raise
-        _log.warning("time cannot be held: %s", error)
+        _log.warning("game time cannot be paused: %s", error)
         return open_session(profile, msgspec.structs.replace(options, clock="realtime"))

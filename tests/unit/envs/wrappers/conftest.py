@@ -1,17 +1,17 @@
-"""Environments for wrappers: the simulator, and the same fight as a game of its own."""
+"""Environments for tests of wrappers: the simulator, and a live environment with the same fight."""
 
 import gymnasium
 import pytest
 
 import soulslab  # noqa: F401 (registers the ids)
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.session import SessionOptions
 
 
 @pytest.fixture
 def make_live():
-    """Return a maker of live environments over the fake session; all are closed in the end."""
+    """A function that makes live environments with a fake session; they are closed at the end of the test."""
     made = []
 
     def make(**options):
@@ -29,7 +29,7 @@ def make_live():
 
 @pytest.fixture(params=["sim", "live"])
 def make_duel(request, make_live):
-    """Return a maker of environments: once the simulator's, once the live ones."""
+    """A function that makes environments: of the simulator, and live ones."""
     if request.param == "live":
         return make_live
     return lambda **options: gymnasium.make("soulslab/Arena-v0", **options)

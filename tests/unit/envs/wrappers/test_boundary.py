@@ -1,4 +1,4 @@
-"""Distances to an edge: against geometry that is known, and against what a distance has to be."""
+"""Distances to an edge: known geometry, and properties of distances."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ places = st.tuples(st.floats(-30, 40), st.floats(-30, 40)).map(np.array)
 
 @st.composite
 def stars(draw):
-    """Return a ring round the origin, with corners at rising angles: never tangled."""
+    """Return a ring around the origin with increasing angles, which does not intersect itself."""
     n = draw(st.integers(3, 12))
     radii = np.array(draw(st.lists(st.floats(1.0, 20.0), min_size=n, max_size=n)))
     angles = np.linspace(0.0, 2.0 * np.pi, n, endpoint=False) + draw(st.floats(0.0, 1.0))
@@ -31,7 +31,7 @@ def test_a_square():
     np.testing.assert_array_equal(square.normal((1, 5)), (1, 0))
     np.testing.assert_array_equal(square.normal((-3, 5)), (1, 0))
     np.testing.assert_allclose(square.normal((-3, -4)), (0.6, 0.8))
-    np.testing.assert_array_equal(square.normal((10, 5)), (-1, 0))  # on the edge it is the edge's own
+    np.testing.assert_array_equal(square.normal((10, 5)), (-1, 0))  # on the edge it is the normal of the edge
     assert square.depth_m == pytest.approx(5.0, abs=0.05)
 
 
@@ -49,7 +49,7 @@ def test_a_ring_within_a_ring_is_a_hole():
 
 
 @given(ring=stars(), one=places, two=places)
-def test_distances_grow_no_faster_than_the_way(ring, one, two):
+def test_distances_change_at_most_by_the_length_of_a_step(ring, one, two):
     boundary = Boundary([ring])
     assert abs(boundary.distance(one) - boundary.distance(two)) <= np.hypot(*(one - two)) + 1e-9
 
@@ -59,51 +59,51 @@ def test_a_step_along_the_normal_is_a_step_inwards(ring, place):
     boundary = Boundary([ring])
     distance, way = boundary.distance(place), boundary.normal(place)
     assert np.hypot(*way) == pytest.approx(1.0)
-    assume(distance < -1e-3)  # inside, the middle may be nearer than the step
+    assume(distance < -1e-3)  # inside, the step may pass the medial axis
     assert boundary.distance(place + 1e-4 * way) == pytest.approx(distance + 1e-4, abs=1e-7)
 
 
 @given(ring=stars(), angle=st.floats(-np.pi, np.pi))
-def test_far_places_are_outside(ring, angle):
+def test_distant_positions_are_outside(ring, angle):
     far = 100.0 * np.array([np.cos(angle), np.sin(angle)])
     assert Boundary([ring]).distance(far) < -70.0
 
 
 @given(ring=stars(), share=st.floats(0.01, 0.99), corner=st.integers(0, 11))
-def test_what_lies_between_the_middle_and_a_corner_is_inside(ring, share, corner):
-    assume(len(ring) > 3)  # all angles between corners are then at most a right one, so the middle is inside
+def test_positions_between_the_centre_and_a_corner_are_inside(ring, share, corner):
+    assume(len(ring) > 3)  # angles between corners are then at most 90 degrees, so the centre is inside
     assert Boundary([ring]).distance(share * ring[corner % len(ring)]) > -1e-9
 
 
 @settings(max_examples=30)
 @given(ring=stars(), place=places, margin=st.floats(0.0, 0.9))
-def test_the_nearest_place_inside_has_its_margin(ring, place, margin):
+def test_the_nearest_position_inside_has_the_margin(ring, place, margin):
     boundary = Boundary([ring])
     wanted = margin * boundary.depth_m
     inside = boundary.nearest_inside(place, wanted)
     assert boundary.distance(inside) >= wanted - 1e-9
     if boundary.distance(place) >= wanted:
         np.testing.assert_array_equal(inside, place)
-    else:  # and nothing on a grid is nearer, but for what a corner costs
-        xs, ys, field = boundary.field(0.5)
+    else:  # no position of a grid is nearer, except at corners
+        xs, ys, field = boundary.distance_grid(0.5)
         grid = np.stack(np.meshgrid(xs, ys), axis=-1)[field >= wanted]
         nearest = np.hypot(*(grid - place).T).min() if len(grid) else np.inf
         assert np.hypot(*(inside - place)) <= nearest + 2.0 * wanted + 1.0
 
 
-def test_no_place_is_deeper_than_the_ground():
-    with pytest.raises(EnvironmentUsageError, match=r"no place is 6.0 m.*deepest is 5.0"):
+def test_a_margin_larger_than_the_ground_is_refused():
+    with pytest.raises(EnvironmentUsageError, match=r"no position is 6.0 m.*largest distance is 5.0"):
         Boundary([SQUARE]).nearest_inside((5, 5), 6.0)
 
 
-def test_many_places_are_many_single_ones():
+def test_many_positions_equal_single_ones():
     boundary = Boundary([SQUARE, PILLAR])
     many = np.random.default_rng(0).uniform(-5, 15, (5000, 2))
     distances, ways = boundary.distance(many), boundary.normal(many)
     for i in (0, 17, 4097, 4999):
         assert distances[i] == boundary.distance(many[i])
         np.testing.assert_array_equal(ways[i], boundary.normal(many[i]))
-    x, y, field = boundary.field(0.5)
+    x, y, field = boundary.distance_grid(0.5)
     assert field[3, 7] == boundary.distance((x[7], y[3]))
 
 
@@ -123,13 +123,13 @@ def test_wrong_rings(rings, problem):
         Boundary(rings)
 
 
-def test_wrong_places():
+def test_wrong_positions():
     with pytest.raises(EnvironmentUsageError, match=r"\(N, 2\)"):
         Boundary([SQUARE]).distance((1, 2, 3))
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".npz"])
-def test_a_file_brings_it_back_to_the_last_bit(tmp_path, suffix):
+def test_a_loaded_boundary_equals_the_saved_one(tmp_path, suffix):
     boundary = Boundary([Boundary.circle((1 / 3, 2.0), 7.0).rings[0], PILLAR])
     path = tmp_path / f"edge{suffix}"
     save_boundary(boundary, path)
@@ -143,7 +143,7 @@ def test_a_file_brings_it_back_to_the_last_bit(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("a.toml", "format = 2\n", "no boundary of format 1"),
+        ("a.toml", "format = 2\n", "not a boundary of format 1"),
         ("a.toml", "format = [", "is not valid TOML"),
         ("a.toml", "format = 1\nrings = 3\n", "must be tables"),
         ("a.toml", "format = 1\n[[rings]]\npoints = [[0, 0], [1, 1]]\n", "K at least 3"),
@@ -151,7 +151,7 @@ def test_a_file_brings_it_back_to_the_last_bit(tmp_path, suffix):
         ("a.json", "{}", "has to end in"),
     ],
 )
-def test_files_that_are_no_boundary(tmp_path, name, text, problem):
+def test_files_without_a_boundary(tmp_path, name, text, problem):
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=problem) as error:
         load_boundary(tmp_path / name)
@@ -164,7 +164,7 @@ def test_a_file_with_objects_is_refused(tmp_path):
         load_boundary(tmp_path / "a.npz")
 
 
-def test_files_that_are_not_there(tmp_path):
+def test_missing_files(tmp_path):
     with pytest.raises(ConfigError, match="No such file"):
         load_boundary(tmp_path / "none.npz")
     with pytest.raises(ConfigError, match="cannot be written"):

@@ -1,4 +1,4 @@
-"""Ground from a walk: round its edge, all over it, with jumps, out of a recording."""
+"""Boundaries from walks: round the edge, all over the ground, with teleports, from a recording."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,7 @@ from soulslab.envs.wrappers import Boundary, WalkOptions, boundary_of_recording,
 from soulslab.errors import EnvironmentUsageError, RecordingError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.recording.columns import Columns
-from soulslab.siphon.recording.hdf5 import Layout, RecordingFile, Sample
+from soulslab.siphon.recording.hdf5 import Columns, Layout, RecordingFile, Sample
 
 CENTRE = np.array([142.0, 594.0])
 
@@ -20,7 +19,7 @@ def round_walk(radius_m=20.0, n=400):
 
 
 def spiral(first_m, last_m, n=6000):
-    """Return a walk all over a ring of ground, 1 m between its turns."""
+    """Return a spiral walk over a ring of ground, with 1 m between its turns."""
     radii = np.linspace(first_m, last_m, n)
     angles = 2.0 * np.pi * radii
     return CENTRE + radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -32,7 +31,7 @@ def check_like_circle(boundary, radius_m, tolerance_m=0.25):
     np.testing.assert_allclose(boundary.distance(places), circle.distance(places), atol=tolerance_m)
 
 
-def test_once_round_the_edge_is_enough():
+def test_a_walk_round_the_edge_is_enough():
     boundary = boundary_of_walk(round_walk(), WalkOptions(reach_m=0.5))
     assert len(boundary.rings) == 1
     check_like_circle(boundary, 20.5)
@@ -40,10 +39,10 @@ def test_once_round_the_edge_is_enough():
 
 def test_a_walk_all_over_the_ground_with_heights():
     walk = np.column_stack([spiral(0.2, 15.0), np.full(6000, -68.8)])
-    check_like_circle(boundary_of_walk(walk), 15.0, 0.75)  # the last turn ends 1 m farther out than it begins
+    check_like_circle(boundary_of_walk(walk), 15.0, 0.75)  # the last turn ends 1 m further out than it begins
 
 
-def test_where_nobody_walked_is_a_hole_if_asked_for():
+def test_an_area_without_a_walk_is_an_optional_hole():
     walk = spiral(6.0, 15.0)
     assert len(boundary_of_walk(walk).rings) == 1
     ground = boundary_of_walk(walk, WalkOptions(hole_m2=50.0))
@@ -52,7 +51,7 @@ def test_where_nobody_walked_is_a_hole_if_asked_for():
     assert len(boundary_of_walk(walk, WalkOptions(hole_m2=200.0)).rings) == 1
 
 
-def test_a_teleport_joins_nothing_and_the_largest_ground_counts():
+def test_parts_are_not_joined_by_a_teleport_and_the_largest_one_is_used():
     walk = np.concatenate([round_walk(), CENTRE + (80.0, 0.0) + 3.0 * (round_walk() - CENTRE) / 20.0])
     boundary = boundary_of_walk(walk)
     check_like_circle(boundary, 20.5)
@@ -64,7 +63,7 @@ def test_a_gap_is_bridged():
     assert boundary_of_walk(walk, WalkOptions(bridge_m=8.0)).distance(CENTRE) > 15
 
 
-def test_positions_that_are_none_are_left_out():
+def test_positions_that_are_not_finite_are_ignored():
     walk = round_walk()
     walk[100] = np.nan
     check_like_circle(boundary_of_walk(walk), 20.5)
@@ -74,7 +73,7 @@ def test_positions_that_are_none_are_left_out():
     ("walk", "options", "problem"),
     [
         (np.zeros((3, 4)), {}, r"\(N, 2\) or \(N, 3\)"),
-        (np.full((3, 2), np.nan), {}, "no position"),
+        (np.full((3, 2), np.nan), {}, "no finite position"),
         ([[0, 0], [10_000, 0]], {}, "too much for cells of 0.1 m"),
         ([[0, 0]], {"cell_m": 0.0}, "cell_m must be greater than 0"),
         ([[0, 0]], {"bridge_m": -1.0}, "bridge_m must be 0 or more"),
@@ -86,7 +85,7 @@ def test_wrong_walks(walk, options, problem):
 
 
 def record(path, walk):
-    """Write a recording of a walk, with one sample in which nothing could be read."""
+    """Write a recording of a walk, with one unreadable sample."""
     profile = load_profile(PROFILE_PATH)
     binding = Binding(profile.duel, profile.attributes)
     names = ("player.position", "player.hp", "player.angle")
@@ -108,12 +107,12 @@ def test_a_recorded_walk(tmp_path):
     check_like_circle(boundary_of_recording(path, ("player.hp", "player.angle")), 20.5)  # two attributes: x and y
     with pytest.raises(EnvironmentUsageError, match=r"no attribute 'player.positon'; did you mean 'player.position'"):
         boundary_of_recording(path, ("player.positon",))
-    with pytest.raises(EnvironmentUsageError, match="with axes such as"):
+    with pytest.raises(EnvironmentUsageError, match="and axes such as"):
         boundary_of_recording(path, axes="xy")
-    with pytest.raises(EnvironmentUsageError, match="two of one number"):
+    with pytest.raises(EnvironmentUsageError, match="two with one number each"):
         boundary_of_recording(path, ("player.hp",))
 
 
-def test_no_recording(tmp_path):
+def test_a_missing_recording(tmp_path):
     with pytest.raises(RecordingError):
         boundary_of_recording(tmp_path / "none.h5")

@@ -1,4 +1,4 @@
-"""Health that is given back: in the game, after the hit, without reward."""
+"""Health refunds: in the game, after the hit, without an effect on the reward."""
 
 import gymnasium
 import msgspec
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import HealthRefund
 from soulslab.errors import EnvironmentUsageError, NotResetError, ProcessExitedError
 from soulslab.games.arena import PROFILE_PATH
@@ -17,7 +17,7 @@ from soulslab.siphon.profile import load_profile
 
 
 def steps(env, n, action=NOTHING, seed=0):
-    """Yield what each step gave, up to the end."""
+    """Yield the result of each step, up to the end."""
     env.reset(seed=seed)
     for _ in range(n):
         step = env.step(action)
@@ -26,7 +26,7 @@ def steps(env, n, action=NOTHING, seed=0):
             return
 
 
-def test_a_hit_shows_and_is_given_back(make_live):
+def test_a_hit_is_observed_and_refunded(make_live):
     inner = make_live(observation="dict")
     env = HealthRefund(inner)
     full, n_hits = 454.0, 0
@@ -42,7 +42,7 @@ def test_a_hit_shows_and_is_given_back(make_live):
     assert n_hits >= 3  # without the refund the third blow kills
 
 
-def test_without_it_the_same_fight_is_lost_sooner(make_live):
+def test_without_refunds_the_same_fight_is_lost_sooner(make_live):
     alone, refunded = (sum(1 for _ in steps(env, 150)) for env in (make_live(), HealthRefund(make_live())))
     assert alone < refunded
 
@@ -55,7 +55,7 @@ def test_a_share_of_each_hit(make_live):
     assert all(refund["player_given"] == refund["player_lost"] / 2 for refund in hits)
 
 
-def test_over_time(make_live):
+def test_refunds_over_time(make_live):
     inner = make_live(observation="dict")
     env = HealthRefund(inner, when="time", share=0.1)
     hp = [454.0]
@@ -68,7 +68,7 @@ def test_over_time(make_live):
     assert min(hp) < 400.0
 
 
-def test_with_the_second_phase(make_live):
+def test_a_refund_with_the_second_phase(make_live):
     inner = make_live(observation="dict", reward={"player_damage": -1.0})
     env = HealthRefund(inner, of=["player", "boss"], when="phase")
     env.reset(seed=0)
@@ -89,7 +89,7 @@ def test_with_the_second_phase(make_live):
     assert sum(refund["player_given"] for refund in given[:-1]) == 0.0
 
 
-def test_what_was_given_brings_no_reward(make_live):
+def test_refunds_do_not_change_the_reward(make_live):
     env = HealthRefund(make_live(reward={"player_damage": -1.0, "boss_damage": 1.0}), of=["player", "boss"])
     for _, reward, _, _, info in steps(env, 100):
         assert reward <= 0.0 or info["refund"]["boss_lost"] > 0.0
@@ -97,7 +97,7 @@ def test_what_was_given_brings_no_reward(make_live):
         assert reward == pytest.approx(lost)
 
 
-def test_whoever_is_kept_alive_survives_every_blow(make_live):
+def test_keeps_alive_survives_every_blow(make_live):
     inner = make_live(observation="dict")
     env = HealthRefund(inner, keeps_alive=True)
     env.reset(seed=0)
@@ -114,7 +114,7 @@ def test_whoever_is_kept_alive_survives_every_blow(make_live):
 
 @settings(max_examples=5)
 @given(when=st.sampled_from(["hit", "time", "phase"]), share=st.floats(0, 1), seed=st.integers(0, 1000))
-def test_nobody_gets_more_than_is_missing(make_live_once, when, share, seed):
+def test_refunds_are_at_most_the_missing_health(make_live_once, when, share, seed):
     env = HealthRefund(make_live_once, of=["player", "boss"], when=when, share=share)
     rng = np.random.default_rng(seed)
     env.reset(seed=seed)
@@ -141,17 +141,17 @@ def test_wrong_options(make_live, wrong):
         HealthRefund(make_live(), **wrong)
 
 
-def test_a_simulator_takes_no_writes():
+def test_a_simulator_cannot_be_written():
     with pytest.raises(EnvironmentUsageError, match=r"HealthRefund needs a running game .*ArenaEnv has none"):
         HealthRefund(gymnasium.make("soulslab/Arena-v0"))
 
 
-def test_episodes_that_count_for_themselves(make_live):
+def test_episodes_in_place_are_refused(make_live):
     with pytest.raises(EnvironmentUsageError, match=r"HealthRefund: .*use episodes='demo'"):
         HealthRefund(make_live(episodes="in_place"))
 
 
-def test_a_game_that_cannot_keep_the_player_alive():
+def test_keeps_alive_needs_the_quantity():
     profile = load_profile(PROFILE_PATH)
     bound = {name: place for name, place in profile.duel["attributes"].items() if name != "player.no_death"}
     profile = msgspec.structs.replace(profile, duel={**profile.duel, "attributes": bound})
@@ -161,7 +161,7 @@ def test_a_game_that_cannot_keep_the_player_alive():
     env.close()
 
 
-def test_a_refund_that_fails_is_told_and_the_next_reset_brings_the_game_back(make_live):
+def test_a_failed_refund_is_an_error_and_the_next_reset_recovers(make_live):
     inner = make_live()
     env = HealthRefund(inner, when="time")
     env.reset(seed=0)

@@ -1,4 +1,4 @@
-"""Wrappers that add to observations: timers, the edge, and what is added to what."""
+"""Wrappers that add fields to observations: timers, the boundary, and combinations."""
 
 import gymnasium
 import numpy as np
@@ -28,7 +28,7 @@ def play(env, seed=0, n=40):
 # --- timers -------------------------------------------------------------------------------------------------
 
 
-def test_timers_say_what_the_duel_does(make_duel):
+def test_timers_equal_the_duel(make_duel):
     timers = ("time", "frame", "steps", "one_hot")
     env = AnimationTimers(make_duel(observation="dict"), timers=timers)
     last, n = {}, {"player": 0, "boss": 0}
@@ -46,13 +46,13 @@ def test_timers_say_what_the_duel_does(make_duel):
     assert max(n.values()) > 0
 
 
-def test_timers_begin_anew_with_each_episode(make_duel):
+def test_timers_are_reset_with_each_episode(make_duel):
     env = AnimationTimers(make_duel(observation="dict"), timers=["steps"])
     first = [seen["boss_animation_steps"][0] for seen in play(env, n=20)]
     assert [seen["boss_animation_steps"][0] for seen in play(env, n=20)] == first
 
 
-def test_only_what_was_asked_for(make_duel):
+def test_only_the_chosen_timers_are_added(make_duel):
     inner = make_duel(observation="dict")
     env = AnimationTimers(inner, of=["boss"], timers=["one_hot"])
     added = set(env.observation_space) - set(inner.observation_space)
@@ -67,7 +67,7 @@ def test_unknown_timers(make_duel, wrong):
 
 
 @pytest.mark.parametrize("wrong", [{"of": "boss"}, {"of": []}])
-def test_timers_want_lists(make_duel, wrong):
+def test_timers_must_be_lists(make_duel, wrong):
     with pytest.raises(EnvironmentUsageError, match="must be a list"):
         AnimationTimers(make_duel(), **wrong)
 
@@ -76,7 +76,7 @@ def test_timers_want_lists(make_duel, wrong):
 
 
 @pytest.mark.parametrize("relative_to", ["player", "camera", "world"])
-def test_the_edge_is_where_the_simulator_has_it(relative_to):
+def test_the_distance_equals_that_of_the_simulator(relative_to):
     env = BoundaryObservation(gymnasium.make("soulslab/Arena-v0", observation="dict"), GROUND, relative_to)
     duel = env.unwrapped.simulator.duels[0]
     for seen in play(env, n=60):
@@ -88,8 +88,8 @@ def test_the_edge_is_where_the_simulator_has_it(relative_to):
         np.testing.assert_allclose(seen["boundary_normal"], (inwards @ ahead, inwards @ aside), atol=0.04)
 
 
-def test_right_is_where_the_action_right_goes():
-    """Whoever sees the way inwards at its right, and walks there, comes farther in."""
+def test_right_is_the_direction_of_the_action_right():
+    """If the direction inwards is at the right, walking to the right increases the distance."""
     aside = Boundary.circle((172.0, 575.0), 60.0)
     env = BoundaryObservation(gymnasium.make("soulslab/Arena-v0", observation="dict"), aside, "camera")
     seen, _ = env.reset(seed=0)
@@ -99,22 +99,22 @@ def test_right_is_where_the_action_right_goes():
     assert after["boundary_distance"] > seen["boundary_distance"]
 
 
-def test_distances_end_at_most_m(make_duel):
+def test_distances_are_clipped_to_most_m(make_duel):
     env = BoundaryObservation(make_duel(observation="dict"), GROUND, most_m=2.0)
     assert env.reset(seed=0)[0]["boundary_distance"] == 2.0
     assert env.observation_space["boundary_distance"] == spaces.Box(-2.0, 2.0, (1,), np.float32)
 
 
 @pytest.mark.parametrize("wrong", [{"relative_to": "plaer"}, {"most_m": 0.0}])
-def test_wrong_edges(make_duel, wrong):
+def test_wrong_options_of_the_boundary(make_duel, wrong):
     with pytest.raises(EnvironmentUsageError, match="BoundaryObservation"):
         BoundaryObservation(make_duel(), GROUND, **wrong)
 
 
-# --- what is added to what ----------------------------------------------------------------------------------
+# --- combinations ------------------------------------------------------------------------------------------
 
 
-def test_a_row_gets_longer_and_keeps_its_names(make_duel):
+def test_a_box_is_extended_and_keeps_its_names(make_duel):
     env = AnimationTimers(BoundaryObservation(make_duel(), GROUND), of=["player"], timers=["time", "one_hot"])
     names = feature_names_of(env)
     assert names[:77] == (*FEATURE_NAMES, "boundary_distance", "boundary_normal[0]", "boundary_normal[1]")
@@ -128,7 +128,7 @@ def test_a_row_gets_longer_and_keeps_its_names(make_duel):
         assert row[names.index("player_animation_time")] == fields["player_animation_time"]
 
 
-def test_names_of_other_rows_are_their_places():
+def test_names_of_other_boxes_are_positions():
     env = gymnasium.wrappers.FlattenObservation(gymnasium.make("soulslab/Arena-v0", observation="dict"))
     names = feature_names_of(BoundaryObservation(env, GROUND))
     assert names[0] == "observation[0]"
@@ -136,7 +136,7 @@ def test_names_of_other_rows_are_their_places():
     assert feature_names_of(gymnasium.make("soulslab/Arena-v0", observation="dict")) == ()
 
 
-def test_what_was_given_stays_as_it_was(make_duel):
+def test_returned_observations_do_not_change_later(make_duel):
     env = AnimationTimers(make_duel(observation="dict"))
     seen, _ = env.reset(seed=0)
     kept = {key: np.copy(value) for key, value in seen.items()}
@@ -145,18 +145,18 @@ def test_what_was_given_stays_as_it_was(make_duel):
         np.testing.assert_array_equal(seen[key], value)
 
 
-def test_twice_is_an_error(make_duel):
+def test_wrapping_twice_is_an_error(make_duel):
     env = AnimationTimers(make_duel(observation="dict"))
-    with pytest.raises(EnvironmentUsageError, match=r"AnimationTimers: .*already; wrap it once"):
+    with pytest.raises(EnvironmentUsageError, match=r"AnimationTimers: .*already has .*; wrap it once"):
         AnimationTimers(env)
 
 
-def test_pixels_have_no_place_for_numbers(make_live):
+def test_pixels_alone_are_refused(make_live):
     with pytest.raises(EnvironmentUsageError, match=r"BoundaryObservation needs .*pixels\+state"):
         BoundaryObservation(make_live(observation="pixels"), GROUND)
 
 
-def test_pixels_and_state_have(make_live):
+def test_pixels_and_state_are_extended(make_live):
     env = BoundaryObservation(make_live(observation="pixels+state"), GROUND)
     seen, _ = env.reset(seed=0)
     assert seen in env.observation_space
@@ -164,6 +164,6 @@ def test_pixels_and_state_have(make_live):
 
 
 @pytest.mark.parametrize("wrapper", [AnimationTimers, lambda env: BoundaryObservation(env, GROUND)])
-def test_no_duel(wrapper):
-    with pytest.raises(EnvironmentUsageError, match=r"needs a boss duel.*CartPoleEnv is none"):
+def test_environments_without_a_duel_are_refused(wrapper):
+    with pytest.raises(EnvironmentUsageError, match=r"needs a boss duel.*CartPoleEnv has no duel"):
         wrapper(gymnasium.make("CartPole-v1"))

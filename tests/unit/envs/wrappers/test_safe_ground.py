@@ -1,4 +1,4 @@
-"""Leaving the ground: back by teleport, or the end."""
+"""Players that leave the ground: teleports, and ends of episodes."""
 
 import gymnasium
 import numpy as np
@@ -12,7 +12,7 @@ from support.players import script
 SMALL = Boundary.circle((142.0, 594.0), 18.0)
 
 
-def test_whoever_leaves_is_put_back(make_live):
+def test_a_player_outside_is_teleported_back(make_live):
     inner = make_live(observation="dict")
     env = SafeGround(inner, SMALL, safe_m=1.0)
     env.reset(seed=0)  # it starts 21.3 m from the centre
@@ -32,7 +32,7 @@ def test_whoever_leaves_is_put_back(make_live):
     }
 
 
-def test_a_teleport_brings_no_reward(make_live):
+def test_a_teleport_does_not_change_the_reward(make_live):
     env = SafeGround(make_live(reward={"centre": 1.0}), SMALL)
     env.reset(seed=0)
     assert env.step(NOTHING)[4]["ground"]["is_teleported"]
@@ -62,7 +62,7 @@ def test_a_fall_is_ended(make_live):
 
 
 @pytest.mark.parametrize("on_exit", ["terminate", "truncate"])
-def test_the_episode_can_end_instead(make_duel, on_exit):
+def test_leaving_the_ground_can_end_the_episode(make_duel, on_exit):
     env = SafeGround(make_duel(), SMALL, on_exit)
     env.reset(seed=0)
     _, _, terminated, truncated, info = env.step(NOTHING)
@@ -74,7 +74,7 @@ def test_the_episode_can_end_instead(make_duel, on_exit):
     env.step(NOTHING)
 
 
-def test_within_the_tolerance_nothing_happens(make_duel):
+def test_no_teleport_within_the_tolerance(make_duel):
     env = SafeGround(make_duel(), SMALL, "terminate", beyond_m=30.0)
     env.reset(seed=0)
     for action in script(0, 30):
@@ -82,7 +82,7 @@ def test_within_the_tolerance_nothing_happens(make_duel):
         assert not info["ground"]["is_outside"]
 
 
-def test_below_the_lowest_height(make_duel):
+def test_a_player_below_the_lowest_height_is_outside(make_duel):
     env = SafeGround(make_duel(), SMALL, "truncate", beyond_m=30.0, lowest_m=-60.0)  # the floor is at -68.8
     env.reset(seed=0)
     assert env.step(NOTHING)[3]
@@ -90,10 +90,10 @@ def test_below_the_lowest_height(make_duel):
 
 @pytest.mark.parametrize("wrong", [{"on_exit": "teleprot"}, {"safe_m": 0.0}, {"safe_m": 19.0}, {"beyond_m": -2.0}])
 def test_wrong_options(make_live, wrong):
-    with pytest.raises(EnvironmentUsageError, match=r"SafeGround|deepest"):
+    with pytest.raises(EnvironmentUsageError, match=r"SafeGround|largest distance"):
         SafeGround(make_live(), SMALL, **wrong)
 
 
-def test_a_simulator_has_no_teleport():
+def test_teleports_in_a_simulator_are_refused():
     with pytest.raises(EnvironmentUsageError, match=r"SafeGround\(on_exit='teleport'\) needs a running game"):
         SafeGround(gymnasium.make("soulslab/Arena-v0"), SMALL)

@@ -1,4 +1,4 @@
-"""Scaled observations: in their range, the same back again, and the same after a file."""
+"""Scaled observations: ranges, statistics, and their files."""
 
 import gymnasium
 import numpy as np
@@ -32,13 +32,13 @@ def observations(env, seed=0, n=60):
     method=st.sampled_from(["range", "running"]),
     seed=st.integers(0, 2**32),
 )
-def test_everything_lies_in_the_range(observation, to, method, seed):
+def test_all_values_are_in_the_range(observation, to, method, seed):
     env = ScaleObservation(make(observation=observation, random_pose=True), to, method)
     for seen in observations(env, seed):
         assert seen in env.observation_space
 
 
-def test_by_range_it_is_linear(make_live):
+def test_scaling_by_range_is_linear(make_live):
     plain, env = make_live(observation="dict"), ScaleObservation(make_live(observation="dict"))
     for old, new in zip(observations(plain), observations(env), strict=True):
         for key, space in plain.observation_space.items():
@@ -50,24 +50,24 @@ def test_by_range_it_is_linear(make_live):
                 np.testing.assert_allclose(back, old[key], atol=1e-3)
 
 
-def test_ranges_of_ones_own_cut_off():
+def test_values_beyond_given_ranges_are_clipped():
     env = ScaleObservation(make(observation="dict"), to=(0, 1), ranges={"player_hp": (400.0, 500.0)})
     seen = [float(seen["player_hp"][0]) for seen in observations(env, n=120)]
     assert seen[0] == pytest.approx(0.54)
     assert min(seen) == 0.0
 
 
-def test_running_statistics_are_those_of_what_was_seen():
+def test_running_statistics_equal_those_of_the_observations():
     plain = np.array([seen["boss_pose"] for seen in observations(make(observation="dict"))], np.float64)
     env = ScaleObservation(make(observation="dict"), method="running")
     *_, last = observations(env)
     wanted = (plain[-1] - plain.mean(axis=0)) / np.maximum(plain.std(axis=0), 1e-4) / 5.0
-    # Gymnasium's statistics begin with a ten-thousandth of a sample at zero.
+    # Gymnasium's statistics start with a weight of 1/10,000 sample at zero.
     np.testing.assert_allclose(last["boss_pose"][[0, 1, 3]], np.clip(wanted, -1, 1)[[0, 1, 3]], atol=0.05)
 
 
 @pytest.mark.parametrize("observation", ["dict", "features"])
-def test_a_file_brings_statistics_back_frozen(tmp_path, observation):
+def test_loaded_statistics_are_frozen(tmp_path, observation):
     learnt = ScaleObservation(make(observation=observation), method="running")
     for _ in observations(learnt):
         pass
@@ -83,7 +83,7 @@ def test_a_file_brings_statistics_back_frozen(tmp_path, observation):
             np.testing.assert_array_equal(one, two)
 
 
-def test_frozen_is_frozen():
+def test_frozen_statistics_do_not_change():
     env = ScaleObservation(make(), method="running")
     for _ in observations(env):
         pass
@@ -117,7 +117,7 @@ def test_a_range_has_no_statistics(tmp_path):
             call(tmp_path / "a.npz")
 
 
-def test_pictures_stay_as_they_are(make_live):
+def test_pictures_are_not_scaled(make_live):
     env = ScaleObservation(make_live(observation="pixels+state"))
     assert env.observation_space["pixels"].dtype == np.uint8
     assert env.reset(seed=0)[0] in env.observation_space
@@ -145,6 +145,6 @@ def test_unbounded_parts_need_a_range():
         ScaleObservation(gymnasium.make("CartPole-v1"))
 
 
-def test_nothing_to_scale():
-    with pytest.raises(EnvironmentUsageError, match="nothing to scale"):
+def test_spaces_without_floats_are_refused():
+    with pytest.raises(EnvironmentUsageError, match="consists of floats"):
         ScaleObservation(gymnasium.make("FrozenLake-v1"))

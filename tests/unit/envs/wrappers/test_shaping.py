@@ -1,4 +1,4 @@
-"""Rewards for rolls and for the edge: bounded, accounted for, and paid for what they say."""
+"""Reward shaping for rolls and for the edge of the ground."""
 
 import gymnasium
 import numpy as np
@@ -37,7 +37,7 @@ def is_timed(state, windows):
     )
 
 
-def test_windows_are_those_in_which_the_roll_protects():
+def test_a_roll_in_a_window_avoids_the_blow():
     knight = load_knight()
     first, last = knight.roll.invulnerable_s
     for name in boss_names():
@@ -49,8 +49,8 @@ def test_windows_are_those_in_which_the_roll_protects():
                 assert low + last >= min(window.start_s, low + last)
 
 
-def test_a_roll_into_the_blow_is_paid_and_takes_the_player_through_it(make_duel):
-    """Roll at the first well timed step of each attack: every such roll is paid, and hits are fewer."""
+def test_a_well_timed_roll_is_rewarded_and_avoids_hits(make_duel):
+    """Roll at the first well-timed step of each attack: each roll is rewarded, and there are fewer hits."""
     env = DodgeShaping(make_duel(observation="dict"), rewards=DodgeRewards(timed=1.0, panic=0.0))
     windows, seen = windows_of(env), env.reset(seed=0)[0]
     mask, paid, n_rolls = np.ones(20, np.bool_), 0.0, 0
@@ -68,11 +68,11 @@ def test_a_roll_into_the_blow_is_paid_and_takes_the_player_through_it(make_duel)
     assert paid >= 0.7 * n_rolls
 
 
-def test_rolling_for_its_own_sake_is_charged(make_duel):
+def test_rolls_without_an_attack_are_penalised(make_duel):
     env = DodgeShaping(make_duel(observation="dict"), rewards=DodgeRewards(timed=0.0, panic=0.25))
     _, info = env.reset(seed=0)
     terms = []
-    for _ in range(9):  # nobody attacks in the first second
+    for _ in range(9):  # the boss does not attack in the first second
         action = ROLL if info["action_mask"][ROLL] else NOTHING
         _, reward, _, _, info = env.step(action)
         check_terms_add_up(reward, info)
@@ -81,7 +81,7 @@ def test_rolling_for_its_own_sake_is_charged(make_duel):
     assert terms[0] == -0.25
 
 
-def test_far_from_the_boss_no_roll_is_well_timed():
+def test_rolls_far_from_the_boss_are_penalised():
     env = DodgeShaping(gymnasium.make("soulslab/Arena-v0"), rewards=DodgeRewards(near_m=0.0))
     env.reset(seed=0)
     for action in script(0, 200):
@@ -92,7 +92,7 @@ def test_far_from_the_boss_no_roll_is_well_timed():
 
 
 class ScriptedDuel(gymnasium.Env):
-    """A duel that is told: (boss's animation, its time, distance, whether a roll began in the step before)."""
+    """A scripted duel: (boss animation, its time, distance, whether a roll began in the last step)."""
 
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(20)
@@ -122,33 +122,33 @@ class ScriptedDuel(gymnasium.Env):
 
 
 def judged(*states):
-    """Return what each roll was paid and charged, with one window from 0.2 s to 0.5 s and 8 m."""
+    """Return reward and penalty of each roll, with one window from 0.2 s to 0.5 s and 8 m."""
     env = DodgeShaping(ScriptedDuel(*states), {"Attack3000": [(0.2, 0.5)]}, DodgeRewards(timed=1.0, panic=0.25))
     env.reset()
     found = []
     for _ in states[1:]:
         _, reward, *_, info = env.step(ROLL)
         check_terms_add_up(reward, info)
-        assert info["reward_terms"]["reward"] == 2.0  # what an environment without terms gave
+        assert info["reward_terms"]["reward"] == 2.0  # the reward of an environment without terms
         found.append(info["reward_terms"]["dodge_timed"] + info["reward_terms"]["dodge_panic"])
     return found
 
 
-def test_a_window_pays_once_for_each_attack():
+def test_a_window_is_rewarded_once_for_each_attack():
     attack = "Attack3000"
     rolls = judged(
         (attack, 0.1, 5.0, 0),
         (attack, 0.2, 5.0, 1),  # begun at 0.1 s: too early
         (attack, 0.3, 5.0, 1),  # at 0.2 s: in time
-        (attack, 0.4, 5.0, 1),  # at 0.3 s: it has paid
-        (attack, 0.2, 5.0, 1),  # at 0.4 s: it has paid; then the same attack begins anew
+        (attack, 0.4, 5.0, 1),  # at 0.3 s: rewarded already
+        (attack, 0.2, 5.0, 1),  # at 0.4 s: rewarded already; then the same attack begins again
         (attack, 0.3, 5.0, 0),  # none
         (attack, 0.4, 5.0, 1),  # at 0.3 s: in time
     )
     assert rolls == [-0.25, 1.0, 0.0, 0.0, 0.0, 1.0]
 
 
-def test_what_is_unknown_is_not_judged_and_what_is_far_is():
+def test_unknown_animations_do_not_count_but_distant_rolls_do():
     assert judged(("", 0.3, 5.0, 0), ("", 0.4, 5.0, 1)) == [0.0]
     assert judged(("Attack3000", 0.3, 8.5, 0), ("", 0.4, 5.0, 1)) == [-0.25]
     assert judged(("IdleBattle", 0.3, 5.0, 0), ("", 0.4, 5.0, 1)) == [-0.25]
@@ -159,14 +159,14 @@ def test_without_a_boss_file_windows_are_needed():
         DodgeShaping(ScriptedDuel())
 
 
-def test_windows_of_an_animation_that_no_boss_has_are_refused():
+def test_windows_of_an_unknown_animation_are_refused():
     with pytest.raises(EnvironmentUsageError, match=r"unknown animation 'Atack3000'; did you mean 'Attack3000'\?"):
         DodgeShaping(ScriptedDuel(), {"Atack3000": [(0.2, 0.6)]})
 
 
 @settings(max_examples=15)
 @given(boss=st.sampled_from(boss_names()), seed=st.integers(0, 2**32), timed=st.floats(0, 5), panic=st.floats(0, 5))
-def test_shaping_is_bounded_and_accounted_for(boss, seed, timed, panic):
+def test_shaping_is_bounded_and_in_the_reward_terms(boss, seed, timed, panic):
     inner = gymnasium.make("soulslab/Arena-v0", boss=boss, random_pose=True)
     env = DodgeShaping(inner, rewards=DodgeRewards(timed=timed, panic=panic))
     env.reset(seed=seed)
@@ -191,8 +191,8 @@ def test_shaping_is_bounded_and_accounted_for(boss, seed, timed, panic):
 
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32), weight=st.floats(0, 3), discount=st.floats(0.5, 1))
-def test_the_edge_changes_no_return_but_by_its_start(seed, weight, discount):
-    """Discounted and added up, what the potential pays is minus that of the first state, whatever was done."""
+def test_edge_shaping_changes_the_return_by_the_start_only(seed, weight, discount):
+    """The discounted sum of the shaping terms is minus the potential of the first state, for all actions."""
     env = EdgeShaping(gymnasium.make("soulslab/Arena-v0", random_pose=True), GROUND, weight, 6.0, discount)
     env.reset(seed=seed)
     start = env.potential(duel_of(env, "test").duel_state)

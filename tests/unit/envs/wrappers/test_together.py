@@ -1,4 +1,4 @@
-"""Wrappers together: in any order, in vectors, under Gymnasium's own, and rebuilt from a spec."""
+"""Combinations of wrappers: in any order, in vectors, with Gymnasium's wrappers, and rebuilt from a spec."""
 
 import functools
 import itertools
@@ -55,8 +55,8 @@ def run(env, n=40):
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(OBSERVERS)), ids="-".join)
-def test_the_order_changes_no_fact(order):
-    """Whoever scales first leaves the others' facts alone, as these do not come from the observation."""
+def test_the_order_does_not_change_the_values(order):
+    """Wrappers read the duel, not the observation, so scaling before them does not change their values."""
     env = gymnasium.make("soulslab/Arena-v0", observation="dict")
     alone = run(OBSERVERS["edge"](OBSERVERS["timers"](env)))
     together = run(wrapped(env, *(OBSERVERS[name] for name in order)))
@@ -82,7 +82,7 @@ def test_shaping_adds_up_in_both_orders(make_duel):
         assert info["reward_terms"] == pytest.approx(info_2["reward_terms"])
 
 
-def test_a_live_game_with_everything_on_it(make_live):
+def test_all_wrappers_on_a_live_game(make_live):
     inner = make_live(observation="pixels+state", n_last_actions=2)
     env = wrapped(
         inner,
@@ -123,13 +123,13 @@ def test_in_a_vector(observation, mode):
     envs.close()
 
 
-def test_flat_for_libraries_that_want_a_row(make_duel):
+def test_flattened_observations(make_duel):
     env = FlattenObservation(wrapped(make_duel(observation="dict"), *OBSERVERS.values()))
     for seen, _, _ in run(env, 10):
         assert seen.ndim == 1
 
 
-def test_a_spec_makes_it_again():
+def test_an_environment_is_rebuilt_from_its_spec():
     env = wrapped(gymnasium.make("soulslab/Arena-v0", observation="dict"), *OBSERVERS.values(), *REWARDERS)
     again = gymnasium.make(env.spec)
     assert again.observation_space == env.observation_space
@@ -139,9 +139,9 @@ def test_a_spec_makes_it_again():
             np.testing.assert_array_equal(one[key], two[key])
 
 
-# --- as SoulsGym shows it -----------------------------------------------------------------------------------
+# --- the view of SoulsGym -----------------------------------------------------------------------------------
 
-#: Names, kinds and sizes of SoulsGym 1.1.0 (``soulsgym/envs/darksouls3/iudex.py``, MIT).
+#: Names, types and sizes of SoulsGym 1.1.0 (``soulsgym/envs/darksouls3/iudex.py``, MIT).
 SOULSGYM = {
     "phase": spaces.Discrete(2, start=1),
     "player_hp": (1,),
@@ -161,7 +161,7 @@ SOULSGYM = {
 }
 
 
-def test_the_view_is_soulsgyms(make_duel):
+def test_the_view_equals_that_of_soulsgym(make_duel):
     env = SoulsGymView(wrapped(make_duel(observation="dict"), OBSERVERS["timers"], OBSERVERS["edge"]))
     assert set(env.observation_space) == set(SOULSGYM)
     assert list(SOULSGYM) == [field.name for field in DUEL_FIELDS]
@@ -179,6 +179,6 @@ def test_the_view_is_soulsgyms(make_duel):
         assert set(info) == {"action_mask"}
 
 
-def test_features_are_no_view(make_duel):
+def test_a_view_of_features_is_refused(make_duel):
     with pytest.raises(EnvironmentUsageError, match=r"SoulsGymView: .*observation='dict'"):
         SoulsGymView(make_duel())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from soulslab.envs.arena import ArenaEnv
-from soulslab.envs.live.arena import ArenaLiveEnv
+from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import UniformInfo
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games.arena.fake import FakeArenaSession
@@ -15,7 +15,7 @@ from support.players import script
 
 
 def structure(info):
-    """Return the keys of an info and, for each value, its shape and kind of number."""
+    """Return the keys of an info and, for each value, its shape and type."""
     if isinstance(info, dict):
         return {key: structure(value) for key, value in info.items()}
     return "text" if isinstance(info, str) else (np.shape(info), np.asarray(info).dtype.kind)
@@ -40,5 +40,5 @@ def test_each_info_has_the_structure_of_the_first(make):
 
 
 def test_other_environments_are_refused():
-    with pytest.raises(EnvironmentUsageError, match=r"UniformInfo: .* has no report of a fight"):
+    with pytest.raises(EnvironmentUsageError, match=r"UniformInfo: .* does not report fights"):
         UniformInfo(gymnasium.make("CartPole-v1"))

@@ -32,9 +32,9 @@ def test_counters_lie_aligned_and_apart(tmp_path):
 @pytest.mark.parametrize(
     ("at", "data", "problem"),
     [
-        (0, b"another!", "no memory of an actor"),
-        (8, b"\2", "version 2, this soulslab knows 1"),
-        (16, b"other", "no memory of an actor for kind"),
+        (0, b"another!", "not shared memory of an actor"),
+        (8, b"\2", "version 2, but this soulslab reads version 1"),
+        (16, b"other", "not shared memory of an actor for kind"),
         (40, b"\0", "other observations, actions or settings"),
     ],
 )
@@ -51,7 +51,7 @@ def test_what_is_something_else_is_refused(tmp_path, at, data, problem):
 
 def test_another_layout_is_refused(tmp_path):
     create_block(tmp_path / "block", "kind", "layout", 100, 7)
-    with pytest.raises(ChannelError, match="laid out for other observations"):
+    with pytest.raises(ChannelError, match="has the layout of other observations"):
         open_block(tmp_path / "block", "kind", "other layout")
 
 

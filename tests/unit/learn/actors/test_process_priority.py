@@ -34,7 +34,7 @@ def test_an_actor_goes_first_where_it_may_and_what_it_starts_does_not(caplog):
     caplog.set_level(logging.INFO)
     go_first()
     goes_first = os.sched_getscheduler(0) == os.SCHED_RR | os.SCHED_RESET_ON_FORK
-    assert ("goes before other processes" if goes_first else "may not give a process priority") in caplog.text
+    assert ("has real-time priority" if goes_first else "may not set real-time priority") in caplog.text
 
 
 def test_an_actor_that_may_not_plays_all_the_same(monkeypatch, caplog):

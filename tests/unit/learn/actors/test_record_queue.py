@@ -110,14 +110,14 @@ def test_slots_keep_numbers_aligned():
 
 def test_another_type_of_row_is_refused(tmp_path):
     create_ring(tmp_path / "ring", "steps", ROW, 16, 1)
-    with pytest.raises(ChannelError, match="laid out for other"):
+    with pytest.raises(ChannelError, match="has the layout of other"):
         open_ring(tmp_path / "ring", "steps", ITEM)
 
 
 def test_a_position_from_elsewhere_is_refused(tmp_path):
     ring = create_ring(tmp_path / "ring", "steps", ITEM, 16, 1)
     ring.push(items(0, 3))
-    with pytest.raises(ChannelError, match="has 3 records, but a checkpoint has seen 4"):
+    with pytest.raises(ChannelError, match="has 3 records, but a checkpoint refers to record 4"):
         ring.go_to(4)
 
 

@@ -92,7 +92,7 @@ def test_a_folder_of_the_run_that_others_may_write_is_refused(tmp_path, shared):
     shared.rmdir()
     make_place(run, 1000).chmod(0o777)
     for use in (lambda: find_place(run), lambda: make_place(run, 1000)):
-        with pytest.raises(ChannelError, match="may be written by others"):
+        with pytest.raises(ChannelError, match="others may write to it"):
             use()
 
 

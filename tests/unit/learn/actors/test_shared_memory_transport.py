@@ -133,7 +133,7 @@ def test_a_full_memory_drops_whole_episodes_and_counts_them(small, caplog):
     assert found == [*range(20), *range(35, 47)]
     assert learner.n_dropped == pushed - len(found)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
-    assert "15 steps were dropped" in caplog.records[1].message
+    assert "15 steps have been dropped" in caplog.records[1].message
 
 
 def test_another_environment_is_not_affected_by_a_gap_of_one(small):
@@ -209,7 +209,7 @@ def test_a_result_of_another_version_is_refused(memory, monkeypatch):
     monkeypatch.setattr(ends_module, "LETTER_VERSION", 2)
     SharedActorEnd(memory, 2).push_episodes([result(0)])
     monkeypatch.setattr(ends_module, "LETTER_VERSION", 1)
-    with pytest.raises(ChannelError, match="version 2, this soulslab knows 1"):
+    with pytest.raises(ChannelError, match="version 2, but this soulslab reads version 1"):
         SharedLearnerEnd(memory, 2).take_episodes()
 
 

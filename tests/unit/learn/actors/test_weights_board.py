@@ -40,7 +40,7 @@ def test_they_are_copies(tmp_path):
 
 def test_larger_ones_are_refused(tmp_path):
     board = create_weights(tmp_path / "weights", some_weights(0).tensors, 1)
-    with pytest.raises(ChannelError, match="larger than those of its run"):
+    with pytest.raises(ChannelError, match="more than fit into this memory"):
         board.publish(some_weights(1, n=2000))
     assert board.read() is None
 

@@ -138,7 +138,7 @@ def test_an_id_of_this_machine(folder, tmp_path, monkeypatch):
     (place / "data").symlink_to(folder)
     monkeypatch.chdir(tmp_path)
     assert len(read("mine/fights-v0")) == len(read(folder))
-    with pytest.raises(DemonstrationError, match=r"mine/other-v0: is no data set: there is no .*other-v0"):
+    with pytest.raises(DemonstrationError, match=r"mine/other-v0: is not a data set: there is no .*other-v0"):
         read("mine/other-v0")
 
 
@@ -156,10 +156,10 @@ def test_learning_does_not_import_minari():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"boss": "trickster"}, "boss is 'judge' there and 'trickster' here"),
-        ({"phase": "full"}, "phase is '1' there and 'full' here"),
-        ({"skip_locked": False}, "skip_locked is True there and False here"),
-        ({"reward": {"win": 1.0}}, r"reward is 'soulsgym' there and {'win': 1.0} here"),
+        ({"boss": "trickster"}, "boss is 'judge' in the recording and 'trickster' here"),
+        ({"phase": "full"}, "phase is '1' in the recording and 'full' here"),
+        ({"skip_locked": False}, "skip_locked is True in the recording and False here"),
+        ({"reward": {"win": 1.0}}, r"reward is 'soulsgym' in the recording and {'win': 1.0} here"),
     ],
 )
 def test_other_options(folder, changes, said):
@@ -194,7 +194,7 @@ def test_other_spaces(copied, name, what):
 def test_the_same_fight_behind_another_door(folder, tmp_path):
     description = describe(folder)
     description.check_env("other/Arena-v0", {"phase": "1", "size_px": 3}, [ARENA_ID])
-    with pytest.raises(DemonstrationError, match="phase is '1' there and '2' here"):
+    with pytest.raises(DemonstrationError, match="phase is '1' in the recording and '2' here"):
         description.check_env("other/Arena-v0", {"phase": "2", "size_px": 3}, [ARENA_ID])
 
 
@@ -257,7 +257,7 @@ def test_decisions_that_are_not_told_of_each_step(copied, n_told):
         told = file["episode_2/infos/n_decisions"][:n_told]
         del file["episode_2/infos/n_decisions"]
         file["episode_2/infos/n_decisions"] = told
-    with pytest.raises(DemonstrationError, match=rf"episode 2: .*{n_steps} steps, but .*tells of {n_told}"):
+    with pytest.raises(DemonstrationError, match=rf"episode 2: .*{n_steps} steps, but {n_told} values"):
         read(copied)
 
 
@@ -279,7 +279,7 @@ def test_a_missing_or_short_column(copied, column):
 def test_a_file_that_was_cut_off(copied, share):
     data = (copied / DATA_NAME).read_bytes()
     (copied / DATA_NAME).write_bytes(data[: int(share * len(data))])
-    with pytest.raises(DemonstrationError, match="damaged, cut off or no data set"):
+    with pytest.raises(DemonstrationError, match="damaged, truncated or not a set of episodes"):
         read(copied)
 
 
@@ -309,8 +309,8 @@ def test_a_data_set_without_spaces_makes_no_environment(copied):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"data_format": lambda _: "arrow"}, "'arrow'; only 'hdf5' is read"),
-        ({"soulslab": lambda origin: {**origin, "format": 99}}, "version 99 of soulslab's own part"),
+        ({"data_format": lambda _: "arrow"}, "'arrow'; soulslab only reads 'hdf5'"),
+        ({"soulslab": lambda origin: {**origin, "format": 99}}, "version 99 of soulslab's metadata"),
         ({"minari_version": lambda _: "99.0"}, r"99\.0"),
         ({"total_episodes": lambda n: n + 1}, "episode 3: is damaged"),
         ({"total_episodes": lambda _: 0}, "holds no episode"),
@@ -324,7 +324,7 @@ def test_unknown_versions_and_numbers(copied, changes, said):
 
 def test_no_data_set(tmp_path):
     for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(DemonstrationError, match="is no data set"):
+        with pytest.raises(DemonstrationError, match="is not a data set"):
             read(path)
 
 

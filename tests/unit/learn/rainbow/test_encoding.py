@@ -156,9 +156,9 @@ def test_rows_of_a_replay_buffer_are_observed_as_they_stand():
 def test_another_number_of_features_is_refused(bins):
     policy = q_policy(network=network(*bins))
     for shape in ((3, 5), (3, 7)):
-        with pytest.raises(EnvironmentUsageError, match=rf"sees 6 features was shown an array of shape \({shape[0]}, "):
+        with pytest.raises(EnvironmentUsageError, match=rf"for 6 features was given an array of shape \({shape[0]}, "):
             policy.act(np.zeros(shape, np.float32))
-        with pytest.raises(EnvironmentUsageError, match="sees 6 features"):
+        with pytest.raises(EnvironmentUsageError, match="for 6 features"):
             policy.observe(np.zeros(shape, np.float32))
 
 
@@ -181,19 +181,19 @@ def test_names_become_numbers():
     ("change", "path", "message"),
     [
         ({"feature": "sped"}, ".feature", "toys/Named-v0 has no feature 'sped'; did you mean 'speed'?"),
-        ({"times": "moved="}, ".times", "has no feature whose name begins with 'moved='; did you mean 'move"),
+        ({"times": "moved="}, ".times", "has no feature whose name starts with 'moved='; did you mean 'move"),
         ({"times": "m"}, None, None),
         ({"times": ""}, None, None),
-        ({"feature": 5}, ".feature", "there is no feature 5: toys/Named-v0 gives 5 features, counted from 0"),
+        ({"feature": 5}, ".feature", "there is no feature 5: toys/Named-v0 has 5 features, counted from 0"),
         ({"feature": -1}, ".feature", "there is no feature -1"),
         ({"times": (3, 5)}, ".times", "there is no feature 5"),
-        ({"times": (3, 2)}, ".times", "falls from 3 to 2; name the first and the last"),
-        ({"low": 3.0}, "", r"low \(3\) has to lie below high \(3\)"),
-        ({"low": 4.0}, "", r"low \(4\) has to lie below high \(3\)"),
-        ({"low": 1e9, "high": 1e9 + 1}, "", "4 bins from 1e[+]09 to 1e[+]09 cannot be told apart"),
-        ({"low": -np.inf}, "", "4 bins from -inf to 3 cannot be told apart in 32-bit numbers"),
-        ({"high": 1e39}, "", "cannot be told apart"),
-        ({"low": -1.7e308, "high": 1.7e308}, "", "cannot be told apart"),
+        ({"times": (3, 2)}, ".times", "descends from 3 to 2; give the first and the last"),
+        ({"low": 3.0}, "", r"low \(3\) must be less than high \(3\)"),
+        ({"low": 4.0}, "", r"low \(4\) must be less than high \(3\)"),
+        ({"low": 1e9, "high": 1e9 + 1}, "", "4 bins from 1e[+]09 to 1e[+]09 are too close together"),
+        ({"low": -np.inf}, "", "4 bins from -inf to 3 are too close together for 32-bit numbers"),
+        ({"high": 1e39}, "", "are too close together"),
+        ({"low": -1.7e308, "high": 1.7e308}, "", "are too close together"),
     ],
 )
 def test_mistakes_are_told_with_their_place(change, path, message):
@@ -208,28 +208,28 @@ def test_mistakes_are_told_with_their_place(change, path, message):
 
 def test_features_that_are_multiplied_stand_side_by_side():
     bins = BinsSettings(feature=0, low=0.0, high=3.0, n=4, times="m")
-    with pytest.raises(ConfigError, match=r"side by side: after 'move=low' \(0\) the next is 'mover' \(2\); write"):
+    with pytest.raises(ConfigError, match=r"not consecutive: after 'move=low' \(0\) the next is 'mover' \(2\); give"):
         resolve_bins([bins], 3, ("move=low", "speed", "mover"), "toys/Named-v0")
 
 
 @pytest.mark.parametrize("change", [{"feature": "speed"}, {"times": "move="}])
 def test_an_environment_without_names_is_asked_for_numbers(change):
     bins = msgspec.structs.replace(TIME, **change)
-    with pytest.raises(ConfigError, match=r"toys/Lights-v0 tells no names .* give the number of the feature"):
+    with pytest.raises(ConfigError, match=r"toys/Lights-v0 does not define names .* give the index of the feature"):
         resolve_bins([bins], 4, (), "toys/Lights-v0")
-    with pytest.raises(ConfigError, match="which only a run can look up; give numbers"):
+    with pytest.raises(ConfigError, match="but a policy file needs the index"):
         q_policy(network=network(bins))
 
 
 def test_pixels_have_no_bins():
-    with pytest.raises(ConfigError, match="there is no feature 1: toys/Dot-v0 gives 0 features"):
+    with pytest.raises(ConfigError, match="there is no feature 1: toys/Dot-v0 has 0 features"):
         seeing_policy(network=network(TIME))
 
 
 def test_bins_are_of_the_observation_and_extra_inputs_stand_behind_it():
     policy = q_policy(extras=MEMORY, network=network(TIME))
     assert policy.encoding.n_outputs == 6 + 2 * 4 + 1 + 5
-    with pytest.raises(ConfigError, match="there is no feature 6: toys/Corridor-v0 gives 6"):
+    with pytest.raises(ConfigError, match="there is no feature 6: toys/Corridor-v0 has 6"):
         q_policy(extras=MEMORY, network=network(BinsSettings(feature=6, low=0.0, high=1.0, n=4)))
 
 

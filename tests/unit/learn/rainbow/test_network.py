@@ -115,5 +115,5 @@ def test_a_reset_moves_the_trunk_and_makes_the_head_fresh():
 
 
 def test_pixels_that_are_too_few_are_refused():
-    with pytest.raises(EnvironmentUsageError, match=r"4x4 are too few for 3 stages of network\.channels"):
+    with pytest.raises(EnvironmentUsageError, match=r"4x4 are too small for 3 stages of network\.channels"):
         network(QNetworkSettings(), pixels=(4, 4, 1))

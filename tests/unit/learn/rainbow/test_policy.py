@@ -110,9 +110,11 @@ def test_normalised_features_have_mean_0_and_std_1_and_are_clipped(policy):
 
 
 def test_it_is_shown_what_it_looks_at(policy):
-    with pytest.raises(EnvironmentUsageError, match="looks at 24x24x1 pixels was shown features alone"):
+    with pytest.raises(EnvironmentUsageError, match="for 24x24x1 pixels was given features alone"):
         seeing_policy().act(np.zeros((1, 6), np.float32))
-    with pytest.raises(EnvironmentUsageError, match="looks at no pixels was shown pixels; give it what an Observer"):
+    with pytest.raises(
+        EnvironmentUsageError, match="for no pixels was given pixels; give it the inputs of an Observer"
+    ):
         policy.act(Inputs(np.zeros((1, 6), np.float32), np.zeros((1, 24, 24, 2), np.uint8)))
 
 

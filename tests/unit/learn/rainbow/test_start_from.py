@@ -90,7 +90,7 @@ def test_a_resumed_run_does_not_begin_again(start, tmp_path):
         (q_policy(env_id="toys/Lights-v0"), "was trained on toys/Lights-v0, not on toys/Corridor-v0"),
         (q_policy(n_features=7), "has 7 features, but toys/Corridor-v0 has 6"),
         (q_policy(n_actions=5), "has 5 actions, but toys/Corridor-v0 has 4"),
-        (q_policy(extras=MEMORY), r"has inputs.previous_actions = 2, but this run has 0; set it to that of the pol"),
+        (q_policy(extras=MEMORY), r"has inputs.previous_actions = 2, but this run has 0; use the value of the pol"),
         (q_policy(extras=ExtraInputs(time_left_decisions=9)), "has inputs.time_left_decisions = 9, but this run has 0"),
         (
             q_policy(network=QNetworkSettings(widths=(16,), n_quantiles=3)),

@@ -38,10 +38,10 @@ def assert_same(first, second):
 def test_nothing_to_draw_is_an_error(alpha):
     buffer = ReplayBuffer(SHAPE, ReplaySettings(capacity=60, alpha=alpha), 2)
     rng = np.random.default_rng(0)
-    with pytest.raises(ReplayError, match="nothing to draw yet: of 0 rows none"):
+    with pytest.raises(ReplayError, match="nothing to draw yet: none of the 0 rows"):
         buffer.sample(buffer.make_batch(4), **HOW, rng=rng)
     buffer.append(rows_of([(0, 0), (1, 0)]))  # nobody knows yet what followed
-    with pytest.raises(ReplayError, match="of 2 rows none is a step whose successor is known"):
+    with pytest.raises(ReplayError, match="none of the 2 rows is a step with a known successor"):
         buffer.sample(buffer.make_batch(4), **HOW, rng=rng)
     assert (buffer.n_steps_stored, buffer.n_sampleable) == (2, 0)
 
@@ -75,7 +75,7 @@ def test_the_reward_of_a_final_row_means_nothing():
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("stream", 2, r"row 10 of 40 \(environment 2\): the buffer has environments 0 to 1 alone"),
+        ("stream", 2, r"row 10 of 40 \(environment 2\): the buffer has only environments 0 to 1"),
         ("action", 11, r"row 10 of 40 .* action 11 is not one of 0 to 10"),
         ("action", -1, r"action -1 is not one of"),
         ("outcome", 4, r"outcome 4 is not one of 0 to 3"),
@@ -102,7 +102,7 @@ def test_places_of_another_buffer_are_refused():
     for places in ([60], [-1], [0, 99]):
         with pytest.raises(ReplayError, match="are not all in 0 to 59"):
             buffer.set_priorities(torch.tensor(places), torch.ones(len(places)))
-    with pytest.raises(ReplayError, match="places are int64"):
+    with pytest.raises(ReplayError, match="places must be int64"):
         buffer.set_priorities(torch.tensor([0.0]), torch.ones(1))
     with pytest.raises(ReplayError, match="there are 2 places, but errors of shape"):
         buffer.set_priorities(torch.tensor([0, 1]), torch.ones(2, 1))

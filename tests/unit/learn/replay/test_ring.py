@@ -78,7 +78,7 @@ def test_more_rows_than_there_is_room_for_leave_the_newest():
 
 
 def test_a_capacity_too_small_is_refused_with_the_least_that_does():
-    with pytest.raises(ConfigError, match=r"replay\.capacity: 11 steps for 3 environments .* set it to 12 at least"):
+    with pytest.raises(ConfigError, match=r"replay\.capacity: 11 steps for 3 environments .* set it to at least 12"):
         Ring(STACKED, 11, 3)
     Ring(STACKED, 12, 3)
 

@@ -136,5 +136,5 @@ def test_an_error_of_a_forgotten_place_is_passed_over():
 def test_the_state_of_other_places_is_refused(make):
     sampler = make()
     sampler.change(np.array([1, 2, 3]))
-    with pytest.raises(ReplayError, match="of other transitions than the rows"):
+    with pytest.raises(ReplayError, match="to other transitions than the rows"):
         make().load(sampler.state(), np.array([1, 2, 3, 4]))

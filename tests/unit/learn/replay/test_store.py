@@ -222,7 +222,7 @@ def test_a_chunk_under_the_name_of_another_is_noticed(tmp_path):
     manifest, _ = save(store, buffer)
     first, second = (tmp_path / chunk["name"] for chunk in manifest["chunks"][:2])
     second.write_bytes(first.read_bytes())
-    with pytest.raises(CorruptCheckpointError, match="is not the chunk that the checkpoint names"):
+    with pytest.raises(CorruptCheckpointError, match="is not the chunk to which the checkpoint refers"):
         ReplayStore(tmp_path).load(make(), manifest)
     with pytest.raises(CorruptCheckpointError, match="its chunks hold"):
         ReplayStore(tmp_path).load(make(), {**manifest, "chunks": manifest["chunks"][2:]})

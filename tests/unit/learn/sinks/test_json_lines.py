@@ -56,7 +56,7 @@ def test_a_line_that_is_no_message_is_located(tmp_path, garbage):
     with JsonLinesSink(path) as sink:
         sink.write(PROGRESS)
     path.write_bytes(path.read_bytes() + garbage + b"\n" + path.read_bytes())
-    with pytest.raises(CorruptCheckpointError, match=r"log.jsonl: line 2 is no message"):
+    with pytest.raises(CorruptCheckpointError, match=r"log.jsonl: line 2 is not a message"):
         list(read_json_lines(path))
 
 
@@ -72,7 +72,7 @@ def test_a_line_cut_off_by_a_crash_is_dropped(tmp_path, caplog):
         sink.write(MESSAGES[2])
     path.write_bytes(path.read_bytes()[:-10])
     assert list(read_json_lines(path)) == [MESSAGES[0]]
-    assert "left out line 2" in caplog.text
+    assert "ignored the incomplete line 2" in caplog.text
     with JsonLinesSink(path) as sink:
         sink.write(MESSAGES[3])
     assert list(read_json_lines(path)) == [MESSAGES[0], MESSAGES[3]]

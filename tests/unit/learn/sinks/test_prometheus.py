@@ -209,7 +209,7 @@ def test_a_port_in_use_is_told_with_what_to_do(sink):
 
 @pytest.mark.parametrize("port", [-1, 65536])
 def test_what_is_no_port_is_refused(port):
-    with pytest.raises(ConfigError, match=f"{port} is no port"):
+    with pytest.raises(ConfigError, match=f"{port} is not a port"):
         PrometheusSink(port)
 
 

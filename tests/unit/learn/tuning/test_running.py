@@ -200,7 +200,7 @@ def test_another_study_is_refused(short, rates, tmp_path):
     folder = tmp_path / "study"
     tune(short, rates(1), folder)
     other = msgspec.structs.replace(short, learner=msgspec.structs.replace(short.learner, gamma=0.5))
-    with pytest.raises(StudyError, match=r"holds a study with learner.gamma = 0.99, but now it is 0.5; go on with"):
+    with pytest.raises(StudyError, match=r"holds a study with learner.gamma = 0.99, but now it is 0.5; resume it with"):
         tune(other, rates(1), folder)
     with pytest.raises(StudyError, match=r"with study.objective = 'win_rate', but now it is 'return'"):
         tune(short, rates(1, objective="return"), folder)
@@ -210,9 +210,9 @@ def test_another_study_is_refused(short, rates, tmp_path):
 
 def test_a_folder_of_something_else_is_refused(short, rates, tmp_path):
     (tmp_path / "photo.png").touch()
-    with pytest.raises(StudyError, match=r"holds something that is no study; choose an empty folder"):
+    with pytest.raises(StudyError, match=r"holds files that are not a study; choose an empty folder"):
         tune(short, rates(1), tmp_path)
-    with pytest.raises(StudyError, match=r"holds no study; begin one with --config and --search"):
+    with pytest.raises(StudyError, match=r"holds no study; start one with --config and --search"):
         StudyFolder(tmp_path).load()
 
 

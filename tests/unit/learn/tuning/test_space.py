@@ -24,13 +24,13 @@ def space(*searches, settings=None, objective="win_rate"):
         ("learner.lr.x=1..2", r"unknown setting"),
         ("learner.lr=1e-4..2", r'search."learner.lr".high: expected a number <= 1.0'),
         ("learner.lr=0..1e-2", r'search."learner.lr".low: expected a number > 0.0'),
-        ("learner.lr=0.1..0.1", r"low \(0.1\) has to lie below high \(0.1\)"),
-        ("learner.lr=1e-3..inf", r"both be finite"),
-        ("learner.entropy=0..0.1:log", r'search."learner.entropy".low: has no logarithm at 0'),
-        ("learner.lr=0.1..0.5:log:step=0.1", r"has either log or step"),
-        ("learner.lr=0.1..0.5:step=0.3", r"high: is not reached in steps of 0.3; 0.4 is"),
-        ("learner.lr=0.1..0.5:step=0", r"step: has to lie between 0 and"),
-        ("learner.n_epochs=1..2.5", r"is a whole number, so low, high and step are too"),
+        ("learner.lr=0.1..0.1", r"low \(0.1\) must be less than high \(0.1\)"),
+        ("learner.lr=1e-3..inf", r"both finite"),
+        ("learner.entropy=0..0.1:log", r'search."learner.entropy".low: low is 0, but log needs low > 0'),
+        ("learner.lr=0.1..0.5:log:step=0.1", r"has both log and step"),
+        ("learner.lr=0.1..0.5:step=0.3", r"high: is not low plus a multiple of step \(0.3\); use 0.4"),
+        ("learner.lr=0.1..0.5:step=0", r"step: must be greater than 0 and"),
+        ("learner.n_epochs=1..2.5", r"is a whole number, so low, high and step must be whole numbers"),
         ("learner.n_epochs=0..4", r'search."learner.n_epochs".low: expected a whole number >= 1'),
         ("network.shared=0..1", r"is not a number; give its values as choices"),
         ("network.activation=1..2", r"is not a number; give its values as choices"),
@@ -38,8 +38,8 @@ def space(*searches, settings=None, objective="win_rate"):
         ("network.widths=[[64], [0]]", r"choices\[1\]: expected a whole number >= 1"),
         ("network.shared=[true]", r"choices: needs at least two different choices"),
         ("network.widths=[[64], [32], [64]]", r"choices: needs at least two different choices, each once"),
-        ("run.seed=0..9", r'search."run.seed": is not searched: a good seed is luck'),
-        ('algorithm=["ppo", "rainbow"]', r"search.algorithm: is not searched"),
+        ("run.seed=0..9", r'search."run.seed": cannot be searched: results of a single seed are noise'),
+        ('algorithm=["ppo", "rainbow"]', r"search.algorithm: cannot be searched"),
     ],
 )
 def test_what_does_not_fit_is_named_before_anything_is_trained(search, problem):
@@ -48,14 +48,14 @@ def test_what_does_not_fit_is_named_before_anything_is_trained(search, problem):
 
 
 def test_nothing_to_search_is_said():
-    with pytest.raises(ConfigError, match="search: nothing to search"):
+    with pytest.raises(ConfigError, match="search: the search space is empty"):
         space()
 
 
 def test_the_length_of_the_runs_is_no_setting_where_it_is_the_measure():
     search = "run.total_steps=1000..9000"
     assert space(search).names == ("run.total_steps",)
-    with pytest.raises(ConfigError, match=r"is not searched with the objective decisions_to_80"):
+    with pytest.raises(ConfigError, match=r"cannot be searched with the objective decisions_to_80"):
         space(search, objective="decisions_to_80")
 
 
@@ -63,7 +63,7 @@ def test_a_dimension_has_a_range_or_choices(tmp_path):
     path = tmp_path / "space.toml"
     for text, problem in [
         ("low = 1e-4", r"needs low and high, or choices"),
-        ("choices = [1e-4, 1e-3]\nlow = 1e-4", r"has choices, so neither low, high, log nor step"),
+        ("choices = [1e-4, 1e-3]\nlow = 1e-4", r"has choices; remove low, high, log and step"),
     ]:
         path.write_text(f"[search.learner.lr]\n{text}\n")
         with pytest.raises(ConfigError, match=problem):
@@ -102,7 +102,7 @@ def test_rainbow_is_searched_as_ppo_is():
 
 def test_an_option_that_is_a_value_has_no_settings():
     settings = TrainSettings(env=EnvSettings(options={"reward": "sparse"}))
-    with pytest.raises(ConfigError, match=r"reward is a value and has no settings of its own"):
+    with pytest.raises(ConfigError, match=r"reward is a value and has no sub-settings"):
         space("env.options.reward.win=1..2", settings=settings)
 
 

@@ -128,7 +128,7 @@ def test_the_pruner_ends_what_is_worse_than_the_others(tmp_path):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"garbage\n", r"journal: line \d+ is no event"),
+        (b"garbage\n", r"journal: line \d+ is not an event"),
         (b'{"op_code": 99}\n', r"journal: is damaged"),
         (b"3\n", r"journal: is damaged"),
     ],

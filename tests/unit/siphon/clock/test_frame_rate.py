@@ -100,7 +100,7 @@ def test_steps_get_slower_on_a_machine_that_draws_too_few_frames(caplog):
             clock.advance(0.1, speed=2.0)
     speeds = [values["speed"] for values in game.writes if values["speed"]]
     assert speeds == pytest.approx([2.0] * LONG_STEPS + [2.0 * (1 / 30) / 0.05])
-    assert "steps run at 1.33x from now on" in caplog.text
+    assert "steps run at speed 1.33 from now on" in caplog.text
     clock.close()
 
 

@@ -16,8 +16,8 @@ from soulslab.errors import (
     WindowNotFoundError,
 )
 from soulslab.siphon.fake import TOY_PROFILE, FakeSession
-from soulslab.siphon.recording import recording_video as video
-from soulslab.siphon.recording.columns import KEY_COLUMNS
+from soulslab.siphon.recording import recording_writer as video
+from soulslab.siphon.recording.hdf5 import KEY_COLUMNS
 from soulslab.siphon.recording.reading import read_recording, video_frames
 from soulslab.siphon.recording.recorder import Recorder, RecordingOptions
 from soulslab.siphon.session import SessionOptions, Step

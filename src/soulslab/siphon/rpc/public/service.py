@@ -15,13 +15,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import grpc
 import msgspec
 from msgspec import Meta
 
+from soulslab.closing import Closing
 from soulslab.errors import InputError, RecordingError, SoulslabError
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.input import Input
@@ -75,7 +75,7 @@ class PublicOptions(msgspec.Struct, frozen=True, kw_only=True):
     recordings_after_s: Annotated[float, Meta(ge=0)] = 600.0
 
 
-class PublicService:
+class PublicService(Closing):
     """The public service, with one configuration and one game for all of its clients.
 
     Args:
@@ -123,14 +123,6 @@ class PublicService:
         self._recordings.close()
         self._peers.close()
         self._game.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- attributes -----------------------------------------------------------------------------------------
 

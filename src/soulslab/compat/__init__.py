@@ -1,0 +1,1 @@
+"""Interfaces of other projects over the environments of soulslab."""

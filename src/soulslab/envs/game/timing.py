@@ -1,0 +1,240 @@
+"""When keys are sent and when the game is read: in lockstep or in real time, with or without an added delay."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Protocol
+
+import msgspec
+
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.clock import Advance
+from soulslab.siphon.session import Session, Step, StepResult
+
+TIMINGS = ("lockstep", "realtime")
+
+
+class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Durations of a step.
+
+    Attributes:
+        step_s: Game time of a decision.
+        latency_s: Game time from a reading to the keys that follow from it, in addition to the time of the agent.
+        speed: Game seconds per wall second in real time and with a scaled clock; in lockstep that of a paced step.
+        deadline_s: Limit of wall time for a decision.
+        is_paced: Whether a decision in lockstep lasts as long in wall time as in the game, for a person who watches.
+    """
+
+    step_s: float = 0.1
+    latency_s: float = 0.0
+    speed: float = 1.0
+    deadline_s: float = 10.0
+    is_paced: bool = False
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """Keys of a decision.
+
+    Attributes:
+        held: Keys that are held.
+        again: Keys of `held` that are pressed anew.
+    """
+
+    held: tuple[str, ...]
+    again: tuple[str, ...] = ()
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What is read at the end of a decision.
+
+    Attributes:
+        attributes: Names of the attributes.
+        frame: Format of the picture; None for none.
+    """
+
+    attributes: tuple[str, ...]
+    frame: FrameFormat | None = None
+
+
+class StepTimes:
+    """Wall time of the parts of each step in s: a list for each part, in the order of the steps.
+
+    Attributes:
+        input_s: Sending keys.
+        advance_s: Advancing the game.
+        snapshot_s: Reading attributes.
+        capture_s: Capturing the picture.
+        features_s: The rest of `step`, in this process.
+    """
+
+    def __init__(self) -> None:
+        self.input_s: list[float] = []
+        self.advance_s: list[float] = []
+        self.snapshot_s: list[float] = []
+        self.capture_s: list[float] = []
+        self.features_s: list[float] = []
+        self._lists = (self.input_s, self.advance_s, self.snapshot_s, self.capture_s)
+        self._spent = [0.0] * len(self._lists)
+        self._began_s = 0.0
+
+    def begin_step(self) -> None:
+        """Begin a step."""
+        self._spent = [0.0] * len(self._lists)
+        self._began_s = time.perf_counter()
+
+    def spend(self, *seconds: float) -> None:
+        """Add the durations of the parts of a decision: keys, game, reading, picture."""
+        self._spent = [spent + more for spent, more in zip(self._spent, seconds, strict=True)]
+
+    def end_step(self) -> None:
+        """End a step."""
+        self.features_s.append(time.perf_counter() - self._began_s - sum(self._spent))
+        for times, spent in zip(self._lists, self._spent, strict=True):
+            times.append(spent)
+
+
+class StepTiming(Protocol):
+    """Plays decisions, each from one reading to the next.
+
+    Attributes:
+        times: Where the wall time of each decision is recorded; None for not at all.
+    """
+
+    times: StepTimes | None
+
+    def begin(self, session: Session) -> None:
+        """Begin an episode; its first reading follows immediately."""
+        ...
+
+    def play(self, session: Session, keys: Keys, reading: Reading) -> tuple[StepResult, float]:
+        """Play a decision; return the reading at its end, and by how much it was late, in s of wall time."""
+        ...
+
+
+class LockstepTiming:
+    """The game is paused between decisions, and advances by exactly one decision (`StepTiming`)."""
+
+    def __init__(self, options: TimingOptions) -> None:
+        self._options = options
+        self.times: StepTimes | None = None
+        self._waiting: deque[Keys] = deque()
+        # Keys wait for the whole decisions of the delay; the rest of it passes before they are sent.
+        self._n_kept, self._rest_s = _split(options.latency_s, options.step_s)
+        self._next_at = 0.0
+        self._speed: float | None = None
+
+    def begin(self, session: Session) -> None:
+        """See `StepTiming.begin`."""
+        # Only a scaled clock advances at a speed.
+        grade = session.info.clock_grade
+        self._speed = self._options.speed if grade == "scaled" else None
+        # A reset without a wait leaves the game running.
+        if grade == "scaled" or (grade == "lockstep" and session.clock.speed > 0.0):
+            session.clock.pause()
+        self._waiting.clear()
+        self._next_at = time.monotonic()
+
+    def play(self, session: Session, keys: Keys, reading: Reading) -> tuple[StepResult, float]:
+        """See `StepTiming.play`."""
+        options = self._options
+        due: Keys | None = keys
+        if options.latency_s:
+            self._waiting.append(keys)
+            due = self._waiting.popleft() if len(self._waiting) > self._n_kept else None
+            if self._rest_s:
+                rest = Step(advance_s=self._rest_s, attributes=(), deadline_s=options.deadline_s, speed=self._speed)
+                self._step(session, rest)
+        step = Step(
+            held=None if due is None else due.held,
+            again=() if due is None else due.again,
+            advance_s=options.step_s - self._rest_s,
+            attributes=reading.attributes,
+            frame=reading.frame,
+            deadline_s=options.deadline_s,
+            speed=self._speed,
+        )
+        result = self._step(session, step)
+        if options.is_paced:
+            self._next_at = max(self._next_at + options.step_s / options.speed, time.monotonic())
+            _sleep_until(self._next_at)
+        return result, result.advance.late_s
+
+    def _step(self, session: Session, step: Step) -> StepResult:
+        return session.step(step) if self.times is None else measured_step(session, step, self.times)
+
+
+class RealtimeTiming:
+    """The game runs freely (`StepTiming`). Decisions end on a grid of wall time; a late one does not delay the next.
+
+    A decision that is late by whole decisions skips them.
+    """
+
+    def __init__(self, options: TimingOptions) -> None:
+        self._options = options
+        self.times: StepTimes | None = None
+        self._step_s = options.step_s / options.speed
+        self._latency_s = options.latency_s / options.speed
+        self._waiting: deque[tuple[float, Keys]] = deque()
+        self._end_at = 0.0
+
+    def begin(self, session: Session) -> None:
+        """See `StepTiming.begin`."""
+        session.clock.run(self._options.speed)
+        self._waiting.clear()
+        self._end_at = time.monotonic()
+
+    def play(self, session: Session, keys: Keys, reading: Reading) -> tuple[StepResult, float]:
+        """See `StepTiming.play`."""
+        now = time.monotonic()
+        self._end_at += self._step_s
+        if now > self._end_at:
+            self._end_at += (now - self._end_at) // self._step_s * self._step_s
+        self._waiting.append((now + self._latency_s, keys))
+        while self._waiting and self._waiting[0][0] <= max(self._end_at, now):
+            due_at, due = self._waiting.popleft()
+            _sleep_until(due_at)
+            step = Step(held=due.held, again=due.again, attributes=(), deadline_s=self._options.deadline_s)
+            self._step(session, step)
+        _sleep_until(self._end_at)
+        late_s = max(time.monotonic() - self._end_at, 0.0)
+        read_only = Step(attributes=reading.attributes, frame=reading.frame, deadline_s=self._options.deadline_s)
+        return self._step(session, read_only), late_s
+
+    def _step(self, session: Session, step: Step) -> StepResult:
+        return session.step(step) if self.times is None else measured_step(session, step, self.times)
+
+
+def make_timing(kind: str, options: TimingOptions) -> StepTiming:
+    """Return the timing of a name of `TIMINGS`."""
+    return LockstepTiming(options) if kind == "lockstep" else RealtimeTiming(options)
+
+
+def measured_step(session: Session, step: Step, times: StepTimes) -> StepResult:
+    """Play a step in its parts, as `Session.step` of a local session does, and record their durations."""
+    started = time.perf_counter()
+    if step.held is not None:
+        session.input.set_held(step.held, step.again)
+    sent = time.perf_counter()
+    advance = Advance(requested_s=0.0, elapsed_s=0.0)
+    if step.advance_s:
+        advance = session.clock.advance(step.advance_s, deadline_s=step.deadline_s, speed=step.speed)
+    advanced = time.perf_counter()
+    snapshot = session.snapshot(step.attributes)
+    read = time.perf_counter()
+    frame = None if step.frame is None else session.capture(step.frame)
+    times.spend(sent - started, advanced - sent, read - advanced, time.perf_counter() - read)
+    return StepResult(advance, snapshot, frame)
+
+
+def _split(latency_s: float, step_s: float) -> tuple[int, float]:
+    """Return the whole decisions of a delay, and the rest in s."""
+    latency_ns, step_ns = round(latency_s * 1e9), round(step_s * 1e9)
+    n_whole, rest_ns = divmod(latency_ns, step_ns)
+    return n_whole, rest_ns * 1e-9
+
+
+def _sleep_until(moment: float) -> None:
+    left_s = moment - time.monotonic()
+    if left_s > 0.0:
+        time.sleep(left_s)

@@ -1,0 +1,1 @@
+"""Tasks of `soulslab.envs.game.game_env.GameEnv`."""

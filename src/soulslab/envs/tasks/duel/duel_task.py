@@ -1,0 +1,308 @@
+"""A boss duel in a running game, as a task of `GameEnv`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.records import Record
+from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
+from soulslab.envs.game.session_holder import SessionHolder
+from soulslab.envs.game.task import EpisodeRequest, TaskStep
+from soulslab.envs.game.timing import Keys, Reading, StepTiming
+from soulslab.envs.tasks.duel.duel_actions import Actions, Choice, keys_of
+from soulslab.envs.tasks.duel.duel_game import DuelGame
+from soulslab.envs.tasks.duel.duel_masks import Freedom, Locks, is_falling
+from soulslab.envs.tasks.duel.duel_observation import Observer
+from soulslab.envs.tasks.duel.duel_options import DuelOptions
+from soulslab.envs.tasks.duel.duel_reader import DuelReader
+from soulslab.envs.tasks.duel.duel_scenario import Scenario
+from soulslab.envs.tasks.duel.episode import Episode, Verdict
+from soulslab.envs.tasks.duel.fight_score import FightScore, nearest_pose
+from soulslab.envs.tasks.duel.key_check import check_keys
+from soulslab.envs.tick_count import TickCount
+from soulslab.errors import EnvironmentUsageError, ReadOnlyError
+from soulslab.siphon.session import Step, StepResult
+
+#: Only "nothing" is open where the fight is observed.
+_OBSERVER_MASK = np.arange(N_ACTIONS) == NOTHING
+
+
+class DuelState(msgspec.Struct, frozen=True, eq=False):
+    """The duel at one reading.
+
+    Attributes:
+        record: `DUEL_STATE` record; the next reading overwrites it.
+        boss_animation: Name of the boss's animation.
+        is_falling: Whether the player falls.
+        verdict: Whether and how the fight has ended.
+        freedom: What the player can do.
+        tick: The game's count of ticks; -1 if it has none.
+        game_time_s: Game time of the reading.
+        late_s: Wall time by which the reading was late.
+        picture: (H, W) or (H, W, 3) uint8; None without one.
+    """
+
+    record: Record
+    boss_animation: str
+    is_falling: bool
+    verdict: Verdict
+    freedom: Freedom
+    tick: int
+    game_time_s: float
+    late_s: float
+    picture: NDArray[np.uint8] | None
+
+
+class DuelTask:
+    """A boss duel in a running game (`soulslab.envs.game.task.Task`).
+
+    Args:
+        game: The game by quantities.
+        scenario: The boss and its place.
+        episode: Begins and ends episodes.
+        options: What is played, observed and rewarded.
+        is_read_only: The game is observed and not played.
+
+    Attributes:
+        observation_space: Space of the observations.
+        action_space: Space of the actions.
+        reset_options: Names of the options that ``reset`` accepts.
+        game: The game by quantities.
+        episode: Begins and ends episodes.
+        actions: The actions.
+        observer: The observations.
+        score: Rewards, and the report of the fight.
+        record: `DUEL_STATE` record of the last reading.
+
+    Raises:
+        EnvironmentUsageError: An option is wrong.
+        ProfileError: The profile lacks a quantity or a key of a duel.
+    """
+
+    reset_options: tuple[str, ...] = ("restart",)
+
+    def __init__(
+        self, game: DuelGame, scenario: Scenario, episode: Episode, options: DuelOptions, *, is_read_only: bool = False
+    ) -> None:
+        self.game, self.episode = game, episode
+        self._scenario, self._options, self._is_read_only = scenario, options, is_read_only
+        times = options.times
+        self.actions = Actions(options.action_mode, options.actions, options.threshold)
+        self.score = FightScore(scenario, options.reward, times.step_s)
+        last = (options.n_last_actions, len(self.actions.names))
+        self.observer = Observer(options.observation, scenario, options.pixels, last)
+        self.observation_space = self.observer.space
+        self.action_space = self.actions.space
+        self._reader = DuelReader(game.binding, scenario, game.source)
+        self.record: Record = self._reader.state
+        self._locks = Locks()
+        self._keys = tuple(keys_of(action, game.profile.keys, game.source) for action in range(N_ACTIONS))
+        bound = game.binding.attributes
+        wanted = dict.fromkeys((*self._reader.quantities, *episode.quantities, *game.frame_quantities))
+        self._quantities = [(quantity, bound[quantity]) for quantity in wanted if quantity in bound]
+        game.looked_at = tuple(quantity for quantity, _ in self._quantities)
+        # In a step of several decisions of a paused game only the last picture would be seen.
+        is_late_frame = options.skip_locked and options.timing == "lockstep"
+        frame = self.observer.frame
+        self._late_frame = frame if is_late_frame else None
+        self._reading = Reading(tuple(name for _, name in self._quantities), None if is_late_frame else frame)
+        self._open = np.ones(N_ACTIONS, np.bool_)
+        self._ticks = TickCount(game.profile)
+        n_ticks = times.step_s * game.profile.clock.tick_hz
+        is_whole = bool(game.profile.clock.tick_attribute) and abs(n_ticks - round(n_ticks)) < 1e-6
+        self._decision_ticks = round(n_ticks) if is_whole and options.timing == "lockstep" else None
+        self._is_lockstep = False
+        self._must_check_keys = options.check_keys and not is_read_only
+        self._max_decisions = options.max_decisions
+        self._n_masked = 0
+
+    def begin(self, holder: SessionHolder, timing: StepTiming, request: EpisodeRequest) -> TaskStep[DuelState]:
+        """See `Task.begin`."""
+        game, episode = self.game, self.episode
+        if self._must_check_keys:
+            # The episode then begins anew, from the same draws.
+            episode.begin(game, copy.deepcopy(request.rng), request.seed, request.deadline)
+            check_keys(game, self._scenario, self.actions.buttons)
+            self._must_check_keys = False
+        episode.begin(game, request.rng, request.seed, request.deadline)
+        with holder.marking_loss():
+            state = self._first_state(holder, timing)
+        self._is_lockstep = holder.session.info.clock_grade == "lockstep"
+        self.observer.begin()
+        self._n_masked = 0
+        self._ticks.begin(state.tick)
+        number = episode.start_pose
+        if number < 0 and self._options.random_pose:
+            number = nearest_pose(self._scenario, state.record)
+        self.score.begin(state.record, number)
+        return TaskStep(state=state, game_time_s=state.game_time_s)
+
+    def parse_action(self, action: Any, state: DuelState) -> tuple[Any, Choice]:
+        """See `Task.parse_action`."""
+        choice = self.actions.choose(action, state.freedom)
+        if self._is_read_only and choice.action != NOTHING:
+            raise ReadOnlyError("cannot send keys: the environment is read-only; the action has to be 'nothing'")
+        return action, choice
+
+    def advance(
+        self,
+        holder: SessionHolder,
+        timing: StepTiming,
+        state: DuelState,
+        action: tuple[Any, Choice],
+        *,
+        is_last_step: bool,
+    ) -> TaskStep[DuelState]:
+        """See `Task.advance`; with ``skip_locked`` a step continues while "nothing" is the only open action."""
+        given, choice = action
+        self._n_masked += choice.is_masked
+        state, n_decisions, is_truncated = self._play(holder, timing, choice.action)
+        if self._late_frame is not None:
+            state = msgspec.structs.replace(state, picture=holder.session.capture(self._late_frame).pixels)
+        if self.observer.has_last_actions:
+            self.observer.remember(self.actions.one_hot(given))
+        is_truncated = (is_truncated or is_last_step) and not state.verdict
+        reward, shares = self.score.end_step(state.verdict, is_truncated=is_truncated)
+        info = {"n_decisions": n_decisions, "reward_terms": shares, **self._count_ticks(state.tick, n_decisions)}
+        if state.verdict or is_truncated:
+            info["fight"] = self.score.report(is_won=state.verdict == "won")
+        return TaskStep(
+            state=state,
+            game_time_s=state.game_time_s,
+            late_s=state.late_s,
+            reward=reward,
+            is_terminated=bool(state.verdict),
+            is_truncated=is_truncated,
+            info=info,
+        )
+
+    def observation(self, state: DuelState) -> Any:
+        """See `Task.observation`."""
+        return self.observer.observation(state.record, state.picture)
+
+    def action_mask(self, state: DuelState) -> NDArray[np.bool_]:
+        """See `Task.action_mask`; only "nothing" is open where the fight is observed."""
+        if not self._is_read_only:
+            state.freedom.write(self._open)
+            return self.actions.mask(self._open, state.freedom)
+        return self.actions.mask(_OBSERVER_MASK, Freedom(False, False, False))
+
+    def info(self, state: DuelState) -> dict[str, Any]:
+        """See `Task.info`."""
+        info = {"n_decisions": 0, "n_masked": self._n_masked, "reward_terms": self.score.no_shares()}
+        return info | self._tick_info(state.tick, 0)
+
+    def release(self, holder: SessionHolder) -> None:
+        """See `Task.release`."""
+        del holder
+        self.episode.release(self.game)
+
+    def write_quantities(self, values: Mapping[str, Any]) -> None:
+        """Write to the game between two steps; the reward of the next step does not count the change.
+
+        Raises:
+            SiphonError: The write failed.
+        """
+        with self.game.holder.marking_loss():
+            self.game.write(values)
+        self._reader.note(values, has_real_health=self._options.episodes == "demo")
+        self.score.note(self.record)
+
+    # --- readings -------------------------------------------------------------------------------------------
+
+    def _first_state(self, holder: SessionHolder, timing: StepTiming) -> DuelState:
+        """Read the first state of an episode, with no key held.
+
+        Raises:
+            SiphonError: It cannot be read.
+            EnvironmentUsageError: The game fights another boss than the scenario's.
+        """
+        session = holder.session
+        self._refuse_other_fight()
+        self._reader.begin(self.episode.start_phase, self.game.vitals(self._scenario))
+        timing.begin(session)
+        step = Step(held=(), attributes=self._reading.attributes, frame=self._reading.frame)
+        state = self._read(session.step(step), 0.0)
+        if self._late_frame is None:
+            return state
+        return msgspec.structs.replace(state, picture=session.capture(self._late_frame).pixels)
+
+    def _play(self, holder: SessionHolder, timing: StepTiming, action: int) -> tuple[DuelState, int, bool]:
+        """Play the decisions of a step; return the last state, their number, and whether their limit was reached."""
+        score, max_decisions = self.score, self._max_decisions
+        score.begin_step()
+        n = 0
+        while True:
+            result, late_s = timing.play(holder.session, self._keys_of(action), self._reading)
+            state = self._read(result, late_s)
+            n += 1
+            is_over = bool(state.verdict)
+            score.add(action, state.record, state.boss_animation, is_falling=state.is_falling, is_over=is_over)
+            is_truncated = max_decisions is not None and score.n_decisions >= max_decisions
+            can_act = not self._options.skip_locked or state.freedom.write(self._open) > 1
+            if is_over or is_truncated or can_act:
+                return state, n, is_truncated
+            action = NOTHING
+
+    def _read(self, result: StepResult, late_s: float) -> DuelState:
+        """Return the state of a reading."""
+        snapshot, binding, reader = result.snapshot, self.game.binding, self._reader
+        read = {quantity: binding.decode(quantity, snapshot[name]) for quantity, name in self._quantities}
+        read = self.game.in_frame(read)
+        reader.take(read, snapshot.game_time_s)
+        self.episode.account(self.game, reader.state, read)
+        freedom = self._locks.freedom(reader.player_animation, reader.player_s, read["player.sp"])
+        return DuelState(
+            record=reader.state,
+            boss_animation=reader.boss_animation,
+            is_falling=is_falling(reader.player_animation),
+            verdict=self.episode.verdict(reader.state),
+            freedom=freedom,
+            tick=reader.tick,
+            game_time_s=snapshot.game_time_s,
+            late_s=late_s,
+            picture=None if result.frame is None else result.frame.pixels,
+        )
+
+    def _keys_of(self, action: int) -> Keys:
+        """Return the keys of an action, with those that the episode itself wants pressed."""
+        keys, buttons = self._keys[action], self.episode.presses
+        if not buttons:
+            return keys
+        extra = self.game.keys(buttons)
+        return Keys((*keys.held, *extra), (*keys.again, *extra))
+
+    def _refuse_other_fight(self) -> None:
+        """Raise `EnvironmentUsageError` if the game has other full health than the scenario."""
+        wanted = {"player.max_hp": self._scenario.player_max_hp, "boss.max_hp": self._scenario.boss_max_hp}
+        found = self.game.read(*(name for name in wanted if self.game.has(name)))
+        for name, value in found.items():
+            if wanted[name] is not None and round(value) != wanted[name]:
+                raise EnvironmentUsageError(
+                    f"{name} is {value:g} in the game, but {wanted[name]} against {self._scenario.name}: the game "
+                    f"fights another boss, or with another character; play with the one that is meant, or give a file "
+                    f"of a boss that has this number (docs/bosses.md)"
+                )
+
+    # --- ticks ----------------------------------------------------------------------------------------------
+
+    def _count_ticks(self, tick: int, n_decisions: int) -> dict[str, Any]:
+        """Count the ticks of a step; return their entries of ``info``."""
+        is_exact = self._is_lockstep and self._decision_ticks is not None
+        if tick >= 0:
+            self._ticks.add(tick, n_decisions * (self._decision_ticks or 0) if is_exact else None)
+        return self._tick_info(tick, self._ticks.n_ticks)
+
+    def _tick_info(self, tick: int, n_ticks: int) -> dict[str, Any]:
+        if tick < 0:
+            return {}
+        info = {"ticks": n_ticks}
+        if self._is_lockstep and self._decision_ticks is not None:
+            info |= {"ticks_lost": self._ticks.n_lost, "ticks_doubled": self._ticks.n_doubled}
+        return info

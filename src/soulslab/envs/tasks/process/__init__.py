@@ -1,0 +1,1 @@
+"""Games that are described by a profile."""

@@ -1,0 +1,181 @@
+"""Spaces of a game that is described by a profile: from attributes to observations, from actions to keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from soulslab.envs.tasks.process.process_settings import EnvSettings, Pixels
+from soulslab.errors import InvalidActionError
+from soulslab.siphon.profile import Attribute, Profile
+
+Bounds = tuple[float, float]
+
+NOTHING = "nothing"
+#: An angle whose range is a full circle becomes its sine and cosine, so that 359 degrees lie beside 0.
+FULL_CIRCLE_RAD = 2 * math.pi
+
+
+class StateSpace:
+    """Turns attributes into observations.
+
+    Attributes:
+        names: The attributes that are observed, in this order.
+        space: The space of `observation`.
+    """
+
+    def __init__(self, settings: EnvSettings, profile: Profile) -> None:
+        self.names = settings.state if settings.observation != "pixels" else ()
+        self._kind = settings.observation
+        self._pixels = settings.pixels
+        facts = [profile.attributes[name] for name in self.names]
+        self._spaces = {name: attribute_space(fact) for name, fact in zip(self.names, facts, strict=True)}
+        bounds = [settings.feature_range.get(name, fact.range) for name, fact in zip(self.names, facts, strict=True)]
+        self._features = Features(self.names, facts, bounds) if self._kind == "features" else None
+        self.space: spaces.Space[Any] = self._make_space()
+
+    def observation(self, values: Mapping[str, Any], picture: NDArray[np.uint8] | None) -> Any:
+        """Return the observation of values that were read and a picture that was taken, if the space has one."""
+        if self._features is not None:
+            return self._features(values)
+        if self._kind == "pixels":
+            return _with_channel(picture)
+        state = {name: _as(self._spaces[name], values[name]) for name in self.names}
+        return {**state, "pixels": _with_channel(picture)} if self._kind == "both" else state
+
+    def _make_space(self) -> spaces.Space[Any]:
+        if self._features is not None:
+            return spaces.Box(-1.0, 1.0, (self._features.size,), np.float32)
+        if self._kind == "pixels":
+            return pixel_space(self._pixels)
+        return spaces.Dict(
+            {**self._spaces, "pixels": pixel_space(self._pixels)} if self._kind == "both" else self._spaces
+        )
+
+
+class Features:
+    """Scales attributes to one flat vector of numbers from -1 to 1.
+
+    A number is scaled by its range; one bit is -1 or 1; an angle with the range of a full circle gives its sine and
+    cosine.
+
+    Attributes:
+        size: Numbers in the vector.
+        labels: What each of them is.
+    """
+
+    def __init__(self, names: Sequence[str], facts: Sequence[Attribute], bounds: Sequence[Bounds | None]) -> None:
+        self._plan = [
+            (name, is_angle(fact), limits if limits is not None else (0.0, 1.0))
+            for name, fact, limits in zip(names, facts, bounds, strict=True)
+        ]
+        self.labels = tuple(label for name, fact in zip(names, facts, strict=True) for label in _labels(name, fact))
+        self.size = len(self.labels)
+
+    def __call__(self, values: Mapping[str, Any]) -> NDArray[np.float32]:
+        """Return (F,) float32."""
+        numbers: list[float] = []
+        for name, is_circle, (low, high) in self._plan:
+            for value in np.atleast_1d(values[name]).tolist():
+                if is_circle:
+                    numbers += (math.sin(value), math.cos(value))
+                else:
+                    numbers.append(min(1.0, max(-1.0, 2.0 * (value - low) / (high - low) - 1.0)))
+        return np.array(numbers, np.float32)
+
+
+def attribute_space(fact: Attribute) -> spaces.Space[Any]:
+    """Return the space of an attribute: two values for a bit, else a box of its range, also for a single number."""
+    if fact.type in ("bool", "flag"):
+        return spaces.Discrete(2)
+    low, high = fact.range if fact.range is not None else (-math.inf, math.inf)
+    is_whole = fact.type[0] in "iu" and fact.scale == 1.0
+    limits = np.iinfo(np.int64)
+    if is_whole and limits.min <= low and high < limits.max:
+        return spaces.Box(math.ceil(low), math.floor(high), (fact.length,), np.int64)
+    return spaces.Box(float(low), float(high), (fact.length,), np.float32)
+
+
+def pixel_space(pixels: Pixels) -> spaces.Box:
+    """Return the space of a picture, (H, W, 1 or 3) uint8."""
+    return spaces.Box(0, 255, (pixels.height_px, pixels.width_px, 1 if pixels.is_grey else 3), np.uint8)
+
+
+def is_angle(fact: Attribute) -> bool:
+    """Tell whether an attribute is an angle that goes round a full circle."""
+    if fact.unit != "rad" or fact.range is None:
+        return False
+    return math.isclose(fact.range[1] - fact.range[0], FULL_CIRCLE_RAD, rel_tol=1e-3)
+
+
+class ActionKeys:
+    """Turns actions into the physical keys that they hold.
+
+    Attributes:
+        space: Of the actions.
+        names: What can be chosen: the actions of ``discrete`` with "nothing" first, the keys of ``multi_binary``, the
+            groups of ``multi_discrete`` as ``a|b``.
+    """
+
+    def __init__(self, settings: EnvSettings, profile: Profile) -> None:
+        actions = {name: tuple(profile.keys[key] for key in keys) for name, keys in settings.actions.items()}
+        self._mode = settings.action_mode
+        self.space: spaces.Space[Any]
+        if self._mode == "discrete":
+            self._choices = [[(), *actions.values()]]
+            self.names = (NOTHING, *actions)
+            self.space = spaces.Discrete(len(actions) + 1)
+        elif self._mode == "multi_binary":
+            keys = {key: profile.keys[key] for names in settings.actions.values() for key in names}
+            self._choices = [[(), (key,)] for key in keys.values()]
+            self.names = tuple(keys)
+            self.space = spaces.MultiBinary(len(keys))
+        else:
+            groups = settings.action_groups or tuple((name,) for name in actions)
+            self._choices = [[(), *(actions[name] for name in group)] for group in groups]
+            self.names = tuple("|".join(group) for group in groups)
+            self.space = spaces.MultiDiscrete([len(group) + 1 for group in groups])
+
+    def held(self, action: Any) -> tuple[str, ...]:
+        """Return the keys of an action, each once.
+
+        Raises:
+            InvalidActionError: It is not in the space.
+        """
+        try:
+            chosen = np.atleast_1d(action)
+        except ValueError:  # a ragged list
+            chosen = np.zeros(0)
+        if chosen.dtype.kind not in "iub" or chosen.shape != (len(self._choices),):
+            raise InvalidActionError(f"action {action!r} is not in {self.space}")
+        keys: dict[str, None] = {}
+        for choice, options in zip(chosen.tolist(), self._choices, strict=True):
+            if not 0 <= choice < len(options):
+                raise InvalidActionError(f"action {action!r} is not in {self.space}")
+            keys |= dict.fromkeys(options[int(choice)])
+        return tuple(keys)
+
+
+def _labels(name: str, fact: Attribute) -> list[str]:
+    places = (
+        [name] if fact.length == 1 or fact.type in ("bool", "flag") else [f"{name}[{i}]" for i in range(fact.length)]
+    )
+    return [label for place in places for label in ((f"sin {place}", f"cos {place}") if is_angle(fact) else (place,))]
+
+
+def _as(space: spaces.Space[Any], value: Any) -> Any:
+    """Return a value as its space has it."""
+    if isinstance(space, spaces.Discrete):
+        return np.int64(value)
+    return np.atleast_1d(value).astype(space.dtype)
+
+
+def _with_channel(picture: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
+    if picture is None:
+        raise AssertionError("a picture was not asked for")
+    return picture[..., None] if picture.ndim == 2 else picture

@@ -1,0 +1,286 @@
+"""A game that is described by a profile's ``[env]`` table, as a task of `GameEnv`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from soulslab.envs.game.session_holder import SessionHolder
+from soulslab.envs.game.task import EpisodeRequest, TaskStep
+from soulslab.envs.game.timing import Keys, Reading, StepTiming
+from soulslab.envs.tasks.process.process_rewards import Rewards
+from soulslab.envs.tasks.process.process_settings import EnvSettings, tick_s
+from soulslab.envs.tasks.process.process_spaces import ActionKeys, StateSpace
+from soulslab.envs.tasks.process.reset_procedure import EpisodeStart
+from soulslab.envs.tick_count import TickCount
+from soulslab.errors import (
+    ClockStalledError,
+    ControlTakenError,
+    ReadOnlyError,
+    SelfCheckError,
+    SiphonError,
+    WaitTimeoutError,
+)
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.profile import Profile
+from soulslab.siphon.session import LOADING, Session, Snapshot, Step, StepResult
+
+
+class ProcessState(msgspec.Struct, frozen=True, eq=False):
+    """One reading of the game.
+
+    Attributes:
+        values: Attributes.
+        picture: (H, W) or (H, W, 3) uint8; None for observations without a picture.
+    """
+
+    values: Snapshot
+    picture: NDArray[np.uint8] | None
+
+
+class ProcessTask:
+    """A game that is described by a profile (`soulslab.envs.game.task.Task`).
+
+    Args:
+        settings: The ``[env]`` table.
+        profile: The game.
+        is_read_only: The game is observed and not played.
+        is_deterministic: Each start of the game is deterministic.
+
+    Attributes:
+        observation_space: Space of the observations.
+        action_space: Space of the actions.
+        action_names: Names of the actions, keys or groups of the action space.
+        reset_options: Names of the options that ``reset`` accepts.
+        attributes: Attributes that an episode needs.
+    """
+
+    reset_options: tuple[str, ...] = ("restart", "deterministic")
+
+    def __init__(
+        self, settings: EnvSettings, profile: Profile, *, is_read_only: bool = False, is_deterministic: bool = False
+    ) -> None:
+        self._settings, self._profile = settings, profile
+        self._is_read_only, self._is_deterministic = is_read_only, is_deterministic
+        self._tick_s = tick_s(profile)
+        self._observed = StateSpace(settings, profile)
+        self._actions = ActionKeys(settings, profile)
+        self._rewards = Rewards(settings.reward)
+        self._reset = EpisodeStart(settings, profile, is_read_only)
+        self._ticks = TickCount(profile, settings.on_lost_tick)
+        self._reading = self._make_reading()
+        self.observation_space = self._observed.space
+        self.action_space = self._actions.space
+        self.action_names = self._actions.names
+        self.attributes = (*self._reading.attributes, *self._reset.names)
+        self._is_lockstep = False
+        self._stalled_s = 0.0
+
+    def begin(self, holder: SessionHolder, timing: StepTiming, request: EpisodeRequest) -> TaskStep[ProcessState]:
+        """See `Task.begin`; up to ``env.max_retries`` restarts of the game follow a start that failed."""
+        n_ticks = int(request.rng.integers(self._settings.random_start_ticks + 1))
+        self._seed_start(holder, request)
+        for tries_left in range(self._settings.max_retries, -1, -1):
+            try:
+                result = self._start(holder, timing, request, n_ticks)
+                break
+            except (ControlTakenError, SelfCheckError):  # a restart of the game does not help
+                raise
+            except SiphonError:
+                holder.is_lost = True
+                if not tries_left or not holder.is_open:
+                    raise
+        self._rewards.begin(result.snapshot)
+        self._is_lockstep = holder.session.info.clock_grade == "lockstep"
+        self._stalled_s = 0.0
+        return TaskStep(state=_state(result), game_time_s=result.snapshot.game_time_s, late_s=result.advance.late_s)
+
+    def parse_action(self, action: Any, state: ProcessState) -> Keys:
+        """See `Task.parse_action`."""
+        del state
+        held = self._actions.held(action)
+        if held and self._is_read_only:
+            raise ReadOnlyError(
+                f"cannot hold {', '.join(held)}: the environment is read-only; the action has to hold no key"
+            )
+        return Keys(held)
+
+    def advance(
+        self, holder: SessionHolder, timing: StepTiming, state: ProcessState, action: Keys, *, is_last_step: bool
+    ) -> TaskStep[ProcessState]:
+        """See `Task.advance`; waits while values cannot be read because the game loads."""
+        started_s = time.monotonic()
+        try:
+            result, missing, n_waited = self._play(holder.session, timing, state, action)
+        except LOADING:  # values that stay unreadable need a restart
+            holder.is_lost = True
+            raise
+        values = result.snapshot
+        if self._ticks.attribute and self._ticks.attribute not in missing:
+            self._count_ticks(int(values[self._ticks.attribute]), n_waited)
+            self._refuse_stall(time.monotonic() - started_s)
+        shares = self._rewards(values)
+        n_expected = (self._settings.step_ticks or 0) * self._settings.frame_skip + n_waited
+        info = {"reward_terms": shares, **self._tick_info(self._ticks.n_ticks, n_expected)}
+        end = self._end(values, missing)
+        if end or is_last_step:
+            info["end"] = end or "max_steps"
+        return TaskStep(
+            state=_state(result),
+            game_time_s=values.game_time_s,
+            late_s=result.advance.late_s,
+            reward=sum(shares.values()),
+            is_terminated=bool(end),
+            info=info,
+        )
+
+    def observation(self, state: ProcessState) -> Any:
+        """See `Task.observation`."""
+        return self._observed.observation(state.values, state.picture)
+
+    def action_mask(self, state: ProcessState) -> NDArray[np.bool_] | None:
+        """See `Task.action_mask`: all discrete actions, or only "nothing" where the game is observed."""
+        del state
+        if not isinstance(self.action_space, spaces.Discrete):
+            return None
+        mask = np.ones(int(self.action_space.n), np.bool_)
+        mask[1:] = not self._is_read_only
+        return mask
+
+    def info(self, state: ProcessState) -> dict[str, Any]:
+        """See `Task.info`."""
+        info = {"reward_terms": self._rewards.no_shares(), **self._tick_info(0, 0)}
+        if self._settings.info:
+            info["values"] = {name: state.values[name] for name in self._settings.info}
+        return info
+
+    def release(self, holder: SessionHolder) -> None:
+        """See `Task.release`: nothing outlasts an episode."""
+
+    # --- the start of an episode ----------------------------------------------------------------------------
+
+    def _make_reading(self) -> Reading:
+        settings, clock = self._settings, self._profile.clock
+        names = [*self._observed.names, *self._rewards.names, *settings.info]
+        names += [condition.attribute for condition in settings.end.values()]
+        names += [clock.tick_attribute] if clock.tick_attribute else []
+        pixels = settings.pixels
+        has_frame = settings.observation in ("pixels", "both")
+        frame = FrameFormat(pixels.width_px, pixels.height_px, pixels.is_grey) if has_frame else None
+        return Reading(tuple(dict.fromkeys(names)), frame)
+
+    def _seed_start(self, holder: SessionHolder, request: EpisodeRequest) -> None:
+        """Set the seed of the next start of the game, and request a restart if the episode needs another start."""
+        is_requested = bool(request.options.get("deterministic"))
+        self._is_deterministic = self._is_deterministic or is_requested
+        if not self._is_deterministic:
+            return
+        seed = request.seed
+        holder.seed = int(request.rng.integers(2**32)) if seed is None else seed % 2**32
+        has_other_start = is_requested or seed is not None or holder.started_seed is None
+        if holder.is_open and has_other_start:
+            holder.is_lost = True
+
+    def _start(self, holder: SessionHolder, timing: StepTiming, request: EpisodeRequest, n_ticks: int) -> StepResult:
+        """Play the reset procedure, let the random ticks pass, and read the first state."""
+        self._reset.play(holder, request.deadline)
+        timing.begin(holder.session)
+        reading = self._reading
+        result = holder.session.step(
+            Step(held=(), advance_s=n_ticks * self._tick_s, attributes=reading.attributes, frame=reading.frame)
+        )
+        if self._ticks.attribute:
+            self._ticks.begin(int(result.snapshot[self._ticks.attribute]))
+        if name := self._end(result.snapshot):
+            condition = self._settings.end[name]
+            hint = f"env.end.{name} ({condition}) holds after env.reset; wait for its contrary there"
+            raise WaitTimeoutError("the start of an episode", 0.0, hint)
+        return result
+
+    # --- a step ---------------------------------------------------------------------------------------------
+
+    def _play(
+        self, session: Session, timing: StepTiming, state: ProcessState, keys: Keys
+    ) -> tuple[StepResult, tuple[str, ...], int]:
+        """Play a step; wait while values cannot be read because the game loads.
+
+        Returns:
+            The reading, the attributes that could not be read (only where that ends the episode), and the ticks of the
+            wait.
+        """
+        reading, n_waited = self._reading, 0
+        try:
+            return timing.play(session, keys, reading)[0], (), n_waited
+        except LOADING as error:
+            cause = error
+        tick = Step(advance_s=self._tick_s, attributes=reading.attributes, frame=reading.frame)
+        while n_waited < self._settings.retry_ticks:
+            n_waited += 1
+            try:
+                return session.step(tick), (), n_waited
+            except LOADING as error:
+                cause = error
+        missing = _unreadable(session, reading.attributes)
+        if not any(
+            condition.unreadable and condition.attribute in missing for condition in self._settings.end.values()
+        ):
+            raise cause
+        return self._read_without(missing, session, state), missing, n_waited
+
+    def _read_without(self, missing: tuple[str, ...], session: Session, state: ProcessState) -> StepResult:
+        """Read the game without some attributes, which keep their last values. Raises as `Session.step`."""
+        names = tuple(name for name in self._reading.attributes if name not in missing)
+        result = session.step(Step(attributes=names, frame=self._reading.frame))
+        read = result.snapshot
+        kept = {name: state.values[name] for name in missing}
+        return StepResult(result.advance, Snapshot({**kept, **read}, read.game_time_s, read.wall_time_s), result.frame)
+
+    def _end(self, values: Snapshot, missing: tuple[str, ...] = ()) -> str:
+        """Return the name of the end condition that holds; "" for none."""
+        read = {name: value for name, value in values.items() if name not in missing} if missing else values
+        return next((name for name, condition in self._settings.end.items() if condition.holds(read)), "")
+
+    def _count_ticks(self, ticks: int, n_waited: int) -> None:
+        """Count the ticks of a step; those of a game that loads are not expected to be exact."""
+        settings = self._settings
+        is_exact = self._is_lockstep and settings.step_ticks is not None and not n_waited
+        self._ticks.add(ticks, (settings.step_ticks or 0) * settings.frame_skip if is_exact else None)
+
+    def _refuse_stall(self, took_s: float) -> None:
+        """Raise `ClockStalledError` if time passes, but the game has made no tick for long, as in a message box."""
+        self._stalled_s = 0.0 if self._ticks.n_ticks else self._stalled_s + took_s
+        if self._stalled_s > self._settings.stall_s:
+            raise ClockStalledError(
+                f"attribute {self._ticks.attribute!r} stayed at {self._ticks.value} through steps of "
+                f"{self._stalled_s:.1f} s of wall time: the game shows a message, is paused, or waits for something "
+                f"else. reset() restarts it; where that is normal for this game, raise env.stall_s",
+                self._stalled_s,
+            )
+
+    def _tick_info(self, n_ticks: int, n_expected: int) -> dict[str, Any]:
+        if self._settings.step_ticks is None or not self._profile.clock.tick_attribute:
+            return {}
+        info = {"ticks": n_ticks, "ticks_expected": n_expected}
+        if self._is_lockstep:
+            info |= {"ticks_lost": self._ticks.n_lost, "ticks_doubled": self._ticks.n_doubled}
+        return info
+
+
+def _state(result: StepResult) -> ProcessState:
+    return ProcessState(result.snapshot, None if result.frame is None else result.frame.pixels)
+
+
+def _unreadable(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the attributes that cannot be read now."""
+    missing = []
+    for name in names:
+        try:
+            session.read(name)
+        except LOADING:
+            missing.append(name)
+    return tuple(missing)

@@ -1,0 +1,203 @@
+"""Bosses of Elden Ring and Dark Souls III (``soulslab/DarkSouls3Iudex-v0`` and others)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight_file import load_knight
+from soulslab.envs.game.connect import ConnectOptions, GameStart, hold_session
+from soulslab.envs.game.option_parsing import parse_options
+from soulslab.envs.registration import ARENA_ID
+from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup, DuelVectorEnv
+from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions
+from soulslab.envs.tasks.duel.duel_scenario import POSITION, Scenario, scenario_of
+from soulslab.envs.tasks.souls.souls_entrance import GAMES, SoulsEntrance
+from soulslab.envs.tasks.souls.souls_options import DUEL_DEFAULTS, SoulsOptions
+from soulslab.envs.tasks.souls.souls_scenario import scenario_of_facts
+from soulslab.errors import EnvironmentUsageError
+from soulslab.games import profile_path
+from soulslab.games.arena import stand_in
+from soulslab.games.boss_facts import GROUP, BossFacts, load_boss_facts, with_boss
+from soulslab.games.installation import find_installation, launchable
+from soulslab.games.souls_game import LAUNCH
+from soulslab.siphon.local import open_session
+from soulslab.siphon.process.discovery import refuse_anti_cheat
+from soulslab.siphon.profile import Profile, load_profile
+from soulslab.siphon.session import Session
+
+#: What the simulator taught is good for this boss: same vitals, ground, animations and actions.
+SIMULATED: Final = ("dark_souls_3", "iudex")
+
+
+class SoulsDuelEnv(DuelEnv):
+    """A boss of a real game: `DuelEnv` with the game's profile and what is known of the boss.
+
+    The game has to run, offline and without its anti-cheat, or is started with ``launch=True``; ``stand_in=True`` plays
+    the built-in fight in its place. Nobody here has the games: what was proven without them, and what was not, is told
+    in docs/dark_souls_3.md and docs/elden_ring.md.
+
+    Args:
+        game: ``dark_souls_3`` or ``elden_ring``.
+        boss: Its name, or the path of a file (docs/bosses.md).
+        render_mode: See `DuelEnv`.
+        options: See `SoulsOptions`, `DuelOptions`, `WindowOptions` and `ConnectOptions`.
+
+    Attributes:
+        facts: What is known of the boss.
+
+    Raises:
+        EnvironmentUsageError: An option is unknown or wrong.
+        UnknownBossError: There is no boss of that name.
+        MissingFactError: Something that is needed is not known of it; the message says how to record it.
+        LaunchError: The game is to be started, and is not installed.
+        AntiCheatError: The game is to be started, and an anti-cheat runs.
+    """
+
+    def __init__(self, game: str, boss: str | Path = "", render_mode: str | None = None, **options: Any) -> None:
+        setup, duel, self.facts = make_souls_setup(game, boss, render_mode, options)
+        super().__init__(setup, duel, render_mode)
+        if (game, str(boss)) == SIMULATED:
+            self.metadata = {**self.metadata, "policies_of": (ARENA_ID,)}
+
+
+class SoulsDuelVectorEnv(DuelVectorEnv):
+    """N fights with a boss of a real game, each in a game of its own (`SoulsDuelEnv`)."""
+
+    single: ClassVar[Callable[..., DuelEnv]] = SoulsDuelEnv
+
+
+def make_souls_setup(
+    game: str, boss: str | Path, render_mode: str | None, options: Mapping[str, Any]
+) -> tuple[DuelSetup, DuelOptions, BossFacts]:
+    """Return the game and the boss of an environment, the options of the duel, and the facts of the boss.
+
+    Args:
+        game: See `SoulsDuelEnv`.
+        boss: See `SoulsDuelEnv`.
+        render_mode: Render mode of the environment.
+        options: See `SoulsOptions`, `DuelOptions`, `WindowOptions` and `ConnectOptions`.
+
+    Raises:
+        EnvironmentUsageError: An option is unknown or wrong.
+        UnknownBossError: The boss does not exist.
+        MissingFactError: A required fact of the boss is unknown.
+        LaunchError: The game is to be started, and is not installed.
+        AntiCheatError: The game is to be started, and an anti-cheat runs.
+    """
+    given, duel, window, connect = parse_options(
+        f"{game}, {boss}",
+        {**options, "boss": boss},
+        SoulsOptions,
+        DuelOptions,
+        WindowOptions,
+        ConnectOptions,
+        defaults=DUEL_DEFAULTS,
+    )
+    connect.check()
+    duel.check(is_read_only=connect.read_only)
+    given.check(duel, window, connect)
+    if given.stand_in:
+        # Its keys are those of the profile.
+        duel = msgspec.structs.replace(duel, check_keys=False)
+    facts = load_boss_facts(game, given.boss)
+    if str(duel.phase) != "full":
+        facts.need("phase_two.animation")
+    scenario = scenario_of_facts(facts)
+    path = profile_path(Path(game))
+    profile = _profile(given, connect, path, facts)
+    if given.launch:
+        connect = msgspec.structs.replace(connect, session=_starter(connect, profile))
+    is_window = given.starts_window(connect) and not connect.read_only
+    start = GameStart(
+        launch="" if given.stand_in else "never",
+        options={"seed": window.first_seed, **window.launch_options()} if is_window else {},
+        # A game that runs already runs on the screen of a person.
+        display="private" if given.stand_in and render_mode != "human" else "",
+    )
+    entrance = SoulsEntrance(
+        facts, GAMES[path.parent.name], reload_minutes=given.reload_minutes, character=given.character
+    )
+    setup = DuelSetup(
+        profile=profile,
+        source=str(path),
+        scenario=_as_judge(scenario) if given.stand_in else scenario,
+        entrance=None if given.stand_in else entrance,
+        holder=hold_session(connect, profile, start),
+        is_read_only=connect.read_only,
+    )
+    return setup, duel, facts
+
+
+def _starter(connect: ConnectOptions, profile: Profile) -> Callable[[], Session]:
+    """Return the function that starts the game, with deadlines that are long enough for its start."""
+    options = msgspec.structs.replace(
+        LAUNCH,
+        display=connect.display or LAUNCH.display,
+        allow_unknown_version=connect.allow_unknown_version,
+        controller=f"an environment of {profile.name}",
+    )
+    return lambda: open_session(profile, options)
+
+
+def _as_judge(scenario: Scenario) -> Scenario:
+    """Return the scenario with the health of the boss that stands in, whose ground is its own too."""
+    judge = scenario_of(load_boss("judge", list(load_knight().knock_backs)))
+    # Its floor is flat: poses of the real one lie below it here and there.
+    ground = ("limits_m", "floor_m", "fall_m", "is_fall_deadly", "reward_centre_m")
+    starts = ("player_pose", "player_poses_random", "boss_pose")
+    ours = {name: getattr(judge, name) for name in (*ground, *starts)} if scenario.frame == POSITION else {}
+    return msgspec.structs.replace(scenario, boss_max_hp=judge.boss_max_hp, **ours)
+
+
+def _refuse_other_boss(profile: Profile, facts: BossFacts) -> None:
+    """Raise `EnvironmentUsageError` if the boss of a profile is not the one that the facts are about."""
+    if facts.attributes != GROUP:
+        # `with_boss` puts them in the place of the profile's own.
+        is_other = any(name.startswith(f"{facts.attributes}.") for name in profile.attributes)
+    else:
+        is_other = GROUP in profile.entities and facts.entity_id not in (None, profile.entities[GROUP].id)
+    if is_other:
+        raise EnvironmentUsageError(
+            f"session: its profile names another boss than {facts.name}; open it with "
+            f"soulslab.games.boss_facts.with_boss(profile, facts)"
+        )
+
+
+def _profile(given: SoulsOptions, connect: ConnectOptions, path: Path, facts: BossFacts) -> Profile:
+    """Return the profile with the boss's own attributes, and with the way in which the game is started."""
+    if connect.has_open_session:
+        profile: Profile = connect.session.profile
+        _refuse_other_boss(profile, facts)
+        return profile
+    if given.stand_in:
+        if facts.attributes != GROUP:
+            raise EnvironmentUsageError(
+                f"stand_in: the built-in fight stands in for what the profile calls {GROUP!r}, and {facts.name} has "
+                f"attributes of its own ({facts.attributes!r})"
+            )
+        # A server has opened its window already, with the clock that it says.
+        profile = load_profile(path) if connect.server else stand_in(path)
+        named = profile.entities[GROUP].id if GROUP in profile.entities else None
+        if named is not None and facts.entity_id != named:
+            raise EnvironmentUsageError(
+                f"stand_in: the built-in fight stands in for the boss that the profile names (id {named}), and "
+                f"{facts.name} has the id {facts.entity_id}; it takes the game itself"
+            )
+        return with_boss(profile, facts)
+    profile = with_boss(load_profile(path), facts)
+    if not given.launch:
+        return profile
+    refuse_anti_cheat(os.getpid(), profile.process)
+    found = find_installation(
+        path.parent.name,
+        profile.process.executable,
+        folder=Path(given.folder) if given.folder else None,
+        proton=Path(given.proton) if given.proton else None,
+    )
+    return launchable(profile, found)

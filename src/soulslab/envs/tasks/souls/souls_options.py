@@ -1,0 +1,85 @@
+"""Options of the environments of real games."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from soulslab.envs.game.connect import ConnectOptions
+from soulslab.envs.tasks.duel.duel_options import DuelOptions, Minutes, WindowOptions
+from soulslab.envs.tasks.souls.character_keeper import CharacterSettings
+from soulslab.errors import EnvironmentUsageError
+
+#: Options of `DuelOptions` with other defaults: a reset in place takes no load, a reset may start the game and take the
+#: loads on the way to the fight, and the keys of a person's game may be bound otherwise.
+DUEL_DEFAULTS: Final[dict[str, Any]] = {"episodes": "in_place", "reset_deadline_s": 600.0, "check_keys": True}
+
+
+class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a boss of a real game, beside those of `DuelOptions`, `WindowOptions` and `ConnectOptions`.
+
+    The options of `WindowOptions` are for the window that stands in. Of `DuelOptions`, other defaults are
+    ``episodes="in_place"``, ``reset_deadline_s=600`` and ``check_keys=True``.
+
+    Attributes:
+        boss: Another boss of the same game: a name of `soulslab.games.boss_facts.boss_names`, or the path of a file
+            (docs/bosses.md); "" for the one that the id names.
+        reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
+            keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
+        no_wear: Weapons do not lose durability, in a game whose profile has a switch for it (Dark Souls III).
+        player_stats: ``"check"`` refuses a character with other stats than the boss's file has (``[player_stats]``),
+            ``"set"`` writes those of the file, ``"ignore"`` leaves them.
+        weapons: ``"check"`` refuses a reset where the player's weapons are other ones than at the first reset, or where
+            it has none, in a game whose profile tells (Elden Ring); ``"ignore"`` does not look.
+        play_time: ``"count"`` lets the play time of the save go on, ``"keep"`` puts it back to what it was at the first
+            reset, at each reset and at the end.
+        launch: Start the game with Steam's Proton, offline and without its anti-cheat; without, it has to run.
+        folder: Of its program, for `launch`; "" looks into the libraries of Steam.
+        proton: Program that starts it; "" takes the last that Steam has.
+        stand_in: Play the built-in fight in the game's place: its window, with memory laid out as the game's. Nothing
+            but soulslab has to be installed. With `pid`, `server` or `session` it is the one that runs there
+            (``soulslab arena --mask``).
+
+    """
+
+    boss: str = ""
+    reload_minutes: Minutes | None = 15.0
+    no_wear: bool = True
+    player_stats: Literal["check", "set", "ignore"] = "check"
+    weapons: Literal["check", "ignore"] = "check"
+    play_time: Literal["count", "keep"] = "count"
+    launch: bool = False
+    folder: str = ""
+    proton: str = ""
+    stand_in: bool = False
+
+    def check(self, duel: DuelOptions, window: WindowOptions, connect: ConnectOptions) -> None:
+        """Raise `EnvironmentUsageError` for the first option that contradicts another."""
+        if (duel.episodes, str(duel.phase)) == ("demo", "2"):
+            raise EnvironmentUsageError(
+                "phase: a fight of the game begins with the first; '2' takes episodes='in_place'"
+            )
+        if self.launch and (self.stand_in or connect.is_elsewhere):
+            raise EnvironmentUsageError("launch starts the real game: give no stand_in, server, pid or session with it")
+        if self.launch and connect.read_only:
+            raise EnvironmentUsageError(
+                "launch starts the game, and read_only observes one that runs; give one of them"
+            )
+        plain = WindowOptions()
+        for name in WindowOptions.__struct_fields__:
+            if getattr(window, name) != getattr(plain, name) and not self.starts_window(connect):
+                raise EnvironmentUsageError(f"{name} is for a window that stand_in=True starts")
+        for name in ("folder", "proton"):
+            if getattr(self, name) and not self.launch:
+                raise EnvironmentUsageError(f"{name} is for launch=True")
+
+    @property
+    def character(self) -> CharacterSettings:
+        """The settings of the checks of the player's character."""
+        kept = {"stats": self.player_stats, "weapons": self.weapons, "play_time": self.play_time}
+        return msgspec.convert({"has_no_wear": self.no_wear, **kept}, CharacterSettings)
+
+    def starts_window(self, connect: ConnectOptions) -> bool:
+        """Return whether the built-in fight is started in place of the game."""
+        return self.stand_in and not connect.is_elsewhere

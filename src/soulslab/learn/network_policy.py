@@ -1,0 +1,179 @@
+"""The common part of policies with a network: inputs, random draws and files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soulslab.errors import EnvironmentUsageError
+from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, read_archive, write_archive
+from soulslab.learn.inputs import Inputs
+from soulslab.learn.normalise import RunningMoments
+from soulslab.learn.player import Header, header_errors
+from soulslab.learn.torch_device import CPU
+
+H = TypeVar("H", bound=Header)
+
+
+class NetworkPolicy(ABC, Generic[H]):
+    """A network with the normalisers of its inputs and outputs, saved in one file.
+
+    Attributes:
+        header: Header of the policy.
+        device: Device of the network; inputs and results are on the CPU.
+    """
+
+    header: H
+
+    def __init__(self, header: H, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
+        """Store the header and the device, and seed the random draws with 0."""
+        del generator  # for the initial weights of the sub-classes
+        self.header = header
+        self.device = device
+        self._generator = torch.Generator().manual_seed(0)
+
+    def act(
+        self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
+    ) -> NDArray[np.int64]:
+        """Choose an action for each observation; see :class:`soulslab.learn.player.Player`."""
+        inputs = obs if isinstance(obs, Inputs) else Inputs(np.atleast_2d(np.asarray(obs, np.float32)))
+        with torch.inference_mode():
+            blocked = self._blocked(len(inputs.features), mask)
+            actions: NDArray[np.int64] = self._choose(inputs, blocked, deterministic=deterministic).numpy()
+        return actions if isinstance(obs, Inputs) else actions.reshape(np.shape(obs)[:-1])
+
+    def seed(self, seed: int) -> None:
+        """Seed the random draws of :meth:`act`."""
+        self._generator.manual_seed(seed)
+
+    def state(self) -> Tensors:
+        """Return copies of all tensors of the policy by name."""
+        tensors: Tensors = {
+            f"network/{name}": tensor.cpu().numpy().copy() for name, tensor in self._network().state_dict().items()
+        }
+        for prefix, moments in self._moments().items():
+            tensors |= {f"{prefix}/{name}": array for name, array in moments.state().items()}
+        return tensors
+
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
+        """Load the tensors of :meth:`state`.
+
+        Args:
+            tensors: The tensors by name; further ones are ignored.
+            path: Source of the tensors, for error messages.
+
+        Raises:
+            IncompatibleCheckpointError: A tensor is missing or does not have the shape that the header defines.
+        """
+        check_shapes(tensors, self.state(), path)
+        network = self._network()
+        network.load_state_dict(
+            {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in network.state_dict()}
+        )
+        for prefix, moments in self._moments().items():
+            moments.load({name: tensors[f"{prefix}/{name}"] for name in moments.state()})
+        self._refresh()
+
+    def save(self, path: Path) -> None:
+        """Write the policy to a file, atomically.
+
+        Raises:
+            CheckpointError: The file could not be written.
+        """
+        write_archive(path, self.state(), msgspec.to_builtins(self.header))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a policy from a file.
+
+        Raises:
+            CheckpointError: The file does not exist.
+            CorruptCheckpointError: The file is truncated or altered.
+            IncompatibleCheckpointError: The file is not a policy of this kind, or has an unknown version.
+        """
+        tensors, raw = read_archive(path)
+        return cls.from_tensors(raw, tensors, path)
+
+    @classmethod
+    def from_tensors(cls, raw: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], path: Path) -> Self:
+        """Build a policy from the header and the tensors of a file.
+
+        Args:
+            raw: The header as the file holds it.
+            tensors: From :meth:`state`; further ones are ignored.
+            path: The file, for error messages.
+
+        Raises:
+            CorruptCheckpointError: The header is malformed, or a number is NaN or infinite.
+            IncompatibleCheckpointError: The header has another format, or does not match the tensors.
+        """
+        header = cls.read_header(raw, path)
+        with header_errors(path):
+            check_n_parameters(tensors, cls.count_parameters(header), path)
+        policy = cls(header)
+        policy.load_state(tensors, path)
+        return policy
+
+    @classmethod
+    @abstractmethod
+    def read_header(cls, raw: Mapping[str, Any], path: Path) -> H:
+        """Validate the header of a policy file.
+
+        Args:
+            raw: The header as the file holds it.
+            path: The file, for error messages.
+
+        Raises:
+            CorruptCheckpointError: A field is missing or malformed.
+            IncompatibleCheckpointError: The file is not a policy of this kind, or has an unknown version.
+        """
+
+    @classmethod
+    @abstractmethod
+    def count_parameters(cls, header: H) -> int:
+        """Return the number of parameters of the network that a header describes, without building it."""
+
+    @abstractmethod
+    def _network(self) -> nn.Module:
+        """Return the network."""
+
+    @abstractmethod
+    def _moments(self) -> dict[str, RunningMoments]:
+        """Return the moments of the normalisers, by their names in the file."""
+
+    @abstractmethod
+    def _refresh(self) -> None:
+        """Use the present moments for normalising from now on."""
+
+    @abstractmethod
+    def _choose(self, inputs: Inputs, blocked: Tensor, *, deterministic: bool) -> Tensor:
+        """Return an allowed action for each row of inputs, int64 (B,); see :meth:`act`."""
+
+    def _blocked(self, n_rows: int, mask: NDArray[np.bool_] | None) -> Tensor:
+        """Return the forbidden actions, bool (B, A); without a mask all actions are allowed."""
+        if mask is None:
+            return torch.zeros(n_rows, self.header.n_actions, dtype=torch.bool)
+        return torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
+
+    def _pixels(self, inputs: Inputs) -> Tensor | None:
+        """Return the pixels on the device of the network.
+
+        Raises:
+            EnvironmentUsageError: There are pixels although the network has no input for them, or the reverse.
+        """
+        pixels = torch.from_numpy(inputs.pixels).to(self.device) if inputs.pixels is not None else None
+        if (pixels is None) != (self.header.pixels is None):
+            given = "pixels" if pixels is not None else "features alone"
+            raise EnvironmentUsageError(
+                f"a policy for {self.header.pixels or 'no'} pixels was given {given}; give it the inputs of an "
+                "Observer of its environment"
+            )
+        return pixels

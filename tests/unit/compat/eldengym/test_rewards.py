@@ -1,0 +1,139 @@
+"""Reward functions of EldenGym: their formulas and errors."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from soulslab.compat.eldengym.eldengym_rewards import (
+    BossDefeatReward,
+    CustomReward,
+    RewardFunction,
+    ScoreDeltaReward,
+    call,
+    checked,
+)
+from soulslab.errors import EnvironmentUsageError
+
+SHARES = st.floats(0.01, 1.0)
+
+
+def info(player=1.0, boss=1.0, **more):
+    return {"player_hp_normalized": player, "boss_hp_normalized": boss, **more}
+
+
+@given(SHARES, SHARES, SHARES, SHARES)
+def test_a_score_rewards_its_increase(player, boss, player_before, boss_before):
+    paid = ScoreDeltaReward().calculate({}, info(player, boss), info(player_before, boss_before))
+    assert paid == player - player_before
+    scored = ScoreDeltaReward("gems").calculate({}, info(gems=5), info(gems=3))
+    assert scored == 2.0
+
+
+@given(SHARES, SHARES, SHARES, SHARES)
+def test_custom_reward_has_terms_for_both_healths_and_each_step(player, boss, player_before, boss_before):
+    reward = CustomReward(hp_delta_weight=2.0, boss_damage_weight=3.0, survival_bonus=0.25)
+    paid = reward.calculate({}, info(player, boss), info(player_before, boss_before))
+    assert paid == pytest.approx(2.0 * (player - player_before) + 3.0 * (boss_before - boss) + 0.25)
+
+
+@pytest.mark.parametrize(
+    ("reward", "won", "lost", "step"),
+    [
+        (ScoreDeltaReward(), 100.0, -101.0, 0.0),
+        (ScoreDeltaReward(win_bonus=3.0, loss_penalty=-2.0), 3.0, -3.0, 0.0),
+        (BossDefeatReward(), 0.999, -1.001, -0.001),
+        (BossDefeatReward(5.0, -4.0, 0.0), 5.0, -4.0, 0.0),
+        (CustomReward(), 100.51, -101.0, 0.01),
+        (CustomReward(1.0, 0.0, 0.0, 7.0, -8.0), 7.0, -9.0, 0.0),
+    ],
+)
+def test_the_end_of_a_fight_is_rewarded(reward, won, lost, step):
+    assert call(reward, {}, info(boss=0.0), info()) == (pytest.approx(won), True)
+    assert call(reward, {}, info(player=0.0), info()) == (pytest.approx(lost), True)
+    assert call(reward, {}, info(), info()) == (pytest.approx(step), False)
+
+
+@pytest.mark.parametrize("reward", [ScoreDeltaReward(), BossDefeatReward(), CustomReward()])
+def test_dying_together_with_the_boss_is_a_win(reward):
+    both, alone = (reward.calculate({}, info(player, 0.0), info()) for player in (0.0, 1.0))
+    assert both >= alone - 1.01
+    assert both > 0.0 or isinstance(reward, BossDefeatReward)
+    assert both > reward.calculate({}, info(0.0, 1.0), info())
+
+
+def test_the_first_step_has_no_reward():
+    assert ScoreDeltaReward().calculate({}, info(0.5)) == CustomReward().calculate({}, info(0.5)) == 0.0
+
+
+def test_an_unknown_score_is_an_error_with_a_hint():
+    with pytest.raises(EnvironmentUsageError, match=r"'player_hp'; did you mean 'player_hp_normalized'"):
+        ScoreDeltaReward("player_hp").calculate({}, info(), info())
+
+
+def test_custom_reward_classes_with_and_without_the_base_class():
+    class Mine(RewardFunction):
+        def calculate(self, obs, _, prev_info=None):
+            return obs["NpcHp"] - prev_info["boss_hp_normalized"]
+
+        def is_done(self, obs, _):
+            return obs["NpcHp"] < 3
+
+    class Ducks:
+        calculate, is_done = Mine.calculate, Mine.is_done
+
+    for mine in (Mine(), Ducks()):
+        assert call(checked(mine), {"NpcHp": np.int64(2)}, info(), info()) == (1.0, True)
+    with pytest.raises(TypeError, match="abstract"):
+        RewardFunction()
+
+
+@pytest.mark.parametrize("wrong", [ScoreDeltaReward, "ScoreDeltaReward", object()])
+def test_other_objects_are_refused(wrong):
+    with pytest.raises(EnvironmentUsageError, match="reward_function must be an object with calculate"):
+        checked(wrong)
+
+
+@pytest.mark.parametrize("paid", [None, "1.0x", float("nan"), float("inf"), [1.0, 2.0]])
+def test_rewards_that_are_not_numbers_are_refused(paid):
+    class Odd(ScoreDeltaReward):
+        def calculate(self, *_):
+            return paid
+
+    with pytest.raises(EnvironmentUsageError, match=r"Odd.calculate must return a"):
+        call(Odd(), {}, info(), info())
+
+
+def of_the_documentation(_obs, info, terminated, truncated):
+    return info["score"] + 10 * terminated + 20 * truncated
+
+
+def of_calculate(_obs, info, prev_info=None):
+    return info["score"] - prev_info["score"]
+
+
+def of_two(obs, info):
+    return info["score"] + obs["NpcHp"]
+
+
+@pytest.mark.parametrize(
+    ("plain", "paid"),
+    [(of_the_documentation, (3.0, 13.0, 23.0)), (of_calculate, (1.0, 1.0, 1.0)), (of_two, (5.0, 5.0, 5.0))],
+)
+def test_a_function_as_reward(plain, paid):
+    function = checked(plain)
+    before, alive, dead = ({**info(hp), "score": score} for hp, score in ((1.0, 2.0), (1.0, 3.0), (0.0, 3.0)))
+    obs = {"NpcHp": 2}
+    assert call(function, obs, alive, before) == (paid[0], False)
+    assert call(function, obs, dead, before, is_last_step=True) == (paid[1], True)
+    assert call(function, obs, alive, before, is_last_step=True) == (paid[2], False)
+
+
+def test_a_function_with_other_arguments_is_refused():
+    def shaped(step):
+        return step
+
+    with pytest.raises(EnvironmentUsageError, match=r"reward_function .*shaped must take \(obs, info, terminated"):
+        checked(shaped)
+    with pytest.raises(EnvironmentUsageError, match=r"reward_function .*<lambda> must return a number, not None"):
+        call(checked(lambda _obs, _info: None), {}, info(), info())

@@ -1,0 +1,142 @@
+"""Demo episodes: complete fights without changes to the game."""
+
+import numpy as np
+import pytest
+
+from soulslab.envs.game.session_holder import Deadline
+from soulslab.envs.tasks.duel.demo_episode import DemoEpisode
+from soulslab.envs.tasks.duel.episode import EpisodeSettings
+from soulslab.errors import ResetFailedError
+from support.live_duel import LiveDuel, profile_without
+
+KEYLESS = {"keys": ("restart",)}
+#: Quantities that the real games do not have.
+BARE = {
+    "quantities": ("game.stage", "fight.number", "fight.tick", "fight.seed", "fight.next_seed", "phase"),
+    "keys": ("restart",),
+}
+
+
+def demo(live, **changes):
+    return DemoEpisode(live.scenario, EpisodeSettings(**changes))
+
+
+def test_every_episode_begins_at_the_first_tick_of_a_new_fight():
+    live = LiveDuel()
+    episode = demo(live)
+    for number in (2, 3, 4):
+        state = live.begin(episode)
+        assert live.duel.tick == 0
+        assert live.arena.fight.n_fights == number
+        assert state.player_hp == live.scenario.player_max_hp
+        assert state.boss_hp == live.scenario.boss_max_hp
+        assert episode.verdict(state) == ""
+        live.look(episode, 0.35, ("forward",))
+    assert episode.log.n_resets == episode.log.n_respawns == 3
+    assert not episode.log.reasons
+
+
+def test_the_same_seed_gives_the_same_fight():
+    live = LiveDuel(poses="random")
+    episode = demo(live)
+
+    def fight(seed):
+        live.begin(episode, seed)
+        for _ in range(40):
+            live.look(episode, 0.1, ("forward",))
+        return live.duel.copy()
+
+    first, other, second = fight(5), fight(6), fight(5)
+    assert first == second
+    assert first.b_x != other.b_x
+
+
+def test_newly_started_games_have_different_fights():
+    rngs = [np.random.default_rng(i) for i in (1, 2)]
+    lives = [LiveDuel(), LiveDuel()]
+    for live, rng in zip(lives, rngs, strict=True):
+        live.begin(demo(live), rng=rng)
+    assert lives[0].duel.rng != lives[1].duel.rng
+
+
+@pytest.mark.parametrize("stage", ["won", "lost"])
+@pytest.mark.parametrize("less", [{}, BARE])
+def test_the_end_of_a_fight(stage, less):
+    live = LiveDuel(profile_without(**less))
+    episode = demo(live)
+    live.begin(episode)
+    if stage == "lost":
+        live.duel.p_hp = 0.0
+    else:
+        live.duel.phase, live.duel.b_hp = 2, 0.0
+    assert episode.verdict(live.look(episode)) == stage
+    state = live.begin(episode)
+    assert episode.verdict(state) == ""
+    assert live.arena.fight.stage == "fighting"
+    assert episode.log.n_game_restarts == 0
+
+
+def test_an_episode_of_phase_1_ends_with_the_change_of_phase():
+    live = LiveDuel(profile_without(**BARE), phase="1")
+    episode = demo(live, phase="1")
+    live.begin(episode)
+    live.duel.b_hp = live.scenario.phase_two_hp
+    assert episode.verdict(live.look(episode)) == "won"
+
+
+def test_without_the_restart_key_a_running_fight_is_left_by_a_restart():
+    live = LiveDuel(profile_without(**KEYLESS))
+    episode = demo(live)
+    live.begin(episode)
+    live.look(episode, 1.0)
+    live.begin(episode, seed=4)
+    assert live.game.session.info.n_starts == 2
+    assert episode.log.n_game_restarts == 1
+    live.look(episode, 0.5)
+    live.duel.p_hp = 0.0
+    live.look(episode, 0.5)
+    live.begin(episode, seed=4)
+    assert live.game.session.info.n_starts == 2
+    assert live.arena.fight.seed == 4
+    assert live.duel.tick == 0
+
+
+def test_a_reset_while_the_game_loads():
+    for less in ({}, KEYLESS, BARE):
+        live = LiveDuel(profile_without(**less))
+        episode = demo(live)
+        live.begin(episode)
+        live.arena.fight.restart()
+        live.game.play(0.1)
+        live.begin(episode)
+        assert live.arena.fight.stage == "fighting"
+        assert episode.log.n_game_restarts == 0
+
+
+def test_a_game_that_ignores_its_keys():
+    live = LiveDuel()
+    live.arena.is_deaf = live.arena.fight.no_attack = True
+    episode = demo(live, max_retries=2)
+    live.begin(episode)
+    assert episode.log.reasons == {"ask": 2}
+    assert episode.log.n_game_restarts == 1
+    assert live.game.session.info.n_starts == 2
+
+    live.arena.is_deaf = live.arena.fight.no_attack = True
+    with pytest.raises(ResetFailedError, match="after the restart key") as caught:
+        demo(live, max_retries=0).begin(live.game, np.random.default_rng(0), None, Deadline(20))
+    assert caught.value.state == "ask"
+
+
+@pytest.mark.parametrize("fault", ["is_alive", "is_stalled"])
+def test_a_failed_game_is_restarted(fault):
+    live = LiveDuel()
+    episode = demo(live)
+    live.begin(episode)
+    setattr(live.arena, fault, fault == "is_stalled")
+    live.begin(episode, seed=3)
+    assert live.duel.tick == 0
+    assert live.arena.fight.seed == 3
+    assert episode.log.n_game_restarts == 1
+    (name,) = episode.log.reasons
+    assert name in ("ProcessExitedError", "ClockStalledError")

@@ -1,0 +1,183 @@
+"""The start of an episode, and recovery of a game."""
+
+import msgspec
+import pytest
+
+from soulslab.envs.game.session_holder import Deadline, SessionHolder
+from soulslab.envs.tasks.process.process_settings import read_settings
+from soulslab.envs.tasks.process.reset_procedure import EpisodeStart
+from soulslab.errors import ServerUnavailableError, WaitTimeoutError
+from soulslab.siphon.fake import FakeSession
+from support.toy_env import Toys, toy_env, toy_profile, toy_table
+
+TICK_S = 1 / 60
+
+
+def play(reset, prepare=None, session=None):
+    """Play reset steps with a new toy; return its session."""
+    # Without a tick counter there is no alignment, which would take further ticks.
+    profile = toy_profile(reset=reset)
+    profile = msgspec.structs.replace(profile, clock=msgspec.structs.replace(profile.clock, tick_attribute=""))
+    session = session or FakeSession()
+    if prepare is not None:
+        prepare(session.toy)
+    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
+    return session
+
+
+def watch(toy, seen):
+    """Record the held keys of each tick."""
+    pass_time = toy.pass_time
+
+    def passed(seconds):
+        seen.append((tuple(sorted(toy.held)), round(seconds / TICK_S)))
+        pass_time(seconds)
+
+    toy.pass_time = passed
+
+
+def test_the_game_is_paused_and_keys_are_released_first():
+    seen = []
+
+    def hold(toy):
+        toy.held = frozenset({"W"})
+        watch(toy, seen)
+
+    play([{"write": {"hp": 5}}], hold)
+    assert seen == [((), 1)]
+
+
+def test_tap_and_hold():
+    seen = []
+    steps = [
+        {"tap": ["up", "left"]},
+        {"hold": ["up", "right"], "ticks": 3},
+        {"hold": [], "s": 0.1},
+        {"tap": ["up"], "ticks": 2},
+    ]
+    play(steps, lambda toy: watch(toy, seen))
+    taps = [(("W",), 1), ((), 1), (("A",), 1), ((), 1)]
+    assert seen[1:] == [*taps, (("D", "W"), 3), ((), 6), (("W",), 2), ((), 2)]
+
+
+def test_write_and_copy():
+    session = play([{"write": {"hp": 5, "level": 9}}, {"copy": {"hp": "level", "x": "hp"}}])
+    assert (session.read("hp"), session.read("x")) == (9, 5)
+
+
+def test_wait_checks_each_tick_and_continues_while_loading():
+    def load(toy):
+        pass_time = toy.pass_time
+
+        def passed(seconds):
+            pass_time(seconds)
+            toy.is_loading = toy.values["ticks"] < 5
+
+        toy.pass_time = passed
+
+    session = play([{"wait": {"attribute": "ticks", "at_least": 3}, "ticks": 10}], load)
+    assert session.toy.values["ticks"] == 5
+    session = play([{"wait": {"attribute": "ticks", "multiple_of": 8}, "ticks": 10}])
+    assert session.toy.values["ticks"] == 8
+
+
+def test_the_error_of_a_wait_has_the_last_values():
+    with pytest.raises(WaitTimeoutError, match=r"0\.5 s for attribute hp to be at most 3; it is 100"):
+        play([{"wait": {"attribute": "hp", "at_most": 3}, "s": 0.5}])
+
+    def load(toy):
+        toy.is_loading = True
+
+    with pytest.raises(WaitTimeoutError, match="null pointer"):
+        play([{"wait": {"attribute": "hp", "at_most": 3}, "ticks": 3}], load)
+
+
+def test_without_steps_the_game_is_restarted():
+    session = play([])
+    assert session.info.n_starts == 2
+
+
+def test_a_newly_opened_game_is_not_restarted():
+    toys = Toys(toy_table())
+    profile = toy_profile(reset=[{"restart": True}])
+    holder = SessionHolder(lambda _: toys())
+    start = EpisodeStart(read_settings(profile), profile, is_read_only=False)
+    start.play(holder, Deadline(60))
+    assert toys.last.info.n_starts == 1
+    start.play(holder, Deadline(60))
+    assert toys.last.info.n_starts == 2
+    assert len(toys.sessions) == 1
+
+
+def test_a_game_without_ticks_cannot_be_aligned():
+    session = FakeSession()
+    session.toy.pass_time = lambda _: None
+    profile = toy_profile(reset=[{"write": {"hp": 1}}])
+    start = EpisodeStart(read_settings(profile), profile, is_read_only=False)
+    with pytest.raises(WaitTimeoutError, match="attribute ticks to grow"):
+        start.play(SessionHolder(None, session), Deadline(60))
+
+
+def test_a_game_that_only_runs_after_the_steps_is_aligned_and_restarted():
+    seen = []
+    session = FakeSession()
+    toy, pass_time = session.toy, session.toy.pass_time
+
+    def passed(seconds):
+        seen.append(tuple(toy.held))
+        if ("W",) in seen:
+            pass_time(seconds)
+
+    toy.pass_time = passed
+    profile = toy_profile(reset=[{"tap": ["up"]}])
+    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
+    assert seen.count(("W",)) == 2
+
+
+def test_a_server_is_waited_for(monkeypatch):
+    monkeypatch.setattr("soulslab.envs.game.session_holder.time.sleep", lambda _: None)
+    answers = [ServerUnavailableError("down"), ServerUnavailableError("still down"), FakeSession()]
+
+    def connect(_):
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    broken = FakeSession()
+    broken.close()
+    holder = SessionHolder(connect, broken)
+    holder.is_lost = True
+    holder.recover(Deadline(60))
+    assert (holder.is_lost, holder.n_restarts, answers) == (False, 1, [])
+
+
+def test_the_wait_for_a_server_has_a_limit():
+    def connect(_):
+        raise ServerUnavailableError("down")
+
+    with pytest.raises(WaitTimeoutError, match="down"):
+        SessionHolder(connect).recover(Deadline(-1))
+
+
+def test_a_reset_has_a_deadline_in_wall_time(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("soulslab.envs.game.session_holder.time.monotonic", lambda: now.append(now[-1] + 30) or now[-1])
+    env = toy_env(reset=[{"wait": {"attribute": "level", "equals": 7}, "s": 3600}], max_retries=0, reset_deadline_s=100)
+    with pytest.raises(WaitTimeoutError, match="level to be equal to 7"):
+        env.reset()
+    assert len(now) < 8
+
+
+def test_times_are_rounded_to_whole_ticks():
+    profile = toy_profile(reset=[{"hold": [], "s": 0.11}])
+    session, seen = FakeSession(), []
+    pass_time = session.toy.pass_time
+
+    def passed(seconds):
+        seen.append(seconds)
+        pass_time(seconds)
+
+    session.toy.pass_time = passed
+    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
+    assert seen[-1] == pytest.approx(7 * TICK_S)  # 6.6 ticks would end at the edge of one

@@ -1,0 +1,23 @@
+"""Fixtures of the tests of bosses of real games."""
+
+import pytest
+
+from support.souls_env import Souls
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """A function that makes environments; they are closed at the end of the test."""
+    # The time of a game with a scaled clock advances with each read, not with wall time.
+    monkeypatch.setattr("soulslab.envs.attribute_gate.SPAN_S", 0.04)
+    # The reads take most of the time of a reset here.
+    monkeypatch.setattr("soulslab.envs.attribute_gate.N_LOOKS", 2)
+    made = []
+
+    def make_one(game, boss, arrange=None, **options):
+        made.append(Souls(game, boss, tmp_path, arrange, **options))
+        return made[-1]
+
+    yield make_one
+    for one in made:
+        one.env.close()

@@ -1,0 +1,133 @@
+"""The player's character at each reset: stats, weapons, wear and play time."""
+
+import struct
+
+import pytest
+
+from soulslab.envs.tasks.souls.character_keeper import UNARMED, CharacterKeeper, CharacterSettings
+from soulslab.errors import EnvironmentUsageError
+
+STATS = {"vigor": 12, "strength": 13, "luck": 7}
+SWORD, SHIELD = 2_000_000, 31_000_000
+
+
+def other_stats(world):
+    """Load another character."""
+    world.put_stats({"vigor": 40, "luck": 8})
+
+
+def test_a_character_with_other_stats_is_refused(make):
+    souls = make("dark_souls_3", "iudex", other_stats)
+    with pytest.raises(EnvironmentUsageError) as caught:
+        souls.env.reset()
+    assert "player.vigor is 40 and not 12, player.luck is 8 and not 7. Load the character" in str(caught.value)
+    assert "player_stats='set'" in str(caught.value)
+
+
+def test_other_stats_can_be_set(make):
+    souls = make("dark_souls_3", "iudex", other_stats, character={"stats": "set"})
+    souls.env.reset()
+    souls.check_fight()
+    assert {name: souls.session.read(f"player.{name}") for name in STATS} == STATS
+
+
+def test_the_check_of_stats_can_be_turned_off(make):
+    souls = make("dark_souls_3", "iudex", other_stats, character={"stats": "ignore"})
+    souls.env.reset()
+    assert souls.session.read("player.vigor") == 40
+
+
+@pytest.mark.parametrize("episodes", ["demo", "in_place"])
+def test_weapons_do_not_wear_until_the_end(make, episodes):
+    souls = make("dark_souls_3", "iudex", episodes=episodes)
+    souls.env.reset()
+    assert souls.session.read("debug.no_wear") is True
+    session = souls.session
+    values = []
+    session.close, close = lambda: values.append(session.read("debug.no_wear")), session.close
+    souls.env.close()
+    close()
+    assert values == [False]
+
+
+def test_wear_that_was_off_before_remains_off(make):
+    souls = make("dark_souls_3", "iudex", lambda world: world.put("debug.no_wear", True))
+    souls.env.reset()
+    souls.env.episode.release(souls.env.game)
+    assert souls.session.read("debug.no_wear") is True
+
+
+def test_no_wear_can_be_turned_off(make):
+    souls = make("dark_souls_3", "iudex", character={"has_no_wear": False})
+    souls.env.reset()
+    assert souls.session.read("debug.no_wear") is False
+
+
+def armed(world):
+    """Equip a sword in the right hand and a shield in the left."""
+    world.put("player.weapons", [SHIELD, SWORD, UNARMED, UNARMED, UNARMED])
+    world.put("player.hands", [1, 0, 0])
+
+
+def test_an_unequipped_weapon_is_detected_at_the_next_reset(make):
+    souls = make("elden_ring", "margit", armed)
+    souls.env.reset()
+    souls.env.reset()
+    souls.world.put("player.hands", [1, 0, 1])
+    with pytest.raises(EnvironmentUsageError, match=r"player.hands is \[1, 0, 1\], and was \[1, 0, 0\]"):
+        souls.env.reset()
+    souls.world.put("player.hands", [1, 0, 0])
+    souls.env.reset()
+
+
+def test_a_weapon_that_changes_with_a_restart_is_detected(make):
+    souls = make("elden_ring", "margit", armed)
+    souls.env.reset()
+    souls.session.arrange = lambda world: world.put("player.weapons", [SHIELD, UNARMED, UNARMED, UNARMED, UNARMED])
+    with pytest.raises(EnvironmentUsageError, match=r"player\.weapons is"):
+        souls.env.reset(options={"restart": True})
+
+
+def test_a_character_without_weapons_is_refused(make):
+    souls = make("elden_ring", "margit", lambda world: world.put("player.weapons", [UNARMED] * 5))
+    with pytest.raises(EnvironmentUsageError, match="no weapon in any hand"):
+        souls.env.reset()
+
+
+def test_the_check_of_weapons_can_be_turned_off(make):
+    souls = make("elden_ring", "margit", armed, character={"weapons": "ignore"})
+    souls.env.reset()
+    souls.world.put("player.weapons", [UNARMED] * 5)
+    souls.env.reset()
+
+
+def test_weapons_that_cannot_be_read_are_not_checked(make, caplog):
+    def misplace(world):
+        world.process.write(world.table.address_of("player.weapons"), struct.pack("<5i", *[-7] * 5))
+
+    souls = make("elden_ring", "margit", misplace)
+    souls.env.reset()
+    souls.check_fight()
+    assert "the weapons of the character cannot be checked" in caplog.text
+
+
+@pytest.mark.parametrize(("game", "boss"), [("dark_souls_3", "iudex"), ("elden_ring", "margit")])
+@pytest.mark.parametrize("play_time", ["keep", "count"])
+def test_the_play_time_of_a_save(make, game, boss, play_time):
+    """The world writes the time of its fight, which is paused here."""
+    souls = make(game, boss)
+    keeper = CharacterKeeper(CharacterSettings(play_time=play_time), souls.session.facts)
+
+    def time_after(seconds, use):
+        souls.world.put("game.time_s", seconds)
+        use(souls.session)
+        return souls.session.read("game.time_s")
+
+    assert ("game.time_s" in keeper.names(souls.session.profile)) == (play_time == "keep")
+    assert time_after(1000.0, keeper.begin) == 1000.0
+    is_kept = play_time == "keep"
+    assert time_after(5000.0, keeper.begin) == (1000.0 if is_kept else 5000.0)
+    assert time_after(9000.0, keeper.put_back) == (1000.0 if is_kept else 9000.0)
+    # Another save with a shorter play time.
+    assert time_after(300.0, keeper.begin) == 300.0
+    assert time_after(400.0, keeper.begin) == (300.0 if is_kept else 400.0)

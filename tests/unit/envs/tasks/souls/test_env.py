@@ -1,0 +1,159 @@
+"""Environments of real games: construction, options and errors."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import pytest
+from gymnasium import spaces
+
+from soulslab.envs.registration import ARENA_ID, SOULS_IDS
+from soulslab.envs.tasks.duel.duel_options import WindowOptions
+from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv
+from soulslab.errors import (
+    EnvironmentUsageError,
+    LaunchError,
+    MissingFactError,
+    ProcessNotFoundError,
+    UnknownBossError,
+)
+from soulslab.games import profile_path
+from soulslab.siphon.rpc.server import serve
+from support.masked_game import MaskedSession
+
+
+@pytest.mark.parametrize("env_id", SOULS_IDS)
+def test_spaces_are_known_before_the_game_is_started(env_id):
+    env = gymnasium.make(env_id)
+    assert env.action_space == spaces.Discrete(20)
+    assert env.observation_space.shape is not None
+    env.close()
+
+
+def test_variants_are_options():
+    kinds = {env_id: gymnasium.make(env_id).unwrapped.options for env_id in SOULS_IDS}
+    assert kinds["soulslab/DarkSouls3IudexPixels-v0"].observation == "pixels"
+    assert kinds["soulslab/DarkSouls3IudexDemo-v0"].episodes == "demo"
+    assert {one.episodes for env_id, one in kinds.items() if "Demo" not in env_id} == {"in_place"}
+
+
+def test_only_iudex_takes_the_simulator_s_policies():
+    takers = {env_id for env_id in SOULS_IDS if gymnasium.make(env_id).unwrapped.metadata.get("policies_of")}
+    assert takers == {env_id for env_id in SOULS_IDS if "Iudex" in env_id}
+    assert gymnasium.make("soulslab/DarkSouls3Iudex-v0").unwrapped.metadata["policies_of"] == (ARENA_ID,)
+
+
+def test_bounds_for_a_character_that_is_not_known_yet():
+    space = gymnasium.make("soulslab/EldenRingMargit-v0", observation="dict").observation_space
+    assert (space["player_max_hp"].start, space["player_max_hp"].n) == (1, 9999)
+    assert space["player_hp"].high == 9999
+    assert space["boss_max_hp"].start == 4174
+    known = gymnasium.make("soulslab/DarkSouls3Iudex-v0", observation="dict").observation_space
+    assert (known["player_max_hp"].start, known["player_max_hp"].n) == (454, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"stand_on": True}, "has no option 'stand_on'; did you mean 'stand_in'"),
+        ({"stand_in": 1}, "stand_in: expected true or false"),
+        ({"stand_in": True, "launch": True}, "launch starts the real game: give no stand_in"),
+        ({"launch": True, "pid": 5}, "launch starts the real game: give no stand_in, server, pid"),
+        ({"server": "here:1", "pid": 5}, "give only one of server, pid and session"),
+        ({"reload_minutes": 0}, "reload_minutes: expected a number >= 0.001"),
+        ({"player_stats": "sett"}, "player_stats: 'sett' is not one of its values; did you mean 'set'"),
+        ({"weapons": None}, "weapons: expected"),
+        ({"play_time": "restore"}, "play_time: 'restore' is not one of its values"),
+        ({"no_wear": "yes"}, "no_wear: expected true or false"),
+        ({"folder": "here"}, "folder is for launch=True"),
+        ({"phase": "2", "episodes": "demo"}, "begins with the first; '2' takes episodes='in_place'"),
+        ({"launch_seed": 3}, "launch_seed is for a window that stand_in=True starts"),
+        ({"launch_seed": 3, "stand_in": True, "pid": 5}, "launch_seed is for a window that stand_in=True starts"),
+        ({"size_px": (640, 360)}, "size_px is for a window that stand_in=True starts"),
+        ({"renderer": "gpu", "stand_in": True, "pid": 5}, "renderer is for a window that stand_in=True starts"),
+        ({"renderer": "gpy", "stand_in": True}, "renderer: 'gpy' is not one of its values; did you mean 'gpu'"),
+        ({"size_px": (640, 6), "stand_in": True}, r"size_px\[1\]: expected a whole number >= 64"),
+        ({"launch_seed": -3, "stand_in": True}, "launch_seed: expected a whole number >= 0"),
+        ({"boss": 5}, "boss: expected text"),
+        ({"boss": "vordt", "stand_in": True}, "has attributes of its own"),
+    ],
+)
+def test_wrong_options(options, words):
+    with pytest.raises(EnvironmentUsageError, match=words):
+        gymnasium.make("soulslab/DarkSouls3Iudex-v0", **options)
+
+
+def test_keys_are_checked_except_with_a_stand_in_window():
+    assert SoulsDuelEnv("dark_souls_3", "iudex").options.check_keys
+    assert not SoulsDuelEnv("dark_souls_3", "iudex", check_keys=False).options.check_keys
+    assert not SoulsDuelEnv("dark_souls_3", "iudex", stand_in=True).options.check_keys
+
+
+def test_stand_in_windows_use_different_seeds_by_default():
+    assert len({WindowOptions().first_seed for _ in range(3)}) == 3
+    assert WindowOptions(launch_seed=7).first_seed == 7
+
+
+def test_bosses_by_name_and_file(tmp_path):
+    with pytest.raises(UnknownBossError, match="did you mean 'vordt'"):
+        gymnasium.make("soulslab/DarkSouls3Iudex-v0", boss="vort")
+    own = tmp_path / "mine.toml"
+    own.write_text(
+        'source = "me"\nname = "Mine"\nmax_hp = 77\ndefeat_flag = 5\nwarp_points = ["Iudex Gundyr"]\n'
+        "[poses]\nfog_wall = { position_m = [1.0, 2.0, 3.0] }\n"
+    )
+    for path in (own, str(own)):
+        assert SoulsDuelEnv("dark_souls_3", path).scenario.boss_max_hp == 77
+
+
+def test_a_boss_with_missing_facts():
+    with pytest.raises(MissingFactError, match=r"max_hp.*siphon read"):
+        SoulsDuelEnv("elden_ring", "dragonkin_nokstella")
+    with pytest.raises(MissingFactError, match=r"phase_two.animation"):
+        SoulsDuelEnv("elden_ring", "margit", phase="2")
+
+
+@pytest.fixture
+def godrick(tmp_path):
+    """A boss file with a position, so that an environment can be made."""
+    file = tmp_path / "godrick.toml"
+    known = (profile_path(Path("elden_ring")).parent / "bosses/godrick.toml").read_text(encoding="utf-8")
+    file.write_text(f"{known}[poses]\nfog_wall = {{ position_m = [1.0, 2.0, 3.0] }}\n", encoding="utf-8")
+    return file
+
+
+def test_a_session_with_another_boss_is_refused(tmp_path, godrick):
+    words = r"another boss than .*; open it with .*with_boss"
+    for game, boss in (("elden_ring", godrick), ("dark_souls_3", "vordt")):
+        with (
+            MaskedSession(profile_path(Path(game)), tmp_path) as session,
+            pytest.raises(EnvironmentUsageError, match=words),
+        ):
+            SoulsDuelEnv(game, boss, session=session)
+
+
+def test_a_server_with_another_boss_is_refused(tmp_path, godrick):
+    asked = (("elden_ring", godrick, "boss with the id 10000800"), ("dark_souls_3", "vordt", "other attributes"))
+    for game, boss, words in asked:
+        with MaskedSession(profile_path(Path(game)), tmp_path) as session, serve(session) as server:
+            env = SoulsDuelEnv(game, boss, server=server.address, token=server.token)
+            with pytest.raises(EnvironmentUsageError, match=rf"{words}.*--boss"):
+                env.reset()
+            env.close()
+
+
+def test_a_game_that_has_ended_is_an_error_at_the_first_reset():
+    # Not found by name, because other tests run games with this name.
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    env = gymnasium.make("soulslab/DarkSouls3Iudex-v0", pid=ended.pid)
+    with pytest.raises(ProcessNotFoundError, match=str(ended.pid)):
+        env.reset(seed=0)
+    env.close()
+
+
+def test_a_game_that_is_not_installed_is_an_error_at_construction(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(LaunchError, match="Steam was not found"):
+        gymnasium.make("soulslab/EldenRingMargit-v0", launch=True)
