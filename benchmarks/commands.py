@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 from cyclopts import App, CycloptsError, Parameter
@@ -17,6 +18,9 @@ from benchmarks.result import Result, as_rows, as_table, machine_line
 from soulslab.cli.application import run_app
 from soulslab.cli.output import EXIT_USAGE, check_json, make_folder, table_console, write_json
 from soulslab.cli.parameters import SEED
+
+if TYPE_CHECKING:
+    from benchmarks.transfer import TransferBenchSettings
 
 RESULTS: Final = Path("bench-results")
 
@@ -269,38 +273,46 @@ def pixels(
     _report(json, lambda: measure_pixels(_with(settings, seed=seed, limit_s=limit_s, n_fights=fights)))
 
 
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True, kw_only=True)
+class PolicyOptions:
+    """The policy to measure, and its fights.
+
+    Attributes:
+        config: Training config of the policy.
+        policy: Policy file; None trains a policy.
+        limit_s: Maximum training time in seconds.
+        fights: Number of fights per row of the table.
+    """
+
+    config: Config = Path("demo.toml")
+    policy: Policy = None
+    limit_s: LimitS = None
+    fights: Fights = None
+
+
 @app.command
-def transfer(
-    *,
-    config: Config = Path("demo.toml"),
-    policy: Policy = None,
-    limit_s: LimitS = None,
-    fights: Fights = None,
-    quick: Quick = False,
-    json: Json = None,
-) -> None:
+def transfer(*, options: PolicyOptions | None = None, quick: Quick = False, json: Json = None) -> None:
     """Measure a policy of the simulator in the window."""
-    from benchmarks.transfer import measure_transfer, transfer_settings
+    from benchmarks.transfer import measure_transfer
 
-    settings = _with(transfer_settings(config, is_quick=quick), policy=policy, n_fights=fights, limit_s=limit_s)
-    _report(json, lambda: measure_transfer(settings))
+    _report(json, lambda: measure_transfer(_transfer_settings(options, is_quick=quick)))
 
 
 @app.command
-def souls(
-    *,
-    config: Config = Path("demo.toml"),
-    policy: Policy = None,
-    limit_s: LimitS = None,
-    fights: Fights = None,
-    quick: Quick = False,
-    json: Json = None,
-) -> None:
+def souls(*, options: PolicyOptions | None = None, quick: Quick = False, json: Json = None) -> None:
     """Measure a policy of the simulator in stand-ins for real games."""
-    from benchmarks.transfer import measure_souls, transfer_settings
+    from benchmarks.transfer import measure_souls
 
-    settings = _with(transfer_settings(config, is_quick=quick), policy=policy, n_fights=fights, limit_s=limit_s)
-    _report(json, lambda: measure_souls(settings))
+    _report(json, lambda: measure_souls(_transfer_settings(options, is_quick=quick)))
+
+
+def _transfer_settings(options: PolicyOptions | None, *, is_quick: bool) -> TransferBenchSettings:
+    from benchmarks.transfer import transfer_settings
+
+    options = options or PolicyOptions()
+    settings = transfer_settings(options.config, is_quick=is_quick)
+    return _with(settings, policy=options.policy, n_fights=options.fights, limit_s=options.limit_s)
 
 
 @app.command

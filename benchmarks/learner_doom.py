@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
@@ -11,15 +10,13 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from benchmarks.doom import Games, play_games, player_row
+from benchmarks.doom import doom_episodes, player_row
+from benchmarks.player_comparison import play_episodes, random_player, train_with_curve
 from benchmarks.result import Result
-from soulslab.learn.curve import draw_curve
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings
-from soulslab.learn.sinks import PROGRESS_NAME, run_sinks
-from soulslab.learn.train import train as run_training
 
 N_GAMES: Final = 4
 """Parallel games in the evaluation of the players; training has one."""
@@ -78,39 +75,26 @@ def measure_learner_doom(settings: LearnerDoomSettings) -> list[Result]:
     """
     train = settings.train()
     rng = np.random.default_rng(settings.seed)
-    n_games = min(N_GAMES, settings.n_episodes)
-    games = Games(
-        options=train.env.options,
-        n_games=n_games,
-        n_episodes=settings.n_episodes,
-        seed=settings.seed,
-        extras=train.inputs,
+    env = replace(train.env, n_envs=N_GAMES)
+    episodes = doom_episodes(env, settings.n_episodes, settings.seed, train.inputs)
+    act_randomly = random_player(rng)
+    random = play_episodes(episodes, act_randomly)
+    result, policy = train_with_curve(
+        train,
+        QPolicy.load,
+        settings.picture,
+        f"Rainbow on {env.id}, map {env.options.get('map', 1)}",
+        float(random["return"].mean()),
     )
-    random = play_games(games, lambda _, masks: _at_random(masks, rng))
-    with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = run_training(train, Path(folder), sinks=run_sinks(Path(folder)))
-        settings.picture.parent.mkdir(parents=True, exist_ok=True)
-        title = f"Rainbow on {train.env.id}, map {train.env.options.get('map', 1)}"
-        baseline = float(random["return"].mean())
-        draw_curve(Path(folder) / PROGRESS_NAME, settings.picture, title, baseline=baseline, of_returns=True)
-        policy = QPolicy.load(result.policy_path)
-    trained = play_games(games, lambda seen, masks: _mostly_greedy(policy, seen, masks, rng))
+
+    def act_mostly_greedily(seen: Inputs, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
+        is_random = rng.random(len(masks)) < EPSILON
+        actions: NDArray[np.int64] = np.where(is_random, act_randomly(seen, masks), policy.act(seen, masks))
+        return actions
+
+    trained = play_episodes(episodes, act_mostly_greedily)
     rows = [
         player_row("keys at random", random, 0, 0.0),
         player_row("Rainbow", trained, result.env_steps, result.train_seconds),
     ]
     return [Result(title="Doom from its state, one game in training (95 % interval of the mean)", rows=rows)]
-
-
-def _mostly_greedy(
-    policy: QPolicy, seen: Inputs, masks: NDArray[np.bool_], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    is_random = rng.random(len(masks)) < EPSILON
-    actions: NDArray[np.int64] = np.where(is_random, _at_random(masks, rng), policy.act(seen, masks))
-    return actions
-
-
-def _at_random(masks: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a random allowed action for each mask (N, A)."""
-    actions: NDArray[np.int64] = np.argmax(rng.random(masks.shape) * masks, axis=1)
-    return actions

@@ -1,31 +1,25 @@
-"""``python -m benchmarks pixels``: PPO that observes only frames of the window, and a random player."""
+"""``python -m benchmarks pixels``: PPO that observes only frames of the window, compared with a random player."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
-from statistics import NormalDist
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from msgspec.structs import replace
 
+from benchmarks.player_comparison import (
+    EpisodeResults,
+    Episodes,
+    margin_of,
+    play_episodes,
+    random_player,
+    train_with_curve,
+)
 from benchmarks.result import Result, Row
-from soulslab.learn.curve import draw_curve
-from soulslab.learn.environment import layout, make_vector
-from soulslab.learn.inputs import Observer
 from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
-from soulslab.learn.sinks import PROGRESS_NAME, run_sinks
-from soulslab.learn.train import train
-
-#: Maps observations and action masks to actions (N,).
-Act = Callable[[Any, NDArray[np.bool_]], NDArray[np.int64]]
-
-TWO_SIDED_95 = NormalDist().inv_cdf(0.975)
 
 
 class PixelsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +41,7 @@ class PixelsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def quick(self) -> PixelsBenchSettings:
         """Return settings for a short run, in which little is learned."""
-        return msgspec.structs.replace(self, n_fights=4, limit_s=20.0)
+        return replace(self, n_fights=4, limit_s=20.0)
 
 
 def measure_pixels(settings: PixelsBenchSettings) -> list[Result]:
@@ -56,67 +50,47 @@ def measure_pixels(settings: PixelsBenchSettings) -> list[Result]:
     Raises:
         SiphonError: Xvfb is not installed, or the window does not start.
     """
-    base = settings.train
-    run = msgspec.structs.replace(base.run, seed=settings.seed, max_seconds=min(base.run.max_seconds, settings.limit_s))
-    rng = np.random.default_rng(settings.seed)
-    random = _fight(settings, lambda _, masks: np.argmax(rng.random(masks.shape) * masks, axis=1))
-    with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train(msgspec.structs.replace(base, run=run), Path(folder), sinks=run_sinks(Path(folder)))
-        settings.picture.parent.mkdir(parents=True, exist_ok=True)
-        title = f"PPO on pictures of {base.env.id}, phase {base.env.options.get('phase', 'full')}"
-        baseline = float(random["return"].mean())
-        draw_curve(Path(folder) / PROGRESS_NAME, settings.picture, title, baseline=baseline, of_returns=True)
-        policy = Policy.load(result.policy_path)
+    base, env = settings.train, settings.train.env
+    run = replace(base.run, seed=settings.seed, max_seconds=min(base.run.max_seconds, settings.limit_s))
+    fights = Episodes(
+        env=env,
+        n_episodes=settings.n_fights,
+        seed=settings.seed,
+        reward_term="boss_damage",
+        final_results=_fight_results,
+    )
+    random = play_episodes(fights, random_player(np.random.default_rng(settings.seed)))
+    result, policy = train_with_curve(
+        replace(base, run=run),
+        Policy.load,
+        settings.picture,
+        f"PPO on pictures of {env.id}, phase {env.options.get('phase', 'full')}",
+        float(random["return"].mean()),
+    )
     policy.seed(settings.seed)
-    trained = _fight(settings, lambda obs, masks: policy.act(obs, masks, deterministic=False))
+    trained = play_episodes(fights, lambda obs, masks: policy.act(obs, masks, deterministic=False))
+    weight = env.options.get("reward", {}).get("boss_damage", 1.0)
     rows = [
-        _row("keys at random", random, 0, 0.0),
-        _row("PPO from pictures", trained, result.env_steps, result.train_seconds),
+        _row("keys at random", random, weight),
+        _row("PPO from pictures", trained, weight)
+        | {"decisions": result.env_steps, "training (s)": result.train_seconds},
     ]
-    return [Result(title=f"The window's pictures alone, {base.env.n_envs} games at once (95 % intervals)", rows=rows)]
+    return [Result(title=f"The window's pictures alone, {env.n_envs} games at once (95 % intervals)", rows=rows)]
 
 
-def _row(player: str, fights: dict[str, NDArray[np.float64]], decisions: int, seconds: float) -> Row:
-    row: Row = {"player": player, "decisions": decisions, "training (s)": seconds, "fights": len(fights["return"])}
-    for name, unit in (("return", ""), ("boss_damage", " (% of its health)"), ("damage_taken", " (hp)")):
-        values = fights[name]
-        margin = float(TWO_SIDED_95 * values.std(ddof=1) / np.sqrt(len(values)))
-        row[f"{name.replace('_', ' ')}{unit}"] = float(values.mean())
-        row[f"± {name.replace('_', ' ')}"] = margin
+def _fight_results(final_info: dict[str, Any], game: int) -> dict[str, Any]:
+    fight = final_info["fight"]
+    return {"damage_taken": fight["damage_taken"][game], "won": fight["won"][game]}
+
+
+def _row(player: str, fights: EpisodeResults, weight: float) -> Row:
+    """Return the row of a player without training; ``weight`` is that of the reward for damage."""
+    row: Row = {"player": player, "decisions": 0, "training (s)": 0.0, "fights": len(fights["return"])}
+    columns = {
+        "return": ("return", fights["return"]),
+        "boss damage": ("boss damage (% of its health)", 100 * fights["boss_damage"] / weight),
+        "damage taken": ("damage taken (hp)", fights["damage_taken"]),
+    }
+    for name, (heading, values) in columns.items():
+        row |= {heading: float(values.mean()), f"± {name}": margin_of(values)}
     return row | {"won (%)": 100 * float(fights["won"].mean())}
-
-
-def _fight(settings: PixelsBenchSettings, act: Act) -> dict[str, NDArray[np.float64]]:
-    """Return the results of the fights of a player by name; equally many per game."""
-    where = settings.train.env
-    n_games = min(where.n_envs, settings.n_fights)
-    found: dict[str, list[float]] = {"return": [], "boss_damage": [], "damage_taken": [], "won": []}
-    left = np.full(n_games, settings.n_fights // n_games)
-    returns, damage = np.zeros(n_games), np.zeros(n_games)
-    weight = where.options.get("reward", {}).get("boss_damage", 1.0)
-    with closing(make_vector(where.id, n_games, where.options)) as games:
-        observer = Observer(layout(games), n_games, where.frame_stack)
-        obs, info = games.reset(seed=settings.seed)
-        observer.begin(obs)
-        while left.any():
-            obs, rewards, terminated, truncated, info = games.step(act(observer.inputs, info["action_mask"]))
-            observer.follow(obs, terminated | truncated)
-            returns += rewards
-            damage += _boss_damage(info) / weight
-            for game in np.flatnonzero(terminated | truncated):
-                if left[game]:
-                    left[game] -= 1
-                    fight = info["final_info"]["fight"]
-                    found["return"].append(float(returns[game]))
-                    found["boss_damage"].append(100 * float(damage[game]))
-                    found["damage_taken"].append(float(fight["damage_taken"][game]))
-                    found["won"].append(float(fight["won"][game]))
-                returns[game] = damage[game] = 0.0
-    return {name: np.array(values) for name, values in found.items()}
-
-
-def _boss_damage(info: dict[str, Any]) -> NDArray[np.float64]:
-    """Return the reward for damage of each game in a step; after the end of a fight, it is in ``final_info``."""
-    steps = (info, info.get("final_info", {}))
-    shares = [np.asarray(step["reward_terms"]["boss_damage"], np.float64) for step in steps if "reward_terms" in step]
-    return np.sum(shares, axis=0) if shares else np.zeros(1)

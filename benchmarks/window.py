@@ -158,7 +158,7 @@ def _play(game: LiveFight, rng: np.random.Generator) -> None:
 
 
 def _publish(memory: ProfileMemory, game: LiveFight) -> None:
-    memory.take_writes(game)
+    memory.apply_writes(game)
     memory.publish(game)
 
 

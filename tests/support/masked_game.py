@@ -41,7 +41,7 @@ class MaskedArena(FakeArena):
 
     def pass_time(self, seconds):
         """Apply written values, advance the fight, and write it to memory."""
-        self._mapped.take_writes(self.fight)
+        self._mapped.apply_writes(self.fight)
         super().pass_time(seconds)
         self.on_advance()
         self._mapped.publish(self.fight)

@@ -29,7 +29,7 @@ def main(path: str, folder: str) -> None:
     say("ready")
     for line in sys.stdin:
         command, *arguments = line.split()
-        memory.take_writes(game)
+        memory.apply_writes(game)
         for _ in range(int(arguments[0]) if command == "tick" else 0):
             game.tick(("forward",))
         if command == "restart":

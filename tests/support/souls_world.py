@@ -142,7 +142,7 @@ class SoulsWorld(MaskedArena):
 
     def pass_time(self, seconds):
         """Apply written values, simulate, and write to memory."""
-        self._mapped.take_writes(self.fight)
+        self._mapped.apply_writes(self.fight)
         self._live(seconds)
         self._publish()
 

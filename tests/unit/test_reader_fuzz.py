@@ -181,9 +181,9 @@ def test_key_log(tmp_path):
     game = LiveFight(load_boss("judge", KNOCK_BACKS), LiveFightOptions(phase="full", random_pose=False, seed=1))
     writer = KeyLogWriter(path, game, "judge")
     for _ in range(200):
-        game.play_again(0)
+        game.replay_tick(0)
         writer.tick(game)
-    writer.wrote(game, game.digest())
+    writer.log_write(game, game.digest())
     writer.close(game)
     assert _fuzz(path, read_key_log) > N // 4
 

@@ -175,7 +175,7 @@ class LiveFight:
         """
         self._advance(*(self._choose(held, pressed) if self.stage == "fighting" else (NOTHING, False)))
 
-    def play_again(self, code: int) -> None:
+    def replay_tick(self, code: int) -> None:
         """Replay a tick.
 
         Args:
@@ -236,7 +236,7 @@ class LiveFight:
     def _enter(self, stage: Stage) -> None:
         self.stage, self.stage_ticks = stage, 0
 
-    def take(self, duel: Record, action: int, stage: Stage) -> None:
+    def show_moment(self, duel: Record, action: int, stage: Stage) -> None:
         """Copy the present moment of another fight against the same boss, such as one of a simulator, to display it.
 
         Args:

@@ -39,7 +39,7 @@ def episodes_of_key_log(log: KeyLog, options: ArenaOptions) -> Iterator[Episode]
     """Yield the completed fights of a log.
 
     Args:
-        log: Log from :func:`soulslab.arena.window.keylog.read_key_log`.
+        log: Log from :func:`soulslab.arena.window.key_log.read_key_log`.
         options: Options of the environment used for training; the start poses may differ.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The ``[duel]`` table of a profile: both directions, and every mistake in it."""
+"""The ``[duel]`` table of a profile: conversion in both directions, and errors."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_positions_are_stored_in_the_order_of_the_axes(game, axes):
     assert binding.decode("player.position", stored).tolist() == [1.0, 2.0, 3.0]
 
 
-def test_what_is_left_of_health_is_never_rounded_to_nothing(game):
+def test_remaining_health_is_never_rounded_to_0(game):
     binding = bind({"player.hp": "hp"})
     game.duel.p_hp = 0.2
     assert binding.values(game) == {"hp": 1}

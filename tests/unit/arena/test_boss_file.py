@@ -1,4 +1,4 @@
-"""Boss files: what ships is sound, and every mistake is an error that names its place."""
+"""Boss files: shipped files are valid, and errors name the place of a mistake."""
 
 import re
 
@@ -115,7 +115,7 @@ def test_moves_that_can_never_be_chosen():
 
 
 def windows(n):
-    """Return the text of ``n`` blows one after the other."""
+    """Return the text of ``n`` consecutive windows."""
     return "".join(f"[[moves.windows]]\nstart_s = {i}\nend_s = {i}.5\ndamage = 1\n" for i in range(n))
 
 
@@ -142,7 +142,7 @@ def test_more_follow_ups_than_the_rules_have_room_for():
 
 
 @pytest.mark.parametrize("text", ["hp = ", "[moves", "hp = 1\nhp = 2", "x = " + "[" * 100_000, "x = " + "1" * 5000])
-def test_what_is_no_toml(text):
+def test_invalid_toml_is_reported(text):
     with pytest.raises(BossFileError, match=r"my\.toml: is not valid TOML"):
         parse(text)
 

@@ -1,4 +1,4 @@
-"""The boss's rules, one small situation each."""
+"""Rules of the boss, one small situation per test."""
 
 import math
 
@@ -46,7 +46,7 @@ def choices(stage, distance_m, bearing_rad=0.0, n=3000, ready=()):
 
 
 def fitting(stage, distance_m, bearing_rad, phase, shut=()):
-    """Return the shares that the file asks for."""
+    """Return the shares of the moves by their weights in the file."""
     weights = {
         move.id: move.weight
         for move in stage.simulator.boss.moves
@@ -184,7 +184,7 @@ def test_it_turns_on_the_spot_to_who_is_beside_or_behind(angle, animation):
 
 
 def strikes(boss):
-    """Return the moves of a boss that begin with a blow, not with a throw."""
+    """Return the moves of a boss whose first window has no projectile."""
     return [(boss, move.id) for move in shipped(boss).moves if move.windows[0].projectile is None]
 
 
@@ -270,7 +270,7 @@ def test_a_combination_of_blows_hits_once_each():
 
 
 def parry_starts(stage, window):
-    """Return at which ticks of a blow a parry catches it."""
+    """Return the start ticks of a parry that succeeds against an attack."""
     saved = stage.d.copy()
     caught = []
     for start in range(window.start + 1):

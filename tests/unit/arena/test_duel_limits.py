@@ -1,4 +1,4 @@
-"""Records of duels from files: records of real fights are accepted, impossible ones are refused."""
+"""Duel records from files: records of real fights are accepted, impossible ones are rejected."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def random_steps(env, n_steps):
         yield env.unwrapped._duels.simulator
 
 
-def test_what_fights_come_to_is_possible(env):
+def test_states_of_real_fights_are_valid(env):
     for simulator in random_steps(env, N_STEPS):
         assert find_impossible_field(simulator.duels, simulator.fight[0]) is None
 

@@ -1,4 +1,4 @@
-"""How a duel begins, and the camera's lock-on."""
+"""The start of a duel, and the lock-on of the camera."""
 
 import math
 

@@ -20,7 +20,7 @@ from support.stage import KNIGHT, Stage, make_simulator
 
 
 def features(stage):
-    """Return the features by name after a decision of nothing."""
+    """Return the features by name after a decision with the action "nothing"."""
     stage.decide()
     return dict(zip(FEATURE_NAMES, stage.simulator.features[0].tolist(), strict=True))
 
@@ -105,7 +105,7 @@ def test_scaling():
 
 
 def test_poses_face_each_other_as_in_the_facts():
-    """The angle a of a pose belongs to the direction (-sin a, -cos a)."""
+    """The direction of a pose with the angle a is (-sin a, -cos a)."""
     stage = Stage()
     stage.decide()
     state = stage.simulator.states[0]

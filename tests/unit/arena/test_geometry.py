@@ -1,4 +1,4 @@
-"""Randomness and turning, the two things that all rules lean on."""
+"""Random numbers and rotations, which all rules use."""
 
 import math
 
@@ -16,7 +16,7 @@ ANGLES = st.floats(-math.pi, math.pi)
 
 
 def xorshift64(x):
-    """Marsaglia 2003, in whole numbers."""
+    """The generator of Marsaglia 2003 with Python integers."""
     x ^= x << 13 & (2**64 - 1)
     x ^= x >> 7
     return x ^ (x << 17 & (2**64 - 1))

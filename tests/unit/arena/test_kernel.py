@@ -14,7 +14,7 @@ SOURCE = Path(kernel_module.__file__)
 
 
 def cache_dir(**environment):
-    """Return what a fresh process would use as its cache folder."""
+    """Return the cache folder of a new process."""
     code = "from soulslab.arena.kernel import CACHE_DIR; print(CACHE_DIR)"
     env = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | environment
     run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
@@ -32,7 +32,7 @@ def test_without_a_writable_folder_nothing_is_cached(tmp_path):
 
 
 def test_any_change_of_the_rules_changes_the_folder(tmp_path, monkeypatch):
-    """numba itself would not notice a change in a rule that another file's kernel inlines."""
+    """numba alone does not detect a change of a rule that a kernel of another file inlines."""
     copy = tmp_path / "arena"
     copy.mkdir()
     for source in SOURCE.parent.glob("*.py"):

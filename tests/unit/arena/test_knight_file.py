@@ -1,4 +1,4 @@
-"""The knight's file against the published facts (SoulsGym 1.1.0, MIT), copied here by hand."""
+"""The knight's file, compared with the published facts (SoulsGym 1.1.0, MIT), copied manually."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A fight tick by tick: buttons, what waits, and what comes before and after a fight."""
+"""A fight tick by tick: buttons, the button buffer, and the stages before and after a fight."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def game(judge):
 
 
 def actions(game, held=(), pressed=(), n_ticks=1):
-    """Play ticks with the same buttons, pressed in the first; return what was done."""
+    """Play ticks with the same buttons, pressed in the first tick; return the actions."""
     done = []
     for i in range(n_ticks):
         game.tick(held, pressed if i == 0 else ())
@@ -131,7 +131,7 @@ def test_a_seed_for_the_next_fight_gives_the_fight_of_that_seed(judge, game):
     assert (game.seed, game.next_seed) == (11, None)
 
 
-def test_without_a_seed_the_next_fight_goes_on_with_the_generator(game):
+def test_without_a_seed_the_next_fight_continues_the_generator(game):
     first = int(game.duel.rng)
     game.restart()
     actions(game, (), (), LOADING_TICKS)

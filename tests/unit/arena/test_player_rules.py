@@ -1,4 +1,4 @@
-"""The player's rules, one small situation each."""
+"""Rules of the player, one small situation per test."""
 
 import math
 
@@ -16,7 +16,7 @@ SCALE = shipped("judge").damage_scale[0]
 
 
 def falls(stage):
-    """Return whether the duel ended by a fall, playing on until it ends or 3 s are over."""
+    """Play until the duel ends, at most 3 s; return whether it ended by a fall."""
     for _ in range(30):
         stage.decide()
         if stage.d.over:
@@ -110,7 +110,7 @@ def test_a_masked_action_is_carried_out_as_nothing_and_counted():
 
 
 def way(direction):
-    """Return the unit vector of one of the eight ways, clockwise from ahead, where the camera looks along +y."""
+    """Return the unit vector of one of the eight directions, clockwise from ahead, if the camera looks along +y."""
     return np.array([math.sin(direction * math.pi / 4), math.cos(direction * math.pi / 4)])
 
 
@@ -154,7 +154,7 @@ def test_without_the_lock_the_player_turns_to_where_it_walks():
 
 
 def roll_starts_that_dodge(stage, window):
-    """Return at which ticks of a blow a roll on the spot lets it pass."""
+    """Return the start ticks of a roll on the spot that avoids an attack."""
     stage.stand_still("RollingMedium")
     window.advance = 0.0
     saved = stage.d.copy()
@@ -328,7 +328,7 @@ def test_a_hit_breaks_the_streak_and_is_booked_on_its_move():
 
 
 def at_the_edge(angle, boss="judge"):
-    """Return a stage whose player stands a step from the edge and looks outwards, off the lock."""
+    """Return a stage whose player is one step from the edge and faces outwards, without lock-on."""
     stage = Stage(boss)
     x, y = math.cos(angle), math.sin(angle)
     stage.d.p_x = stage.f.centre_x + x * (stage.f.radius - 0.2)

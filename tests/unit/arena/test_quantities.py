@@ -1,4 +1,4 @@
-"""What there is to know of a fight by name: each can be read, and what can be changed stays changed."""
+"""Quantities of a fight: each can be read, and changes of the writable ones last."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_each_quantity_has_the_type_of_its_kind(game, name):
 
 
 @pytest.mark.parametrize("name", WRITABLE)
-def test_what_is_put_is_read_back(game, name):
+def test_a_changed_quantity_is_read_back(game, name):
     put = QUANTITIES[name].put
     assert put is not None
     put(game, WRITABLE[name])

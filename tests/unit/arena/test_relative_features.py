@@ -1,4 +1,4 @@
-"""The duel from the player's own frame: its signs and units, and that turning and moving the duel changes nothing."""
+"""Relative features: signs and units, and invariance under turns and shifts of the duel."""
 
 import math
 
@@ -40,7 +40,7 @@ def angle_of(x, y):
 
 
 def make_state(player=(0.0, 0.0), boss=(0.0, 5.0), height=FLOOR, looks=((0, 1), (0, -1), (0, 1))):
-    """Return a duel at these places; player, boss and camera look along these directions."""
+    """Return a duel with these positions, and these directions of player, boss and camera."""
     state = np.zeros(1, DUEL_STATE)[0]
     state.phase, state.player_hp, state.player_max_hp = 1, 100.0, 400
     state.player_sp, state.player_max_sp, state.boss_hp, state.boss_max_hp = 30.0, 60, 700.0, 1000
@@ -90,7 +90,7 @@ def test_units_and_signs():
 
 
 def test_left_is_where_the_action_left_goes():
-    """A step to the left of a camera that looks at the boss leads to places farther left."""
+    """A step to the left, relative to a camera that faces the boss, increases the coordinate "left"."""
     stage = Stage(gap_m=10, relative=True)
     stage.decide()
     before = by_name(stage.simulator.features[0])
@@ -99,7 +99,7 @@ def test_left_is_where_the_action_left_goes():
     assert after["place_left"] > before["place_left"] + 0.001
 
 
-def test_each_looks_at_the_other_as_a_fight_begins():
+def test_both_fighters_face_each_other_at_the_start():
     simulator = make_simulator("judge", range(20), random_pose=True, relative=True)
     columns = {name: simulator.features[:, i] for i, name in enumerate(RELATIVE_NAMES)}
     for name in ("player_facing_cos", "boss_facing_cos", "camera_view_cos"):
@@ -109,7 +109,7 @@ def test_each_looks_at_the_other_as_a_fight_begins():
 
 
 @pytest.mark.parametrize("way", [(1, 0), (0, 1), (-0.6, 0.8)])
-def test_in_the_same_place_ahead_is_where_the_player_looks(way):
+def test_at_the_same_position_ahead_is_the_facing_of_the_player(way):
     found = by_name(from_state(make_state((3.0, 4.0), (3.0, 4.0), looks=(way, way, (0, 0)))))
     assert all(math.isfinite(value) for value in found.values())
     assert (found["distance"], found["log_distance"]) == (0.0, pytest.approx(math.log(0.1) / 2))
@@ -131,7 +131,7 @@ PLACE = st.tuples(st.floats(-25, 25), st.floats(-25, 25))
 
 @given(PLACE, PLACE, st.tuples(ANGLE, ANGLE, ANGLE), ANGLE, st.tuples(*[st.floats(-500, 500)] * 3))
 def test_turning_and_moving_the_whole_duel_changes_nothing(player, boss, angles, turn, shift):
-    """All of it: poses, camera and ground, about the ground's middle; of the ground's box only the extents count."""
+    """Turn poses, camera and ground about the ground's centre; only the extents of the ground's limits matter."""
     if math.dist(player, boss) < 0.01:  # there the way to the boss is a matter of rounding
         boss = (player[0] + 1.0, player[1])
     middle = LOW[:2] + EXTENT[:2] / 2

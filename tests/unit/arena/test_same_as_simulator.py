@@ -1,4 +1,4 @@
-"""The fight tick by tick, driven by buttons, is the simulator's: the same seed and actions give the same states."""
+"""A fight tick by tick, controlled by buttons, equals the simulator's for the same seed and actions."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def same_fight(boss, phase, seed, random_pose):
 
 
 def play_decision(game, action):
-    """Hold an action's buttons for a decision, as an environment does with keys; stop at the end of the fight."""
+    """Hold the buttons of an action for a decision, as an environment holds keys; stop at the end of the fight."""
     buttons = buttons_of(action)
     for k in range(TICKS_PER_DECISION):
         game.tick(buttons, buttons if k == 0 and is_press_action(action) else ())

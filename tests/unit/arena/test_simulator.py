@@ -1,4 +1,4 @@
-"""N duels at once: the same fights alone and in any company, with the compiler on and off, for ever."""
+"""N parallel duels: fights do not depend on N, on the other duels, or on compilation."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ TESTS = HERE.parents[1]
 
 
 def run_python(program, **environment):
-    """Run a program in a fresh interpreter that finds this module; return what it printed."""
+    """Run a program in a new interpreter that can import this module; return its output."""
     places = [str(HERE), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), **environment}
     command = [sys.executable, "-W", "error", "-c", program]
@@ -35,7 +35,7 @@ def run_python(program, **environment):
 
 
 def trajectories(boss, seeds, n_steps=300, **options):
-    """Return, by seed, all that a duel was and showed at each step."""
+    """Return the state and the observation of a duel at each step, by seed."""
     options = {"random_pose": True, "states": True, "autoreset": "same_step", **options}
     simulator = make_simulator(boss, seeds, **options)
     actions = scripts(seeds, n_steps)
@@ -169,7 +169,7 @@ def test_a_fight_is_truncated_after_3000_decisions():
 
 
 @pytest.mark.parametrize("action", [-1, 20, 10**12])
-def test_an_action_that_does_not_exist_moves_nobody(action):
+def test_an_invalid_action_changes_no_duel(action):
     simulator = make_simulator("judge", range(3))
     before = simulator.duels.tobytes()
     with pytest.raises(InvalidActionError, match=f"action {action} of duel 1: must be 0 to 19"):

@@ -1,4 +1,4 @@
-"""The drawing from above: equal states give equal pictures, and what matters in a fight can be seen."""
+"""The picture from above: equal states give equal pictures, and important events are visible."""
 
 import cv2
 import numpy as np
@@ -115,7 +115,7 @@ def test_a_blow_is_seen_coming_where_it_will_hurt_and_flashes():
 
 
 @pytest.mark.parametrize("action", [FIRST_ROLL + 2, LIGHT_ATTACK, PARRY])
-def test_what_the_player_does_is_seen(action):
+def test_actions_of_the_player_are_visible(action):
     idle, busy = fight_against("judge"), fight_against("judge")
     for _ in range(3):
         step(idle, NOTHING)
@@ -140,7 +140,7 @@ def test_the_bars_show_health_and_stamina():
 
 
 @pytest.mark.parametrize(("won", "dominant"), [(1, 1), (0, 0)])
-def test_the_end_is_told_in_gold_or_red(won, dominant):
+def test_the_text_at_the_end_is_gold_or_red(won, dominant):
     simulator = fight_against("judge")
     simulator.duels["over"], simulator.duels["won"] = 1, won
     band = draw(simulator)[345:454].astype(int)
@@ -150,7 +150,7 @@ def test_the_end_is_told_in_gold_or_red(won, dominant):
     assert (green > 0.7 * red) == (dominant == 1)
 
 
-def test_bosses_have_their_own_looks():
+def test_each_boss_has_a_different_appearance():
     looks = {boss: look_of(load_boss(boss, list(load_knight().knock_backs))).body for boss in boss_names()}
     assert looks == {"judge": "halberd", "frost_beast": "beast", "trickster": "daggers"}
 

@@ -1,4 +1,4 @@
-"""The words of a duel, against the published facts (SoulsGym 1.1.0, MIT), copied here by hand."""
+"""The vocabulary of a duel, compared with the published facts (SoulsGym 1.1.0, MIT), copied manually."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_the_boss_animations():
     assert v.BOSS_ANIMATIONS == v.BOSS_ATTACKS + v.BOSS_MOVEMENT + v.BOSS_MISC
 
 
-def test_the_judge_has_the_animations_of_the_facts_and_one_that_nobody_knows():
+def test_the_judge_has_the_published_animations_and_an_unknown_one():
     animations = [move.animation for move in shipped("judge").moves]
     assert sorted(animations) == sorted([*(f"Attack{number}" for number in ATTACKS.split()), "Attack1500"])
     assert "Attack1500" not in v.BOSS_ANIMATIONS

@@ -1,4 +1,4 @@
-"""The benchmark of a real-time game beside a learner, with a remote actor and without."""
+"""The benchmark of a real-time game during learning, with and without a remote actor."""
 
 from pathlib import Path
 

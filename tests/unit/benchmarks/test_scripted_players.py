@@ -1,4 +1,4 @@
-"""Every boss is a real fight: how scripted players fare, and how they must not."""
+"""Scripted players: bounds of their win rates against each boss."""
 
 import numpy as np
 import pytest

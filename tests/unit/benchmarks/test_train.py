@@ -9,21 +9,11 @@ from benchmarks.result import MoreThan
 from benchmarks.train import OURS, TrainBenchSettings, compare, measure_training, train_ours
 from benchmarks.training_outcome import HALF, MOST, Outcome, Trial
 from soulslab.learn.telemetry import TrainFinished, TrainStarted
+from support.message_sink import MessageSink
 
 OUTCOME = Outcome(
     n_envs=8, seconds=10.0, n_decisions=5000, n_policy_steps=1000, half_s=4.0, most_s=8.0, n_fights=10, n_wins=9
 )
-
-
-class Listener:
-    def __init__(self):
-        self.messages = []
-
-    def write(self, message):
-        self.messages.append(message)
-
-    def close(self):
-        pass
 
 
 @pytest.fixture
@@ -34,15 +24,15 @@ def trial(small_config):
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 def test_a_peer_trains_until_the_time_limit(trial, peer):
-    listener = Listener()
-    outcome = train_peer(peer, trial, [listener])
+    sink = MessageSink()
+    outcome = train_peer(peer, trial, [sink])
     assert outcome.n_envs == 8
     assert outcome.n_decisions > outcome.n_policy_steps > 0
     assert outcome.seconds >= trial.limit_s
     assert (outcome.half_s, outcome.most_s) == (None, None)
     assert 0 <= outcome.n_wins <= outcome.n_fights == 5
-    assert isinstance(listener.messages[0], TrainStarted)
-    assert isinstance(listener.messages[-1], TrainFinished)
+    assert isinstance(sink.messages[0], TrainStarted)
+    assert isinstance(sink.messages[-1], TrainFinished)
 
 
 def test_a_peer_stops_at_the_win_rate(trial, monkeypatch):

@@ -156,7 +156,7 @@ def test_a_log_of_a_fight_changed_by_a_program_is_an_error(judge, tmp_path):
     writer = KeyLogWriter(path, game, "judge")
     digest = game.digest()
     game.duel.p_hp = 1.0
-    writer.wrote(game, digest)
+    writer.log_write(game, digest)
     writer.close(game)
     with pytest.raises(KeyLogError, match="a program changed the fight"):
         next(episodes_of_key_log(read_key_log(path), ArenaOptions(phase="1")))

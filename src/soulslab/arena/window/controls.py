@@ -34,7 +34,7 @@ class Controls:
         down = {self._commands[name] for name in self._down}
         return down.union(self._tapped, *(stick.held for stick in self._sticks))
 
-    def take(self, events: Iterable[ButtonEvent]) -> list[str]:
+    def process_events(self, events: Iterable[ButtonEvent]) -> list[str]:
         """Process events; return the commands that were pressed, in order."""
         pressed = []
         for event in events:
@@ -49,7 +49,7 @@ class Controls:
         self._tapped.update(command for command in pressed if command in DIRECTIONS)
         return pressed
 
-    def move_pads(self, pads: Sequence[PadState]) -> list[str]:
+    def process_pads(self, pads: Sequence[PadState]) -> list[str]:
         """Process the positions of sticks and triggers; return the commands of triggers that were pressed."""
         while len(self._sticks) < len(pads):
             self._sticks.append(Stick())
@@ -61,13 +61,15 @@ class Controls:
                 triggers[name] = triggers.get(name, False) or is_down
         changed = {name for name, is_down in triggers.items() if is_down != (name in self._triggers)}
         self._triggers ^= changed
-        return self.take([ButtonEvent(PAD_PREFIX + name, is_press=triggers[name]) for name in sorted(changed)])
+        return self.process_events(
+            [ButtonEvent(PAD_PREFIX + name, is_press=triggers[name]) for name in sorted(changed)]
+        )
 
     def next_tick(self) -> None:
         """Clear the taps: buttons that were pressed and released between two ticks have had their tick."""
         self._tapped.clear()
 
-    def let_go(self) -> None:
+    def release_all(self) -> None:
         """Release everything, because the window has lost the keyboard focus and receives no release events."""
         self._down.clear()
         self._triggers.clear()

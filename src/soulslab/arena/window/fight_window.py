@@ -47,7 +47,7 @@ class FightWindow:
     def begin(self, duel: Record) -> None:
         """Show the first moment of a fight."""
         self._fight.n_fights += 1
-        self._fight.take(duel, NOTHING, "fighting")
+        self._fight.show_moment(duel, NOTHING, "fighting")
         self._next_at_s = time.monotonic()
         self._draw()
 
@@ -65,12 +65,12 @@ class FightWindow:
         """
         n_ticks = int(after.tick - before[0].tick)
         for duel in replay_ticks(before, fight, action, n_ticks - 1):
-            self._fight.take(duel, action, "fighting")
+            self._fight.show_moment(duel, action, "fighting")
             self._next_at_s += TICK_S
             if self._next_at_s > time.monotonic():
                 self._draw()
                 self._wait()
-        self._fight.take(after, action, _stage_of(after))
+        self._fight.show_moment(after, action, _stage_of(after))
         self._next_at_s = max(self._next_at_s + TICK_S, time.monotonic())
         self._draw()
         self._wait()

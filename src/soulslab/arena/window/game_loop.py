@@ -44,7 +44,7 @@ MAX_BEHIND_NS = _S_NS
 class GameMemory(Protocol):
     """The state of the game in memory, in the layout of a profile (`soulslab.arena.window.memory`)."""
 
-    def take_writes(self, game: LiveFight) -> None:
+    def apply_writes(self, game: LiveFight) -> None:
         """Apply values that other processes wrote to memory."""
         ...
 
@@ -56,7 +56,7 @@ class GameMemory(Protocol):
 class NoMemory:
     """Memory of a game whose state is not published."""
 
-    def take_writes(self, game: LiveFight) -> None:
+    def apply_writes(self, game: LiveFight) -> None:
         """Do nothing."""
 
     def publish(self, game: LiveFight) -> None:
@@ -114,10 +114,10 @@ class Game:
         self._memory = memory
         memory.publish(self.fight)
 
-    def turn(self, timer: TickTimer) -> None:
+    def run_once(self, timer: TickTimer) -> None:
         """Run the loop body once: read input and writes, play the ticks that are due, publish and draw the result."""
-        self._listen()
-        self._take_writes()
+        self._process_input()
+        self._apply_writes()
         n_unseen = 0
         while n_unseen < MAX_TICKS_UNSEEN and (n_due := timer.due(time.monotonic_ns(), self.speed)):
             for _ in range(n_due):
@@ -150,28 +150,28 @@ class Game:
         if self._log:
             self._log.close(self.fight)
 
-    def _take_writes(self) -> None:
+    def _apply_writes(self) -> None:
         """Apply values that others wrote to memory, and log the result, which the keys do not explain."""
         if self._log is None:
-            self._memory.take_writes(self.fight)
+            self._memory.apply_writes(self.fight)
             return
         before, digest = State.of(self.fight), self.fight.digest()
-        self._memory.take_writes(self.fight)
+        self._memory.apply_writes(self.fight)
         if State.of(self.fight) != before:
-            self._log.wrote(self.fight, digest)
+            self._log.log_write(self.fight, digest)
 
-    def _listen(self) -> None:
+    def _process_input(self) -> None:
         """Process the input of keys and pads."""
         had_focus = self._window.has_focus
         events = self._window.events()
         if had_focus and not self._window.has_focus:
-            self._controls.let_go()
+            self._controls.release_all()
         pads = self._window.pads()
         if not self._window.has_focus:
             # Every program receives the input of pads, so it is used only while the window has the keyboard focus.
             events = [event for event in events if not event.name.startswith(PAD_PREFIX)]
             pads = []
-        for command in [*self._controls.take(events), *self._controls.move_pads(pads)]:
+        for command in [*self._controls.process_events(events), *self._controls.process_pads(pads)]:
             self._command(command)
 
     def _command(self, command: str) -> None:
@@ -192,13 +192,13 @@ class Game:
     def _tick(self) -> None:
         pressed, self._pressed = self._pressed, []
         if self._replay:
-            self._tick_again(self._replay)
+            self._replay_tick(self._replay)
         else:
-            self._tick_by_hand(pressed)
+            self._play_tick(pressed)
         if self._log:
             self._log.tick(self.fight)
 
-    def _tick_by_hand(self, pressed: list[str]) -> None:
+    def _play_tick(self, pressed: list[str]) -> None:
         if "lock_on" in pressed:
             self.fight.toggle_lock_on()
         if "restart" in pressed:
@@ -207,7 +207,7 @@ class Game:
         self.fight.tick(held, [command for command in pressed if command in BUTTONS])
         self._controls.next_tick()
 
-    def _tick_again(self, replay: Replay) -> None:
+    def _replay_tick(self, replay: Replay) -> None:
         if not replay.is_over:
             replay.tick()
             return
@@ -256,7 +256,7 @@ def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory]
         game.begin(open_memory(game.fight))
         timer = TickTimer(time.monotonic_ns())
         while window.is_open and not is_asked_to_end and not game.is_over:
-            game.turn(timer)
+            game.run_once(timer)
             time.sleep(timer.wait_ns(game.speed) * 1e-9)
 
 

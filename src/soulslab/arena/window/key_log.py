@@ -99,7 +99,7 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             next_seed=game.next_seed,
         )
 
-    def bring_into(self, game: LiveFight) -> None:
+    def apply_to(self, game: LiveFight) -> None:
         """Set the state of a game.
 
         Raises:
@@ -199,7 +199,7 @@ class KeyLogWriter:
         if len(self._codes) >= CHECK_TICKS:
             self.flush(game)
 
-    def wrote(self, game: LiveFight, digest: int) -> None:
+    def log_write(self, game: LiveFight, digest: int) -> None:
         """Log that another process wrote to the game's memory.
 
         Args:

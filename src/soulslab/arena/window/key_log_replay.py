@@ -54,7 +54,7 @@ class Replay:
         for line in self._log.lines:
             if isinstance(line, State):
                 try:
-                    line.bring_into(game)
+                    line.apply_to(game)
                 except ValueError as error:
                     raise KeyLogError(self._log.source, f"after tick {game.n_ticks}: {error}") from error
                 continue
@@ -67,7 +67,7 @@ class Replay:
     def _play_tick(self, code: int) -> None:
         game = self.fight
         game.next_generator = self._log.generators.get(game.n_fights + 1)
-        game.play_again(code)
+        game.replay_tick(code)
         self.n_ticks += 1
         if not self._checks:
             return
@@ -76,13 +76,13 @@ class Replay:
             check = self._checks.popleft()
             near = [digest for tick, digest in self._digests if abs(tick - check.tick) <= check.slack_ticks]
             if check.digest not in near:
-                raise self._parted(check.tick)
+                raise self._difference_error(check.tick)
 
     def _compare(self, line: Ticks) -> None:
         if line.digest is not None and line.digest != self.fight.digest():
-            raise self._parted(self.fight.n_ticks)
+            raise self._difference_error(self.fight.n_ticks)
 
-    def _parted(self, tick: int) -> KeyLogError:
+    def _difference_error(self, tick: int) -> KeyLogError:
         return KeyLogError(
             self._log.source,
             f"in or before tick {tick} ({tick / 60:.1f} s) the fight differs from the logged one: either the rules "

@@ -110,7 +110,7 @@ class Window:
         self._window.setActive(False)
         self._engine.renderFrame()
         self._window.setActive(True)
-        found, has_changed = self._input.take()
+        found, has_changed = self._input.poll()
         if has_changed:
             self._follow()
         return found
@@ -170,7 +170,7 @@ class _Input:
         self._traverser = DataGraphTraverser()
         self._queue = EventQueue.getGlobalEventQueue()
 
-    def take(self) -> tuple[list[ButtonEvent], bool]:
+    def poll(self) -> tuple[list[ButtonEvent], bool]:
         """Return the button events, and whether the properties of the window changed."""
         self._devices.update()
         self._find_pads()

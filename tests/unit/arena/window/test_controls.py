@@ -1,4 +1,4 @@
-"""From keys and pads to what the player does."""
+"""Conversion of keys and pads to commands."""
 
 import math
 
@@ -25,43 +25,43 @@ def controls():
 
 
 def test_a_key_is_held_until_it_goes_up(controls):
-    assert controls.take(down("w", "j")) == ["forward", "light_attack"]
+    assert controls.process_events(down("w", "j")) == ["forward", "light_attack"]
     controls.next_tick()
     assert controls.held == {"forward", "light_attack"}
-    assert controls.take(up("w")) == []
+    assert controls.process_events(up("w")) == []
     assert controls.held == {"light_attack"}
 
 
 def test_the_keyboards_repetition_presses_nothing(controls):
-    controls.take(down("space"))
-    assert controls.take(down("space", "space")) == []
-    assert controls.take([*up("space"), *down("space")]) == ["roll"]
+    controls.process_events(down("space"))
+    assert controls.process_events(down("space", "space")) == []
+    assert controls.process_events([*up("space"), *down("space")]) == ["roll"]
 
 
 def test_a_direction_that_is_tapped_between_two_ticks_has_one_tick(controls):
-    controls.take([*down("w"), *up("w")])
+    controls.process_events([*down("w"), *up("w")])
     assert controls.held == {"forward"}
     controls.next_tick()
     assert controls.held == set()
 
 
 def test_a_pad_that_lets_go_leaves_the_key_down(controls):
-    controls.take(down("w", PAD_PREFIX + "dpad_up"))
+    controls.process_events(down("w", PAD_PREFIX + "dpad_up"))
     controls.next_tick()
-    controls.take(up(PAD_PREFIX + "dpad_up"))
+    controls.process_events(up(PAD_PREFIX + "dpad_up"))
     assert controls.held == {"forward"}
 
 
 def test_without_the_keyboard_everything_is_let_go(controls):
-    controls.take(down("w", "space"))
-    controls.move_pads([PadState(forward=1.0)])
-    controls.let_go()
+    controls.process_events(down("w", "space"))
+    controls.process_pads([PadState(forward=1.0)])
+    controls.release_all()
     assert controls.held == set()
-    assert controls.take(up("w")) == []
+    assert controls.process_events(up("w")) == []
 
 
 def test_other_keys_do_nothing(controls):
-    assert controls.take(down("f5", "z")) == []
+    assert controls.process_events(down("f5", "z")) == []
     assert controls.held == set()
 
 
@@ -75,20 +75,20 @@ def test_every_pad_button_does_something_known():
 
 
 def test_a_trigger_without_a_button_is_pressed_by_its_depth(controls):
-    assert controls.move_pads([PadState(right_trigger=0.4)]) == []
-    assert controls.move_pads([PadState(right_trigger=0.6)]) == ["heavy_attack"]
-    assert controls.move_pads([PadState(right_trigger=0.9)]) == []
+    assert controls.process_pads([PadState(right_trigger=0.4)]) == []
+    assert controls.process_pads([PadState(right_trigger=0.6)]) == ["heavy_attack"]
+    assert controls.process_pads([PadState(right_trigger=0.9)]) == []
     assert controls.held == {"heavy_attack"}
-    assert controls.move_pads([PadState(left_trigger=1.0)]) == ["parry"]
+    assert controls.process_pads([PadState(left_trigger=1.0)]) == ["parry"]
     assert controls.held == {"parry"}
 
 
 def test_sticks_walk_in_eight_directions_and_come_and_go(controls):
-    controls.move_pads([PadState(), PadState(right=0.7, forward=0.7)])
+    controls.process_pads([PadState(), PadState(right=0.7, forward=0.7)])
     assert controls.held == {"forward", "right"}
-    controls.move_pads([PadState(right=-1.0)])
+    controls.process_pads([PadState(right=-1.0)])
     assert controls.held == {"left"}
-    controls.move_pads([])
+    controls.process_pads([])
     assert controls.held == set()
 
 

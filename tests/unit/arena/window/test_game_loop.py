@@ -1,4 +1,4 @@
-"""The loop: what keys do beside the fight, when ticks are played, and when pictures are drawn."""
+"""The game loop: keys of the window, the timing of ticks, and drawing."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ from soulslab.errors import WindowError
 
 
 class OffscreenWindow:
-    """What the loop asks of a window, drawn into a picture that nobody sees.
+    """A window for the loop that draws offscreen.
 
     Attributes:
         waiting: Events that the next call of `events` returns.
@@ -49,7 +49,7 @@ class OffscreenWindow:
 
 
 class Due:
-    """A timer that says what it is told to."""
+    """A timer that returns given numbers of ticks."""
 
     def __init__(self):
         self.n_ticks = 0
@@ -62,12 +62,12 @@ class Due:
 
 
 class Memory:
-    """Counts what it is asked, and writes once what it is given."""
+    """Counts its calls, and applies one given write."""
 
     def __init__(self):
         self.n_published, self.write = 0, None
 
-    def take_writes(self, game):
+    def apply_writes(self, game):
         if self.write:
             self.write(game)
             self.write = None
@@ -83,7 +83,7 @@ def window(offscreen):
 
 @pytest.fixture
 def play(window):
-    """A game, its window, its memory, and `turn`, which goes round once with some keys and so many ticks."""
+    """A game, its window, its memory, and `turn`, which runs the loop once with given keys and ticks."""
     return start(window, WindowSettings(seed=3, size_px=(320, 180), shows_help=False))
 
 
@@ -95,7 +95,7 @@ def start(window, settings, replay=None):
     def turn(*names, n_ticks=1):
         window.waiting = [ButtonEvent(name.lstrip("+-"), is_press=not name.startswith("-")) for name in names]
         timer.n_ticks = n_ticks
-        game.turn(timer)
+        game.run_once(timer)
 
     def codes(n):
         fight = game.fight
@@ -123,7 +123,7 @@ def test_a_slow_machine_still_draws(play, window):
             return 5
 
     drawn = window.n_drawn
-    play.game.turn(Behind())
+    play.game.run_once(Behind())
     assert window.n_drawn == drawn + 1
     assert MAX_TICKS_UNSEEN <= play.game.fight.n_ticks < MAX_TICKS_UNSEEN + 5
 
@@ -192,7 +192,7 @@ def test_restart_and_lock_on_are_commands_of_the_next_tick(play):
     assert play.codes(2) == [0x40 | NOTHING, 0x80 | NOTHING]
 
 
-def test_what_the_window_does_for_a_person(play, caplog):
+def test_commands_of_the_window(play, caplog):
     play.turn("+f11", "+f12", n_ticks=0)
     assert play.window.did[0] == "fullscreen"
     assert "the disk is full" in caplog.text
@@ -221,7 +221,7 @@ def test_another_size_of_the_window_is_followed(play):
     assert play.game._size_px == (640, 480), "a window that is not there yet has no size"
 
 
-def test_a_game_is_logged_with_what_was_written_into_it(window, tmp_path):
+def test_writes_to_a_game_are_logged(window, tmp_path):
     path = tmp_path / "game.log"
     play = start(window, WindowSettings(seed=5, size_px=(320, 180), log=path))
     play.turn("+w", "+j", n_ticks=12)

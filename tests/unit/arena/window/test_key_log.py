@@ -1,4 +1,4 @@
-"""Key logs: written as the game is played, read again also when cut off, and played to the same end."""
+"""Key logs: writing during a game, reading (also incomplete files), and exact replay."""
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ def judge():
 
 
 def play(game, writer, seed, n_ticks=N_TICKS):
-    """Play like somebody who presses this and that, restarts and lets go of the boss now and then."""
+    """Play with random buttons, and occasional restarts and lock-on commands."""
     rng = np.random.default_rng(seed)
     held = set()
     for _ in range(n_ticks):
@@ -47,7 +47,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def logged(game, path):
-    """The game that was played, its log, and what it came to in each tick."""
+    """The game that was played, its log, and its digest after each tick."""
     writer = KeyLogWriter(path, game, "judge")
     play(game, writer, 5)
     writer.close(game)
@@ -74,19 +74,19 @@ def test_the_log_is_small(logged):
     assert logged.stat().st_size < 20 * N_TICKS
 
 
-def test_a_log_that_was_cut_off_plays_what_is_there(game, logged):
+def test_an_incomplete_log_is_replayed_up_to_its_last_line(game, logged):
     logged.write_bytes(logged.read_bytes()[:-7])
     log = read_key_log(logged)
     assert N_TICKS - CHECK_TICKS <= log.n_ticks < N_TICKS
     assert play_all(log).n_ticks == log.n_ticks
 
 
-def test_what_somebody_wrote_into_the_game_is_played_again(game, path):
+def test_writes_to_the_game_are_replayed(game, path):
     writer = KeyLogWriter(path, game, "judge")
     play(game, writer, 1, 100)
     digest = game.digest()
     game.duel.b_hp, game.no_death, game.next_seed = 100.0, True, 77
-    writer.wrote(game, digest)
+    writer.log_write(game, digest)
     play(game, writer, 2, 500)
     writer.close(game)
     assert any(isinstance(line, State) for line in read_key_log(path).lines)
@@ -95,7 +95,7 @@ def test_what_somebody_wrote_into_the_game_is_played_again(game, path):
     assert replay.fight.no_death
 
 
-def test_another_fight_is_told_with_its_tick(logged):
+def test_a_different_fight_is_reported_with_its_tick(logged):
     log = read_key_log(logged)
     lines = list(log.lines)
     at = next(i for i, line in enumerate(lines) if line.runs != ((CHECK_TICKS, 19),) and i > 2)
@@ -161,7 +161,7 @@ def test_invalid_files_are_reported(logged, change, said):
 
 def test_a_state_of_another_size_is_reported(game, path):
     writer = KeyLogWriter(path, game, "judge")
-    writer.wrote(game, game.digest())
+    writer.log_write(game, game.digest())
     writer.close(game)
     text = path.read_bytes()
     path.write_bytes(text.replace(b'"duel":"AAAA', b'"duel":"').replace(b'"duel":"', b'"duel":"AAAAAAAA', 1))
@@ -174,7 +174,7 @@ def test_there_has_to_be_a_file(path):
         read_key_log(path)
 
 
-def test_a_boss_that_was_changed_is_told(tmp_path, game, path):
+def test_a_changed_boss_is_reported(tmp_path, game, path):
     boss = tmp_path / "mine.toml"
     text = (BOSS_DIR / "judge.toml").read_text(encoding="utf-8")
     boss.write_text(text, encoding="utf-8")

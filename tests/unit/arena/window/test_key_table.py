@@ -1,4 +1,4 @@
-"""Which key does what: every key that panda3d can name, and clear words about all others."""
+"""The key table: all keys that panda3d supports, and errors for all others."""
 
 import pytest
 from panda3d.core import ButtonRegistry
@@ -20,7 +20,7 @@ def test_panda_knows_each_name_and_none_is_used_twice():
     assert len(set(PANDA_NAMES.values())) == len(PANDA_NAMES)
 
 
-def test_every_command_has_a_key_of_its_own():
+def test_every_command_has_a_different_key():
     assert set(KEYS) == set(COMMANDS)
     assert key_names(KEYS, {}, "") == KEYS
     assert WindowSettings().keys == KEYS
@@ -74,7 +74,7 @@ def test_pad_buttons_can_be_given_to_others():
         ("[pad]\nroll = 1", r"pad\.roll: must be a name"),
     ],
 )
-def test_a_malformed_file_is_told(tmp_path, text, said):
+def test_a_malformed_file_is_reported(tmp_path, text, said):
     file = tmp_path / "keys.toml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=said):

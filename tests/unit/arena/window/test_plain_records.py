@@ -1,4 +1,4 @@
-"""Plain copies of records say what the records say."""
+"""Plain copies of records have the values of the records."""
 
 from __future__ import annotations
 

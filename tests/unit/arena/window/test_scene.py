@@ -1,4 +1,4 @@
-"""The whole picture: it follows from the fight alone, its bars and screens tell what the fight is at, nothing grows."""
+"""The whole picture: it depends only on the fight, bars and screens show its state, and no nodes accumulate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def new_game(boss: Boss) -> LiveFight:
 
 @contextmanager
 def new_scene(offscreen: Offscreen, game: LiveFight, options: HudOptions | None = None) -> Iterator[Scene]:
-    """A scene of its own in the picture that all tests share."""
+    """A separate scene in the offscreen buffer that all tests share."""
     root = offscreen.root.attachNewNode("scene")
     scene = Scene(root, offscreen.camera, game, SIZE_PX, options)
     try:
@@ -114,7 +114,7 @@ def test_the_bars_are_as_long_as_there_is_health(offscreen: Offscreen) -> None:
         assert low[1] / full[1] == pytest.approx(0.1, abs=0.06)
 
 
-def test_what_was_just_lost_is_yellow(offscreen: Offscreen) -> None:
+def test_a_recent_loss_is_yellow(offscreen: Offscreen) -> None:
     game = new_game(shipped())
 
     def n_yellow() -> int:

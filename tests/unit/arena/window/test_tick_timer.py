@@ -1,4 +1,4 @@
-"""Which ticks are due: exact at every speed, for ever, and never more than can be played."""
+"""The tick timer: exact at every speed, without drift, and bounded after an interruption."""
 
 import pytest
 from hypothesis import example, given

@@ -13,6 +13,7 @@ from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings,
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.telemetry import FightStats
 from soulslab.learn.train import train
+from support.message_sink import MessageSink
 from support.policies import MEMORY, SMALL, actor_critic, q_policy, seeing_policy
 
 # No update is ever made, so that what was begun with is what is left.
@@ -22,17 +23,6 @@ SETTINGS = RainbowSettings(
     network=SMALL,
     run=RainbowRunSettings(total_steps=200, evaluate_every=0),
 )
-
-
-class Listener:
-    def __init__(self):
-        self.messages = []
-
-    def write(self, message):
-        self.messages.append(message)
-
-    def close(self):
-        pass
 
 
 @pytest.fixture
@@ -71,10 +61,10 @@ def test_the_policy_acts_before_the_first_update(is_started, tmp_path):
     policy = q_policy()
     policy.network.parameters_flat.zero_()  # of equal values the first is best: to the left, and off
     policy.save(tmp_path / "policy.safetensors")
-    listener = Listener()
+    sink = MessageSink()
     settings = begun_from(tmp_path / "policy.safetensors") if is_started else SETTINGS
-    train(settings, tmp_path / "run", sinks=[listener])
-    stats = [message for message in listener.messages if isinstance(message, FightStats)]
+    train(settings, tmp_path / "run", sinks=[sink])
+    stats = [message for message in sink.messages if isinstance(message, FightStats)]
     assert stats
     assert all((message.action_shares == (1.0, 0.0, 0.0, 0.0)) == is_started for message in stats)
 

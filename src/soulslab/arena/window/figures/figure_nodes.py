@@ -66,7 +66,7 @@ class Body:
         self._growth = 0.0
         self._grown.hide()
 
-    def stand(self, place: tuple[float, float, float], facing: tuple[float, float]) -> None:
+    def set_position(self, place: tuple[float, float, float], facing: tuple[float, float]) -> None:
         """Set the figure's position, and its facing as a direction on the ground."""
         self.root.setPosHpr(*place, math.degrees(math.atan2(-facing[0], facing[1])), 0.0, 0.0)
 
@@ -130,7 +130,7 @@ class BossFigure:
     def show(self, game: LiveFight) -> None:
         """Show the present pose."""
         d, f = self._records.copy(game)
-        self._body.stand((float(d.b_x), float(d.b_y), float(f.floor)), (float(d.b_fx), float(d.b_fy)))
+        self._body.set_position((float(d.b_x), float(d.b_y), float(f.floor)), (float(d.b_fx), float(d.b_fy)))
         self._body.show_growth(_growth(d, f))
         self._body.show(boss_pose(self._figure, self._styles, d, f, game.stage, game.stage_ticks))
         if game.stage == "fighting" and is_hit(d, f):
@@ -174,7 +174,7 @@ class KnightFigure:
     def show(self, game: LiveFight) -> None:
         """Show the present pose."""
         d, f = self._records.copy(game)
-        self._body.stand((float(d.p_x), float(d.p_y), float(d.p_z)), _facing(d, f))
+        self._body.set_position((float(d.p_x), float(d.p_y), float(d.p_z)), _facing(d, f))
         self._body.show(knight_pose(d, f, game.stage, game.stage_ticks))
         if game.stage == "fighting" and d.p_ticks < FLASH_TICKS and knock_back_of(d, f) is not None:
             self.root.setColorScale(KNIGHT_FLASH)

@@ -41,7 +41,7 @@ Style: TypeAlias = Literal[
 BY_WEAPON: frozenset[Style] = frozenset(("sweep", "overhead", "thrust", "spin", "leap", "charge"))
 #: For attacks farther to the side than this, the whole body turns.
 MOST_TWIST_RAD = 1.2
-#: Height of a blow at its tip, in units of the body's scale.
+#: Height of an attack at its tip, in units of the body's scale.
 SWEEP_HEIGHT, THRUST_HEIGHT, FLOOR_HEIGHT = 0.62, 0.75, 0.06
 
 

@@ -82,7 +82,7 @@ class ProfileMemory:
         """Present address of each region of the layout."""
         return self._program.start, self._lasting.start, self._heaps[0].start
 
-    def take_writes(self, game: LiveFight) -> None:
+    def apply_writes(self, game: LiveFight) -> None:
         """Apply values that other processes wrote; invalid values are overwritten at the next `publish`."""
         for group in self._groups:
             group.gather()

@@ -1,4 +1,4 @@
-"""The bosses' poses: every move at every moment, the weapon where the rules hit, each wind-up unlike the others."""
+"""Poses of the bosses: every move at every moment, weapons where the rules hit, and distinct wind-ups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def new_game(boss: str) -> LiveFight:
 
 
 def at(game: LiveFight, move: int, ticks: int) -> None:
-    """Put the boss into a moment of a move, as the rules would."""
+    """Set the boss to a moment of a move, as the rules do."""
     d, f = game.duel, game.fight
     row = f.moves[move]
     d.b_mode, d.b_move, d.b_ticks = ATTACKING, move, ticks
@@ -38,7 +38,7 @@ def at(game: LiveFight, move: int, ticks: int) -> None:
 
 
 def windows(game: LiveFight) -> Iterator[tuple[int, int]]:
-    """Yield (move, row of the window) of all of a boss's windows."""
+    """Yield (move, row of the window) for each window of a boss."""
     for move in range(int(game.fight.n_moves)):
         row = game.fight.moves[move]
         for i in range(int(row.n_windows)):
@@ -122,7 +122,7 @@ def test_a_lash_ends_where_the_rules_hit_and_is_drawn_in_again() -> None:
 
 
 def check_sweeps_window(tips: np.ndarray, strike: Strike, reach_m: float) -> None:
-    """Tips, (n, 3) in the boss's axes, stay within the arc and the reach, and go through all of it."""
+    """Check that tips, (n, 3) in the boss's axes, stay within the arc and the reach, and sweep all of it."""
     reaches = np.hypot(tips[:, 0], tips[:, 1])
     assert reaches.max() == pytest.approx(reach_m)
     angles = np.arctan2(-tips[:, 0], tips[:, 1]) - strike.face_rad
@@ -138,7 +138,7 @@ def check_sweeps_window(tips: np.ndarray, strike: Strike, reach_m: float) -> Non
 
 @pytest.mark.parametrize("name", boss_names())
 def test_wind_ups_differ(name: str) -> None:
-    """Whoever sees the end of a wind-up can tell it from all other kinds of blow, and from standing."""
+    """The pose at the end of a wind-up differs from those of all other styles, and from the rest pose."""
     figure = figure_of(load_boss(name, KNOCK_BACKS))
     styles: list[Style] = ["sweep", "overhead", "thrust", "spin", "slam", "throw", "ram", "grab", "breath", "burst"]
     styles += ["lash"]

@@ -1,4 +1,4 @@
-"""The knight's poses: every animation at every moment, and the sword where the rules hit."""
+"""Poses of the knight: every animation at every moment, and the sword where the rules hit."""
 
 from __future__ import annotations
 

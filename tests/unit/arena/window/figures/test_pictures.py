@@ -1,4 +1,4 @@
-"""Figures in pictures: what they do can be seen, and the same record gives the same pixels."""
+"""Pictures of figures: actions are visible, and equal records give equal pixels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.offscreen import Offscreen
 
 
 class Figures:
-    """Both figures, their shadows and effects in a picture of their own, boss and player 3 m apart."""
+    """Both figures with shadows and effects in a separate scene, boss and player 3 m apart."""
 
     def __init__(self, offscreen: Offscreen, boss: str) -> None:
         self.game = LiveFight(load_boss(boss, list(load_knight().knock_backs)), LiveFightOptions(seed=3))

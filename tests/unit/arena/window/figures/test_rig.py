@@ -1,4 +1,4 @@
-"""The rig: limbs keep their lengths, hands and tips are where a pose wants them, and nothing is ever not a number."""
+"""The rig: limbs keep their lengths, hands and tips are where a pose sets them, and no value is NaN."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WEAPON = PARTS.index("weapon")
 
 
 def check_is_rotation(place: Place) -> None:
-    """The axes of a place are finite, of length 1, and at right angles, right-handed."""
+    """Check that the axes of a coordinate system are finite, orthonormal and right-handed."""
     axes = np.array(place[:3])
     assert np.isfinite(np.array(place[3])).all()
     np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-6)

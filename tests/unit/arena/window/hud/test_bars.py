@@ -1,4 +1,4 @@
-"""What a bar has lost: held to be seen, then drained, by the game's ticks."""
+"""The recent loss of a bar: shown for some ticks of the game, then shrinking."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def new_trail() -> Trail:
     return trail
 
 
-def test_what_was_lost_is_held_then_drains_to_the_value() -> None:
+def test_a_loss_is_held_and_then_shrinks_to_the_value() -> None:
     trail = new_trail()
     trail.show(60.0, 100.0, 1)
     assert (trail.share, trail.lost) == (1.0, 40.0)

@@ -1,4 +1,4 @@
-"""Code in which patterns are found: random patterns match exactly as often as they have to."""
+"""Code for patterns: random patterns have exactly the required matches."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Laying memory out as a profile says: whatever the profile, the bridge finds everything where it is."""
+"""Memory layouts: for any profile, the bridge finds every attribute at its position."""
 
 import re
 
@@ -23,7 +23,7 @@ from support.random_profiles import profiles, values
 
 @given(profiles(), st.data())
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-def test_what_a_random_profile_asks_for_is_found_and_can_be_written(profile, data):
+def test_quantities_of_a_random_profile_can_be_read_and_written(profile, data):
     assume(not list(find_mistakes(profile)))
     true = {name: data.draw(st.integers(0, len(one.alternatives))) for name, one in profile.attributes.items()}
     try:
@@ -151,7 +151,7 @@ def test_the_first_version_is_the_programs():
     assert image.version == "2.6.2.0"
 
 
-def test_what_belongs_to_a_fight_lies_behind_doors():
+def test_objects_of_a_fight_are_reached_through_its_pointers():
     duel = {"attributes": {"player.hp": "hp", "game.speed": "speed"}}
     bases = {"world": WORLD, "game": Base(pattern="48 8B 0D ?? ?? ?? ??", **POINTER)}
     attributes = {"hp": number((8, 8)), "beside": number((16,)), "speed": number((8,), "game", "f32")}
@@ -286,7 +286,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("case", IMPOSSIBLE)
-def test_what_cannot_be_laid_out_is_told_with_its_places(case):
+def test_an_impossible_layout_is_reported_with_its_places(case):
     profile, place, other = IMPOSSIBLE[case]
     with pytest.raises(LayoutError) as error:
         synthesise(profile)

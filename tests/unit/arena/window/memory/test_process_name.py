@@ -1,4 +1,4 @@
-"""The name that the game's process goes by."""
+"""The process name of the game."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ for name in ("cmdline", "comm", "environ"):
 
 
 def renamed(environment):
-    """Return command line, short name and environment of a program that has taken the name."""
+    """Return command line, short name and environment of a program that has set its name."""
     run = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, check=True, text=True)
     return [bytes.fromhex(line) for line in run.stdout.split()]
 
@@ -30,6 +30,6 @@ def test_a_program_goes_by_the_name():
     assert short.strip() == b"DarkSoulsIII.ex"
 
 
-def test_its_display_can_still_be_told():
+def test_its_display_can_still_be_determined():
     environment = {"DISPLAY": ":77", "PYTHONPATH": str(Path(__file__).parents[5] / "src")}
     assert b"DISPLAY=:77" in renamed(environment)[2].split(b"\0")

@@ -1,4 +1,4 @@
-"""A fight in the memory of this very process, read and written through the bridge."""
+"""A fight in the memory of this process, read and written through the bridge."""
 
 import os
 
@@ -45,15 +45,15 @@ class Played:
         self.process = LinuxMemory(os.getpid())
 
     def attach(self):
-        """Publish the fight, and find it as the bridge does."""
+        """Publish the fight, and attach to it as the bridge does."""
         profile = self.profile
         self.memory.publish(self.game)
         image = read_image(self.process, profile.process.executable)
         self.table = AttributeTable(profile, self.process, resolve_addresses(profile, self.process, image))
 
     def turn(self, n_ticks=0, held=()):
-        """Go round the game's loop once."""
-        self.memory.take_writes(self.game)
+        """Run the game's loop once."""
+        self.memory.apply_writes(self.game)
         for _ in range(n_ticks):
             self.game.tick(held)
         self.memory.publish(self.game)
@@ -69,7 +69,7 @@ class Played:
 
 @pytest.fixture
 def play(tmp_path):
-    """Return what starts a game of a profile."""
+    """Return a function that starts a game with a profile."""
     started = []
 
     def start(profile, truth=None):
@@ -97,7 +97,7 @@ def one(stored, quantity="player.hp", bounds=(0, 10000), **fields):
 
 
 def check_same(played):
-    """Check that all that is bound is read as the fight has it."""
+    """Check that all bound attributes have the values of the fight."""
     found = played.table.read_many()
     for quantity, name in played.binding.attributes.items():
         wanted = QUANTITIES[quantity].get(played.game)
@@ -139,7 +139,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("game", PROFILES)
-def test_what_is_written_arrives_in_the_fight(game, play):
+def test_writes_are_applied_to_the_fight(game, play):
     played = play(game)
     written = {name: value for name, value in WRITTEN.items() if played.binding.has(name)}
     stored = {played.binding.attributes[name]: played.binding.encode(name, value) for name, value in written.items()}
@@ -152,7 +152,7 @@ def test_what_is_written_arrives_in_the_fight(game, play):
     check_same(played)
 
 
-def test_what_the_game_computes_anew_is_put_back(play):
+def test_writes_to_computed_quantities_are_reverted(play):
     profile = load_profile(PROFILE_PATH)
     attributes = {name: msgspec.structs.replace(one, is_writable=True) for name, one in profile.attributes.items()}
     played = play(msgspec.structs.replace(profile, attributes=attributes))
@@ -163,7 +163,7 @@ def test_what_the_game_computes_anew_is_put_back(play):
     check_same(played)
 
 
-def test_what_cannot_be_is_put_back_and_told(play, caplog):
+def test_an_invalid_write_is_reverted_and_logged(play, caplog):
     played = play("arena")
     address = played.table.address_of("game.speed")
     played.process.write(address, np.float32("nan").tobytes())
@@ -185,7 +185,7 @@ def test_while_the_game_loads_the_fighters_are_nowhere(game, play):
 
 
 def test_a_fight_is_found_by_other_facts_if_those_are_true(play):
-    """The player of Elden Ring as the field of another object, which nobody decides about while the game loads."""
+    """The player of Elden Ring is a field of another object, whose pointer is undefined while the game loads."""
     profile = load_profile(elden_ring.PROFILE_PATH)
     all_ways = {name: variants_of(one) for name, one in profile.attributes.items()}
     other = {name: i for name, ways in all_ways.items() for i, way in enumerate(ways) if way.offsets[0] == MAIN_PLAYER}
@@ -236,13 +236,13 @@ def test_a_fight_that_began_unseen_is_noticed(play):
     check_same(played)
 
 
-def test_what_is_written_while_a_fight_begins_is_not_lost(play):
+def test_writes_while_a_fight_begins_are_not_lost(play):
     played = play("arena")
-    played.memory.take_writes(played.game)
+    played.memory.apply_writes(played.game)
     played.table.write({"fight.next_seed": 5, "player.hp": 7.0})
     played.game.begin()
     played.memory.publish(played.game)
-    played.memory.take_writes(played.game)
+    played.memory.apply_writes(played.game)
     assert played.game.next_seed == 5
     assert played.game.duel.p_hp > 7.0  # that was the fight before
 
@@ -258,7 +258,7 @@ def test_flags_keep_the_bits_of_others(play):
     assert played.game.no_death
 
 
-def test_what_nobody_keeps_stays_as_it_was_written(play):
+def test_an_unbound_attribute_keeps_a_written_value(play):
     played = play("dark_souls_3")
     assert played.table.read("vordt.attack_id") == 0
     address = played.table.address_of("vordt.attack_id")

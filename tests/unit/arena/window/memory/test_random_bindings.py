@@ -1,4 +1,4 @@
-"""Random profiles whose attributes hold a fight: what is read is the fight's, and what is written arrives in it."""
+"""Random profiles whose attributes hold a fight: the bridge reads its values, and writes are applied to it."""
 
 import os
 
@@ -42,7 +42,7 @@ def quantities_for(attribute):
 
 
 def bind(profile):
-    """Bind what can be bound, each quantity once."""
+    """Bind each attribute to a quantity that it can hold, each quantity once."""
     bound = {}
     for name, attribute in profile.attributes.items():
         free = [quantity for quantity in quantities_for(attribute) if quantity not in bound]
@@ -62,7 +62,7 @@ def set_all(game, value, flag):
 
 @pytest.fixture(scope="module")
 def game():
-    """Return a game so small that the narrowest types hold its fights."""
+    """Return a game whose values fit into the smallest types."""
     game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions())
     f = game.fight
     f.p_max_hp = f.b_max_hp = f.p_max_sp = 60.0
@@ -96,7 +96,7 @@ def test_a_fight_is_kept_by_any_profile(game, tmp_path_factory, profile):
             if not isinstance(wanted := QUANTITIES[quantity].get(game), str)
         }
         table.write({binding.attributes[name]: binding.encode(name, value) for name, value in written.items()})
-        memory.take_writes(game)
+        memory.apply_writes(game)
         for quantity, value in written.items():
             axes = 2 if quantity == "boss.position" else None  # its height is the ground's
             np.testing.assert_array_equal(

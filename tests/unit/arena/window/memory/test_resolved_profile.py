@@ -1,4 +1,4 @@
-"""What a profile leaves open, laid out: offsets in the code, versions, and which of several facts is true."""
+"""Layouts of resolved profiles: code offsets, versions, and variants of attributes."""
 
 import re
 
@@ -58,7 +58,7 @@ def test_entities_and_alternatives_are_found_by_offsets_of_the_code():
 
 
 def test_a_number_that_is_in_the_way_of_another_fact_is_not_taken():
-    """Of all in the range only 0x40 is free; there lies no pointer, nor a number of another type."""
+    """Only 0x40 in the range is free; the other offsets hold a pointer or a number of another type."""
     attributes = {
         **{f"taken{i}": number((8 * i, 0), kind="i32") for i in range(8)},
         "free": number(("x",), kind="f64"),
@@ -96,7 +96,7 @@ KINDS = [(case, kind) for case, one in WAYS.items() for kind in ("i32", "f32", "
 
 @pytest.mark.parametrize(("case", "kind"), KINDS)
 def test_each_way_can_be_the_true_one(case, kind):
-    """And the others are told to be wrong, whichever comes first."""
+    """The other variants fail, in any order."""
     other = WAYS[case]
     value = {"bool": True, "utf8": "Margit", "utf16": "Margit", "vector": [1, 2, 3]}.get(kind, 50)
     fields = {"length": {"utf8": 16, "utf16": 32, "vector": 3}.get(kind, 1)}
@@ -150,7 +150,7 @@ def test_each_version_of_a_real_game_can_be_laid_out(profile):
 
 @pytest.mark.parametrize("profile", REAL, ids=lambda profile: profile.name)
 def test_each_variant_of_a_real_profile_can_be_chosen(profile):
-    """But for those that the value cannot resolve_profile from the ones before: any bit is a flag."""
+    """Except for variants whose predecessors cannot fail, because every bit is a valid flag."""
     n_told = 0
     version = profile.process.versions[0]
     for name, attribute in profile.attributes.items():
@@ -232,7 +232,7 @@ OPEN = {
 
 
 @pytest.mark.parametrize("case", OPEN)
-def test_what_cannot_be_true_is_told_with_its_places(case):
+def test_an_impossible_choice_is_reported_with_its_places(case):
     profile, truth, place, other = OPEN[case]
     with pytest.raises(LayoutError) as error:
         synthesise(profile, truth)
@@ -240,8 +240,8 @@ def test_what_cannot_be_true_is_told_with_its_places(case):
     assert str(error.value).startswith(f"{place}: ")
 
 
-def test_a_way_that_nobody_tries_may_be_right_as_well():
-    """The own one holds, whatever the others are."""
+def test_a_variant_that_is_never_tried_may_also_succeed():
+    """The variant of the attribute itself succeeds, whatever the other variants are."""
     profile = make({"a": number((8,), alternatives=(way((12,)),)), "b": number((12,))})
     table = attach(profile)[3]
     assert table.read_many() == {"a": 0, "b": 0}

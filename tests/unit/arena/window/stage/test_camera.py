@@ -1,4 +1,4 @@
-"""The camera: along the rules' camera, above ground, with the player in the picture, however often it is looked at."""
+"""The camera: follows the rules' camera, above ground, with the player visible, at any frame rate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def new_rig(game: LiveFight) -> tuple[CameraRig, NodePath]:
 
 
 def place_in_picture(camera: NodePath, x: float, y: float, z: float) -> Point2 | None:
-    """Return where a point is seen, -1 to 1 each; None if it is not."""
+    """Return the position of a point in the picture, -1 to 1 each, or None if it is not visible."""
     seen = Point2()
     point = camera.getRelativePoint(camera.getParent(), Point3(float(x), float(y), float(z)))
     return seen if camera.node().getLens().project(point, seen) else None

@@ -1,4 +1,4 @@
-"""Pictures that are painted once and read from a file afterwards."""
+"""The cache of painted textures."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from soulslab.arena.window.stage.picture_cache import cached_picture
 
 @pytest.fixture
 def paint(tmp_path, monkeypatch):
-    """Return a function that makes a painter as a new process has it, and the sizes that were painted."""
+    """Return a function that makes a painter as in a new process, and the list of painted sizes."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     painted = []
 
