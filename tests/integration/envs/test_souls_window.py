@@ -67,7 +67,7 @@ def test_a_window_that_runs_already_stands_in():
 def test_a_window_that_is_taken_for_the_real_game_is_refused():
     with open_session(stand_in(profile_path(Path("dark_souls_3"))), SessionOptions(launch="always")) as session:
         env = SoulsDuelEnv("dark_souls_3", "iudex", session=session)
-        with pytest.raises(EnvironmentUsageError, match=r"a window that stands in for it .* give stand_in=True"):
+        with pytest.raises(EnvironmentUsageError, match=r"the stand-in window .* give stand_in=True"):
             env.reset(seed=1)
 
 

@@ -97,5 +97,5 @@ def test_what_an_observer_cannot_choose_is_refused(options):
 
 
 def test_a_real_game_is_not_started_to_be_observed():
-    with pytest.raises(EnvironmentUsageError, match="read_only observes one that runs"):
+    with pytest.raises(EnvironmentUsageError, match="read_only observes a running game"):
         SoulsDuelEnv("dark_souls_3", "iudex", launch=True, read_only=True)

@@ -123,11 +123,11 @@ def test_the_play_time_of_a_save(make, game, boss, play_time):
         use(souls.session)
         return souls.session.read("game.time_s")
 
-    assert ("game.time_s" in keeper.names(souls.session.profile)) == (play_time == "keep")
-    assert time_after(1000.0, keeper.begin) == 1000.0
+    assert ("game.time_s" in keeper.written_attributes(souls.session.profile)) == (play_time == "keep")
+    assert time_after(1000.0, keeper.apply) == 1000.0
     is_kept = play_time == "keep"
-    assert time_after(5000.0, keeper.begin) == (1000.0 if is_kept else 5000.0)
-    assert time_after(9000.0, keeper.put_back) == (1000.0 if is_kept else 9000.0)
+    assert time_after(5000.0, keeper.apply) == (1000.0 if is_kept else 5000.0)
+    assert time_after(9000.0, keeper.restore) == (1000.0 if is_kept else 9000.0)
     # Another save, which was played for less.
-    assert time_after(300.0, keeper.begin) == 300.0
-    assert time_after(400.0, keeper.begin) == (300.0 if is_kept else 400.0)
+    assert time_after(300.0, keeper.apply) == 300.0
+    assert time_after(400.0, keeper.apply) == (300.0 if is_kept else 400.0)

@@ -113,7 +113,7 @@ def test_a_load_that_never_ends(make, caplog):
         world.load_s = 1e9
 
     souls = make("dark_souls_3", "vordt", arrange)
-    check_failure(souls, caplog, "load", "Player(screen='loading', is_in_control=False, hp=0)")
+    check_failure(souls, caplog, "load", "PlayerStatus(screen='loading', is_in_control=False, hp=0)")
 
 
 def test_flags_that_do_not_take(make, caplog):
@@ -177,7 +177,7 @@ def test_the_reason_of_each_load_is_in_the_log(make, caplog):
     souls = make("dark_souls_3", "iudex", lambda world: world.rest_elsewhere())
     with caplog.at_level(logging.INFO):
         souls.env.reset()
-    assert "to Iudex Gundyr by way of 'Iudex Gundyr', because the fog is far away" in caplog.text
+    assert "warp to 'Iudex Gundyr' for Iudex Gundyr, because the fog is far away" in caplog.text
 
 
 def test_a_second_try_at_the_fog_is_in_the_log(make, caplog):
@@ -188,7 +188,7 @@ def test_a_second_try_at_the_fog_is_in_the_log(make, caplog):
     with caplog.at_level(logging.INFO):
         souls.env.reset()
     assert "waited 1.0 s for the fog to be passed, with E pressed before it; it saw last: (True, (" in caplog.text
-    assert "a step further, with W pressed too" in caplog.text
+    assert "a step forward, with W pressed too" in caplog.text
 
 
 def test_a_profile_without_the_key_is_not_tried_again(monkeypatch, make):

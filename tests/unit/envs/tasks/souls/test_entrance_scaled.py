@@ -3,7 +3,7 @@
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.envs.tasks.souls.standstill_check import Standstill
+from soulslab.envs.tasks.souls.standstill_check import StandstillCheck
 from soulslab.errors import ClockUnavailableError
 from support.souls_env import BOSSES
 
@@ -41,7 +41,7 @@ def test_an_unknown_version_is_checked_on_the_way_too(make):
 
 def test_a_game_that_runs_on_at_a_speed_of_0_is_not_tried_again(make, monkeypatch):
     souls = make("dark_souls_3", "iudex", of_session=SCALED)
-    monkeypatch.setattr(Standstill, "_stands", staticmethod(lambda _: False))
+    monkeypatch.setattr(StandstillCheck, "_stands", staticmethod(lambda _: False))
     with pytest.raises(ClockUnavailableError, match="runs on at a speed of 0"):
         souls.env.reset()
     assert (souls.world.at, souls.log.n_retries) == ("fight", 0)

@@ -67,7 +67,7 @@ def test_full_bars_of_a_character_that_nobody_knows_yet():
         ({"play_time": "restore"}, "play_time: 'restore' is not one of its values"),
         ({"no_wear": "yes"}, "no_wear: expected true or false"),
         ({"folder": "here"}, "folder is for launch=True"),
-        ({"phase": "2", "episodes": "demo"}, "begins with the first; '2' takes episodes='in_place'"),
+        ({"phase": "2", "episodes": "demo"}, "begins with the first phase; phase '2' needs episodes='in_place'"),
         ({"launch_seed": 3}, "launch_seed is for a window that stand_in=True starts"),
         ({"launch_seed": 3, "stand_in": True, "pid": 5}, "launch_seed is for a window that stand_in=True starts"),
         ({"size_px": (640, 360)}, "size_px is for a window that stand_in=True starts"),
@@ -76,7 +76,7 @@ def test_full_bars_of_a_character_that_nobody_knows_yet():
         ({"size_px": (640, 6), "stand_in": True}, r"size_px\[1\]: expected a whole number >= 64"),
         ({"launch_seed": -3, "stand_in": True}, "launch_seed: expected a whole number >= 0"),
         ({"boss": 5}, "boss: expected text"),
-        ({"boss": "vordt", "stand_in": True}, "has attributes of its own"),
+        ({"boss": "vordt", "stand_in": True}, "has other attributes"),
     ],
 )
 def test_wrong_options(options, words):

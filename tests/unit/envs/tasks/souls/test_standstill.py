@@ -2,7 +2,7 @@
 
 import pytest
 
-from soulslab.envs.tasks.souls.standstill_check import FLAG, Standstill
+from soulslab.envs.tasks.souls.standstill_check import FLAG, StandstillCheck
 from soulslab.errors import ClockUnavailableError
 from soulslab.games.dark_souls_3 import PROFILE_PATH as DARK_SOULS_3
 from soulslab.games.elden_ring import PROFILE_PATH as ELDEN_RING
@@ -36,7 +36,7 @@ def opened(kind, path, folder):
 def test_a_game_that_heeds_its_speed_is_left_as_it_was(tmp_path, path):
     with opened(ScaledSession, path, tmp_path) as session:
         session.clock.run(1.0)
-        standstill = Standstill()
+        standstill = StandstillCheck()
         standstill.check(session)
         assert session.clock.speed == 1.0
         assert not standstill.is_set
@@ -45,10 +45,10 @@ def test_a_game_that_heeds_its_speed_is_left_as_it_was(tmp_path, path):
 def test_the_flag_is_tried_and_taken_back(tmp_path):
     with opened(HeedlessSession, ELDEN_RING, tmp_path) as session:
         before = session.read(FLAG)
-        standstill = Standstill()
+        standstill = StandstillCheck()
         standstill.check(session)
         assert (before, session.read(FLAG), standstill.is_set) == (False, True, True)
-        standstill.put_back(session)
+        standstill.restore(session)
         assert not session.read(FLAG)
         assert not standstill.is_set
 
@@ -59,5 +59,5 @@ def test_a_game_that_runs_on_is_refused(tmp_path, path):
         session.heeds_flag = False
         session.clock.run(1.0)
         with pytest.raises(ClockUnavailableError, match=r"runs on at a speed of 0.*game\.speed.*clock='realtime'"):
-            Standstill().check(session)
+            StandstillCheck().check(session)
         assert session.clock.speed == 1.0
