@@ -1,4 +1,4 @@
-"""Doom as an environment (``soulslab/Doom-v0``): the profile of `soulslab.games.doom`, with Doom's own words."""
+"""Doom as an environment (``soulslab/Doom-v0``): the profile of `soulslab.games.doom`, with the terms of Doom."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from soulslab.envs.tasks.process.process_options import ProcessOptions
 from soulslab.errors import EnvironmentUsageError, UnknownOptionError
 from soulslab.games.doom import N_EPISODES, N_SKILLS, PHASE_2_IWADS, PROFILE_PATH, launch_options, n_maps
 
-#: Options of any game that Doom has other words for.
+#: Options of `ProcessOptions` that have another name in Doom.
 _RENAMED = {"max_steps": "max_tics", "random_start_ticks": "random_start_tics"}
 
 
 class DoomOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of ``soulslab/Doom-v0``, beside those of `ProcessOptions`.
+    """Options of ``soulslab/Doom-v0``, in addition to `ProcessOptions`.
 
     Attributes:
-        map: Which map, from 1 to 9, or to 32 in phase 2 (``iwad="freedoom2"``).
-        skill: From 1 (I'm too young to die) to 5 (nightmare).
-        episode: Which episode, from 1 to 4; phase 2 has none.
-        iwad: Game data, without ``.wad``: ``freedoom1``, ``freedoom2``, or the name of one that you own.
-        frame_skip: Tics in a step (35 tics are a second).
-        max_tics: Tics after which an episode is cut short; 0 for never.
-        random_start_tics: At most so many tics pass at the start without an action, drawn by the seed.
+        map: Number of the map, from 1 to 9, or from 1 to 32 in Freedoom: Phase 2 (``iwad="freedoom2"``).
+        skill: Skill level, from 1 (I'm too young to die) to 5 (nightmare).
+        episode: Number of the Doom episode, from 1 to 4; without effect in Freedoom: Phase 2.
+        iwad: Name of the game data, without ``.wad``: ``freedoom1``, ``freedoom2``, or data that you own.
+        frame_skip: Number of tics in a step (35 tics are a second).
+        max_tics: Number of tics after which an episode is truncated; 0 for no limit.
+        random_start_tics: Maximum number of tics without an action at the start, drawn with the seed.
     """
 
     map: int = 1
@@ -57,7 +57,7 @@ class DoomEnv(ProcessEnv):
 
     Args:
         render_mode: See `ProcessEnv`.
-        options: See `DoomOptions` and `ProcessOptions`; ``profile`` takes one of your own in place of Doom's.
+        options: See `DoomOptions` and `ProcessOptions`; ``profile`` replaces the profile of Doom.
 
     Raises:
         EnvironmentUsageError: An option is wrong.
@@ -84,6 +84,6 @@ class DoomEnv(ProcessEnv):
 
 
 class DoomVectorEnv(ProcessVectorEnv):
-    """Several Dooms at once, each in a process of its own; see `DoomEnv` and `ProcessVectorEnv`."""
+    """N games of Doom, each in a separate process (`GameVectorEnv` of `DoomEnv`)."""
 
     single = DoomEnv

@@ -461,7 +461,7 @@ def test_a_read_only_environment_waits_for_an_episode():
 
 @pytest.mark.parametrize("options", [{"deterministic": True}, {"options": {"level": 3}}, {"launch": "always"}])
 def test_a_read_only_environment_starts_no_game(options):
-    with pytest.raises(EnvironmentUsageError, match="a read-only environment starts no game"):
+    with pytest.raises(EnvironmentUsageError, match="a read-only environment does not start a game"):
         ProcessEnv(profile=toy_profile(), read_only=True, **options)
 
 

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.envs.tasks.process.process_rewards import Rewards
+from soulslab.envs.tasks.process.process_rewards import ProfileReward
 from soulslab.envs.tasks.process.process_settings import RewardTerm
 
 
 def amounts(kind, path, attribute="a", **facts):
     """Return what a term gives on a way through values."""
-    rewards = Rewards({"t": RewardTerm(attribute=attribute, kind=kind, **facts)})
+    rewards = ProfileReward({"t": RewardTerm(attribute=attribute, kind=kind, **facts)})
     names = (attribute,) if isinstance(attribute, str) else attribute
     steps = [dict(zip(names, value, strict=True)) if len(names) > 1 else {names[0]: value} for value in path]
     rewards.begin(steps[0])
@@ -46,7 +46,7 @@ def test_explore_pays_each_square_once():
 
 
 def test_an_episode_forgets_the_one_before():
-    rewards = Rewards(
+    rewards = ProfileReward(
         {"far": RewardTerm(attribute="x", kind="farthest"), "new": RewardTerm(attribute="x", kind="explore")}
     )
     for _ in range(2):

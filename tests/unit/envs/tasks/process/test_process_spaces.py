@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.envs.tasks.process.process_settings import EnvSettings, Pixels, read_settings
-from soulslab.envs.tasks.process.process_spaces import ActionKeys, Features, StateSpace, attribute_space, pixel_space
+from soulslab.envs.tasks.process.process_spaces import (
+    ActionKeys,
+    FeatureEncoder,
+    ObservationEncoder,
+    attribute_space,
+    pixel_space,
+)
 from soulslab.errors import InvalidActionError
 from soulslab.siphon.profile import Attribute
 from support.toy_env import toy_profile
@@ -45,7 +51,7 @@ def test_pixels():
 
 def test_state_keeps_the_order_and_the_types_of_the_table():
     profile = toy_profile()
-    state = StateSpace(read_settings(profile), profile)
+    state = ObservationEncoder(read_settings(profile), profile)
     assert isinstance(state.space, Dict)
     values = {"hp": 7, "x": 1.5, "y": -1.0, "is_hurt": True, "velocity": np.array([0.0, 1.0])}
     observation = state.observation(values, None)
@@ -61,7 +67,7 @@ def test_features_scale_cut_off_and_turn_angles():
         fact("f32", (-math.pi, math.pi), unit="rad"),
         fact("f32", (0, 1), length=2),
     ]
-    features = Features(["hp", "bit", "angle", "v"], facts, [(0, 10), None, facts[2].range, (0, 1)])
+    features = FeatureEncoder(["hp", "bit", "angle", "v"], facts, [(0, 10), None, facts[2].range, (0, 1)])
     assert features.labels == ("hp", "bit", "sin angle", "cos angle", "v[0]", "v[1]")
     vector = features({"hp": 99, "bit": False, "angle": math.pi / 2, "v": np.array([0.25, 0.5])})
     assert vector.tolist() == pytest.approx([1, -1, 1, 0, -0.5, 0], abs=1e-6)
@@ -71,7 +77,7 @@ def test_features_scale_cut_off_and_turn_angles():
 @given(st.floats(-1e9, 1e9), st.floats(0, 2 * math.pi))
 def test_features_stay_in_their_space(number, angle):
     facts = [fact("f64", (-1e9, 1e9)), fact("f32", (0, 2 * math.pi), unit="rad")]
-    features = Features(["n", "a"], facts, [(-5, 5), facts[1].range])
+    features = FeatureEncoder(["n", "a"], facts, [(-5, 5), facts[1].range])
     assert Box(-1, 1, (3,), np.float32).contains(features({"n": number, "a": angle}))
 
 

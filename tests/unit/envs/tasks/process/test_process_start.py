@@ -5,7 +5,7 @@ import pytest
 
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.tasks.process.process_settings import read_settings
-from soulslab.envs.tasks.process.reset_procedure import EpisodeStart
+from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
 from soulslab.errors import ServerUnavailableError, WaitTimeoutError
 from soulslab.siphon.fake import FakeSession
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
@@ -21,7 +21,7 @@ def play(reset, prepare=None, session=None):
     session = session or FakeSession()
     if prepare is not None:
         prepare(session.toy)
-    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
+    ResetProcedure(read_settings(profile), profile, is_read_only=False).run(SessionHolder(None, session), Deadline(60))
     return session
 
 
@@ -101,10 +101,10 @@ def test_a_game_that_was_just_opened_is_not_restarted():
     toys = Toys(toy_table())
     profile = toy_profile(reset=[{"restart": True}])
     holder = SessionHolder(lambda _: toys())
-    start = EpisodeStart(read_settings(profile), profile, is_read_only=False)
-    start.play(holder, Deadline(60))
+    procedure = ResetProcedure(read_settings(profile), profile, is_read_only=False)
+    procedure.run(holder, Deadline(60))
     assert toys.last.info.n_starts == 1
-    start.play(holder, Deadline(60))
+    procedure.run(holder, Deadline(60))
     assert toys.last.info.n_starts == 2
     assert len(toys.sessions) == 1
 
@@ -113,9 +113,9 @@ def test_a_game_that_stands_still_cannot_be_aligned():
     session = FakeSession()
     session.toy.pass_time = lambda _: None
     profile = toy_profile(reset=[{"write": {"hp": 1}}])
-    start = EpisodeStart(read_settings(profile), profile, is_read_only=False)
+    procedure = ResetProcedure(read_settings(profile), profile, is_read_only=False)
     with pytest.raises(WaitTimeoutError, match="attribute ticks to grow"):
-        start.play(SessionHolder(None, session), Deadline(60))
+        procedure.run(SessionHolder(None, session), Deadline(60))
 
 
 def test_a_game_that_runs_only_after_the_steps_is_aligned_then_and_started_again():
@@ -130,7 +130,7 @@ def test_a_game_that_runs_only_after_the_steps_is_aligned_then_and_started_again
 
     toy.pass_time = passed
     profile = toy_profile(reset=[{"tap": ["up"]}])
-    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
+    ResetProcedure(read_settings(profile), profile, is_read_only=False).run(SessionHolder(None, session), Deadline(60))
     assert seen.count(("W",)) == 2
 
 
@@ -179,5 +179,5 @@ def test_seconds_are_whole_ticks_where_the_game_counts_them():
         pass_time(seconds)
 
     session.toy.pass_time = passed
-    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
+    ResetProcedure(read_settings(profile), profile, is_read_only=False).run(SessionHolder(None, session), Deadline(60))
     assert seen[-1] == pytest.approx(7 * TICK_S)  # 6.6 ticks would end at the edge of one
