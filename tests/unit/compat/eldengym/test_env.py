@@ -131,7 +131,7 @@ def test_a_boss_that_the_lock_on_does_not_reach_is_fought_without(make, session,
     session.arrange = arrange
     with caplog.at_level("INFO", "soulslab.compat.eldengym"):
         assert env.reset(seed=0, options={"restart": True})[0]["lock_on"] == 0
-    assert "begins without a lock-on: waited 0.5 s for the camera to lock on" in caplog.text
+    assert "begins without lock-on: waited 0.5 s for the camera to lock on" in caplog.text
     env.step(bits(env))
 
 
@@ -309,7 +309,7 @@ def test_calls_as_eldengym_has_them(session, margit):
         ({"reward_function": eldengym.CustomReward}, "must be an object"),
         ({"host": "localhost:50051"}, "only one of"),
         ({"host": "localhost:50051", "launch_game": True}, "give no host with it"),
-        ({"token": Secret("secret")}, "say which with host="),
+        ({"token": Secret("secret")}, "give its address as host="),
     ],
 )
 def test_wrong_options_are_refused(make, options, problem):

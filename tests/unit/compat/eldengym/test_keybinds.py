@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.compat.eldengym.keybinds import Keyboard, read_keybinds
+from soulslab.compat.eldengym.keybind_actions import KeybindActions, read_keybinds
 from soulslab.errors import ConfigError, EnvironmentUsageError, InvalidActionError
 from soulslab.siphon.keys import KEYS
 
 FILE = Path(public.__file__).parent / "files" / "Margit-v0" / "keybinds_v2.json"
-ALL = Keyboard()
+ALL = KeybindActions()
 
 
 def table(**actions):
@@ -30,14 +30,14 @@ def test_eldengym_s_own_file_is_the_default():
 
 
 def test_actions_are_chosen_in_the_order_that_was_asked_for():
-    keyboard = Keyboard(FILE, ["jump", "attack"])
-    assert (keyboard.names, keyboard.keys) == (("jump", "attack"), ("SPACE", "P"))
-    assert keyboard.held([0, 1]) == ("P",)
+    actions = KeybindActions(FILE, ["jump", "attack"])
+    assert (actions.names, actions.keys) == (("jump", "attack"), ("SPACE", "P"))
+    assert actions.held([0, 1]) == ("P",)
 
 
 def test_the_mouse_does_what_it_has_a_button_for():
-    keyboard = Keyboard(None, ["dodge_roll/dash", "attack", "jump"], "mouse")
-    assert keyboard.keys == ("MOUSE_5", "MOUSE_LEFT", "SPACE")
+    actions = KeybindActions(None, ["dodge_roll/dash", "attack", "jump"], "mouse")
+    assert actions.keys == ("MOUSE_5", "MOUSE_LEFT", "SPACE")
 
 
 @given(st.lists(st.booleans(), min_size=13, max_size=13))
@@ -51,8 +51,8 @@ def test_bits_may_be_of_any_kind_of_number():
 
 
 def test_two_actions_may_share_a_key_and_indices_may_have_gaps():
-    keyboard = Keyboard(table(b={"index": 9, "key": "W"}, a={"index": 2, "key": "W"}))
-    assert (keyboard.names, keyboard.held([1, 1]), keyboard.held([0, 1])) == (("a", "b"), ("W",), ("W",))
+    actions = KeybindActions(table(b={"index": 9, "key": "W"}, a={"index": 2, "key": "W"}))
+    assert (actions.names, actions.held([1, 1]), actions.held([0, 1])) == (("a", "b"), ("W",), ("W",))
 
 
 @pytest.mark.parametrize("action", [[1] * 12, [[1] * 13], [0.5] * 13, [2] + [0] * 12, 3, "W", None, [[1], [1, 2]]])
@@ -74,14 +74,14 @@ def test_what_is_no_action_is_refused(action):
         (table(attack={"index": 0, "key": "P", "mouse": 3}), "actions.attack.mouse", "text"),
         (table(attack={"index": 0, "kye": "P"}), "actions.attack.kye", "did you mean 'key'"),
         (table(attack={"index": 0, "key": "SPACEBAR"}), "actions.attack.key", "SPACE"),
-        (table(a={"index": 1, "key": "P"}, b={"index": 1, "key": "W"}), "actions.b.index", "'a' has it, too"),
+        (table(a={"index": 1, "key": "P"}, b={"index": 1, "key": "W"}), "actions.b.index", "'a' has the same index"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path, content, place, problem):
     (tmp_path / "keys.json").write_text(json.dumps(content))
     for given_one, source in ((content, "keybinds"), (tmp_path / "keys.json", "keys.json")):
         with pytest.raises(ConfigError) as caught:
-            Keyboard(given_one)
+            KeybindActions(given_one)
         assert (caught.value.path, problem in str(caught.value), source in caught.value.source) == (place, True, True)
 
 
@@ -89,15 +89,15 @@ def test_a_mistake_is_told_with_its_place(tmp_path, content, place, problem):
 def test_what_is_no_table_is_told_with_its_file(tmp_path, text):
     (tmp_path / "keys.json").write_text(text)
     with pytest.raises(ConfigError, match=r"keys\.json"):
-        Keyboard(tmp_path / "keys.json")
+        KeybindActions(tmp_path / "keys.json")
     with pytest.raises(ConfigError, match="cannot be read"):
-        Keyboard(tmp_path / "missing.json")
+        KeybindActions(tmp_path / "missing.json")
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"given": 5}, "keybinds_filepath must be"),
+        ({"source": 5}, "keybinds_filepath must be"),
         ({"actions": ["atack"]}, "'atack'; did you mean 'attack'"),
         ({"actions": "attack"}, "must be a list of names"),
         ({"actions": []}, "must be a list of names"),
@@ -107,4 +107,4 @@ def test_what_is_no_table_is_told_with_its_file(tmp_path, text):
 )
 def test_wrong_choices_are_refused(options, problem):
     with pytest.raises(EnvironmentUsageError, match=problem):
-        Keyboard(**options)
+        KeybindActions(**options)

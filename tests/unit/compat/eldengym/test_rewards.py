@@ -10,8 +10,8 @@ from soulslab.compat.eldengym.eldengym_rewards import (
     CustomReward,
     RewardFunction,
     ScoreDeltaReward,
-    call,
-    checked,
+    check_reward_function,
+    evaluate_reward,
 )
 from soulslab.errors import EnvironmentUsageError
 
@@ -49,9 +49,9 @@ def test_a_custom_one_pays_for_both_healths_and_for_being_alive(player, boss, pl
     ],
 )
 def test_the_end_of_a_fight_pays(reward, won, lost, step):
-    assert call(reward, {}, info(boss=0.0), info()) == (pytest.approx(won), True)
-    assert call(reward, {}, info(player=0.0), info()) == (pytest.approx(lost), True)
-    assert call(reward, {}, info(), info()) == (pytest.approx(step), False)
+    assert evaluate_reward(reward, {}, info(boss=0.0), info()) == (pytest.approx(won), True)
+    assert evaluate_reward(reward, {}, info(player=0.0), info()) == (pytest.approx(lost), True)
+    assert evaluate_reward(reward, {}, info(), info()) == (pytest.approx(step), False)
 
 
 @pytest.mark.parametrize("reward", [ScoreDeltaReward(), BossDefeatReward(), CustomReward()])
@@ -83,7 +83,7 @@ def test_one_of_ones_own_is_derived_from_the_base_or_from_none():
         calculate, is_done = Mine.calculate, Mine.is_done
 
     for mine in (Mine(), Ducks()):
-        assert call(checked(mine), {"NpcHp": np.int64(2)}, info(), info()) == (1.0, True)
+        assert evaluate_reward(check_reward_function(mine), {"NpcHp": np.int64(2)}, info(), info()) == (1.0, True)
     with pytest.raises(TypeError, match="abstract"):
         RewardFunction()
 
@@ -91,7 +91,7 @@ def test_one_of_ones_own_is_derived_from_the_base_or_from_none():
 @pytest.mark.parametrize("wrong", [ScoreDeltaReward, "ScoreDeltaReward", object()])
 def test_what_is_no_reward_function_is_refused(wrong):
     with pytest.raises(EnvironmentUsageError, match="reward_function must be an object with calculate"):
-        checked(wrong)
+        check_reward_function(wrong)
 
 
 @pytest.mark.parametrize("paid", [None, "1.0x", float("nan"), float("inf"), [1.0, 2.0]])
@@ -101,7 +101,7 @@ def test_what_is_no_number_is_refused(paid):
             return paid
 
     with pytest.raises(EnvironmentUsageError, match=r"Odd.calculate must return a"):
-        call(Odd(), {}, info(), info())
+        evaluate_reward(Odd(), {}, info(), info())
 
 
 def of_the_documentation(_obs, info, terminated, truncated):
@@ -121,12 +121,12 @@ def of_two(obs, info):
     [(of_the_documentation, (3.0, 13.0, 23.0)), (of_calculate, (1.0, 1.0, 1.0)), (of_two, (5.0, 5.0, 5.0))],
 )
 def test_a_plain_function_pays(plain, paid):
-    function = checked(plain)
+    function = check_reward_function(plain)
     before, alive, dead = ({**info(hp), "score": score} for hp, score in ((1.0, 2.0), (1.0, 3.0), (0.0, 3.0)))
     obs = {"NpcHp": 2}
-    assert call(function, obs, alive, before) == (paid[0], False)
-    assert call(function, obs, dead, before, is_last_step=True) == (paid[1], True)
-    assert call(function, obs, alive, before, is_last_step=True) == (paid[2], False)
+    assert evaluate_reward(function, obs, alive, before) == (paid[0], False)
+    assert evaluate_reward(function, obs, dead, before, is_last_step=True) == (paid[1], True)
+    assert evaluate_reward(function, obs, alive, before, is_last_step=True) == (paid[2], False)
 
 
 def test_a_plain_function_with_other_arguments_is_refused_by_name():
@@ -134,6 +134,6 @@ def test_a_plain_function_with_other_arguments_is_refused_by_name():
         return step
 
     with pytest.raises(EnvironmentUsageError, match=r"reward_function .*shaped must take \(obs, info, terminated"):
-        checked(shaped)
+        check_reward_function(shaped)
     with pytest.raises(EnvironmentUsageError, match=r"reward_function .*<lambda> must return a number, not None"):
-        call(checked(lambda _obs, _info: None), {}, info(), info())
+        evaluate_reward(check_reward_function(lambda _obs, _info: None), {}, info(), info())
