@@ -25,7 +25,7 @@ from soulslab.siphon.profile import Profile, load_profile
 
 
 class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of ``soulslab/Process-v0``. An option that is None keeps the value of the profile's ``[env]`` table.
+    """Options of ``soulslab/Process-v0``. None keeps the value of the profile's ``[env]`` table.
 
     Attributes:
         profile: Path of the profile, name of a game that soulslab has a profile of (``doom``), or a loaded profile.

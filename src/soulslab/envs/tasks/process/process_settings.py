@@ -348,11 +348,12 @@ def _reset_mistakes(step: ResetStep, place: str, profile: Profile) -> Iterator[t
 
 
 def _length_mistakes(step: ResetStep, place: str, what: str, profile: Profile) -> Iterator[tuple[str, str]]:
+    has_length = step.ticks is not None or step.s is not None
     if step.ticks is not None and step.s is not None:
         yield "has both ticks and s; give one of them", place
-    if what in ("hold", "wait") and step.ticks is None and step.s is None:
+    if what in ("hold", "wait") and not has_length:
         yield f"needs a length: ticks or s (of {'the keys' if what == 'hold' else 'its deadline'})", place
-    if what in ("write", "copy", "restart") and (step.ticks is not None or step.s is not None):
+    if what in ("write", "copy", "restart") and has_length:
         yield f"{what} takes no time; leave out ticks and s", place
     if step.ticks is not None and not profile.clock.tick_hz:
         yield "needs clock.tick_hz, which the profile lacks; use s", f"{place}.ticks"

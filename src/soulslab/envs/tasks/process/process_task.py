@@ -87,7 +87,7 @@ class ProcessTask:
         self._seed_start(holder, request)
         for tries_left in range(self._settings.max_retries, -1, -1):
             try:
-                result = self._start(holder, timing, request, n_ticks)
+                result = self._run_reset(holder, timing, request, n_ticks)
                 break
             except (ControlTakenError, SelfCheckError):  # a restart of the game does not help
                 raise
@@ -116,7 +116,7 @@ class ProcessTask:
         """See `Task.advance`; waits while values cannot be read because the game loads."""
         started_s = time.monotonic()
         try:
-            result, missing, n_waited = self._play(holder.session, timing, state, action)
+            result, missing, n_waited = self._step_game(holder.session, timing, state, action)
         except LOADING:  # values that stay unreadable need a restart
             holder.is_lost = True
             raise
@@ -127,7 +127,7 @@ class ProcessTask:
         shares = self._rewards(values)
         n_expected = (self._settings.step_ticks or 0) * self._settings.frame_skip + n_waited
         info = {"reward_terms": shares, **self._tick_info(self._ticks.n_ticks, n_expected)}
-        end = self._end(values, missing)
+        end = self._find_end(values, missing)
         if end or is_last_step:
             info["end"] = end or "max_steps"
         return TaskStep(
@@ -181,12 +181,14 @@ class ProcessTask:
         if not self._is_deterministic:
             return
         seed = request.seed
-        holder.seed = int(request.rng.integers(2**32)) if seed is None else seed % 2**32
+        holder.seed = seed % 2**32 if seed is not None else int(request.rng.integers(2**32))
         has_other_start = is_requested or seed is not None or holder.started_seed is None
         if holder.is_open and has_other_start:
             holder.is_lost = True
 
-    def _start(self, holder: SessionHolder, timing: StepTiming, request: EpisodeRequest, n_ticks: int) -> StepResult:
+    def _run_reset(
+        self, holder: SessionHolder, timing: StepTiming, request: EpisodeRequest, n_ticks: int
+    ) -> StepResult:
         """Run the reset procedure, advance the random ticks, and read the first state."""
         self._reset.run(holder, request.deadline)
         timing.begin(holder.session)
@@ -196,7 +198,7 @@ class ProcessTask:
         )
         if self._ticks.attribute:
             self._ticks.begin(int(result.snapshot[self._ticks.attribute]))
-        if name := self._end(result.snapshot):
+        if name := self._find_end(result.snapshot):
             condition = self._settings.end[name]
             hint = f"env.end.{name} ({condition}) holds after env.reset; wait there until it no longer holds"
             raise WaitTimeoutError("the start of an episode", 0.0, hint)
@@ -204,7 +206,7 @@ class ProcessTask:
 
     # --- a step ---------------------------------------------------------------------------------------------
 
-    def _play(
+    def _step_game(
         self, session: Session, timing: StepTiming, state: ProcessState, keys: Keys
     ) -> tuple[StepResult, tuple[str, ...], int]:
         """Advance a step; wait while values cannot be read because the game loads.
@@ -240,7 +242,7 @@ class ProcessTask:
         kept = {name: state.values[name] for name in missing}
         return StepResult(result.advance, Snapshot({**kept, **read}, read.game_time_s, read.wall_time_s), result.frame)
 
-    def _end(self, values: Snapshot, missing: tuple[str, ...] = ()) -> str:
+    def _find_end(self, values: Snapshot, missing: tuple[str, ...] = ()) -> str:
         """Return the name of the end condition that holds; "" for none."""
         read = {name: value for name, value in values.items() if name not in missing} if missing else values
         return next((name for name, condition in self._settings.end.items() if condition.holds(read)), "")
@@ -272,7 +274,7 @@ class ProcessTask:
 
 
 def _state(result: StepResult) -> ProcessState:
-    return ProcessState(result.snapshot, None if result.frame is None else result.frame.pixels)
+    return ProcessState(result.snapshot, result.frame.pixels if result.frame is not None else None)
 
 
 def _find_unreadable(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:

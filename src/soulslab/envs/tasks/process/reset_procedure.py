@@ -50,7 +50,7 @@ class ResetProcedure:
         if self._is_read_only:
             if holder.is_lost:
                 holder.reopen()
-            self._observe(holder.session, deadline)
+            self._await_episode(holder.session, deadline)
             return
         if holder.is_lost:
             holder.recover(deadline)
@@ -61,7 +61,7 @@ class ResetProcedure:
             # Without alignment at the start, the steps may have ended a tick off.
             self._run_all(holder, is_fresh, deadline)
 
-    def _observe(self, session: Session, deadline: Deadline) -> None:
+    def _await_episode(self, session: Session, deadline: Deadline) -> None:
         """Wait for the conditions of `env.reset`, and then until no end condition holds."""
         for step in self._steps:
             self._run_step(step, session, deadline)

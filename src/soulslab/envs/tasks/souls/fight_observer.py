@@ -115,14 +115,15 @@ class FightObserver:
         """Return whether a position is beyond the fog, and within the limits of the arena."""
         fog = self._game.pose_of(self._facts, "fog_wall").position_m
         x, y = position[0] - fog[0], position[1] - fog[1]
-        if self._facts.poses.behind_fog_wall is not None:
+        has_pose_behind = self._facts.poses.behind_fog_wall is not None
+        if has_pose_behind:
             target = self._game.pose_of(self._facts, "behind_fog_wall").position_m
         else:
             # The position of the boss, if it is loaded, is the only known direction into the arena.
             target = self._game.boss.position_m if self.is_expected_boss(self.find_boss()) else position
         inwards = (target[0] - fog[0], target[1] - fog[1])
         length_m = math.hypot(*inwards)
-        needed_m = BEYOND_M if self._facts.poses.behind_fog_wall is None else BEYOND_SHARE * length_m
+        needed_m = BEYOND_SHARE * length_m if has_pose_behind else BEYOND_M
         is_beyond = length_m > 0.0 and (x * inwards[0] + y * inwards[1]) / length_m >= needed_m
         return is_beyond and self._is_in_arena(position, math.hypot(x, y))
 

@@ -69,7 +69,7 @@ class SoulsEntrance:
         facts.need(*NEEDED)
         self._facts = facts
         self._kind = kind
-        self._reload_s = math.inf if reload_minutes is None else 60.0 * reload_minutes
+        self._reload_s = 60.0 * reload_minutes if reload_minutes is not None else math.inf
         self._limits = limits
         self._game: SoulsGame | None = None
         # Wall time of the last load in an entrance; before that, of the first call of `enter`.
@@ -136,7 +136,7 @@ def _check_attributes(game: SoulsGame, names: tuple[str, ...]) -> None:
 
 
 def _written_attributes(game: SoulsGame, facts: BossFacts) -> tuple[str, ...]:
-    """Return the attributes that an entrance writes in addition to those of a duel. Event flags are no attributes."""
+    """Return the attributes that an entrance writes in addition to those of a duel. Event flags are not attributes."""
     of_player = (f"player.{name}" for name in ("hp", "position", "angle", "no_death", "no_gravity"))
     names = (*of_player, "camera.direction", "debug.no_death", game.last_rest, *facts.encounter, *LOCK_ON)
     return tuple(name for name in names if name in game.session.profile.attributes)

@@ -77,4 +77,4 @@ def _around(values: tuple[float, ...], reach_m: float) -> Interval:
 
 def _pose(known: KnownPose | None) -> Pose | None:
     """Return a pose of a scenario. An unknown angle is 0; an episode turns the fighters to face each other anyway."""
-    return None if known is None else (*known.position_m, known.angle_rad or 0.0)
+    return (*known.position_m, known.angle_rad or 0.0) if known is not None else None

@@ -1,4 +1,4 @@
-"""The [env] table: each mistake is an error that names its place, and no table gives anything else."""
+"""The [env] table: each mistake is a `ProfileError` that names its place."""
 
 import msgspec
 import pytest
@@ -78,7 +78,7 @@ def test_a_mistake_is_named_with_its_place(changes, place, problem):
     assert str(caught.value).startswith(f"toy.toml: {place}: ")
 
 
-def test_no_table_at_all():
+def test_a_profile_without_the_table_is_refused():
     with pytest.raises(ProfileError, match=r"no \[env\] table"):
         read_settings(TOY_PROFILE)
 
@@ -101,7 +101,7 @@ def test_features_need_finite_ranges():
         read_settings(profile)
 
 
-def test_the_whole_table_of_the_toy_and_of_doom_is_right():
+def test_the_tables_of_the_toy_and_of_doom_are_valid():
     assert read_settings(toy_profile()).reward["walk"].attributes == ("x", "y")
     assert read_settings(load_profile(PROFILE_PATH)).step_ticks == 1
 
@@ -123,7 +123,7 @@ VALUES = st.recursive(
     st.dictionaries(st.sampled_from([*TOY_ENV, "retry_ticks", "action_groups", "step_s", "wrong"]), VALUES, max_size=3)
 )
 def test_any_table_is_an_environment_or_a_profile_error(changes):
-    """What passes the check can be played; what cannot be played does not pass it."""
+    """A table that passes the check can be played."""
     table = {**TOY_ENV, "max_steps": 5, **changes}
     profile = msgspec.structs.replace(TOY_PROFILE, env=table)
     try:

@@ -1,4 +1,4 @@
-"""From attributes to observations, from actions to keys."""
+"""Spaces of observations and actions."""
 
 import math
 
@@ -8,7 +8,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.envs.tasks.process.process_settings import EnvSettings, Pixels, read_settings
+from soulslab.envs.tasks.process.process_settings import Pixels, read_settings
 from soulslab.envs.tasks.process.process_spaces import (
     ActionKeys,
     FeatureEncoder,
@@ -44,12 +44,12 @@ def test_the_space_follows_from_type_and_range(attribute, space):
     assert attribute_space(attribute) == space
 
 
-def test_pixels():
+def test_the_space_of_frames():
     assert pixel_space(Pixels()) == Box(0, 255, (84, 84, 1), np.uint8)
     assert pixel_space(Pixels(width_px=40, height_px=30, is_grey=False)) == Box(0, 255, (30, 40, 3), np.uint8)
 
 
-def test_state_keeps_the_order_and_the_types_of_the_table():
+def test_state_has_the_order_and_types_of_the_table():
     profile = toy_profile()
     state = ObservationEncoder(read_settings(profile), profile)
     assert isinstance(state.space, Dict)
@@ -60,7 +60,7 @@ def test_state_keeps_the_order_and_the_types_of_the_table():
     assert (observation["hp"].dtype, observation["x"].dtype) == (np.int64, np.float32)
 
 
-def test_features_scale_cut_off_and_turn_angles():
+def test_features_are_scaled_and_clipped_and_encode_angles():
     facts = [
         fact("i32", (0, 10)),
         fact("flag"),
@@ -109,7 +109,7 @@ def test_multi_discrete_chooses_from_each_group():
 
 @pytest.mark.parametrize("mode", ["discrete", "multi_binary", "multi_discrete"])
 @pytest.mark.parametrize("action", [-1, 9, [3, 3, 3], [-1, 0, 0], [[1]], [1, [2]], "x", None, 0.5, [0.0, 1.0, 1.0], []])
-def test_actions_outside_the_space(mode, action):
+def test_actions_outside_the_space_are_refused(mode, action):
     with pytest.raises(InvalidActionError):
         actions(mode).held(action)
 
@@ -120,7 +120,3 @@ def test_every_action_of_the_space_can_be_held(mode):
     keys.space.seed(0)
     for _ in range(30):
         assert set(keys.held(keys.space.sample())) <= {"W", "A", "SPACE"}
-
-
-def test_settings_have_one_default_each():
-    assert EnvSettings(actions={"a": ()}).max_retries == 2

@@ -1,4 +1,4 @@
-"""The start of an episode, and getting a game back."""
+"""The reset procedure, and recovery of a lost session."""
 
 import msgspec
 import pytest
@@ -14,8 +14,8 @@ TICK_S = 1 / 60
 
 
 def play(reset, prepare=None, session=None):
-    """Play reset steps on a fresh toy; return its session."""
-    # Without a count of ticks nothing is aligned, which would take ticks of its own.
+    """Run reset steps on a new toy; return its session."""
+    # Alignment takes additional ticks, and is not done without a tick attribute.
     profile = toy_profile(reset=reset)
     profile = msgspec.structs.replace(profile, clock=msgspec.structs.replace(profile.clock, tick_attribute=""))
     session = session or FakeSession()
@@ -26,7 +26,7 @@ def play(reset, prepare=None, session=None):
 
 
 def watch(toy, seen):
-    """Note the keys that are held in each tick."""
+    """Append the held keys and the number of ticks of each advance to a list."""
     pass_time = toy.pass_time
 
     def passed(seconds):
@@ -36,7 +36,7 @@ def watch(toy, seen):
     toy.pass_time = passed
 
 
-def test_time_is_taken_in_hand_and_keys_released_first():
+def test_keys_are_released_before_the_steps():
     seen = []
 
     def hold(toy):
@@ -65,7 +65,7 @@ def test_write_and_copy():
     assert (session.read("hp"), session.read("x")) == (9, 5)
 
 
-def test_wait_looks_at_each_tick_and_survives_loading():
+def test_wait_reads_each_tick_and_continues_while_the_game_loads():
     def load(toy):
         pass_time = toy.pass_time
 
@@ -81,7 +81,7 @@ def test_wait_looks_at_each_tick_and_survives_loading():
     assert session.toy.values["ticks"] == 8
 
 
-def test_a_wait_without_end_says_what_it_saw():
+def test_a_wait_that_times_out_reports_the_last_value():
     with pytest.raises(WaitTimeoutError, match=r"0\.5 s for attribute hp to be at most 3; it is 100"):
         play([{"wait": {"attribute": "hp", "at_most": 3}, "s": 0.5}])
 
@@ -92,12 +92,12 @@ def test_a_wait_without_end_says_what_it_saw():
         play([{"wait": {"attribute": "hp", "at_most": 3}, "ticks": 3}], load)
 
 
-def test_without_steps_the_game_is_restarted():
+def test_the_game_is_restarted_if_there_are_no_steps():
     session = play([])
     assert session.info.n_starts == 2
 
 
-def test_a_game_that_was_just_opened_is_not_restarted():
+def test_a_new_session_is_not_restarted():
     toys = Toys(toy_table())
     profile = toy_profile(reset=[{"restart": True}])
     holder = SessionHolder(lambda _: toys())
@@ -109,7 +109,7 @@ def test_a_game_that_was_just_opened_is_not_restarted():
     assert len(toys.sessions) == 1
 
 
-def test_a_game_that_stands_still_cannot_be_aligned():
+def test_a_game_without_ticks_cannot_be_aligned():
     session = FakeSession()
     session.toy.pass_time = lambda _: None
     profile = toy_profile(reset=[{"write": {"hp": 1}}])
@@ -118,7 +118,7 @@ def test_a_game_that_stands_still_cannot_be_aligned():
         procedure.run(SessionHolder(None, session), Deadline(60))
 
 
-def test_a_game_that_runs_only_after_the_steps_is_aligned_then_and_started_again():
+def test_steps_are_repeated_if_the_game_ticks_only_after_them():
     seen = []
     session = FakeSession()
     toy, pass_time = session.toy, session.toy.pass_time
@@ -134,7 +134,7 @@ def test_a_game_that_runs_only_after_the_steps_is_aligned_then_and_started_again
     assert seen.count(("W",)) == 2
 
 
-def test_a_server_is_waited_for(monkeypatch):
+def test_recover_waits_for_an_unavailable_server(monkeypatch):
     monkeypatch.setattr("soulslab.envs.game.session_holder.time.sleep", lambda _: None)
     answers = [ServerUnavailableError("down"), ServerUnavailableError("still down"), FakeSession()]
 
@@ -152,7 +152,7 @@ def test_a_server_is_waited_for(monkeypatch):
     assert (holder.is_lost, holder.n_restarts, answers) == (False, 1, [])
 
 
-def test_a_server_is_not_waited_for_for_ever():
+def test_recover_stops_waiting_at_the_deadline():
     def connect(_):
         raise ServerUnavailableError("down")
 
@@ -169,7 +169,7 @@ def test_a_reset_has_a_deadline_in_wall_time(monkeypatch):
     assert len(now) < 8
 
 
-def test_seconds_are_whole_ticks_where_the_game_counts_them():
+def test_seconds_are_rounded_up_to_whole_ticks():
     profile = toy_profile(reset=[{"hold": [], "s": 0.11}])
     session, seen = FakeSession(), []
     pass_time = session.toy.pass_time
@@ -180,4 +180,4 @@ def test_seconds_are_whole_ticks_where_the_game_counts_them():
 
     session.toy.pass_time = passed
     ResetProcedure(read_settings(profile), profile, is_read_only=False).run(SessionHolder(None, session), Deadline(60))
-    assert seen[-1] == pytest.approx(7 * TICK_S)  # 6.6 ticks would end at the edge of one
+    assert seen[-1] == pytest.approx(7 * TICK_S)  # 6.6 ticks would end within a tick
