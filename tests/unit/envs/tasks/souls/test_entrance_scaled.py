@@ -1,4 +1,4 @@
-"""The way into the fight of a game that its own speed steps, as the real ones are."""
+"""The entrance into the fight of a game with a scaled clock, as the real games have."""
 
 import pytest
 
@@ -12,7 +12,7 @@ SCALED = {"is_scaled": True}
 
 @pytest.mark.parametrize("episodes", ["in_place", "demo"])
 @pytest.mark.parametrize(("game", "boss"), BOSSES)
-def test_from_the_title_into_the_fight_and_on(make, game, boss, episodes):
+def test_resets_enter_the_fight_after_each_event(make, game, boss, episodes):
     souls = make(game, boss, lambda world: world.rest_elsewhere(), episodes=episodes, of_session=SCALED)
     assert souls.world.at == "title"
     for event in ("", "death", "win", "load", "cut"):
@@ -24,7 +24,7 @@ def test_from_the_title_into_the_fight_and_on(make, game, boss, episodes):
             souls.world.load()
         _, info = souls.env.reset()
         assert info["clock"] == "scaled"
-        # It stands while the agent thinks, however the reset ended.
+        # The game stands still between steps.
         assert souls.session.clock.speed == souls.session.read("game.speed") == 0.0
         souls.check_fight()
         times_s = [souls.env.step(NOTHING)[4]["game_time_s"] for _ in range(6)]
@@ -32,14 +32,14 @@ def test_from_the_title_into_the_fight_and_on(make, game, boss, episodes):
     assert souls.log.n_retries == souls.log.n_game_restarts == 0
 
 
-def test_an_unknown_version_is_checked_on_the_way_too(make):
+def test_an_unknown_version_is_checked_during_the_entrance(make):
     souls = make("dark_souls_3", "iudex", of_session={**SCALED, "version": "9.9.9.9"})
     souls.env.reset()
     souls.check_fight()
     assert souls.log.n_retries == 0
 
 
-def test_a_game_that_runs_on_at_a_speed_of_0_is_not_tried_again(make, monkeypatch):
+def test_a_game_that_runs_on_at_a_speed_of_0_is_not_retried(make, monkeypatch):
     souls = make("dark_souls_3", "iudex", of_session=SCALED)
     monkeypatch.setattr(StandstillCheck, "_stands", staticmethod(lambda _: False))
     with pytest.raises(ClockUnavailableError, match="runs on at a speed of 0"):

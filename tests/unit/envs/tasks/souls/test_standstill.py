@@ -1,4 +1,4 @@
-"""A game that does not heed its speed: the flag that it may need is tried, and else it is refused."""
+"""The check that a game obeys its speed: if it does not, a flag is set; without effect, the game is refused."""
 
 import pytest
 
@@ -10,18 +10,18 @@ from soulslab.siphon.session import SessionOptions
 from support.scaled_game import ScaledSession
 
 
-class HeedlessSession(ScaledSession):
-    """A game that runs on between two looks, unless its flag is set.
+class RunningSession(ScaledSession):
+    """A game that runs on between two reads at a speed of 0, unless its flag is set.
 
     Attributes:
-        heeds_flag: The flag makes it stand.
+        obeys_flag: Whether the game stands still when the flag is set.
     """
 
-    heeds_flag = True
+    obeys_flag = True
 
     def snapshot(self, names=None):
-        """Let some ticks pass before a look."""
-        if not (self.heeds_flag and FLAG in self.profile.attributes and self.read(FLAG)):
+        """Advance some ticks before the read."""
+        if not (self.obeys_flag and FLAG in self.profile.attributes and self.read(FLAG)):
             for _ in range(3):
                 self.arena.fight.tick(())
             self.arena._mapped.publish(self.arena.fight)
@@ -33,7 +33,7 @@ def opened(kind, path, folder):
 
 
 @pytest.mark.parametrize("path", [DARK_SOULS_3, ELDEN_RING])
-def test_a_game_that_heeds_its_speed_is_left_as_it_was(tmp_path, path):
+def test_a_game_that_obeys_its_speed_is_not_changed(tmp_path, path):
     with opened(ScaledSession, path, tmp_path) as session:
         session.clock.run(1.0)
         standstill = StandstillCheck()
@@ -42,8 +42,8 @@ def test_a_game_that_heeds_its_speed_is_left_as_it_was(tmp_path, path):
         assert not standstill.is_set
 
 
-def test_the_flag_is_tried_and_taken_back(tmp_path):
-    with opened(HeedlessSession, ELDEN_RING, tmp_path) as session:
+def test_the_flag_is_set_and_restored(tmp_path):
+    with opened(RunningSession, ELDEN_RING, tmp_path) as session:
         before = session.read(FLAG)
         standstill = StandstillCheck()
         standstill.check(session)
@@ -55,8 +55,8 @@ def test_the_flag_is_tried_and_taken_back(tmp_path):
 
 @pytest.mark.parametrize("path", [DARK_SOULS_3, ELDEN_RING])
 def test_a_game_that_runs_on_is_refused(tmp_path, path):
-    with opened(HeedlessSession, path, tmp_path) as session:
-        session.heeds_flag = False
+    with opened(RunningSession, path, tmp_path) as session:
+        session.obeys_flag = False
         session.clock.run(1.0)
         with pytest.raises(ClockUnavailableError, match=r"runs on at a speed of 0.*game\.speed.*clock='realtime'"):
             StandstillCheck().check(session)
