@@ -1,4 +1,4 @@
-"""Environments of real games in the window that stands in for them."""
+"""Environments of real games in the stand-in window."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.server import serve
 from soulslab.siphon.session import SessionOptions
 
-#: As SoulsGym's pictures are.
+#: The format of SoulsGym's frames.
 PIXELS = {"width_px": 160, "height_px": 90, "is_grey": False}
 
 
 @pytest.mark.parametrize("env_id", ["soulslab/DarkSouls3Iudex-v0", "soulslab/EldenRingMargit-v0"])
-def test_fights_in_place(env_id):
+def test_episodes_in_place(env_id):
     env = gymnasium.make(env_id, stand_in=True, launch_seed=0, max_episode_steps=None, observation="dict")
     live, rng = env.unwrapped, np.random.default_rng(3)
     for _ in range(3):
@@ -44,7 +44,7 @@ def test_fights_in_place(env_id):
     env.close()
 
 
-def test_pictures_of_the_game():
+def test_frames_of_the_game():
     options = {"stand_in": True, "launch_seed": 0, "size_px": (640, 360), "render_mode": "rgb_array"}
     env = gymnasium.make("soulslab/DarkSouls3IudexPixels-v0", pixels=PIXELS, **options)
     first, _ = env.reset(seed=0)
@@ -56,7 +56,7 @@ def test_pictures_of_the_game():
     env.close()
 
 
-def test_a_window_that_runs_already_stands_in():
+def test_a_running_window_can_be_the_stand_in():
     with open_session(stand_in(profile_path(Path("dark_souls_3"))), SessionOptions(launch="always")) as session:
         env = SoulsDuelEnv("dark_souls_3", "iudex", session=session, stand_in=True)
         _, info = env.reset(seed=1)
@@ -64,7 +64,7 @@ def test_a_window_that_runs_already_stands_in():
         env.close()
 
 
-def test_a_window_that_is_taken_for_the_real_game_is_refused():
+def test_a_stand_in_window_without_the_option_is_refused():
     with open_session(stand_in(profile_path(Path("dark_souls_3"))), SessionOptions(launch="always")) as session:
         env = SoulsDuelEnv("dark_souls_3", "iudex", session=session)
         with pytest.raises(EnvironmentUsageError, match=r"the stand-in window .* give stand_in=True"):
@@ -78,8 +78,8 @@ def test_a_window_that_is_taken_for_the_real_game_is_refused():
         (ArenaLiveEnv, {"mask": "dark_souls_3"}),
     ],
 )
-def test_a_window_that_a_server_has_stands_in(make, options):
-    """As with ``soulslab arena --mask`` and ``soulslab siphon serve``: the game's own profile, and its clock."""
+def test_a_window_on_a_server_can_be_the_stand_in(make, options):
+    """The window has the profile of the game and its clock, as with ``soulslab arena --mask`` and ``siphon serve``."""
     path = profile_path(Path("dark_souls_3"))
     with (
         open_session(stand_in(path), SessionOptions(launch="always")) as window,
@@ -87,7 +87,7 @@ def test_a_window_that_a_server_has_stands_in(make, options):
         serve(game) as server,
     ):
         window.clock.run(1.0)
-        for _ in range(2):  # the first leaves the game standing
+        for _ in range(2):  # the first environment leaves the game paused
             env = make(server=server.address, token=server.token, **options)
             _, info = env.reset(seed=1)
             info = env.step(int(info["action_mask"].argmax()))[4]
@@ -96,8 +96,8 @@ def test_a_window_that_a_server_has_stands_in(make, options):
             env.close()
 
 
-def test_the_wrong_window():
-    """A program of the right name and memory, whose window is called otherwise."""
+def test_a_window_with_another_title_is_refused():
+    """The program has the expected name and memory, and another window title."""
     profile = stand_in(profile_path(Path("dark_souls_3")))
     wrong = msgspec.structs.replace(
         profile, process=msgspec.structs.replace(profile.process, window_title="ELDEN RING")

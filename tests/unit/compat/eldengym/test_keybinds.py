@@ -1,4 +1,4 @@
-"""EldenGym's keybinds: its own file is read as it reads it, and a malformed one is told where."""
+"""EldenGym's keybinds: default and user files, and the errors for malformed files."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def table(**actions):
     return {"version": "2.0", "actions": actions or {"attack": {"index": 0, "key": "P", "mouse": "LEFT"}}}
 
 
-def test_eldengym_s_own_file_is_the_default():
+def test_eldengym_s_file_is_the_default():
     content = json.loads(FILE.read_text())
     for given_one in (FILE, str(FILE), content):
         assert read_keybinds(given_one)[0] == read_keybinds()[0]
@@ -29,34 +29,34 @@ def test_eldengym_s_own_file_is_the_default():
     assert [KEYS[key].name for key in ALL.keys] == [*"WSAD", "LEFT_SHIFT", "SPACE", *"CBPLFRE"]
 
 
-def test_actions_are_chosen_in_the_order_that_was_asked_for():
+def test_actions_have_the_requested_order():
     actions = KeybindActions(FILE, ["jump", "attack"])
     assert (actions.names, actions.keys) == (("jump", "attack"), ("SPACE", "P"))
     assert actions.held([0, 1]) == ("P",)
 
 
-def test_the_mouse_does_what_it_has_a_button_for():
+def test_the_mouse_device_uses_mouse_buttons():
     actions = KeybindActions(None, ["dodge_roll/dash", "attack", "jump"], "mouse")
     assert actions.keys == ("MOUSE_5", "MOUSE_LEFT", "SPACE")
 
 
 @given(st.lists(st.booleans(), min_size=13, max_size=13))
-def test_each_bit_is_a_key(bits):
+def test_each_bit_holds_a_key(bits):
     assert ALL.held(bits) == tuple(key for key, bit in zip(ALL.keys, bits, strict=True) if bit)
 
 
-def test_bits_may_be_of_any_kind_of_number():
+def test_bits_can_have_any_numeric_type():
     for one in (np.zeros(13), np.ones(13, np.float32), np.ones(13, bool), [1] * 13, np.ones(13, np.uint8)):
         assert ALL.held(one) == ALL.held(np.asarray(one, np.int8))
 
 
-def test_two_actions_may_share_a_key_and_indices_may_have_gaps():
+def test_actions_can_share_a_key_and_indices_can_have_gaps():
     actions = KeybindActions(table(b={"index": 9, "key": "W"}, a={"index": 2, "key": "W"}))
     assert (actions.names, actions.held([1, 1]), actions.held([0, 1])) == (("a", "b"), ("W",), ("W",))
 
 
 @pytest.mark.parametrize("action", [[1] * 12, [[1] * 13], [0.5] * 13, [2] + [0] * 12, 3, "W", None, [[1], [1, 2]]])
-def test_what_is_no_action_is_refused(action):
+def test_wrong_actions_are_refused(action):
     with pytest.raises(InvalidActionError, match="must be 13 bits"):
         ALL.held(action)
 
@@ -77,7 +77,7 @@ def test_what_is_no_action_is_refused(action):
         (table(a={"index": 1, "key": "P"}, b={"index": 1, "key": "W"}), "actions.b.index", "'a' has the same index"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(tmp_path, content, place, problem):
+def test_a_mistake_is_named_with_its_place(tmp_path, content, place, problem):
     (tmp_path / "keys.json").write_text(json.dumps(content))
     for given_one, source in ((content, "keybinds"), (tmp_path / "keys.json", "keys.json")):
         with pytest.raises(ConfigError) as caught:
@@ -86,7 +86,7 @@ def test_a_mistake_is_told_with_its_place(tmp_path, content, place, problem):
 
 
 @pytest.mark.parametrize("text", ["{", "[1, 2]", '"W"', ""])
-def test_what_is_no_table_is_told_with_its_file(tmp_path, text):
+def test_a_file_without_a_table_is_named(tmp_path, text):
     (tmp_path / "keys.json").write_text(text)
     with pytest.raises(ConfigError, match=r"keys\.json"):
         KeybindActions(tmp_path / "keys.json")
@@ -105,6 +105,6 @@ def test_what_is_no_table_is_told_with_its_file(tmp_path, text):
         ({"device": "keys"}, "'keys'; did you mean 'key'"),
     ],
 )
-def test_wrong_choices_are_refused(options, problem):
+def test_wrong_options_are_refused(options, problem):
     with pytest.raises(EnvironmentUsageError, match=problem):
         KeybindActions(**options)

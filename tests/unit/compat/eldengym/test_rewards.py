@@ -1,4 +1,4 @@
-"""EldenGym's reward functions: they pay what their formulas say, and say so where they cannot."""
+"""EldenGym's reward functions: formulas, and errors for wrong functions."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def info(player=1.0, boss=1.0, **more):
 
 
 @given(SHARES, SHARES, SHARES, SHARES)
-def test_a_score_pays_for_what_it_gained(player, boss, player_before, boss_before):
+def test_score_delta_reward_is_the_change_of_the_score(player, boss, player_before, boss_before):
     paid = ScoreDeltaReward().calculate({}, info(player, boss), info(player_before, boss_before))
     assert paid == player - player_before
     scored = ScoreDeltaReward("gems").calculate({}, info(gems=5), info(gems=3))
@@ -31,7 +31,7 @@ def test_a_score_pays_for_what_it_gained(player, boss, player_before, boss_befor
 
 
 @given(SHARES, SHARES, SHARES, SHARES)
-def test_a_custom_one_pays_for_both_healths_and_for_being_alive(player, boss, player_before, boss_before):
+def test_custom_reward_weights_both_healths_and_survival(player, boss, player_before, boss_before):
     reward = CustomReward(hp_delta_weight=2.0, boss_damage_weight=3.0, survival_bonus=0.25)
     paid = reward.calculate({}, info(player, boss), info(player_before, boss_before))
     assert paid == pytest.approx(2.0 * (player - player_before) + 3.0 * (boss_before - boss) + 0.25)
@@ -48,30 +48,30 @@ def test_a_custom_one_pays_for_both_healths_and_for_being_alive(player, boss, pl
         (CustomReward(1.0, 0.0, 0.0, 7.0, -8.0), 7.0, -9.0, 0.0),
     ],
 )
-def test_the_end_of_a_fight_pays(reward, won, lost, step):
+def test_the_end_of_a_fight_is_rewarded(reward, won, lost, step):
     assert evaluate_reward(reward, {}, info(boss=0.0), info()) == (pytest.approx(won), True)
     assert evaluate_reward(reward, {}, info(player=0.0), info()) == (pytest.approx(lost), True)
     assert evaluate_reward(reward, {}, info(), info()) == (pytest.approx(step), False)
 
 
 @pytest.mark.parametrize("reward", [ScoreDeltaReward(), BossDefeatReward(), CustomReward()])
-def test_who_dies_with_the_boss_has_won(reward):
+def test_a_player_that_dies_with_the_boss_has_won(reward):
     both, alone = (reward.calculate({}, info(player, 0.0), info()) for player in (0.0, 1.0))
     assert both >= alone - 1.01
     assert both > 0.0 or isinstance(reward, BossDefeatReward)
     assert both > reward.calculate({}, info(0.0, 1.0), info())
 
 
-def test_the_first_step_of_all_pays_nothing():
+def test_a_reward_without_a_previous_info_is_0():
     assert ScoreDeltaReward().calculate({}, info(0.5)) == CustomReward().calculate({}, info(0.5)) == 0.0
 
 
-def test_a_score_that_there_is_not_is_an_error_with_a_hint():
+def test_a_missing_score_is_an_error_with_a_suggestion():
     with pytest.raises(EnvironmentUsageError, match=r"'player_hp'; did you mean 'player_hp_normalized'"):
         ScoreDeltaReward("player_hp").calculate({}, info(), info())
 
 
-def test_one_of_ones_own_is_derived_from_the_base_or_from_none():
+def test_a_user_s_reward_function_needs_no_base_class():
     class Mine(RewardFunction):
         def calculate(self, obs, _, prev_info=None):
             return obs["NpcHp"] - prev_info["boss_hp_normalized"]
@@ -79,26 +79,26 @@ def test_one_of_ones_own_is_derived_from_the_base_or_from_none():
         def is_done(self, obs, _):
             return obs["NpcHp"] < 3
 
-    class Ducks:
+    class WithoutBase:
         calculate, is_done = Mine.calculate, Mine.is_done
 
-    for mine in (Mine(), Ducks()):
+    for mine in (Mine(), WithoutBase()):
         assert evaluate_reward(check_reward_function(mine), {"NpcHp": np.int64(2)}, info(), info()) == (1.0, True)
     with pytest.raises(TypeError, match="abstract"):
         RewardFunction()
 
 
 @pytest.mark.parametrize("wrong", [ScoreDeltaReward, "ScoreDeltaReward", object()])
-def test_what_is_no_reward_function_is_refused(wrong):
+def test_other_values_are_refused_as_reward_functions(wrong):
     with pytest.raises(EnvironmentUsageError, match="reward_function must be an object with calculate"):
         check_reward_function(wrong)
 
 
-@pytest.mark.parametrize("paid", [None, "1.0x", float("nan"), float("inf"), [1.0, 2.0]])
-def test_what_is_no_number_is_refused(paid):
+@pytest.mark.parametrize("value", [None, "1.0x", float("nan"), float("inf"), [1.0, 2.0]])
+def test_a_reward_that_is_not_a_finite_number_is_refused(value):
     class Odd(ScoreDeltaReward):
         def calculate(self, *_):
-            return paid
+            return value
 
     with pytest.raises(EnvironmentUsageError, match=r"Odd.calculate must return a"):
         evaluate_reward(Odd(), {}, info(), info())
@@ -117,16 +117,16 @@ def of_two(obs, info):
 
 
 @pytest.mark.parametrize(
-    ("plain", "paid"),
+    ("plain", "rewards"),
     [(of_the_documentation, (3.0, 13.0, 23.0)), (of_calculate, (1.0, 1.0, 1.0)), (of_two, (5.0, 5.0, 5.0))],
 )
-def test_a_plain_function_pays(plain, paid):
+def test_a_plain_function_is_a_reward_function(plain, rewards):
     function = check_reward_function(plain)
     before, alive, dead = ({**info(hp), "score": score} for hp, score in ((1.0, 2.0), (1.0, 3.0), (0.0, 3.0)))
     obs = {"NpcHp": 2}
-    assert evaluate_reward(function, obs, alive, before) == (paid[0], False)
-    assert evaluate_reward(function, obs, dead, before, is_last_step=True) == (paid[1], True)
-    assert evaluate_reward(function, obs, alive, before, is_last_step=True) == (paid[2], False)
+    assert evaluate_reward(function, obs, alive, before) == (rewards[0], False)
+    assert evaluate_reward(function, obs, dead, before, is_last_step=True) == (rewards[1], True)
+    assert evaluate_reward(function, obs, alive, before, is_last_step=True) == (rewards[2], False)
 
 
 def test_a_plain_function_with_other_arguments_is_refused_by_name():
