@@ -137,7 +137,7 @@ def test_boss_example_creates_an_environment(tmp_path):
 def test_stand_in_refuses_boss_with_another_id(tmp_path):
     file = tmp_path / "my_boss.toml"
     file.write_text(boss_file(), encoding="utf-8")
-    with pytest.raises(EnvironmentUsageError, match="has the id 10000800; it takes the game itself"):
+    with pytest.raises(EnvironmentUsageError, match="has the id 10000800; fight it in the real game"):
         SoulsDuelEnv("elden_ring", file, stand_in=True)
 
 

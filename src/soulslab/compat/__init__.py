@@ -1,1 +1,1 @@
-"""Interfaces of other projects over the environments of soulslab."""
+"""Interfaces of other projects, implemented with the environments of soulslab."""

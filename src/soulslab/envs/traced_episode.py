@@ -12,7 +12,7 @@ import psutil
 
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.tasks.process.process_settings import EnvSettings, tick_s
-from soulslab.envs.tasks.process.reset_procedure import EpisodeStart
+from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
 from soulslab.envs.tick_count import has_restarted, ticks_between
 from soulslab.envs.trace import Pixels, hash_frame
 from soulslab.errors import WaitTimeoutError
@@ -104,7 +104,7 @@ class TracedEpisode:
         self._tick = profile.clock.tick_attribute
         self._tick_s = tick_s(profile)
         self._tick_fact = profile.attributes.get(self._tick)
-        self._start = EpisodeStart(env, profile, is_read_only=False)
+        self._reset = ResetProcedure(env, profile, is_read_only=False)
         self._ticks: int | None = None
         self._others = set(_times_of_children())
         self._begin()
@@ -176,8 +176,8 @@ class TracedEpisode:
         self.processor_s += sum(now_s[pid] - before_s[pid] for pid in now_s.keys() & before_s.keys() - self._others)
 
     def _begin(self) -> None:
-        """Execute the reset procedure."""
-        self._start.play(self._holder, Deadline(self._env.reset_deadline_s))
+        """Play the reset procedure."""
+        self._reset.run(self._holder, Deadline(self._env.reset_deadline_s))
         for name, condition in self._env.end.items():
             if condition.holds(self.session.snapshot((condition.attribute,))):
                 hint = f"env.end.{name} ({condition}) is true after env.reset; wait there until it is false"

@@ -72,7 +72,7 @@ def test_a_running_stand_in_window_is_used(window):
 
 def test_a_stand_in_window_without_the_option_stand_in_is_refused(window):
     env = SoulsDuelEnv("dark_souls_3", "iudex", session=window)
-    with pytest.raises(EnvironmentUsageError, match=r"a window that stands in for it .* give stand_in=True"):
+    with pytest.raises(EnvironmentUsageError, match=r"the stand-in window .* give stand_in=True"):
         env.reset(seed=1)
 
 

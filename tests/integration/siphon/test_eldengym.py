@@ -1,7 +1,6 @@
-"""EldenGym 0.6.0 from PyPI, unmodified, plays the built-in fight as Elden Ring over the public server.
+"""The unchanged EldenGym 0.6.0 from PyPI plays the built-in fight as Elden Ring, with soulslab's public server.
 
-The memory is laid out by the game's own profile as it is. EldenGym's sleeps are cut short, so that what is not there
-yet has to be waited for here.
+The memory layout is that of the game's profile. EldenGym's sleeps are shortened, so the tests wait for conditions.
 """
 
 import threading
@@ -28,19 +27,19 @@ from support.waiting import wait_for
 FILES = Path(eldengym.__file__).parent / "files" / "Margit-v0"
 CONFIG = FILES / "er_siphon_config.toml"
 SIZE_PX = (320, 180)
-#: Resets of EldenGym's own before each fight.
+#: Number of EldenGym's resets before each fight.
 N_RESETS = 10 if IS_LONG else 1
-#: Of all the half minutes that EldenGym sleeps through.
+#: Maximum length of EldenGym's sleeps.
 SLEEP_S = 0.02
 
 
 @pytest.fixture(scope="module")
 def game():
-    """The window with the memory layout of Elden Ring."""
+    """Return a session with the window in the memory layout of Elden Ring."""
     size = "x".join(map(str, SIZE_PX))
     options = SessionOptions(launch="always", options={"size": size}, screen_px=SIZE_PX, clock="realtime")
     with open_session(stand_in(PROFILE_PATH), options) as session:
-        # EldenGym takes a value that cannot be read, as while another fight loads, for a number, and fails.
+        # EldenGym fails at a value that cannot be read, for example while another fight loads after a death.
         session.write({"player.no_death": True})
         yield session
 
@@ -55,11 +54,11 @@ def address(game, tmp_path):
 
 @pytest.fixture
 def env(address, monkeypatch):
-    sleep, mine = time.sleep, threading.current_thread()
+    sleep, test_thread = time.sleep, threading.current_thread()
 
     def sleep_less(seconds):
-        # Our server runs in other threads of this process, and sleeps as long as it wants.
-        sleep(min(seconds, SLEEP_S) if threading.current_thread() is mine else seconds)
+        # The threads of the server sleep as long as before.
+        sleep(min(seconds, SLEEP_S) if threading.current_thread() is test_thread else seconds)
 
     monkeypatch.setattr(time, "sleep", sleep_less)
     monkeypatch.setattr(elden_client, "sleep", sleep_less)
@@ -68,14 +67,14 @@ def env(address, monkeypatch):
     env.close()
 
 
-def truth(game):
-    """Return the facts of a running fight; empty without a fight."""
+def read_fight(game):
+    """Return the values of the current fight, or None if there is no fight."""
     binding = Binding(game.profile.duel, game.profile.attributes)
     try:
-        seen = game.snapshot(tuple(binding.attributes.values()))
+        values = game.snapshot(tuple(binding.attributes.values()))
     except LOADING:
         return None
-    known = {name: binding.decode(name, seen[place]) for name, place in binding.attributes.items()}
+    known = {name: binding.decode(name, values[attribute]) for name, attribute in binding.attributes.items()}
     return known if known["player.hp"] > 0 and known["boss.hp"] > 0 else None
 
 
@@ -86,27 +85,27 @@ def step(env, *actions):
 
 @pytest.fixture
 def fight(game, env):
-    """A running fight after a reset by EldenGym."""
+    """Start a fight with EldenGym's reset."""
     for seed in range(N_RESETS):
         env.reset(seed=seed)
         step(env, "attack")
-    ground = wait_for(lambda: truth(game), "a fight")["boss.position"][2]
+    ground = wait_for(lambda: read_fight(game), "a fight")["boss.position"][2]
 
     def stands():
-        # Its keys have fought meanwhile, and it has put the player where Margit's gate is: here below the ground.
+        # EldenGym has teleported the player to Margit's fog gate, which is below the ground of this fight.
         game.write({"player.position": np.array([140.0, ground, 575.0])})
-        seen = truth(game)
+        seen = read_fight(game)
         return seen is not None and not seen["player.animation"].startswith("Fall")
 
     wait_for(stands, "a fight on the ground")
 
 
 @pytest.mark.usefixtures("fight")
-def test_eldengym_sees_and_plays_the_built_in_fight(game, env):
-    env.client.set_game_speed(0.0)  # so that both look at the same tick
-    wait_for(lambda: truth(game)["game.speed"] == 0.0, "the game to stand")
+def test_eldengym_observes_and_plays_the_built_in_fight(game, env):
+    env.client.set_game_speed(0.0)  # so that both read the same tick
+    wait_for(lambda: read_fight(game)["game.speed"] == 0.0, "the game to stand")
     seen, reward, is_won_or_lost, is_cut, _ = step(env)
-    known = truth(game)
+    known = read_fight(game)
     assert (seen["HeroHp"], seen["HeroMaxHp"]) == (known["player.hp"], 454)
     assert (seen["NpcHp"], seen["NpcMaxHp"]) == (known["boss.hp"], 1037)
     animations = game.profile.duel["player_animations"], game.profile.duel["boss_animations"]
@@ -119,25 +118,27 @@ def test_eldengym_sees_and_plays_the_built_in_fight(game, env):
     assert seen["frame"].std() > 5.0
 
     env.client.set_game_speed(1.0)
-    # A key that is pressed while the player is thrown about does nothing; so it is let go and pressed again.
-    wait_for(lambda: (step(env), step(env, "attack"), truth(game))[2]["player.sp"] < 95, "an attack")
+    # A key has no effect while the player is staggered, so it is released and pressed again.
+    wait_for(lambda: (step(env), step(env, "attack"), read_fight(game))[2]["player.sp"] < 95, "an attack")
     assert (step(env)[0]["frame"] != seen["frame"]).any()
 
 
 @pytest.mark.usefixtures("fight")
-def test_writes_of_eldengym_take_effect_in_the_fight(game, env):
+def test_values_written_by_eldengym_change_the_fight(game, env):
     env.client.set_game_speed(0.0)
     env.client.set_player_hp(77)
-    env.client.set_target_hp(88)  # by an injected library, with the server that EldenGym comes with
+    env.client.set_target_hp(88)  # EldenGym's own server uses an injected library for this
     assert (env.client.player_hp, env.client.target_hp) == (77, 88)
-    wait_for(lambda: (truth(game)["player.hp"], truth(game)["boss.hp"]) == (77, 88), "health as it was written")
+    wait_for(
+        lambda: (read_fight(game)["player.hp"], read_fight(game)["boss.hp"]) == (77, 88), "health as it was written"
+    )
     env.client.set_game_speed(1.0)
 
 
 @pytest.mark.usefixtures("fight")
-def test_eldengym_reads_the_health_lost_by_hits(game, env):
+def test_hits_change_the_health_in_eldengym_s_info(game, env):
     def is_boss_hit():
-        # A player that attacks moves, also by hits; so it is moved back in front of the boss, facing it.
+        # The player moves in the fight, so it is teleported in front of the boss before each attack.
         x, height, y = game.read("boss.position")
         game.write({"player.position": np.array([x + 1.5, height, y]), "player.angle": np.pi / 2})
         before = step(env)[4]["boss_hp_normalized"]
@@ -150,7 +151,7 @@ def test_eldengym_reads_the_health_lost_by_hits(game, env):
     wait_for(lambda: is_boss_hit() and step(env)[4]["player_hp_normalized"] < 1.0, "a hit on the player")
 
 
-def test_the_compatible_environment_plays_the_same_window():
+def test_soulslab_s_eldengym_environment_plays_the_same_window():
     env = ours.make("Margit-v0", stand_in=True, launch_seed=0, reward_function=ours.CustomReward(), step_ms=100)
     try:
         seen, info = env.reset(seed=0)

@@ -1,4 +1,4 @@
-"""EldenGym's public surface over ours, so that what was written for EldenGym 0.6.0 moves over (docs/migrating.md).
+"""The public interface of EldenGym 0.6.0, implemented with soulslab (docs/migrating.md).
 
 ::
 
@@ -9,9 +9,8 @@
     observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
 """
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from soulslab.compat.eldengym.absent import OF_PACKAGE
 from soulslab.compat.eldengym.eldengym_env import EldenGymEnv
 from soulslab.compat.eldengym.eldengym_rewards import BossDefeatReward, CustomReward, RewardFunction, ScoreDeltaReward
 from soulslab.compat.eldengym.scenarios import list_envs, make, register
@@ -27,11 +26,39 @@ __all__ = [
     "register",
 ]
 
-if not TYPE_CHECKING:  # for mypy, a module with it has every name
+#: Names of EldenGym that work with environments of soulslab unchanged.
+_WRAPPERS: Final = (
+    "FrameStack",
+    "ResizeFrame",
+    "GrayscaleFrame",
+    "DictFrameStack",
+    "DictResizeFrame",
+    "DictGrayscaleFrame",
+    "NormalizeMemoryAttributes",
+    "HPRefundWrapper",
+    "AnimFrameWrapper",
+    "SDFObsWrapper",
+    "OOBSafetyWrapper",
+    "DodgePolicyRewardWrapper",
+    "ArenaBoundary",
+    "BoundaryDistances",
+    "wrappers",
+    "arena_boundary",
+)
+#: Replacements of names of EldenGym's package that this package does not have.
+_REPLACEMENTS: Final = {
+    **dict.fromkeys(("registry", "envs"), "list_envs() returns the names, register() adds one"),
+    "EldenClient": "env.client has its properties",
+    "SiphonClient": "env.session reads and writes the game; soulslab.siphon.rpc.client.connect(address) returns a "
+    "session with a game on a server",
+    **dict.fromkeys(_WRAPPERS, "EldenGym's own works with this environment; import it from eldengym"),
+}
+
+if not TYPE_CHECKING:  # for mypy, a module with __getattr__ has every name
 
     def __getattr__(name: str) -> NoReturn:
-        """Say what does here what EldenGym has by that name."""
-        if name not in OF_PACKAGE:
+        """Raise an error that names the replacement of a name of EldenGym."""
+        if name not in _REPLACEMENTS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        # ``from soulslab.compat.eldengym import ...`` would put words of its own in the place of an AttributeError's.
-        raise ImportError(f"{__name__} has no {name!r}; {OF_PACKAGE[name]}", name=__name__)
+        # Python replaces the message of an AttributeError in ``from soulslab.compat.eldengym import ...``.
+        raise ImportError(f"{__name__} has no {name!r}; {_REPLACEMENTS[name]}", name=__name__)

@@ -1,4 +1,4 @@
-"""EldenGym's names for what is in the game's memory, and the attributes of our profile that stand for them."""
+"""EldenGym's names of values in the game's memory, and the corresponding attributes of soulslab's profile."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from soulslab.errors import EnvironmentUsageError, ProfileError, did_you_mean
 from soulslab.siphon.profile import Attribute, Profile
 from soulslab.siphon.profile.validation import representable
 
-#: Attribute of ours for each of eldengym 0.6.0's profile (MIT), and which number of a vector it is. What differs from
-#: the way that it goes there, and why, is in ``tests/unit/games/test_profiles.py``.
+#: Attribute of soulslab's profile for each attribute of eldengym 0.6.0 (MIT), and the index of the number in a vector.
+#: ``tests/unit/games/test_profiles.py`` lists and explains the pointer chains that differ from eldengym's.
 PUBLIC_ATTRIBUTES: Mapping[str, tuple[str, int]] = MappingProxyType(
     {
         "HeroHp": ("player.hp", 0),
@@ -53,46 +53,46 @@ PUBLIC_ATTRIBUTES: Mapping[str, tuple[str, int]] = MappingProxyType(
         "NpcAnimLength": ("boss.animation_length", 0),
     }
 )
-#: What is seen where nothing else is asked for.
+#: Observed attributes by default.
 DEFAULT_NAMES = ("HeroHp", "HeroMaxHp", "NpcHp", "NpcMaxHp", "HeroAnimId", "NpcAnimId")
 
 _FLOATS = ("f32", "f64")
 _BITS = ("bool", "flag")
 
 
-class Column(msgspec.Struct, frozen=True):
+class ObservedNumber(msgspec.Struct, frozen=True):
     """One number of an observation.
 
     Attributes:
-        name: In the observation.
-        attribute: Of the profile.
-        number: Which number of a vector; of a single number 0.
-        is_vector: The attribute is one.
-        space: What it can be, of shape ().
+        name: Name in the observation.
+        attribute: Name of the attribute of the profile.
+        index: Index of the number in a vector; 0 for a single number.
+        is_vector: Whether the attribute is a vector.
+        space: Space of the number, of shape ().
     """
 
     name: str
     attribute: str
-    number: int
+    index: int
     is_vector: bool
     space: spaces.Box
 
-    def value(self, seen: Mapping[str, Any]) -> np.ndarray[Any, Any]:
-        """Return it, () in the dtype of its space, of attributes that were read."""
-        value = seen[self.attribute]
-        return np.array(value[self.number] if self.is_vector else value, self.space.dtype)
+    def value(self, values: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        """Return the number from the values of the attributes: an array of shape (), in the dtype of the space."""
+        value = values[self.attribute]
+        return np.array(value[self.index] if self.is_vector else value, self.space.dtype)
 
 
-def columns_of(profile: Profile, names: Sequence[str] | None) -> tuple[Column, ...]:
-    """Return what an observation holds of the game's memory.
+def observed_numbers(profile: Profile, names: Sequence[str] | None) -> tuple[ObservedNumber, ...]:
+    """Return the numbers of the game's memory in an observation.
 
     Args:
-        profile: The game.
-        names: EldenGym's names, or names of attributes of the profile that are a number; None for `DEFAULT_NAMES`.
+        profile: Profile of the game.
+        names: EldenGym's names, or names of numeric attributes of the profile; None for `DEFAULT_NAMES`.
 
     Raises:
-        EnvironmentUsageError: There is no such attribute (did you mean ...), or it is no number.
-        ProfileError: The profile lacks an attribute that one of EldenGym's names stands for.
+        EnvironmentUsageError: An attribute does not exist (the message suggests a name) or is not a number.
+        ProfileError: The profile lacks the attribute for one of EldenGym's names.
     """
     if names is None:
         names = DEFAULT_NAMES
@@ -100,30 +100,30 @@ def columns_of(profile: Profile, names: Sequence[str] | None) -> tuple[Column, .
         raise EnvironmentUsageError(f"memory_attributes must be a list of names, such as ['HeroHp'], not {names!r}")
     if len(set(names)) < len(names):
         raise EnvironmentUsageError(f"memory_attributes: each name only once, not {list(names)}")
-    return tuple(_column(profile, name) for name in names)
+    return tuple(_observed_number(profile, name) for name in names)
 
 
-def _column(profile: Profile, name: str) -> Column:
-    attribute, number = PUBLIC_ATTRIBUTES.get(name, (name, 0))
+def _observed_number(profile: Profile, name: str) -> ObservedNumber:
+    attribute, index = PUBLIC_ATTRIBUTES.get(name, (name, 0))
     fact = profile.attributes.get(attribute)
     if fact is None:
         if name in PUBLIC_ATTRIBUTES:
-            raise ProfileError(f"is missing; {name!r} stands for it", path=f"attributes.{attribute}")
+            raise ProfileError(f"is missing; {name!r} needs it", path=f"attributes.{attribute}")
         hint = did_you_mean(name, (*PUBLIC_ATTRIBUTES, *profile.attributes))
         raise EnvironmentUsageError(
-            f"memory_attributes: unknown attribute {name!r}{hint}; one of your own goes into a profile "
-            "(docs/profiles.md), whose session is given with session=..."
+            f"memory_attributes: unknown attribute {name!r}{hint}; to observe another attribute, add it to "
+            "a profile (docs/profiles.md) and give a session of that profile as session=..."
         )
     is_vector = fact.length > 1
     if fact.type in ("bytes", "utf8", "utf16") or (is_vector and name not in PUBLIC_ATTRIBUTES):
         raise EnvironmentUsageError(
             f"memory_attributes: {name!r} is not a single number, but {fact.type}[{fact.length}]"
         )
-    return Column(name, attribute, number, is_vector, _space(fact))
+    return ObservedNumber(name, attribute, index, is_vector, _space(fact))
 
 
 def _space(fact: Attribute) -> spaces.Box:
-    """Return what an attribute can be: whole numbers stay whole, as ids of animations go beyond what float32 holds."""
+    """Return the space of an attribute. Integers are int64, because float32 cannot represent all animation ids."""
     if fact.type in _BITS:
         return spaces.Box(0, 1, (), np.int64)
     low, high = fact.range or representable(fact.type, fact.scale)

@@ -1,17 +1,16 @@
-"""What scripts and wrappers for EldenGym ask of ``env.client``: values of the game's memory, by its names."""
+"""``env.client`` for scripts and wrappers of EldenGym: reads and writes the game's memory by EldenGym's names."""
 
 from __future__ import annotations
 
 import logging
 import math
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 
-from soulslab.compat.eldengym.absent import OF_CLIENT
 from soulslab.compat.eldengym.eldengym_attributes import PUBLIC_ATTRIBUTES
-from soulslab.compat.eldengym.eldengym_observation import IN_BLOCK, PLAYER, positions
+from soulslab.compat.eldengym.eldengym_observation import IN_BLOCK, PLAYER, block_positions
 from soulslab.compat.eldengym.scenario_names import boss_of
 from soulslab.errors import EnvironmentUsageError, UnknownAttributeError
 from soulslab.games.axes import Position, from_memory, to_memory
@@ -19,8 +18,53 @@ from soulslab.siphon.session import Session
 
 _log = logging.getLogger(__name__)
 
+#: Replacements of members of EldenGym's client that `EldenClient` does not have.
+_REPLACEMENTS: Final = {
+    "launch_game": "make(..., launch_game=True) starts the game",
+    "scenarios": "list_envs() returns their names, soulslab.games.boss_facts has the facts of their bosses",
+    **dict.fromkeys(
+        ("enter_menu", "quit_to_title"),
+        "env.reset() enters a fight from any state of the game; EldenRing(env.session) has enter_world() and "
+        "leave_world()",
+    ),
+    "copy_save_file": "soulslab.games.save_files has backup() and restore()",
+    **dict.fromkeys(
+        (
+            "set_process_config",
+            "init_all",
+            "initialize_memory",
+            "initialize_input",
+            "initialize_capture",
+            "get_server_status",
+        ),
+        "the environment finds the game by itself; env.session.info describes it",
+    ),
+    **dict.fromkeys(
+        ("input_key_tap", "input_key_toggle", "move_mouse"),
+        "an action holds the keys of a step; between two steps use env.session.input",
+    ),
+    **dict.fromkeys(
+        (
+            "capture_frame",
+            "capture_and_save",
+            "start_frame_stream",
+            "get_latest_frame",
+            "stop_frame_stream",
+            "stream_frames",
+            "stream_frames_to_callback",
+        ),
+        "each observation has its frame; env.session.capture() captures one between two steps",
+    ),
+    **dict.fromkeys(
+        ("start_recording", "stop_recording", "get_recording_status", "download_recording"),
+        "soulslab.siphon.recording.recorder.Recorder(env.session, path) records",
+    ),
+    "execute_command": "soulslab does not run commands for a client",
+    "close": "env.close() closes the game",
+}
 
-class Fighting(Protocol):
+
+class ClientEnv(Protocol):
     """The part of the environment that the client needs."""
 
     scenario_name: str | Path
@@ -29,21 +73,22 @@ class Fighting(Protocol):
         """Set the game seconds per wall second."""
 
     def reset(self) -> Any:
-        """Begin a fight."""
+        """Start an episode."""
 
 
 class EldenClient:
-    """Reads and writes the game, as the methods of those names in eldengym 0.6.0 do.
+    """Reads and writes the game, with methods of the same names as in eldengym 0.6.0.
 
-    It also takes attribute names of soulslab. A failure raises an error, where EldenGym's client returns
-    ``success=False`` or 0. A method of EldenGym that does not exist here is an error that names the replacement.
+    Attribute names of soulslab are accepted, too. A failure raises an error, whereas EldenGym's client returns
+    ``success=False`` or 0. Access to a member of EldenGym that does not exist here raises an error that names the
+    replacement.
 
     Args:
-        session: Of the game.
-        env: The environment that plays it: sets the speed and starts fights.
+        session: Session with the game.
+        env: The environment, which sets the speed and starts episodes.
     """
 
-    def __init__(self, session: Session, env: Fighting) -> None:
+    def __init__(self, session: Session, env: ClientEnv) -> None:
         self._session = session
         self._env = env
 
@@ -52,14 +97,14 @@ class EldenClient:
         self._env.set_game_speed(speed)
 
     def start_scenario(self, scenario_name: str | Path = "") -> None:
-        """Begin a fight of the environment, as its ``reset`` does.
+        """Start a fight, as ``reset`` of the environment does.
 
         Args:
-            scenario_name: The environment's own scenario, in any of its spellings; by default that one.
+            scenario_name: Scenario of the environment, in any spelling; "" for the same.
 
         Raises:
-            EnvironmentUsageError: It is another scenario.
-            SiphonError: The start failed, also after retries.
+            EnvironmentUsageError: The environment has another scenario.
+            SiphonError: All tries to start the fight failed.
         """
         own = self._env.scenario_name
         if scenario_name and boss_of(scenario_name) != boss_of(own):
@@ -67,19 +112,19 @@ class EldenClient:
         self._env.reset()
 
     def load_config_from_file(self, config_filepath: str | Path, wait_time: float = 2) -> dict[str, dict[str, Any]]:
-        """Return what the session is attached to, in the form of EldenGym's method; it is attached if it is not yet.
+        """Return the process and the window of the session, in the format of EldenGym's method.
 
         The file is not read, because the profile of soulslab describes the game.
 
         Args:
-            config_filepath: Accepted so that calls need no change.
-            wait_time: Accepted and without effect: attaching waits as long as it has to.
+            config_filepath: Accepted for compatibility, without effect.
+            wait_time: Accepted for compatibility, without effect.
 
         Returns:
             ``config``, ``memory``, ``input`` and ``capture``, each with ``success`` and ``message``.
 
         Raises:
-            SiphonError: The game cannot be attached to.
+            SiphonError: The session cannot be attached to the game.
         """
         del wait_time
         info = self._session.info
@@ -94,8 +139,8 @@ class EldenClient:
         """Return a value as ``{"success": True, "message": "", "value": ...}``.
 
         Raises:
-            UnknownAttributeError: There is none of that name.
-            SiphonError: It cannot be read.
+            UnknownAttributeError: The attribute does not exist.
+            SiphonError: The attribute cannot be read.
         """
         return {"success": True, "message": "", "value": self._read(name)}
 
@@ -103,28 +148,28 @@ class EldenClient:
         """Write a value; return ``{"success": True, "message": ""}``.
 
         Args:
-            name: Of the attribute.
+            name: Name of the attribute.
             value: Number or bool.
-            value_type: Not needed, as the profile says it.
+            value_type: Accepted for compatibility, without effect: the profile has the type.
 
         Raises:
-            UnknownAttributeError: There is none of that name.
-            SiphonError: It cannot be written.
+            UnknownAttributeError: The attribute does not exist.
+            SiphonError: The attribute cannot be written.
         """
         del value_type
-        attribute, number, is_vector = self._place(name)
+        attribute, index, is_vector = self._find_attribute(name)
         if is_vector:
-            # A vector is written as a whole.
-            whole = np.array(self._session.read(attribute))
-            whole[number] = value
-            value = whole
+            # A session writes whole vectors.
+            vector = np.array(self._session.read(attribute))
+            vector[index] = value
+            value = vector
         self._session.write({attribute: value})
         return {"success": True, "message": ""}
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what does here what EldenGym's client does by that name."""
-        advice = f"; {OF_CLIENT[name]}" if name in OF_CLIENT else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}", name=name, obj=self)
+        """Raise an error that names the replacement of a member of EldenGym's client."""
+        hint = f"; {_REPLACEMENTS[name]}" if name in _REPLACEMENTS else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     # --- the player -----------------------------------------------------------------------------------------
 
@@ -144,34 +189,34 @@ class EldenClient:
 
     @property
     def player_animation_id(self) -> int:
-        """Animation of the player."""
+        """Id of the player's animation."""
         return int(self._read("HeroAnimId"))
 
     @property
     def local_player_coords(self) -> Position:
-        """Where the player is in the frame of the physics: x, y, height, m."""
+        """Position of the player in the coordinates of the physics: x, y, height, in m."""
         return from_memory(self._session.read(PLAYER))
 
     @property
     def global_player_coords(self) -> Position:
-        """Where the player is in its block of the map, as in observations: x, y, height, m."""
+        """Position of the player in its map block, as in observations: x, y, height, in m."""
         return from_memory(self._session.read(IN_BLOCK))
 
     def teleport(self, x: float, y: float, z: float) -> None:
-        """Put the player somewhere in its block of the map, by one write.
+        """Move the player to a position in its map block, with one write.
 
         Args:
-            x: Where, m.
-            y: Where, m.
-            z: The height, m.
+            x: Coordinate x, in m.
+            y: Coordinate y, in m.
+            z: Height, in m.
 
         Raises:
-            SiphonError: It cannot be written.
+            SiphonError: The position cannot be written.
         """
-        seen = self._session.snapshot((PLAYER, IN_BLOCK))
-        here, in_block = from_memory(seen[PLAYER]), from_memory(seen[IN_BLOCK])
-        moved = [a + there - b for a, there, b in zip(here, (x, y, z), in_block, strict=True)]
-        self._session.write({PLAYER: to_memory((moved[0], moved[1], moved[2]))})
+        values = self._session.snapshot((PLAYER, IN_BLOCK))
+        physics, block = from_memory(values[PLAYER]), from_memory(values[IN_BLOCK])
+        target = [old + new - now for old, new, now in zip(physics, (x, y, z), block, strict=True)]
+        self._session.write({PLAYER: to_memory((target[0], target[1], target[2]))})
 
     teleport_to = teleport
 
@@ -193,34 +238,34 @@ class EldenClient:
 
     @property
     def target_animation_id(self) -> int:
-        """Animation of the boss."""
+        """Id of the boss's animation."""
         return int(self._read("NpcAnimId"))
 
     @property
     def local_target_coords(self) -> Position:
-        """Where the boss is in the frame of the Havok engine: x, y, height, m."""
+        """Position of the boss in the coordinates of the Havok engine: x, y, height, in m."""
         return from_memory(self._session.read("boss.havok_position"))
 
     @property
     def global_target_coords(self) -> Position:
-        """Where the boss is in the player's block of the map, as in observations: x, y, height, m."""
-        return positions(self._session.snapshot((PLAYER, "boss.position", IN_BLOCK)))[1]
+        """Position of the boss in the player's map block, as in observations: x, y, height, in m."""
+        return block_positions(self._session.snapshot((PLAYER, "boss.position", IN_BLOCK)))[1]
 
     @property
     def target_player_distance(self) -> float:
-        """How far they are apart, height included, m."""
-        player, boss = positions(self._session.snapshot((PLAYER, "boss.position", IN_BLOCK)))
+        """Distance between player and boss in three dimensions, in m."""
+        player, boss = block_positions(self._session.snapshot((PLAYER, "boss.position", IN_BLOCK)))
         return math.dist(player, boss)
 
     def _read(self, name: str) -> Any:
-        attribute, number, is_vector = self._place(name)
+        attribute, index, is_vector = self._find_attribute(name)
         value = self._session.read(attribute)
-        return float(value[number]) if is_vector else value
+        return float(value[index]) if is_vector else value
 
-    def _place(self, name: str) -> tuple[str, int, bool]:
-        """Return the attribute of the profile, which number of it, and whether it is one of several."""
-        attribute, number = PUBLIC_ATTRIBUTES.get(name, (name, 0))
+    def _find_attribute(self, name: str) -> tuple[str, int, bool]:
+        """Return the attribute of the profile, the index in its vector, and whether it is a vector."""
+        attribute, index = PUBLIC_ATTRIBUTES.get(name, (name, 0))
         known = self._session.profile.attributes
         if attribute not in known:
             raise UnknownAttributeError(name, (*PUBLIC_ATTRIBUTES, *known))
-        return attribute, number, name in PUBLIC_ATTRIBUTES and known[attribute].length > 1
+        return attribute, index, name in PUBLIC_ATTRIBUTES and known[attribute].length > 1

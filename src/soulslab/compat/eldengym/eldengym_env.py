@@ -1,4 +1,4 @@
-"""EldenGym's environment over a session with Elden Ring."""
+"""EldenGym's environment for a session with Elden Ring."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from soulslab.compat.eldengym.eldengym_client import EldenClient
-from soulslab.compat.eldengym.eldengym_observation import View
-from soulslab.compat.eldengym.eldengym_options import EldenGymOptions, split_options
-from soulslab.compat.eldengym.eldengym_rewards import call, is_over
-from soulslab.compat.eldengym.keybinds import Given, Keyboard
+from soulslab.compat.eldengym.eldengym_observation import EldenGymEncoder
+from soulslab.compat.eldengym.eldengym_options import split_options
+from soulslab.compat.eldengym.eldengym_rewards import evaluate_reward, is_over
+from soulslab.compat.eldengym.keybind_actions import KeybindActions, KeybindSource
 from soulslab.compat.eldengym.scenario_names import GAME, boss_of
 from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
 from soulslab.envs.game.option_parsing import parse_options
@@ -35,16 +35,16 @@ from soulslab.siphon.session import Session, Step, StepResult
 
 Observation = dict[str, Any]
 
-#: Attribute and key.
+#: Name of the attribute and of the key.
 LOCK_ON: Final = "lock_on"
-#: A second press would release the lock-on, and the boss does not wait.
+#: Time for a single press of the key, because a second press would release the lock-on.
 ONE_PRESS: Final = Patience(deadline_s=0.5, poll_s=0.5)
 
 _log = logging.getLogger(__name__)
 
 
 class EldenGymState(msgspec.Struct, frozen=True, eq=False):
-    """One reading, as EldenGym returns it.
+    """State of the game at one read, in EldenGym's format.
 
     Attributes:
         observation: The observation.
@@ -59,11 +59,11 @@ class EldenGymTask:
     """A boss of Elden Ring as in EldenGym (`soulslab.envs.game.task.Task`).
 
     Args:
-        game: The game by quantities.
-        episode: Begins and ends fights.
-        view: What is observed.
-        keyboard: The actions.
-        given: Options of EldenGym.
+        game: Quantities of the game.
+        episode: Starts and ends fights.
+        encoder: Encodes observations.
+        actions: Converts actions into keys.
+        reward_function: Computes the rewards.
 
     Attributes:
         observation_space: Space of the observations.
@@ -75,19 +75,19 @@ class EldenGymTask:
     reset_options: tuple[str, ...] = ("restart",)
 
     def __init__(
-        self, game: DuelGame, episode: Episode, view: View, keyboard: Keyboard, given: EldenGymOptions
+        self, game: DuelGame, episode: Episode, encoder: EldenGymEncoder, actions: KeybindActions, reward_function: Any
     ) -> None:
-        self._game, self._episode, self._view, self._keyboard = game, episode, view, keyboard
-        self._reading = Reading(view.attributes, view.frame)
+        self._game, self._episode, self._encoder, self._actions = game, episode, encoder, actions
+        self._reading = Reading(encoder.attributes, encoder.frame)
         game.step_quantities = tuple(name for name in (*REQUIRED_QUANTITIES, *episode.quantities) if game.has(name))
-        self.observation_space: spaces.Space[Any] = view.space
-        self.action_space: spaces.Space[Any] = spaces.MultiBinary(len(keyboard.names))
-        self.reward_function = given.reward
+        self.observation_space: spaces.Space[Any] = encoder.space
+        self.action_space: spaces.Space[Any] = spaces.MultiBinary(len(actions.names))
+        self.reward_function = reward_function
         self._n_restarts = 0
         self._start_s = 0.0
 
     def begin(self, holder: SessionHolder, timing: StepTiming, request: EpisodeRequest) -> TaskStep[EldenGymState]:
-        """See `Task.begin`; ends with a press of the lock-on key, if the game has no lock-on then."""
+        """See `Task.begin`; the lock-on key is pressed if the camera is not locked on at the end of the reset."""
         n_restarts = holder.n_restarts
         self._episode.begin(self._game, request.rng, request.seed, request.deadline)
         with holder.marking_loss():
@@ -102,7 +102,7 @@ class EldenGymTask:
     def parse_action(self, action: Any, state: EldenGymState) -> Keys:
         """See `Task.parse_action`."""
         del state
-        return Keys(self._keyboard.held(action))
+        return Keys(self._actions.held(action))
 
     def advance(
         self, holder: SessionHolder, timing: StepTiming, state: EldenGymState, action: Keys, *, is_last_step: bool
@@ -115,7 +115,7 @@ class EldenGymTask:
         """
         result, late_s = timing.play(holder.session, action, self._reading)
         after = self._state(holder.session, result, late_s)
-        reward, is_done = call(
+        reward, is_done = evaluate_reward(
             self.reward_function, after.observation, after.info, state.info, is_last_step=is_last_step
         )
         return TaskStep(
@@ -131,7 +131,7 @@ class EldenGymTask:
         return state.observation
 
     def action_mask(self, state: EldenGymState) -> NDArray[np.bool_] | None:
-        """See `Task.action_mask`: EldenGym has none."""
+        """See `Task.action_mask`: all actions are always allowed."""
         del state
         return None
 
@@ -146,49 +146,50 @@ class EldenGymTask:
 
     def _state(self, session: Session, result: StepResult, late_s: float) -> EldenGymState:
         values = result.snapshot
-        picture = None if result.frame is None else result.frame.pixels
+        frame = result.frame.pixels if result.frame is not None else None
         info = {
-            **self._view.info(values),
+            **self._encoder.info(values),
             "clock": session.info.clock_grade,
             "game_time_s": round(values.game_time_s - self._start_s, 6),
             "n_restarts": self._n_restarts,
             "late_s": late_s,
         }
-        return EldenGymState(self._view.observation(values, picture), info)
+        return EldenGymState(self._encoder.observation(values, frame), info)
 
 
 class EldenGymEnv(GameEnv):
     """A boss of Elden Ring with the interface of EldenGym 0.6.0 (`GameEnv`).
 
     An action is one bit for each of EldenGym's actions; its key is held as long as the bit is 1. A step holds the keys,
-    advances exactly `step_ms` of game time, and takes one reading and one picture of the same moment (`Session.step`).
-    An observation contains ``frame`` ((H, W, 3) RGB uint8), the requested memory attributes, and the coordinates of the
-    player and the boss in one frame (`soulslab.compat.eldengym.eldengym_observation`). A value that cannot be read is
-    an error. ``info`` contains EldenGym's ``player_hp_normalized``, ``boss_hp_normalized``, ``player_animation``,
-    ``boss_animation``, ``player_xyz``, ``boss_xyz``, and the entries of `GameEnv`.
+    advances exactly `step_ms` of game time, and reads the attributes and the frame of the same moment
+    (`Session.step`). An observation contains ``frame`` ((H, W, 3) RGB uint8), the requested memory attributes, and the
+    coordinates of the player and the boss in one coordinate system
+    (`soulslab.compat.eldengym.eldengym_observation`). A value that cannot be read is an error. ``info`` contains
+    EldenGym's ``player_hp_normalized``, ``boss_hp_normalized``, ``player_animation``, ``boss_animation``,
+    ``player_xyz``, ``boss_xyz``, and the entries of `GameEnv`.
 
     An episode is a whole fight of the game (``episodes="demo"`` of `SoulsDuelEnv`, which finds or starts the game). It
-    terminates when the player or the boss is dead or the reward function says so, and is truncated after `max_steps`.
+    terminates when the player or the boss is dead or the reward function ends it, and is truncated after `max_steps`.
 
     Args:
-        scenario_name: One of `list_envs`, or the path of a boss's file.
-        keybinds_filepath: EldenGym's JSON of version 2 as a path or a table; None for its own.
+        scenario_name: A name of `list_envs`, or the path of a boss file.
+        keybinds_filepath: EldenGym's keybinds (JSON, version 2) as a path or a table; None for its default keybinds.
         siphon_config_filepath: Accepted for compatibility and not read: soulslab has its own profile.
         render_mode: None or ``"rgb_array"``.
         options: See `soulslab.compat.eldengym.eldengym_options`.
 
     Attributes:
-        scenario_name: As given.
+        scenario_name: Name of the scenario, as given.
         action_keys: Names of the actions, in the order of the bits.
         memory_attributes: Names of the observed memory attributes.
         reward_function: Computes the rewards.
-        max_steps: Steps until truncation; None for no limit.
-        step_count: Steps of this episode.
+        max_steps: Number of steps until truncation; None for no limit.
+        step_count: Number of steps of this episode.
 
     Raises:
         EnvironmentUsageError: An option is unknown or wrong.
         ConfigError: The keybinds are malformed.
-        MissingFactError: Something that is needed is not known of the boss.
+        MissingFactError: A required fact of the boss is unknown.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 60}  # noqa: RUF012
@@ -196,7 +197,7 @@ class EldenGymEnv(GameEnv):
     def __init__(
         self,
         scenario_name: str | Path = "Margit-v0",
-        keybinds_filepath: Given = None,
+        keybinds_filepath: KeybindSource = None,
         siphon_config_filepath: str | Path | None = None,
         *,
         render_mode: str | None = None,
@@ -205,16 +206,16 @@ class EldenGymEnv(GameEnv):
         del siphon_config_filepath
         check_render_mode(render_mode, self.metadata["render_modes"])
         given, passed_on = split_options(options)
-        keyboard = Keyboard(keybinds_filepath, given.actions, given.use_device)
+        actions = KeybindActions(keybinds_filepath, given.actions, given.use_device)
         duel = {"episodes": "demo", "launch": given.launch_game, "server": given.host, "step_ms": given.step_ms}
         setup, self._duel_options, _ = make_souls_setup(
             GAME, boss_of(scenario_name), render_mode, {**duel, **passed_on}
         )
-        view = View(setup.profile, given.memory_attributes, given.frame_px)
-        # The entrance checks again, once there is a world.
-        setup.holder.check = setup.make_gate(*view.attributes)
+        encoder = EldenGymEncoder(setup.profile, given.memory_attributes, given.frame_px)
+        # The entrance checks again when the world is loaded.
+        setup.holder.check = setup.make_gate(*encoder.attributes)
         game = setup.make_game(self._duel_options.step_deadline_s)
-        task = EldenGymTask(game, make_episode(self._duel_options, setup), view, keyboard, given)
+        task = EldenGymTask(game, make_episode(self._duel_options, setup), encoder, actions, given.reward)
         settings = GameEnvSettings(
             render_fps=1000 / given.step_ms,
             reset_deadline_s=self._duel_options.reset_deadline_s,
@@ -224,12 +225,12 @@ class EldenGymEnv(GameEnv):
         self.scenario_name = scenario_name
         self.reward_function = task.reward_function
         self.max_steps = given.max_steps
-        self.action_keys = list(keyboard.names)
-        self.memory_attributes = list(view.names)
+        self.action_keys = list(actions.names)
+        self.memory_attributes = list(encoder.names)
 
     @property
     def step_count(self) -> int:
-        """Steps of this episode."""
+        """Number of steps of this episode."""
         return self._n_steps
 
     @property
@@ -238,16 +239,16 @@ class EldenGymEnv(GameEnv):
         return EldenClient(self.session, self)
 
     def set_game_speed(self, speed: float) -> None:
-        """Set the game seconds per wall second from the next step on; a step lasts the same game time as before.
+        """Set the game seconds per wall second from the next step on. The game time of a step stays the same.
 
-        It has an effect where the game's own speed steps it (``info["clock"]`` is ``"scaled"``); in true lockstep a
-        step always runs as fast as the game can.
+        The speed has an effect if the game is stepped by its own speed (``info["clock"]`` is ``"scaled"``). In lockstep
+        a step always runs as fast as the game can.
 
         Args:
             speed: Factor, 0.01 to 1000.
 
         Raises:
-            EnvironmentUsageError: It is out of range.
+            EnvironmentUsageError: The factor is out of range.
         """
         parse_options("set_game_speed", {"game_speed": speed}, DuelOptions)
         self._timing = LockstepTiming(msgspec.structs.replace(self._duel_options.times, speed=float(speed)))
@@ -255,11 +256,11 @@ class EldenGymEnv(GameEnv):
 
 
 def _press_lock_on(session: Session) -> None:
-    """Press the key of the lock-on once; a boss out of its reach is fought without it, as in EldenGym."""
+    """Press the lock-on key once. If the boss is out of range, the fight begins without lock-on, as in EldenGym."""
     profile = session.profile
     if LOCK_ON not in profile.keys or LOCK_ON not in profile.attributes:
         return
     try:
         Camera(session).lock_on(ONE_PRESS)
     except WaitTimeoutError as error:
-        _log.info("the fight begins without a lock-on: %s", error)
+        _log.info("the fight begins without lock-on: %s", error)

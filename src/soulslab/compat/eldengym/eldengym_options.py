@@ -1,4 +1,4 @@
-"""Options of `EldenGymEnv`: EldenGym's own by their names, and those of ours that it passes on."""
+"""Options of `EldenGymEnv`: EldenGym's options with the same names, and options of `SoulsDuelEnv`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Final
 
 import msgspec
 
-from soulslab.compat.eldengym.eldengym_rewards import ScoreDeltaReward, checked
+from soulslab.compat.eldengym.eldengym_rewards import ScoreDeltaReward, check_reward_function
 from soulslab.envs.arguments import refuse_unknown_options
 from soulslab.errors import EnvironmentUsageError, did_you_mean
 
-#: Of the game at 60 frames a second: what EldenGym waits after it has pressed its keys.
+#: Time of a frame at 60 frames per second; EldenGym waits for one frame after it has pressed its keys.
 FRAME_MS: Final = 1000 / 60
 FRAME_FORMATS: Final = ("jpeg", "raw")
 MAX_FRAME_PX: Final = 4096
 
-#: Options of `soulslab.envs.tasks.souls.souls_options.SoulsOptions` that mean the same here.
+#: Options of `SoulsDuelEnv` with the same meaning here.
 PASSED_ON: Final = (
     "pid",
     "token",
@@ -48,21 +48,21 @@ _log = logging.getLogger(__name__)
 
 
 class EldenGymOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What EldenGym's environment takes, and some of our own; `PASSED_ON` are taken besides.
+    """Options of EldenGym's environment, and some of soulslab. The options of `PASSED_ON` are accepted, too.
 
     Attributes:
-        memory_attributes: See `columns_of`.
-        actions: See `Keyboard`.
-        host: ``host:port`` of a soulslab server that has the game; "" for a game on this machine.
-        reward_function: Pays for steps; None for `ScoreDeltaReward` with the player's health as the score.
-        frame_format: Taken as EldenGym has it and of no effect: pictures come as they are.
-        frame_quality: As before.
-        max_steps: Steps until truncation; None for no limit.
-        launch_game: Start the game, offline and without its anti-cheat; without, it has to run.
-        save_file_name: Not taken: a save file cannot be put back while the game has it open.
-        save_file_dir: As before.
-        use_device: See `Keyboard`.
-        frame_px: Width and height of the picture; None for none.
+        memory_attributes: See `observed_numbers`.
+        actions: See `KeybindActions`.
+        host: ``host:port`` of a soulslab server with the game; "" for a game on this machine.
+        reward_function: Reward function; None for `ScoreDeltaReward` with the player's health as the score.
+        frame_format: Accepted for compatibility, without effect: frames are not compressed.
+        frame_quality: Accepted for compatibility, without effect.
+        max_steps: Number of steps until truncation; None for no limit.
+        launch_game: Whether the game is started, offline and without its anti-cheat. Otherwise it must already run.
+        save_file_name: Not supported: a save file cannot be restored while the game has it open.
+        save_file_dir: Not supported.
+        use_device: See `KeybindActions`.
+        frame_px: Width and height of the frame; None for observations without a frame.
         step_ms: Game time of a step.
     """
 
@@ -94,12 +94,12 @@ class EldenGymOptions(msgspec.Struct, frozen=True, kw_only=True):
         if self.launch_game and self.host:
             raise EnvironmentUsageError(
                 "launch_game starts the game on this machine: give no host with it, and start the game of a server "
-                "where the server is"
+                "on the server's machine"
             )
         if self.save_file_name or self.save_file_dir:
             raise EnvironmentUsageError(
-                "save_file_name and save_file_dir: a reset brings the fight back without a save file; put one back "
-                "between two runs of the game with soulslab.games.save_files.restore"
+                "save_file_name and save_file_dir: a reset restores the fight without a save file; to restore a save "
+                "file between two runs of the game, use soulslab.games.save_files.restore"
             )
         if self.frame_px is not None and not _is_size(self.frame_px):
             raise EnvironmentUsageError(
@@ -108,12 +108,13 @@ class EldenGymOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reward(self) -> Any:
-        """What pays for steps."""
-        return ScoreDeltaReward() if self.reward_function is None else checked(self.reward_function)
+        """The reward function."""
+        function = self.reward_function
+        return check_reward_function(function) if function is not None else ScoreDeltaReward()
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str, Any]]:
-    """Return the options of the environment, checked, and those that it passes on.
+    """Return the checked options of the environment, and the options for `SoulsDuelEnv`.
 
     Raises:
         EnvironmentUsageError: An option is unknown or wrong.
@@ -124,9 +125,9 @@ def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str
     given.check()
     for name in ("token", "token_file", "tls"):
         if options.get(name) and not given.host:
-            raise EnvironmentUsageError(f"{name} is for a server; say which with host='host:port'")
+            raise EnvironmentUsageError(f"{name} is for a server; give its address as host='host:port'")
     if "frame_format" in options or "frame_quality" in options:
-        _log.info("frame_format and frame_quality have no effect: pictures come as they are")
+        _log.info("frame_format and frame_quality have no effect: frames are not compressed")
     return given, {name: value for name, value in options.items() if name in PASSED_ON}
 
 

@@ -1,7 +1,7 @@
-"""EldenGym's reward functions by their names, and the class that a user's own is derived from.
+"""EldenGym's reward functions, and their base class.
 
-A reward function sees what `EldenGymEnv` gives: the observation, ``info``, and the ``info`` before the step. Formulas
-and defaults are EldenGym 0.6.0's (MIT). A score that ``info`` does not have is an error here; there it pays nothing.
+A reward function receives the observation, ``info``, and the ``info`` before the step. Formulas and defaults are those
+of EldenGym 0.6.0 (MIT). A score that is missing in ``info`` is an error here, and counts as 0 in EldenGym.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ BOSS = "boss_hp_normalized"
 
 
 class RewardFunction(ABC):
-    """What pays for a step, and may end an episode before the fight does."""
+    """Base class of reward functions, which can also end an episode before the end of the fight."""
 
     @abstractmethod
     def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
         """Return the reward of a step.
 
         Args:
-            obs: What was seen after it.
-            info: What `EldenGymEnv` tells with it.
-            prev_info: What it told before the step; None where there was nothing before.
+            obs: Observation after the step.
+            info: ``info`` after the step.
+            prev_info: ``info`` before the step; None if there was no step before.
         """
 
     @abstractmethod
     def is_done(self, obs: Observation, info: Info) -> bool:
-        """Tell whether the episode ends with this step. Where one of the two is dead it ends in any case."""
+        """Return whether the episode ends with this step. It ends in any case if the player or the boss is dead."""
 
 
-class _OverWithDeath(RewardFunction):
-    """A reward function whose episodes are whole fights."""
+class _WholeFightReward(RewardFunction):
+    """Base class of reward functions that end an episode only at the end of the fight."""
 
     def is_done(self, obs: Observation, info: Info) -> bool:
-        """Tell whether one of the two is dead."""
+        """Return whether the player or the boss is dead."""
         del obs
         return is_over(info)
 
 
-class ScoreDeltaReward(_OverWithDeath):
-    """The change of a score, and something for the end of the fight.
+class ScoreDeltaReward(_WholeFightReward):
+    """The change of a score, and a bonus or penalty at the end of the fight.
 
     Args:
-        score_key: Which number of ``info`` is the score.
-        win_bonus: Added when the boss is dead, also where both are.
-        loss_penalty: Added when only the player is.
+        score_key: Key of the score in ``info``.
+        win_bonus: Added if the boss is dead, also if the player is dead, too.
+        loss_penalty: Added if only the player is dead.
     """
 
     def __init__(self, score_key: str = PLAYER, win_bonus: float = 100.0, loss_penalty: float = -100.0) -> None:
@@ -63,24 +63,24 @@ class ScoreDeltaReward(_OverWithDeath):
         self.loss_penalty = loss_penalty
 
     def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
-        """See `RewardFunction.calculate`; 0 where there was nothing before.
+        """See `RewardFunction.calculate`; 0 without ``prev_info``.
 
         Raises:
-            EnvironmentUsageError: ``info`` has no such score.
+            EnvironmentUsageError: The score is missing in ``info``.
         """
         del obs
         if prev_info is None:
             return 0.0
-        gain = _number(info, self.score_key) - _number(prev_info, self.score_key)
-        return gain + _at_the_end(info, self.win_bonus, self.loss_penalty)
+        gain = _score(info, self.score_key) - _score(prev_info, self.score_key)
+        return gain + _end_reward(info, self.win_bonus, self.loss_penalty)
 
 
-class BossDefeatReward(_OverWithDeath):
-    """Something for the end of the fight, and a little for each step until then.
+class BossDefeatReward(_WholeFightReward):
+    """A bonus or penalty at the end of the fight, and a penalty for each step.
 
     Args:
-        boss_defeat_reward: Added when the boss is dead, also where both are.
-        player_death_penalty: Added when only the player is.
+        boss_defeat_reward: Added if the boss is dead, also if the player is dead, too.
+        player_death_penalty: Added if only the player is dead.
         time_penalty: Added at each step.
     """
 
@@ -94,18 +94,18 @@ class BossDefeatReward(_OverWithDeath):
     def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
         """See `RewardFunction.calculate`."""
         del obs, prev_info
-        return self.time_penalty + _at_the_end(info, self.boss_defeat_reward, self.player_death_penalty)
+        return self.time_penalty + _end_reward(info, self.boss_defeat_reward, self.player_death_penalty)
 
 
-class CustomReward(_OverWithDeath):
-    """A weighted sum of both healths' changes, of being alive, and of the end of the fight.
+class CustomReward(_WholeFightReward):
+    """Weighted changes of both healths, a bonus for survival, and a bonus or penalty at the end of the fight.
 
     Args:
-        hp_delta_weight: Of what the player's health gained, as a share of the full one.
-        boss_damage_weight: Of what the boss's health lost, as a share of the full one.
+        hp_delta_weight: Weight of the increase of the player's health, as a fraction of its full health.
+        boss_damage_weight: Weight of the decrease of the boss's health, as a fraction of its full health.
         survival_bonus: Added at each step that the player survives.
-        win_bonus: Added when the boss is dead, also where both are.
-        loss_penalty: Added when only the player is.
+        win_bonus: Added if the boss is dead, also if the player is dead, too.
+        loss_penalty: Added if only the player is dead.
     """
 
     def __init__(
@@ -123,26 +123,26 @@ class CustomReward(_OverWithDeath):
         self.loss_penalty = loss_penalty
 
     def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
-        """See `RewardFunction.calculate`; 0 where there was nothing before."""
+        """See `RewardFunction.calculate`; 0 without ``prev_info``."""
         del obs
         if prev_info is None:
             return 0.0
-        gained = _number(info, PLAYER) - _number(prev_info, PLAYER)
-        dealt = _number(prev_info, BOSS) - _number(info, BOSS)
-        alive = 0.0 if _is_dead(info, PLAYER) else self.survival_bonus
-        shares = self.hp_delta_weight * gained + self.boss_damage_weight * dealt
-        return shares + alive + _at_the_end(info, self.win_bonus, self.loss_penalty)
+        gained = _score(info, PLAYER) - _score(prev_info, PLAYER)
+        dealt = _score(prev_info, BOSS) - _score(info, BOSS)
+        survival = 0.0 if _is_dead(info, PLAYER) else self.survival_bonus
+        changes = self.hp_delta_weight * gained + self.boss_damage_weight * dealt
+        return changes + survival + _end_reward(info, self.win_bonus, self.loss_penalty)
 
 
-class PlainReward(_OverWithDeath):
-    """A plain function as a reward function, as EldenGym's documentation has it.
+class FunctionReward(_WholeFightReward):
+    """Reward function that calls a plain function, as in EldenGym's documentation.
 
     Args:
         function: Takes ``(obs, info, terminated, truncated)``, or ``(obs, info, prev_info)`` or ``(obs, info)`` as
             `RewardFunction.calculate` does, and returns the reward of a step.
 
     Raises:
-        EnvironmentUsageError: It takes other arguments.
+        EnvironmentUsageError: The function takes other arguments.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -157,18 +157,18 @@ class PlainReward(_OverWithDeath):
             )
 
     def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
-        """See `RewardFunction.calculate`; for a function that does not take the ends of an episode."""
+        """See `RewardFunction.calculate`; for a function without ``terminated`` and ``truncated``."""
         result: float = self._function(obs, info, prev_info) if self._takes_previous else self._function(obs, info)
         return result
 
     def calculate_with_ends(self, obs: Observation, info: Info, *, terminated: bool, truncated: bool) -> float:
-        """Return the reward of a step, for a function that takes whether the episode ends with it."""
+        """Return the reward of a step; for a function with ``terminated`` and ``truncated``."""
         result: float = self._function(obs, info, terminated, truncated)
         return result
 
 
 def _takes(function: Callable[..., Any], n_arguments: int) -> bool:
-    """Return whether a function can be called with so many arguments."""
+    """Return whether a function can be called with this number of arguments."""
     try:
         inspect.signature(function).bind(*range(n_arguments))
     except TypeError:
@@ -178,16 +178,16 @@ def _takes(function: Callable[..., Any], n_arguments: int) -> bool:
     return True
 
 
-def checked(function: Any) -> Any:
-    """Return a reward function: an object with both methods as it is, a plain function as `PlainReward`.
+def check_reward_function(function: Any) -> Any:
+    """Return the reward function of an option; a plain function is wrapped in `FunctionReward`.
 
     Raises:
-        EnvironmentUsageError: It is neither, or is a class.
+        EnvironmentUsageError: The value is neither a function nor an object with the methods of `RewardFunction`.
     """
     if callable(function) and not isinstance(function, type) and not hasattr(function, "calculate"):
-        return PlainReward(function)
-    is_one = all(callable(getattr(function, name, None)) for name in ("calculate", "is_done"))
-    if isinstance(function, type) or not is_one:
+        return FunctionReward(function)
+    has_methods = all(callable(getattr(function, name, None)) for name in ("calculate", "is_done"))
+    if isinstance(function, type) or not has_methods:
         raise EnvironmentUsageError(
             f"reward_function must be an object with calculate(obs, info, prev_info) and is_done(obs, info), such as "
             f"ScoreDeltaReward(), or a function, not {function!r}"
@@ -195,13 +195,13 @@ def checked(function: Any) -> Any:
     return function
 
 
-def call(
+def evaluate_reward(
     function: Any, obs: Observation, info: Info, prev_info: Info, *, is_last_step: bool = False
 ) -> tuple[float, bool]:
     """Return the reward of a step, and whether the reward function ends the episode.
 
     Args:
-        function: A reward function that `checked` returned.
+        function: Reward function from `check_reward_function`.
         obs: Observation after the step.
         info: ``info`` after the step.
         prev_info: ``info`` before the step.
@@ -212,37 +212,37 @@ def call(
     """
     name = f"{type(function).__name__}.calculate"
     is_done = bool(function.is_done(obs, info))
-    if isinstance(function, PlainReward):
+    if isinstance(function, FunctionReward):
         name = f"reward_function {function.name}"
-    if isinstance(function, PlainReward) and function.takes_ends:
-        paid: Any = function.calculate_with_ends(obs, info, terminated=is_done, truncated=is_last_step and not is_done)
+    if isinstance(function, FunctionReward) and function.takes_ends:
+        value: Any = function.calculate_with_ends(obs, info, terminated=is_done, truncated=is_last_step and not is_done)
     else:
-        paid = function.calculate(obs, info, prev_info)
+        value = function.calculate(obs, info, prev_info)
     try:
-        reward = float(paid)
+        reward = float(value)
     except (TypeError, ValueError) as error:
-        raise EnvironmentUsageError(f"{name} must return a number, not {paid!r}") from error
+        raise EnvironmentUsageError(f"{name} must return a number, not {value!r}") from error
     if not math.isfinite(reward):
         raise EnvironmentUsageError(f"{name} must return a finite number, not {reward}")
     return reward, is_done
 
 
 def is_over(info: Info) -> bool:
-    """Tell whether one of the two is dead."""
+    """Return whether the player or the boss is dead."""
     return _is_dead(info, PLAYER) or _is_dead(info, BOSS)
 
 
-def _at_the_end(info: Info, win: float, loss: float) -> float:
+def _end_reward(info: Info, win: float, loss: float) -> float:
     if _is_dead(info, BOSS):
         return win
     return loss if _is_dead(info, PLAYER) else 0.0
 
 
-def _is_dead(info: Info, who: str) -> bool:
-    return _number(info, who) <= 0.0
+def _is_dead(info: Info, hp_key: str) -> bool:
+    return _score(info, hp_key) <= 0.0
 
 
-def _number(info: Info, key: str) -> float:
+def _score(info: Info, key: str) -> float:
     if key not in info:
         raise EnvironmentUsageError(f"info has no score {key!r}{did_you_mean(key, map(str, info))}")
     return float(info[key])

@@ -1,4 +1,4 @@
-"""The names of scenarios: those of our boss files, as EldenGym writes them."""
+"""Names of scenarios: the names of soulslab's boss files, spelled as in EldenGym."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _VERSION = "-v0"
 
 
 def scenario_names() -> Mapping[str, str]:
-    """Return the name of each boss by that of its scenario: ``margit`` for ``Margit-v0``."""
-    return {f"{_in_capitals(boss)}{_VERSION}": boss for boss in boss_names(GAME)}
+    """Return the name of the boss for the name of each scenario: ``margit`` for ``Margit-v0``."""
+    return {f"{_camel_case(boss)}{_VERSION}": boss for boss in boss_names(GAME)}
 
 
 def boss_of(scenario: str | Path) -> str | Path:
-    """Return the boss of a scenario: its name, or the path of a boss's file as it is.
+    """Return the boss of a scenario: its name, or the path of a boss file unchanged.
 
     ``Margit-v0``, ``Margit`` and ``margit`` name the same scenario, as in EldenGym's documentation.
 
     Raises:
-        EnvironmentUsageError: There is no such scenario (did you mean ...).
+        EnvironmentUsageError: The scenario does not exist; the message suggests a name.
     """
     if str(scenario).endswith(".toml"):
         return Path(scenario)
@@ -35,5 +35,5 @@ def boss_of(scenario: str | Path) -> str | Path:
     return by_name[scenario]
 
 
-def _in_capitals(boss: str) -> str:
+def _camel_case(boss: str) -> str:
     return "".join(part.capitalize() for part in boss.split("_"))

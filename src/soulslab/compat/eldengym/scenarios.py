@@ -1,4 +1,4 @@
-"""EldenGym's scenario names, and its functions to register and make an environment."""
+"""EldenGym's functions that list, register and make environments."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from soulslab.compat.eldengym.scenario_names import scenario_names
 from soulslab.errors import EnvironmentUsageError
 
 
-class Scenario(msgspec.Struct, frozen=True):
-    """An environment that a user has registered; see `register`."""
+class RegisteredEnv(msgspec.Struct, frozen=True):
+    """An environment that was registered with `register`, and its arguments."""
 
     entry_point: Callable[..., Any]
     kwargs: Mapping[str, Any]
@@ -22,11 +22,11 @@ class Scenario(msgspec.Struct, frozen=True):
     setup_hook: Callable[[Any], None] | None
 
 
-_registered: dict[str, Scenario] = {}
+_registered: dict[str, RegisteredEnv] = {}
 
 
 def list_envs() -> list[str]:
-    """Return the names that `make` takes: those of the bosses, then those that were registered."""
+    """Return the names that `make` accepts: first the bosses, then the registered environments."""
     return [*scenario_names(), *_registered]
 
 
@@ -42,38 +42,40 @@ def register(
     """Register an environment for `make`, as EldenGym 0.6.0 does.
 
     Args:
-        id: Its name, such as ``"MyFight-v0"``.
-        entry_point: Makes the environment.
-        kwargs: Arguments of `entry_point`; those given to `make` replace them.
+        id: Name of the environment, such as ``"MyFight-v0"``.
+        entry_point: Function that returns the environment.
+        kwargs: Arguments of `entry_point`; arguments of `make` replace them.
         max_episode_steps: Default of ``max_steps``, the number of steps until truncation.
-        setup_hook: Called with each environment that was made.
-        force: Whether a name that exists already is replaced.
+        setup_hook: Called with each new environment.
+        force: Whether a registered environment of the same name is replaced.
 
     Raises:
-        EnvironmentUsageError: There is such a name already.
+        EnvironmentUsageError: The name already exists.
     """
     if id in scenario_names() or (id in _registered and not force):
-        raise EnvironmentUsageError(f"register: {id!r} exists; take another name, or force=True for your own")
-    _registered[id] = Scenario(entry_point, dict(kwargs or {}), max_episode_steps, setup_hook)
+        raise EnvironmentUsageError(
+            f"register: {id!r} exists; choose another name, or give force=True to replace your own"
+        )
+    _registered[id] = RegisteredEnv(entry_point, dict(kwargs or {}), max_episode_steps, setup_hook)
 
 
 def make(id: str | Path, **options: Any) -> Any:
-    """Return an environment by the name of its scenario.
+    """Return an environment.
 
     Args:
-        id: ``"Margit-v0"``, another of `list_envs`, or the path of a boss's file.
+        id: ``"Margit-v0"``, another name of `list_envs`, or the path of a boss file.
         options: See `EldenGymEnv`.
 
     Raises:
-        EnvironmentUsageError: There is no such scenario (did you mean ...), or an option is wrong.
-        MissingFactError: Something that is needed is not known of the boss; the message says how to record it.
+        EnvironmentUsageError: The scenario does not exist (the message suggests a name), or an option is wrong.
+        MissingFactError: A required fact of the boss is unknown; the message says how to record it.
     """
-    scenario = _registered.get(str(id))
-    if scenario is None:
+    registered = _registered.get(str(id))
+    if registered is None:
         given: Mapping[str, Any] = {"scenario_name": id} | options
         return EldenGymEnv(**given)
-    limit = {} if scenario.max_episode_steps is None else {"max_steps": scenario.max_episode_steps}
-    env = scenario.entry_point(**{**limit, **scenario.kwargs, **options})
-    if scenario.setup_hook is not None:
-        scenario.setup_hook(env)
+    limit = {"max_steps": registered.max_episode_steps} if registered.max_episode_steps is not None else {}
+    env = registered.entry_point(**{**limit, **registered.kwargs, **options})
+    if registered.setup_hook is not None:
+        registered.setup_hook(env)
     return env

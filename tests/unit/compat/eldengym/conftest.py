@@ -1,6 +1,6 @@
-"""EldenGym's environment with a simulated world around the built-in fight, in the memory layout of Elden Ring.
+"""Fixtures: EldenGym's environment in a simulated world around the built-in fight, in Elden Ring's memory layout.
 
-Resets enter the fight as in the real game: title, load, fog.
+Resets pass the same states as in the real game: title, load, fog.
 """
 
 import re
@@ -14,7 +14,7 @@ from support.souls_world import SoulsSession
 
 @pytest.fixture
 def session(tmp_path, monkeypatch):
-    # The reads of the self-check take most of the time of a reset here.
+    # The reads of the self-check take most of the time of a reset in these tests.
     monkeypatch.setattr("soulslab.envs.attribute_gate.N_LOOKS", 2)
     with SoulsSession("elden_ring", "margit", tmp_path) as one:
         yield one
@@ -22,7 +22,7 @@ def session(tmp_path, monkeypatch):
 
 @pytest.fixture
 def margit(session, tmp_path):
-    """Return the boss file of Margit with the health of the built-in boss."""
+    """Return the boss file of Margit with the full health of the built-in boss."""
     file = tmp_path / "margit.toml"
     text = (GAMES / "elden_ring/bosses/margit.toml").read_text()
     file.write_text(re.sub(r"(?m)^max_hp = .*", f"max_hp = {session.facts.max_hp}", text))
@@ -31,7 +31,7 @@ def margit(session, tmp_path):
 
 @pytest.fixture
 def make(session, margit):
-    """A function that makes an environment with the session."""
+    """Return a function that creates an environment with the session."""
 
     def make_one(name=margit, **options):
         return eldengym.make(name, session=session, **options)

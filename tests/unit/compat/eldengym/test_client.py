@@ -1,4 +1,4 @@
-"""The methods of ``env.client`` for scripts and wrappers, and EldenGym's wrappers with this environment."""
+"""Tests of ``env.client``, and of EldenGym's wrappers around soulslab's environment."""
 
 import eldengym as public
 import numpy as np
@@ -20,7 +20,7 @@ def wait(env):
     return env.step(np.zeros(len(env.unwrapped.action_keys), np.int8))
 
 
-def test_it_reads_the_values_of_the_observation(env):
+def test_the_client_reads_the_observed_values(env):
     seen, client = wait(env)[0], env.client
     assert (client.player_hp, client.player_max_hp) == (seen["HeroHp"], seen["HeroMaxHp"])
     assert (client.target_hp, client.target_max_hp) == (seen["NpcHp"], seen["NpcMaxHp"])
@@ -35,7 +35,7 @@ def test_it_reads_the_values_of_the_observation(env):
     assert client.get_attribute("boss.poise")["value"] == env.session.read("boss.poise")
 
 
-def test_writes_are_observed_in_the_next_step(env):
+def test_written_values_are_observed_in_the_next_step(env):
     env.client.set_player_hp(77)
     env.client.set_target_hp(88)
     env.client.set_attribute("HeroSp", 11, "int")
@@ -48,20 +48,20 @@ def test_writes_are_observed_in_the_next_step(env):
     assert env.client.local_player_coords[0] == pytest.approx(x + 1.0, abs=0.05)
 
 
-def test_a_teleport_uses_the_coordinate_system_of_observations(env):
+def test_teleport_uses_the_coordinates_of_observations(env):
     before = wait(env)[4]["player_xyz"]
     env.client.teleport_to(before[0] - 2.0, before[1] + 1.0, before[2])
     assert wait(env)[4]["player_xyz"] == pytest.approx((before[0] - 2.0, before[1] + 1.0, before[2]), abs=0.1)
 
 
-def test_invalid_requests_are_errors(env):
+def test_unknown_and_read_only_attributes_are_errors(env):
     with pytest.raises(UnknownAttributeError, match="HeroHp"):
         env.client.get_attribute("HeroHP")
     with pytest.raises(ReadOnlyError):
         env.client.set_attribute("NpcMaxHp", 5)
 
 
-def test_the_speed_changes_wall_time_but_not_the_step(env):
+def test_the_speed_does_not_change_the_game_time_of_a_step(env):
     env.client.set_game_speed(3.0)
     before = wait(env)[4]["game_time_s"]
     assert wait(env)[4]["game_time_s"] - before == pytest.approx(1 / 60, abs=1e-5)
@@ -69,7 +69,7 @@ def test_the_speed_changes_wall_time_but_not_the_step(env):
         env.client.set_game_speed(0)
 
 
-def test_start_scenario_equals_a_reset(env, session):
+def test_start_scenario_starts_a_fight_as_reset_does(env, session):
     session.write({"player.hp": 0})
     assert wait(env)[2]
     env.client.start_scenario()
@@ -78,7 +78,7 @@ def test_start_scenario_equals_a_reset(env, session):
         env.client.start_scenario("Godrick-v0")
 
 
-def test_attached_processes_have_the_form_of_eldengym(env, session):
+def test_load_config_from_file_returns_eldengym_s_format(env, session):
     parts = env.client.load_config_from_file("ER_1_16_1.toml", wait_time=2)
     assert set(parts) == {"config", "memory", "input", "capture"}
     assert all(part["success"] for part in parts.values())
@@ -86,9 +86,9 @@ def test_attached_processes_have_the_form_of_eldengym(env, session):
     assert (parts["capture"]["window_width"], parts["capture"]["window_height"]) == session.info.window_px
 
 
-def test_the_error_of_a_missing_client_method_names_the_replacement(env):
+def test_missing_members_of_eldengym_s_client_name_a_replacement(env):
     for name in dir(public.EldenClient):
-        # Types of pysiphon are not methods, and scenarios is not an attribute of the class.
+        # FrameStreamHandle is a type of pysiphon.
         if not name.startswith("_") and name != "FrameStreamHandle" and not hasattr(type(env.client), name):
             with pytest.raises(AttributeError, match=f"has no attribute '{name}'; "):
                 getattr(env.client, name)
@@ -96,7 +96,7 @@ def test_the_error_of_a_missing_client_method_names_the_replacement(env):
         env.client.nothing  # noqa: B018
 
 
-def test_wrappers_of_eldengym_work(make):
+def test_eldengym_s_wrappers_work(make):
     env = public.DictFrameStack(public.DictGrayscaleFrame(public.DictResizeFrame(make(), width=64, height=36)))
     env = public.NormalizeMemoryAttributes(public.AnimFrameWrapper(public.HPRefundWrapper(env)), {"NpcHp": (0, 1037)})
     env.reset(seed=0)
@@ -109,7 +109,7 @@ def test_wrappers_of_eldengym_work(make):
     assert wait(env)[4]["player_hp_normalized"] == 1.0
 
 
-def test_wrappers_of_the_dodge_example_of_eldengym_work(make):
+def test_the_wrappers_of_eldengym_s_dodge_example_work(make):
     env = make(actions=["move_left", "dodge_roll/dash"], frame_px=None)
     corners = [(-40, -40), (40, -40), (40, 40), (-40, 40)]
     x, y, _ = env.reset(seed=0)[1]["player_xyz"]
@@ -124,11 +124,11 @@ def test_wrappers_of_the_dodge_example_of_eldengym_work(make):
     assert reward == pytest.approx(-354 / 454 - 1.0 - 0.01, abs=1e-4)
 
 
-def test_the_boundary_of_eldengym_teleports_a_player_back(make):
+def test_eldengym_s_boundary_wrapper_teleports_the_player_back(make):
     corners = [(-40.0, -40.0), (40.0, -40.0), (40.0, 40.0), (-40.0, 40.0)]
     env = make()
     x, y, height = env.reset(seed=0)[1]["player_xyz"]
-    # The wrapper swaps the axes for its boundary: (y, -x).
+    # OOBSafetyWrapper swaps the axes of its boundary: (y, -x).
     ring = np.array([(y + a, -x + b) for a, b in corners])
     env = public.OOBSafetyWrapper(env, Ring(ring), soft_margin=3.0)
     env.reset(seed=0)

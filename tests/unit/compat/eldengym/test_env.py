@@ -1,4 +1,4 @@
-"""EldenGym's environment: spaces, observations, rewards, steps and errors."""
+"""EldenGym's environment: spaces, observations, rewards, steps, and wrong use."""
 
 import time
 
@@ -29,7 +29,7 @@ from soulslab.siphon.capture import FrameFormat
 STEP_S = 1 / 60
 REWARDS = ("ScoreDeltaReward", "BossDefeatReward", "CustomReward")
 
-#: Format of the pictures of an observation.
+#: Format of the frames in observations.
 FRAME = FrameFormat(320, 180)
 
 
@@ -41,7 +41,7 @@ def numbers(observation):
     return {name: value for name, value in observation.items() if name != "frame"}
 
 
-def test_the_checker_of_gymnasium_passes(make):
+def test_the_environment_passes_gymnasium_s_checker(make):
     check_env(make(step_ms=100), skip_render_check=True)
 
 
@@ -59,7 +59,7 @@ def test_observations_are_in_the_space(make):
     assert env.observation_space is space
 
 
-def test_all_parts_of_an_observation_belong_to_one_moment(make, session):
+def test_all_parts_of_an_observation_are_of_one_moment(make, session):
     env = make(memory_attributes=[*PUBLIC_ATTRIBUTES, "boss.poise"])
     env.reset(seed=0)
     for _ in range(20):
@@ -68,21 +68,21 @@ def test_all_parts_of_an_observation_belong_to_one_moment(make, session):
     assert (seen["HeroHp"], seen["NpcHp"]) == (int(duel.p_hp), int(duel.b_hp))
     assert seen["HeroAnimId"] == info["player_animation"] == session.read("player.animation")
     assert seen["NpcAnimId"] == info["boss_animation"] == session.read("boss.animation")
-    apart = duel.p_x - duel.b_x, duel.p_y - duel.b_y
-    assert seen["dist_to_boss"] == pytest.approx(np.hypot(*apart), abs=1e-3)
-    assert (seen["player_x"] - seen["boss_x"], seen["player_y"] - seen["boss_y"]) == pytest.approx(apart, abs=1e-3)
+    offset = duel.p_x - duel.b_x, duel.p_y - duel.b_y
+    assert seen["dist_to_boss"] == pytest.approx(np.hypot(*offset), abs=1e-3)
+    assert (seen["player_x"] - seen["boss_x"], seen["player_y"] - seen["boss_y"]) == pytest.approx(offset, abs=1e-3)
     assert seen["boss_z_relative"] == pytest.approx(0.0, abs=1e-3)
     block = [session.read("player.block_position")[i] for i in (0, 2, 1)]
     assert info["player_xyz"] == pytest.approx(block)
     assert [seen[f"player_{axis}"] for axis in "xyz"] == pytest.approx(block)
     assert [seen[f"boss_{axis}"] for axis in "xyz"] == pytest.approx(info["boss_xyz"])
     assert [seen[f"HeroGlobalPos{axis}"] for axis in "XYZ"] == pytest.approx(block)
-    picture = session.capture(FRAME).pixels
-    assert (seen["frame"] == picture).all()
+    frame = session.capture(FRAME).pixels
+    assert (seen["frame"] == frame).all()
     assert arena.input.held == {"W"}
 
 
-def test_a_step_is_one_request_to_the_game(make, session, monkeypatch):
+def test_a_step_is_one_call_of_session_step(make, session, monkeypatch):
     env = make(memory_attributes=list(PUBLIC_ATTRIBUTES))
     env.reset(seed=0)
     calls = []
@@ -100,7 +100,7 @@ def test_a_step_is_one_request_to_the_game(make, session, monkeypatch):
     assert {attribute for attribute, _ in PUBLIC_ATTRIBUTES.values()} <= set(asked.attributes)
 
 
-def test_a_reset_waits_in_game_time_without_sleeping(make, session, monkeypatch):
+def test_a_reset_waits_in_game_time(make, session, monkeypatch):
     slept = []
     monkeypatch.setattr(time, "sleep", slept.append)
     env = make(frame_px=None)
@@ -112,7 +112,7 @@ def test_a_reset_waits_in_game_time_without_sleeping(make, session, monkeypatch)
     assert (slept, session.arena.n_loads - n_loads) == ([], 1)
 
 
-def test_a_missing_lock_on_is_requested(make, session):
+def test_a_reset_locks_on_if_the_camera_is_not_locked_on(make, session):
     env = make(memory_attributes=["lock_on"], frame_px=None)
     session.arrange = lambda arena: setattr(arena, "is_lock_lost", True)
     seen, info = env.reset(seed=0, options={"restart": True})
@@ -122,20 +122,20 @@ def test_a_missing_lock_on_is_requested(make, session):
     assert not session.arena.input.held
 
 
-def test_a_boss_out_of_reach_of_the_lock_on_is_fought_without_it(make, session, caplog):
+def test_a_fight_begins_without_lock_on_if_the_boss_is_out_of_range(make, session, caplog):
     def arrange(arena):
         arena.is_lock_lost = True
-        arena._buttons.pop("B")  # which the game ignores
+        arena._buttons.pop("B")  # so the key has no effect
 
     env = make(memory_attributes=["lock_on"], frame_px=None)
     session.arrange = arrange
     with caplog.at_level("INFO", "soulslab.compat.eldengym"):
         assert env.reset(seed=0, options={"restart": True})[0]["lock_on"] == 0
-    assert "begins without a lock-on: waited 0.5 s for the camera to lock on" in caplog.text
+    assert "begins without lock-on: waited 0.5 s for the camera to lock on" in caplog.text
     env.step(bits(env))
 
 
-def test_a_step_advances_the_game_exactly(make, session):
+def test_a_step_advances_exactly_step_ms(make, session):
     for step_ms, n_ticks in ((1000 / 60, 1), (100, 6)):
         env = make(step_ms=step_ms)
         env.reset(seed=0)
@@ -148,7 +148,7 @@ def test_a_step_advances_the_game_exactly(make, session):
         assert env.step_count == 10
 
 
-def test_keys_are_held_while_their_bits_are_set(make, session):
+def test_keys_are_held_while_their_bits_are_1(make, session):
     env = make()
     env.reset(seed=0)
     game = session.arena.input
@@ -186,7 +186,7 @@ def test_the_same_actions_give_the_same_fight(make):
         (eldengym.ScoreDeltaReward("boss_hp_normalized"), 99.5, -100.0),
     ],
 )
-def test_the_end_of_a_fight_is_rewarded_and_ends_the_episode(make, session, who, reward, won, lost):
+def test_the_end_of_a_fight_is_rewarded_and_terminates(make, session, who, reward, won, lost):
     env = make(reward_function=reward, frame_px=None)
     env.reset(seed=0)
     full = session.read(f"{who}.max_hp")
@@ -203,7 +203,7 @@ def test_the_end_of_a_fight_is_rewarded_and_ends_the_episode(make, session, who,
     assert env.reset()[1][f"{who}_hp_normalized"] == 1.0
 
 
-def test_a_custom_reward_function_may_end_the_episode(make):
+def test_a_user_s_reward_function_can_end_the_episode(make):
     class Mine(eldengym.RewardFunction):
         def calculate(self, obs, info, prev_info=None):
             return obs["dist_to_boss"] + info["game_time_s"] - prev_info["game_time_s"]
@@ -221,7 +221,7 @@ def test_a_custom_reward_function_may_end_the_episode(make):
         env.step(bits(env))
 
 
-def test_the_limit_of_steps_truncates(make):
+def test_max_steps_truncates_the_episode(make):
     env = make(max_steps=3, frame_px=None)
     env.reset(seed=0)
     assert [env.step(bits(env))[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
@@ -242,7 +242,7 @@ def test_an_unreadable_value_is_an_error(make, session):
     assert env.reset()[1]["boss_hp_normalized"] == 1.0
 
 
-def test_a_missing_picture_is_an_error(make, session):
+def test_a_missing_window_is_an_error(make, session):
     env = make()
     env.reset(seed=0)
     session.arena.has_window = False
@@ -263,7 +263,7 @@ def test_a_reset_restarts_a_game_that_has_ended(make, session):
     env.step(bits(env))
 
 
-def test_the_session_has_the_objects_of_the_game(make):
+def test_the_session_works_with_the_game_interface(make):
     env = make()
     env.reset(seed=0)
     game = EldenRing(env.session)
@@ -271,7 +271,7 @@ def test_the_session_has_the_objects_of_the_game(make):
     assert env.step(bits(env))[0]["HeroHp"] == 99
 
 
-def test_names_of_scenarios(make, session):
+def test_scenarios_have_eldengym_s_names(make, session):
     assert eldengym.list_envs() == ["DragonkinNokstella-v0", "Godrick-v0", "Margit-v0"]
     assert make("Margit-v0").scenario_name == eldengym.EldenGymEnv(session=session).scenario_name == "Margit-v0"
     with pytest.raises(EnvironmentUsageError, match=r"'Margitt-v0'; did you mean 'Margit-v0'"):
@@ -280,7 +280,7 @@ def test_names_of_scenarios(make, session):
         make("DragonkinNokstella-v0")
 
 
-def test_calls_with_the_arguments_of_eldengym(session, margit):
+def test_eldengym_s_arguments_are_accepted(session, margit):
     env = eldengym.EldenGymEnv(
         margit, None, "er_siphon_config.toml", session=session, frame_format="jpeg", frame_quality=85,
         memory_attributes=["HeroSp", "NpcHp"], actions=["attack"], use_device="mouse", max_steps=None,
@@ -309,7 +309,7 @@ def test_calls_with_the_arguments_of_eldengym(session, margit):
         ({"reward_function": eldengym.CustomReward}, "must be an object"),
         ({"host": "localhost:50051"}, "only one of"),
         ({"host": "localhost:50051", "launch_game": True}, "give no host with it"),
-        ({"token": Secret("secret")}, "say which with host="),
+        ({"token": Secret("secret")}, "give its address as host="),
     ],
 )
 def test_wrong_options_are_refused(make, options, problem):
@@ -335,20 +335,20 @@ def test_use_before_the_first_reset_is_refused(make):
     assert env.render().shape[2] == 3
 
 
-def test_the_error_of_a_missing_name_names_the_replacement():
+def test_missing_names_of_eldengym_name_a_replacement():
     ours = set(eldengym.__all__) & set(public.__all__)
     assert ours == {"EldenGymEnv", "RewardFunction", *REWARDS, "make", "list_envs", "register"}
     for name in set(public.__all__) - ours:
         with pytest.raises(ImportError, match=f"eldengym has no '{name}'; "):
             getattr(eldengym, name)
     with pytest.raises(ImportError, match="import it from eldengym"):
-        from soulslab.compat.eldengym import HPRefundWrapper  # noqa: F401, PLC0415  (it is what is tried)
+        from soulslab.compat.eldengym import HPRefundWrapper  # noqa: F401, PLC0415  (tested here)
     with pytest.raises(AttributeError):
         eldengym.Margit  # noqa: B018
 
 
 @pytest.mark.parametrize("name", ["Margit-v0", "Margit", "margit"])
-def test_the_id_of_the_documentation_of_eldengym(name):
+def test_the_id_of_eldengym_s_documentation_is_registered(name):
     env = gymnasium.make("EldenGym-v0", scenario_name=name, reward_function=lambda _obs, _info, _over, _cut: 0.0)
     assert isinstance(env.unwrapped, eldengym.EldenGymEnv)
     assert env.action_space == gymnasium.spaces.MultiBinary(13)
@@ -356,7 +356,7 @@ def test_the_id_of_the_documentation_of_eldengym(name):
         gymnasium.make("EldenGym-v0", scenario_name="margot")
 
 
-def test_register_equals_that_of_eldengym(session, margit):
+def test_register_behaves_like_eldengym_s(session, margit):
     seen = []
     fight = {"scenario_name": margit, "session": session, "frame_px": None}
     eldengym.register("Registered-v0", eldengym.EldenGymEnv, fight, max_episode_steps=7, setup_hook=seen.append)
@@ -372,7 +372,7 @@ def test_register_equals_that_of_eldengym(session, margit):
         eldengym.register("Margit-v0", force=True)
 
 
-def test_a_custom_fight_is_registered_with_gymnasium(session, margit):
+def test_gymnasium_can_register_a_user_s_fight(session, margit):
     fight = {"scenario_name": margit, "session": lambda: session, "frame_px": None}
     gymnasium.register("MyFight-v0", entry_point="soulslab.compat.eldengym:EldenGymEnv", kwargs=fight)
     try:

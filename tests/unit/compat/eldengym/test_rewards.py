@@ -1,4 +1,4 @@
-"""Reward functions of EldenGym: their formulas and errors."""
+"""EldenGym's reward functions: formulas, and errors for wrong functions."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from soulslab.compat.eldengym.eldengym_rewards import (
     CustomReward,
     RewardFunction,
     ScoreDeltaReward,
-    call,
-    checked,
+    check_reward_function,
+    evaluate_reward,
 )
 from soulslab.errors import EnvironmentUsageError
 
@@ -23,7 +23,7 @@ def info(player=1.0, boss=1.0, **more):
 
 
 @given(SHARES, SHARES, SHARES, SHARES)
-def test_a_score_rewards_its_increase(player, boss, player_before, boss_before):
+def test_score_delta_reward_is_the_change_of_the_score(player, boss, player_before, boss_before):
     paid = ScoreDeltaReward().calculate({}, info(player, boss), info(player_before, boss_before))
     assert paid == player - player_before
     scored = ScoreDeltaReward("gems").calculate({}, info(gems=5), info(gems=3))
@@ -31,7 +31,7 @@ def test_a_score_rewards_its_increase(player, boss, player_before, boss_before):
 
 
 @given(SHARES, SHARES, SHARES, SHARES)
-def test_custom_reward_has_terms_for_both_healths_and_each_step(player, boss, player_before, boss_before):
+def test_custom_reward_weights_both_healths_and_survival(player, boss, player_before, boss_before):
     reward = CustomReward(hp_delta_weight=2.0, boss_damage_weight=3.0, survival_bonus=0.25)
     paid = reward.calculate({}, info(player, boss), info(player_before, boss_before))
     assert paid == pytest.approx(2.0 * (player - player_before) + 3.0 * (boss_before - boss) + 0.25)
@@ -49,29 +49,29 @@ def test_custom_reward_has_terms_for_both_healths_and_each_step(player, boss, pl
     ],
 )
 def test_the_end_of_a_fight_is_rewarded(reward, won, lost, step):
-    assert call(reward, {}, info(boss=0.0), info()) == (pytest.approx(won), True)
-    assert call(reward, {}, info(player=0.0), info()) == (pytest.approx(lost), True)
-    assert call(reward, {}, info(), info()) == (pytest.approx(step), False)
+    assert evaluate_reward(reward, {}, info(boss=0.0), info()) == (pytest.approx(won), True)
+    assert evaluate_reward(reward, {}, info(player=0.0), info()) == (pytest.approx(lost), True)
+    assert evaluate_reward(reward, {}, info(), info()) == (pytest.approx(step), False)
 
 
 @pytest.mark.parametrize("reward", [ScoreDeltaReward(), BossDefeatReward(), CustomReward()])
-def test_dying_together_with_the_boss_is_a_win(reward):
+def test_a_player_that_dies_with_the_boss_has_won(reward):
     both, alone = (reward.calculate({}, info(player, 0.0), info()) for player in (0.0, 1.0))
     assert both >= alone - 1.01
     assert both > 0.0 or isinstance(reward, BossDefeatReward)
     assert both > reward.calculate({}, info(0.0, 1.0), info())
 
 
-def test_the_first_step_has_no_reward():
+def test_a_reward_without_a_previous_info_is_0():
     assert ScoreDeltaReward().calculate({}, info(0.5)) == CustomReward().calculate({}, info(0.5)) == 0.0
 
 
-def test_an_unknown_score_is_an_error_with_a_hint():
+def test_a_missing_score_is_an_error_with_a_suggestion():
     with pytest.raises(EnvironmentUsageError, match=r"'player_hp'; did you mean 'player_hp_normalized'"):
         ScoreDeltaReward("player_hp").calculate({}, info(), info())
 
 
-def test_custom_reward_classes_with_and_without_the_base_class():
+def test_a_user_s_reward_function_needs_no_base_class():
     class Mine(RewardFunction):
         def calculate(self, obs, _, prev_info=None):
             return obs["NpcHp"] - prev_info["boss_hp_normalized"]
@@ -79,29 +79,29 @@ def test_custom_reward_classes_with_and_without_the_base_class():
         def is_done(self, obs, _):
             return obs["NpcHp"] < 3
 
-    class Ducks:
+    class WithoutBase:
         calculate, is_done = Mine.calculate, Mine.is_done
 
-    for mine in (Mine(), Ducks()):
-        assert call(checked(mine), {"NpcHp": np.int64(2)}, info(), info()) == (1.0, True)
+    for mine in (Mine(), WithoutBase()):
+        assert evaluate_reward(check_reward_function(mine), {"NpcHp": np.int64(2)}, info(), info()) == (1.0, True)
     with pytest.raises(TypeError, match="abstract"):
         RewardFunction()
 
 
 @pytest.mark.parametrize("wrong", [ScoreDeltaReward, "ScoreDeltaReward", object()])
-def test_other_objects_are_refused(wrong):
+def test_other_values_are_refused_as_reward_functions(wrong):
     with pytest.raises(EnvironmentUsageError, match="reward_function must be an object with calculate"):
-        checked(wrong)
+        check_reward_function(wrong)
 
 
-@pytest.mark.parametrize("paid", [None, "1.0x", float("nan"), float("inf"), [1.0, 2.0]])
-def test_rewards_that_are_not_numbers_are_refused(paid):
+@pytest.mark.parametrize("value", [None, "1.0x", float("nan"), float("inf"), [1.0, 2.0]])
+def test_a_reward_that_is_not_a_finite_number_is_refused(value):
     class Odd(ScoreDeltaReward):
         def calculate(self, *_):
-            return paid
+            return value
 
     with pytest.raises(EnvironmentUsageError, match=r"Odd.calculate must return a"):
-        call(Odd(), {}, info(), info())
+        evaluate_reward(Odd(), {}, info(), info())
 
 
 def of_the_documentation(_obs, info, terminated, truncated):
@@ -117,16 +117,16 @@ def of_two(obs, info):
 
 
 @pytest.mark.parametrize(
-    ("plain", "paid"),
+    ("plain", "rewards"),
     [(of_the_documentation, (3.0, 13.0, 23.0)), (of_calculate, (1.0, 1.0, 1.0)), (of_two, (5.0, 5.0, 5.0))],
 )
-def test_a_function_as_reward(plain, paid):
-    function = checked(plain)
+def test_a_plain_function_is_a_reward_function(plain, rewards):
+    function = check_reward_function(plain)
     before, alive, dead = ({**info(hp), "score": score} for hp, score in ((1.0, 2.0), (1.0, 3.0), (0.0, 3.0)))
     obs = {"NpcHp": 2}
-    assert call(function, obs, alive, before) == (paid[0], False)
-    assert call(function, obs, dead, before, is_last_step=True) == (paid[1], True)
-    assert call(function, obs, alive, before, is_last_step=True) == (paid[2], False)
+    assert evaluate_reward(function, obs, alive, before) == (rewards[0], False)
+    assert evaluate_reward(function, obs, dead, before, is_last_step=True) == (rewards[1], True)
+    assert evaluate_reward(function, obs, alive, before, is_last_step=True) == (rewards[2], False)
 
 
 def test_a_function_with_other_arguments_is_refused():
@@ -134,6 +134,6 @@ def test_a_function_with_other_arguments_is_refused():
         return step
 
     with pytest.raises(EnvironmentUsageError, match=r"reward_function .*shaped must take \(obs, info, terminated"):
-        checked(shaped)
+        check_reward_function(shaped)
     with pytest.raises(EnvironmentUsageError, match=r"reward_function .*<lambda> must return a number, not None"):
-        call(checked(lambda _obs, _info: None), {}, info(), info())
+        evaluate_reward(check_reward_function(lambda _obs, _info: None), {}, info(), info())

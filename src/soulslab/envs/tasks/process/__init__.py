@@ -1,1 +1,1 @@
-"""Games that are described by a profile."""
+"""Environments of any game that has a profile."""

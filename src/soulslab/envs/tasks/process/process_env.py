@@ -4,7 +4,7 @@
 
     env = gymnasium.make("soulslab/Process-v0", profile="my_game.toml")
 
-The profile's ``[env]`` table says what is observed, which keys are actions, what is rewarded and when an episode ends.
+The profile's ``[env]`` table defines observations, actions, rewards and the ends of an episode.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from soulslab.envs.tasks.process.process_task import ProcessTask
 
 
 class ProcessEnv(GameEnv):
-    """A game that is described by a profile, as an environment (`GameEnv`).
+    """Environment of a game with a profile (`GameEnv`).
 
-    One step is one `Session.step`: changed keys, game time, one reading of all attributes, one picture. In addition to
-    the entries of `GameEnv`, ``info`` contains ``values`` (the attributes of ``env.info``), ``reward_terms`` (the share
-    of each term) and, where the profile names a tick attribute, ``ticks`` and ``ticks_expected``, with a lockstep clock
-    also ``ticks_lost`` and ``ticks_doubled`` of the episode so far (a step that waited for the game to load is not
-    counted). After the last step it also contains ``end`` (the condition, ``max_steps`` or ``failure``). Where an end
-    asks for a value that is unreadable, the last observation has the last value of each attribute that cannot be read.
+    One step is one `Session.step`: changed keys, game time, one read of all attributes, one frame. In addition to the
+    entries of `GameEnv`, ``info`` contains ``values`` (the attributes of ``env.info``) and ``reward_terms`` (the
+    contribution of each term). If the profile names a tick attribute, ``info`` contains ``ticks`` and
+    ``ticks_expected``; with a lockstep clock also ``ticks_lost`` and ``ticks_doubled`` of the episode so far (a step
+    that waited for the game to load is not counted). After the last step it also contains ``end`` (the condition,
+    ``max_steps`` or ``failure``). If an `unreadable` condition ends the episode, the last observation has the last
+    known value of each attribute that cannot be read.
 
     ``reset(seed=...)`` seeds ``random_start_ticks``. In a deterministic environment (`ProcessOptions.deterministic`)
     it also restarts the game with this seed, modulo 2**32; starts without a seed get seeds that follow from it.
@@ -42,7 +43,7 @@ class ProcessEnv(GameEnv):
         options: See `ProcessOptions` and `ConnectOptions`.
 
     Attributes:
-        profile: The game.
+        profile: Profile of the game.
         action_names: Names of the actions, keys or groups of the action space.
 
     Raises:
@@ -73,6 +74,6 @@ class ProcessEnv(GameEnv):
 
 
 class ProcessVectorEnv(GameVectorEnv):
-    """N games that are described by one profile (`GameVectorEnv` of `ProcessEnv`)."""
+    """N games with the same profile (`GameVectorEnv` of `ProcessEnv`)."""
 
     single: ClassVar[Callable[..., GameEnv]] = ProcessEnv

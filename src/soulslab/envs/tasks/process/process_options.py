@@ -1,4 +1,4 @@
-"""Options of an environment that is made from a profile."""
+"""Options of an environment of a game with a profile."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from soulslab.siphon.profile import Profile, load_profile
 
 
 class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of ``soulslab/Process-v0``; those that are None leave the profile's ``[env]`` table as it is.
+    """Options of ``soulslab/Process-v0``. None keeps the value of the profile's ``[env]`` table.
 
     Attributes:
-        profile: Path of the profile, the name of a game that comes with one (``doom``), or a profile that is loaded.
+        profile: Path of the profile, name of a game that soulslab has a profile of (``doom``), or a loaded profile.
         observation: Replaces ``env.observation``.
         pixels: Replaces ``env.pixels``, as ``{"width_px": 84, "height_px": 84, "is_grey": False}``.
         action_mode: Replaces ``env.action_mode``.
@@ -36,14 +36,14 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
         max_steps: Replaces ``env.max_steps``.
         random_start_ticks: Replaces ``env.random_start_ticks``.
         on_lost_tick: Replaces ``env.on_lost_tick``.
-        on_failure: What happens in a step in which the game dies, freezes, loses its window or cannot be read:
-            ``"raise"`` the error, or ``"truncate"`` the episode. The next reset brings the game back in both cases. A
-            `LostTickError` that ``on_lost_tick`` asks for is always raised.
-        reward: Weights by term, in place of those in ``env.reward``; 0 switches a term off.
-        options: Options of the command that starts the game (the profile's ``process.options``).
-        launch: See `SessionOptions.launch`; "" starts a game of its own where the profile has a command.
-        deterministic: Start the game deterministically (`SessionOptions.deterministic`): ``reset(seed=...)`` restarts
-            it with that seed.
+        on_failure: What to do if the game ends, freezes, loses its window or cannot be read during a step: ``"raise"``
+            the error, or ``"truncate"`` the episode. In both cases the next reset restores the game. A `LostTickError`
+            that ``on_lost_tick`` requests is always raised.
+        reward: Weights by term, which replace the weights of ``env.reward``; 0 removes a term.
+        options: Options of the command that starts the game (``process.options`` of the profile).
+        launch: See `SessionOptions.launch`; "" starts a new game if the profile has a command for it.
+        deterministic: Whether the game is started deterministically (`SessionOptions.deterministic`):
+            ``reset(seed=...)`` restarts it with that seed.
     """
 
     profile: Any = None
@@ -68,13 +68,15 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
             return
         for name in ("deterministic", "options"):
             if getattr(self, name):
-                raise EnvironmentUsageError(f"{name}: a read-only environment starts no game; leave out one of the two")
+                raise EnvironmentUsageError(
+                    f"{name}: a read-only environment does not start a game; leave out one of the two"
+                )
         if self.launch not in ("", "never"):
-            raise EnvironmentUsageError(f"launch is {self.launch!r}, but a read-only environment starts no game")
+            raise EnvironmentUsageError(f"launch is {self.launch!r}, but a read-only environment does not start a game")
 
 
 def make_options(options: Mapping[str, Any]) -> tuple[ProcessOptions, ConnectOptions]:
-    """Return the options of an environment, checked.
+    """Return the checked options of an environment.
 
     Raises:
         EnvironmentUsageError: An option is unknown, has the wrong type, or contradicts another.
@@ -97,7 +99,7 @@ def find_profile(given: ProcessOptions, connect: ConnectOptions) -> tuple[Profil
 
 
 def make_settings(given: ProcessOptions, profile: Profile, source: str) -> EnvSettings:
-    """Return the profile's ``[env]`` table with what the options replace."""
+    """Return the settings of the profile's ``[env]`` table, with the values that the options replace."""
     names = ("observation", "pixels", "action_mode", "frame_skip", "max_steps", "random_start_ticks", "on_lost_tick")
     changes = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     settings = read_settings(profile, source, changes)

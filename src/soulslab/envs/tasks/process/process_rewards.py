@@ -1,4 +1,4 @@
-"""The reward of a game that is described by a profile: weighted terms of what happened to its attributes."""
+"""The reward of a game with a profile: a sum of weighted terms over its attributes."""
 
 from __future__ import annotations
 
@@ -8,30 +8,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.envs.tasks.process.process_settings import PLACE_KINDS, RewardTerm
+from soulslab.envs.tasks.process.process_settings import POSITION_KINDS, RewardTerm
 
 
-class Rewards:
-    """The terms of the reward and what they have to remember of an episode.
+class ProfileReward:
+    """The terms of the reward, with their state in an episode.
 
     Args:
-        terms: By name.
+        terms: Terms by name.
+
+    Attributes:
+        terms: Terms by name.
+        names: Attributes that the terms use.
     """
 
     def __init__(self, terms: Mapping[str, RewardTerm]) -> None:
         self.terms = dict(terms)
         self.names = tuple(dict.fromkeys(name for term in terms.values() for name in term.attributes))
-        self._places = {name: _Place(term) for name, term in terms.items() if term.kind in PLACE_KINDS}
+        self._positions = {name: _PositionTracker(term) for name, term in terms.items() if term.kind in POSITION_KINDS}
         self._before: Mapping[str, Any] = {}
 
     def begin(self, values: Mapping[str, Any]) -> None:
-        """Start an episode with what its attributes are now."""
+        """Start an episode with the current values of the attributes."""
         self._before = values
-        for place in self._places.values():
-            place.begin(place.at(values))
+        for tracker in self._positions.values():
+            tracker.begin(values)
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, float]:
-        """Return what each term adds to the reward, weighted, for a step that led to these values."""
+        """Return the weighted contribution of each term to the reward of a step.
+
+        Args:
+            values: Values of the attributes after the step.
+        """
         shares = {name: term.weight * self._amount(name, term, values) for name, term in self.terms.items()}
         self._before = values
         return shares
@@ -41,9 +49,8 @@ class Rewards:
         return dict.fromkeys(self.terms, 0.0)
 
     def _amount(self, name: str, term: RewardTerm, values: Mapping[str, Any]) -> float:
-        if term.kind in PLACE_KINDS:
-            place = self._places[name]
-            return place.move(place.at(values))
+        if term.kind in POSITION_KINDS:
+            return self._positions[name].move(values)
         attribute = term.attributes[0]
         value = float(values[attribute])
         if term.kind == "value":
@@ -52,8 +59,8 @@ class Rewards:
         return {"gain": max(change, 0.0), "loss": max(-change, 0.0), "change": change}[term.kind]
 
 
-class _Place:
-    """A position, and what a term remembers of where it has been."""
+class _PositionTracker:
+    """Path of a position in an episode, for one reward term."""
 
     def __init__(self, term: RewardTerm) -> None:
         self._term = term
@@ -62,18 +69,16 @@ class _Place:
         self._farthest = 0.0
         self._cells: set[tuple[int, ...]] = set()
 
-    def at(self, values: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return the position in values that were read."""
-        return np.concatenate([np.atleast_1d(values[name]) for name in self._term.attributes]).astype(np.float64)
-
-    def begin(self, position: NDArray[np.float64]) -> None:
-        """Forget where it has been."""
+    def begin(self, values: Mapping[str, Any]) -> None:
+        """Start a new path at the position in the values."""
+        position = self._position(values)
         self._start = self._last = position
         self._farthest = 0.0
         self._cells = {self._cell(position)}
 
-    def move(self, position: NDArray[np.float64]) -> float:
-        """Take a new position; return what it is worth."""
+    def move(self, values: Mapping[str, Any]) -> float:
+        """Add the position in the values to the path, and return the unweighted reward for it."""
+        position = self._position(values)
         moved = float(np.linalg.norm(position - self._last))
         self._last = position
         if self._term.kind == "distance":
@@ -87,6 +92,9 @@ class _Place:
         is_new = cell not in self._cells
         self._cells.add(cell)
         return float(is_new)
+
+    def _position(self, values: Mapping[str, Any]) -> NDArray[np.float64]:
+        return np.concatenate([np.atleast_1d(values[name]) for name in self._term.attributes]).astype(np.float64)
 
     def _cell(self, position: NDArray[np.float64]) -> tuple[int, ...]:
         return tuple(np.floor(position / self._term.cell).astype(np.int64).tolist())

@@ -1,7 +1,4 @@
-"""The ``[env]`` table of a profile: what makes an environment of a game.
-
-`soulslab.envs.tasks.process.process_settings.read_settings` reads and checks it.
-"""
+"""The ``[env]`` table of a profile, which defines an environment; `read_settings` reads and checks it."""
 
 from __future__ import annotations
 
@@ -28,24 +25,24 @@ RewardKind: TypeAlias = Literal["gain", "loss", "change", "value", "distance", "
 OnLostTick: TypeAlias = Literal["count", "error"]
 OnFailure: TypeAlias = Literal["raise", "truncate"]
 
-#: Kinds of reward that look at a position: one vector, or two or three attributes.
-PLACE_KINDS = ("distance", "farthest", "explore")
-#: Length of a tap, and of a look during a wait, where the game's simulation has no known step.
+#: Kinds of reward terms that use a position: one vector, or two or three attributes.
+POSITION_KINDS = ("distance", "farthest", "explore")
+#: Length of a tap, and time between two reads of a wait, if the tick rate of the game is not known.
 FALLBACK_TICK_S = 0.05
 NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64")
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of everything in the table."""
+    """Base of all parts of the table."""
 
 
 class Pixels(_Table, frozen=True):
-    """The picture in an observation.
+    """Format of the frame in an observation.
 
     Attributes:
-        width_px: Its width.
-        height_px: Its height.
-        is_grey: One channel instead of RGB.
+        width_px: Width of the frame.
+        height_px: Height of the frame.
+        is_grey: Whether the frame has one channel instead of RGB.
     """
 
     width_px: Annotated[int, Meta(ge=1, le=4096)] = 84
@@ -54,15 +51,16 @@ class Pixels(_Table, frozen=True):
 
 
 class Condition(_Table, frozen=True):
-    """What an attribute has to be; all that is given has to hold, or `unreadable` alone.
+    """Condition on an attribute. All given comparisons must hold; `unreadable` excludes the others.
 
     Attributes:
-        attribute: Its name.
-        at_least: It is this or more.
-        at_most: It is this or less.
-        equals: It is this.
-        multiple_of: It is a multiple of this whole number.
-        unreadable: It cannot be read, as that of an enemy that is gone or of a game that loads.
+        attribute: Name of the attribute.
+        at_least: Smallest value that satisfies the condition.
+        at_most: Largest value that satisfies the condition.
+        equals: The only value that satisfies the condition.
+        multiple_of: Whole number of which the value must be a multiple.
+        unreadable: Whether the condition is satisfied while the attribute cannot be read, for example because an enemy
+            has been removed or the game loads.
     """
 
     attribute: Name
@@ -73,7 +71,11 @@ class Condition(_Table, frozen=True):
     unreadable: bool = False
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Return whether it is fulfilled by values that were read; a value that cannot be read is missing."""
+        """Return whether the condition is satisfied.
+
+        Args:
+            values: Values of the attributes that could be read.
+        """
         if self.unreadable or self.attribute not in values:
             return self.unreadable and self.attribute not in values
         value = values[self.attribute]
@@ -88,22 +90,23 @@ class Condition(_Table, frozen=True):
         if self.unreadable:
             return f"{self.attribute} to be unreadable"
         words = (("at least", self.at_least), ("at most", self.at_most), ("equal to", self.equals))
-        said = [f"{word} {_short(value)}" for word, value in words if value is not None]
+        comparisons = [f"{word} {_short(value)}" for word, value in words if value is not None]
         if self.multiple_of is not None:
-            said.append(f"a multiple of {self.multiple_of}")
-        return f"{self.attribute} to be {' and '.join(said)}"
+            comparisons.append(f"a multiple of {self.multiple_of}")
+        return f"{self.attribute} to be {' and '.join(comparisons)}"
 
 
 class RewardTerm(_Table, frozen=True):
-    """A part of the reward: ``weight`` times what happened to an attribute in the step.
+    """Term of the reward: ``weight`` times a quantity of an attribute in the step.
 
     Attributes:
-        attribute: Its name; a list of two or three for a position.
-        kind: ``gain`` and ``loss`` count what it rose or fell, ``change`` both (a fall is negative), ``value`` is what
-            it is. Of a position, ``distance`` is the length of the way, ``farthest`` by how much the greatest distance
-            from the start of the episode grew, ``explore`` 1 for each square of `cell` that is entered first.
-        weight: Factor; negative for what is to be avoided.
-        cell: Length of a square's side, in the attribute's unit.
+        attribute: Name of the attribute; a list of two or three names for a position.
+        kind: ``gain`` is the increase of the attribute (0 if it decreased), ``loss`` the decrease, ``change`` the
+            signed difference, ``value`` the current value. For a position, ``distance`` is the distance moved,
+            ``farthest`` the growth of the largest distance from the start of the episode, and ``explore`` 1 if the
+            position entered a new square of side length `cell`.
+        weight: Factor; negative for a penalty.
+        cell: Side length of a square, in the unit of the attribute.
     """
 
     attribute: Name | Annotated[tuple[Name, ...], Meta(min_length=1, max_length=3)]
@@ -113,22 +116,22 @@ class RewardTerm(_Table, frozen=True):
 
     @property
     def attributes(self) -> Names:
-        """The names, also where it is only one."""
+        """Names of the attributes, as a tuple."""
         return (self.attribute,) if isinstance(self.attribute, str) else self.attribute
 
 
 class ResetStep(_Table, frozen=True):
-    """One thing to do at the start of an episode: exactly one of the fields that do something.
+    """Step of the reset procedure. Exactly one of `tap`, `hold`, `write`, `copy`, `wait` and `restart` is given.
 
     Attributes:
         tap: Keys (names of the profile's ``[keys]``) to press and release one after another, each for `ticks` or `s`.
         hold: Keys to hold together for `ticks` or `s` of game time; an empty list only waits.
-        write: Values to write to attributes, all at once.
-        copy: Attributes to write, each with what another one is: ``{to = "from"}``.
-        wait: What to wait for, looking at each tick.
-        restart: End the game and start it again.
-        ticks: Length in steps of the game's simulation, for `tap`, `hold` and (as a deadline) `wait`.
-        s: The same in seconds of game time; whole ticks, rounded up, where the profile names a tick attribute.
+        write: Values of attributes to write, all at once.
+        copy: Attributes to write, with the names of the attributes whose values they get: ``{to = "from"}``.
+        wait: Condition to wait for; it is checked at each tick.
+        restart: Whether to end the game and start it again.
+        ticks: Length in ticks of the game, for `tap`, `hold` and (as a deadline) `wait`.
+        s: Length in seconds of game time; rounded up to whole ticks if the profile names a tick attribute.
     """
 
     tap: Names | None = None
@@ -145,33 +148,34 @@ class EnvSettings(_Table, frozen=True, kw_only=True):
     """The ``[env]`` table.
 
     Attributes:
-        step_ticks: Length of a step, in steps of the game's simulation (the profile's ``clock.tick_hz``).
-        step_s: The same in seconds of game time; give one of the two.
-        frame_skip: A step is so many times as long.
+        step_ticks: Length of a step in ticks of the game (``clock.tick_hz`` of the profile).
+        step_s: Length of a step in seconds of game time; give either `step_ticks` or `step_s`.
+        frame_skip: Factor by which a step is longer.
         observation: ``state`` (a value per attribute), ``features`` (one flat vector), ``pixels``, or ``both``
-            (the state with the picture as ``pixels``).
-        state: Attributes that are observed.
-        feature_range: Least and greatest value of an attribute in ``features``, where its plausible range is too wide
-            to learn from; what is outside is cut off.
-        pixels: The picture.
-        info: Further attributes that are read at each step, for ``info["values"]``.
-        action_mode: ``discrete`` (nothing, or one action), ``multi_binary`` (each key on its own) or
+            (the state, with the frame as ``pixels``).
+        state: Observed attributes.
+        feature_range: Smallest and largest value of an attribute in ``features``, if its plausible range is too wide
+            for learning; values outside are clipped.
+        pixels: Format of the frame.
+        info: Other attributes that are read at each step, for ``info["values"]``.
+        action_mode: ``discrete`` (nothing, or one action), ``multi_binary`` (each key independently) or
             ``multi_discrete`` (from each group nothing or one action).
-        actions: From the name of an action to the keys (names of ``[keys]``) that it holds.
-        action_groups: Actions that exclude each other, for ``multi_discrete``; without, each is a group of its own.
+        actions: Keys (names of ``[keys]``) that each action holds, by the name of the action.
+        action_groups: Groups of actions that exclude each other, for ``multi_discrete``; by default each action is a
+            separate group.
         reward: Terms of the reward, by name.
-        end: What ends an episode, by name.
-        max_steps: Steps after which an episode is cut short; 0 for never.
-        reset: What to do, in this order, at the start of an episode; nothing restarts the game each time.
-        max_retries: How often a start that failed is tried again, with a restart of the game each time.
-        reset_deadline_s: Wall time for a start, with all retries.
-        random_start_ticks: At most so many ticks without any key at the start, drawn by the environment's seed.
-        retry_ticks: Game time that a step may wait while values cannot be read because the game is loading; an end
-            that asks for an `unreadable` value holds after it.
-        stall_s: Wall time that steps may take in sum while the count of ticks (``clock.tick_attribute``) stands; then
-            the game waits for something that no action gives it, and the step fails.
-        on_lost_tick: What happens when a step in lockstep makes fewer or more ticks than it should: ``count`` counts
-            them in ``info`` and logs the first one, ``error`` raises `LostTickError`.
+        end: Conditions that end an episode, by name.
+        max_steps: Number of steps after which an episode is truncated; 0 for no limit.
+        reset: Steps of the reset procedure, in order; if there are none, each episode restarts the game.
+        max_retries: Maximum number of retries of a failed reset, each with a restart of the game.
+        reset_deadline_s: Wall time for a reset with all retries.
+        random_start_ticks: Maximum number of ticks without a key at the start, drawn with the environment's seed.
+        retry_ticks: Number of ticks that a step may wait while values cannot be read because the game loads; a
+            condition of `end` with `unreadable` is checked after them.
+        stall_s: Maximum wall time of steps in which the tick attribute (``clock.tick_attribute``) does not change.
+            After it the step fails, because the game waits for an input that no action provides.
+        on_lost_tick: What to do if a step in lockstep makes fewer or more ticks than it should: ``count`` counts them
+            in ``info`` and logs the first, ``error`` raises `LostTickError`.
     """
 
     step_ticks: Positive | None = None
@@ -198,7 +202,7 @@ class EnvSettings(_Table, frozen=True, kw_only=True):
 
 
 def tick_s(profile: Profile) -> float:
-    """Return the length of a step of the game's simulation; where it is not known, of a short look."""
+    """Return the length of a tick of the game in seconds; `FALLBACK_TICK_S` if it is not known."""
     return 1.0 / profile.clock.tick_hz if profile.clock.tick_hz else FALLBACK_TICK_S
 
 
@@ -207,22 +211,22 @@ def _short(value: float | str) -> str:
 
 
 def read_settings(profile: Profile, source: str = "", changes: Mapping[str, Any] | None = None) -> EnvSettings:
-    """Check the ``[env]`` table of a profile.
+    """Return the ``[env]`` table of a profile, checked.
 
     Args:
-        profile: The game.
-        source: Its file, for errors.
-        changes: Settings that replace those of the table.
+        profile: Profile of the game.
+        source: Name of the profile's file, for errors.
+        changes: Settings that replace values of the table.
 
     Raises:
-        ProfileError: There is no such table, or something in it is wrong.
+        ProfileError: The table is missing or wrong.
     """
 
     def error(problem: str, place: str) -> ConfigError:
         return ProfileError(problem, path=f"env.{place}" if place else "env", source=source)
 
     if profile.env is None:
-        raise error("is missing: the profile has no [env] table, so no environment can be made of it", "")
+        raise error("is missing: the profile has no [env] table, which an environment needs", "")
     settings = check({**profile.env, **(changes or {})}, EnvSettings, error)
     for problem, place in _mistakes(settings, profile):
         raise error(problem, place)
@@ -230,11 +234,11 @@ def read_settings(profile: Profile, source: str = "", changes: Mapping[str, Any]
 
 
 def _mistakes(settings: EnvSettings, profile: Profile) -> Iterator[tuple[str, str]]:
-    """Yield (problem, place) of everything that types and ranges alone do not catch."""
+    """Yield (problem, place) for each mistake that types and ranges do not detect."""
     if (settings.step_ticks is None) == (settings.step_s is None):
-        yield "give the length of a step, as either step_ticks or step_s", "step_ticks"
+        yield "give the length of a step as either step_ticks or step_s", "step_ticks"
     if settings.step_ticks is not None and not profile.clock.tick_hz:
-        yield "needs clock.tick_hz, which the profile does not give; use step_s", "step_ticks"
+        yield "needs clock.tick_hz, which the profile lacks; use step_s", "step_ticks"
     yield from _state_mistakes(settings, profile)
     yield from _action_mistakes(settings, profile)
     for name, term in settings.reward.items():
@@ -254,9 +258,9 @@ def _state_mistakes(settings: EnvSettings, profile: Profile) -> Iterator[tuple[s
         if profile.attributes[name].type in ("bytes", "utf8", "utf16"):
             yield f"{name!r} is text or bytes, which cannot be observed; put it into env.info", place
         if name == "pixels":
-            yield "'pixels' is the name of the picture; rename the attribute", place
+            yield "'pixels' is the name of the frame; rename the attribute", place
         if name in settings.state[:index]:
-            yield f"{name!r} is there twice", place
+            yield f"{name!r} is named twice", place
     for index, name in enumerate(settings.info):
         yield from _unknown_attribute(name, f"info[{index}]", profile)
     for name, (low, high) in settings.feature_range.items():
@@ -264,7 +268,7 @@ def _state_mistakes(settings: EnvSettings, profile: Profile) -> Iterator[tuple[s
         if name not in settings.state:
             yield f"is not observed{did_you_mean(name, settings.state)}", place
         if not low < high or not math.isfinite(high - low):
-            yield f"has to be two finite numbers, the first less than the second, not {low} and {high}", place
+            yield f"must be two finite numbers, the first less than the second, not {low} and {high}", place
     if settings.observation == "features":
         for index, name in enumerate(settings.state):
             bounds = settings.feature_range.get(name, profile.attributes[name].range)
@@ -287,7 +291,7 @@ def _action_mistakes(settings: EnvSettings, profile: Profile) -> Iterator[tuple[
         if not group:
             yield "is empty", f"action_groups[{index}]"
     if settings.action_mode == "multi_binary" and not any(settings.actions.values()):
-        yield "hold no keys at all, which leaves multi_binary nothing to choose", "actions"
+        yield "hold no keys; multi_binary needs at least one key", "actions"
 
 
 def _reward_mistakes(term: RewardTerm, place: str, profile: Profile) -> Iterator[tuple[str, str]]:
@@ -298,10 +302,10 @@ def _reward_mistakes(term: RewardTerm, place: str, profile: Profile) -> Iterator
         attribute = profile.attributes[name]
         if attribute.type not in (*NUMBERS, "bool", "flag"):
             yield f"{name!r} is text or bytes; a reward needs numbers", where
-        if attribute.length > 1 and (term.kind not in PLACE_KINDS or len(term.attributes) > 1):
+        if attribute.length > 1 and (term.kind not in POSITION_KINDS or len(term.attributes) > 1):
             yield f"{name!r} is a vector; kind = {term.kind!r} needs single numbers here", where
-    if term.kind not in PLACE_KINDS and len(term.attributes) > 1:
-        yield f"kind = {term.kind!r} is of one attribute", place
+    if term.kind not in POSITION_KINDS and len(term.attributes) > 1:
+        yield f"kind = {term.kind!r} takes one attribute", place
 
 
 def _condition_mistakes(condition: Condition, place: str, profile: Profile) -> Iterator[tuple[str, str]]:
@@ -311,24 +315,24 @@ def _condition_mistakes(condition: Condition, place: str, profile: Profile) -> I
     has_value = condition.equals is not None or any(limit is not None for limit in numeric)
     if condition.unreadable:
         if has_value:
-            yield "a value that is unreadable is not compared; give unreadable alone", place
+            yield "an unreadable value cannot be compared; give unreadable alone", place
         return
     is_number = _is_number(attribute)
     if attribute.type == "bytes" or (attribute.type in NUMBERS and attribute.length > 1):
-        yield f"{condition.attribute!r} is no single value", join_place(place, "attribute")
+        yield f"{condition.attribute!r} is not a single value", join_place(place, "attribute")
     if not is_number and any(limit is not None for limit in numeric):
         yield f"{condition.attribute!r} is text and can only be compared with equals", place
     if condition.equals is not None and is_number == isinstance(condition.equals, str):
-        yield f"can never be: {condition.attribute!r} is of type {attribute.type}", join_place(place, "equals")
+        yield f"never holds: {condition.attribute!r} has the type {attribute.type}", join_place(place, "equals")
     if not has_value:
-        yield "says nothing; give at_least, at_most, equals, multiple_of or unreadable", place
+        yield "has no comparison; give at_least, at_most, equals, multiple_of or unreadable", place
 
 
 def _reset_mistakes(step: ResetStep, place: str, profile: Profile) -> Iterator[tuple[str, str]]:
     done = [name for name in ("tap", "hold", "write", "copy", "wait") if getattr(step, name) is not None]
     done += ["restart"] if step.restart else []
     if len(done) != 1:
-        yield f"has to be one of tap, hold, write, copy, wait and restart, not {' and '.join(done) or 'nothing'}", place
+        yield f"must be one of tap, hold, write, copy, wait and restart, not {' and '.join(done) or 'nothing'}", place
     yield from _unknown_keys(step.tap or (), f"{place}.tap", profile)
     yield from _unknown_keys(step.hold or (), f"{place}.hold", profile)
     for name in (*(step.write or {}), *(step.copy or {})):
@@ -344,14 +348,15 @@ def _reset_mistakes(step: ResetStep, place: str, profile: Profile) -> Iterator[t
 
 
 def _length_mistakes(step: ResetStep, place: str, what: str, profile: Profile) -> Iterator[tuple[str, str]]:
+    has_length = step.ticks is not None or step.s is not None
     if step.ticks is not None and step.s is not None:
-        yield "has both ticks and s; give one", place
-    if what in ("hold", "wait") and step.ticks is None and step.s is None:
+        yield "has both ticks and s; give one of them", place
+    if what in ("hold", "wait") and not has_length:
         yield f"needs a length: ticks or s (of {'the keys' if what == 'hold' else 'its deadline'})", place
-    if what in ("write", "copy", "restart") and (step.ticks is not None or step.s is not None):
+    if what in ("write", "copy", "restart") and has_length:
         yield f"{what} takes no time; leave out ticks and s", place
     if step.ticks is not None and not profile.clock.tick_hz:
-        yield "needs clock.tick_hz, which the profile does not give; use s", f"{place}.ticks"
+        yield "needs clock.tick_hz, which the profile lacks; use s", f"{place}.ticks"
 
 
 def _unknown_attribute(name: str, place: str, profile: Profile) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Spaces of a game that is described by a profile: from attributes to observations, from actions to keys."""
+"""Observation and action spaces of a game with a profile: attributes to observations, actions to keys."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from soulslab.siphon.profile import Attribute, Profile
 Bounds = tuple[float, float]
 
 NOTHING = "nothing"
-#: An angle whose range is a full circle becomes its sine and cosine, so that 359 degrees lie beside 0.
+#: An angle with the range of a full circle is encoded as sine and cosine, so that 359 degrees are close to 0.
 FULL_CIRCLE_RAD = 2 * math.pi
 
 
-class StateSpace:
-    """Turns attributes into observations.
+class ObservationEncoder:
+    """Encodes attributes and frames as observations.
+
+    Args:
+        settings: The ``[env]`` table.
+        profile: Profile of the game.
 
     Attributes:
-        names: The attributes that are observed, in this order.
-        space: The space of `observation`.
+        names: Observed attributes, in the order of the observation.
+        space: Observation space.
     """
 
     def __init__(self, settings: EnvSettings, profile: Profile) -> None:
@@ -36,17 +40,22 @@ class StateSpace:
         facts = [profile.attributes[name] for name in self.names]
         self._spaces = {name: attribute_space(fact) for name, fact in zip(self.names, facts, strict=True)}
         bounds = [settings.feature_range.get(name, fact.range) for name, fact in zip(self.names, facts, strict=True)]
-        self._features = Features(self.names, facts, bounds) if self._kind == "features" else None
+        self._features = FeatureEncoder(self.names, facts, bounds) if self._kind == "features" else None
         self.space: spaces.Space[Any] = self._make_space()
 
-    def observation(self, values: Mapping[str, Any], picture: NDArray[np.uint8] | None) -> Any:
-        """Return the observation of values that were read and a picture that was taken, if the space has one."""
+    def observation(self, values: Mapping[str, Any], frame: NDArray[np.uint8] | None) -> Any:
+        """Return an observation.
+
+        Args:
+            values: Values of the attributes.
+            frame: Frame, (H, W) or (H, W, 3) uint8; None if the space has no frame.
+        """
         if self._features is not None:
             return self._features(values)
         if self._kind == "pixels":
-            return _with_channel(picture)
+            return _with_channel(frame)
         state = {name: _as(self._spaces[name], values[name]) for name in self.names}
-        return {**state, "pixels": _with_channel(picture)} if self._kind == "both" else state
+        return {**state, "pixels": _with_channel(frame)} if self._kind == "both" else state
 
     def _make_space(self) -> spaces.Space[Any]:
         if self._features is not None:
@@ -58,15 +67,19 @@ class StateSpace:
         )
 
 
-class Features:
-    """Scales attributes to one flat vector of numbers from -1 to 1.
+class FeatureEncoder:
+    """Encodes attributes as one flat vector of numbers from -1 to 1.
 
-    A number is scaled by its range; one bit is -1 or 1; an angle with the range of a full circle gives its sine and
-    cosine.
+    A number is scaled by its range; a bit is -1 or 1; an angle with the range of a full circle is its sine and cosine.
+
+    Args:
+        names: Names of the attributes.
+        facts: Attributes of the profile.
+        bounds: Smallest and largest value of each attribute; None for a bit.
 
     Attributes:
-        size: Numbers in the vector.
-        labels: What each of them is.
+        size: Length of the vector, F.
+        labels: Name of each number.
     """
 
     def __init__(self, names: Sequence[str], facts: Sequence[Attribute], bounds: Sequence[Bounds | None]) -> None:
@@ -78,7 +91,7 @@ class Features:
         self.size = len(self.labels)
 
     def __call__(self, values: Mapping[str, Any]) -> NDArray[np.float32]:
-        """Return (F,) float32."""
+        """Return the features, (F,) float32 in [-1, 1]."""
         numbers: list[float] = []
         for name, is_circle, (low, high) in self._plan:
             for value in np.atleast_1d(values[name]).tolist():
@@ -90,7 +103,7 @@ class Features:
 
 
 def attribute_space(fact: Attribute) -> spaces.Space[Any]:
-    """Return the space of an attribute: two values for a bit, else a box of its range, also for a single number."""
+    """Return the space of an attribute: `spaces.Discrete` for a bit, otherwise a box with its range."""
     if fact.type in ("bool", "flag"):
         return spaces.Discrete(2)
     low, high = fact.range if fact.range is not None else (-math.inf, math.inf)
@@ -102,24 +115,28 @@ def attribute_space(fact: Attribute) -> spaces.Space[Any]:
 
 
 def pixel_space(pixels: Pixels) -> spaces.Box:
-    """Return the space of a picture, (H, W, 1 or 3) uint8."""
+    """Return the space of a frame, (H, W, 1 or 3) uint8."""
     return spaces.Box(0, 255, (pixels.height_px, pixels.width_px, 1 if pixels.is_grey else 3), np.uint8)
 
 
 def is_angle(fact: Attribute) -> bool:
-    """Tell whether an attribute is an angle that goes round a full circle."""
+    """Return whether an attribute is an angle with the range of a full circle."""
     if fact.unit != "rad" or fact.range is None:
         return False
     return math.isclose(fact.range[1] - fact.range[0], FULL_CIRCLE_RAD, rel_tol=1e-3)
 
 
 class ActionKeys:
-    """Turns actions into the physical keys that they hold.
+    """Converts actions into physical keys.
+
+    Args:
+        settings: The ``[env]`` table.
+        profile: Profile of the game.
 
     Attributes:
-        space: Of the actions.
-        names: What can be chosen: the actions of ``discrete`` with "nothing" first, the keys of ``multi_binary``, the
-            groups of ``multi_discrete`` as ``a|b``.
+        space: Action space.
+        names: Names of the actions of ``discrete`` ("nothing" first), of the keys of ``multi_binary``, or of the groups
+            of ``multi_discrete`` as ``a|b``.
     """
 
     def __init__(self, settings: EnvSettings, profile: Profile) -> None:
@@ -142,10 +159,10 @@ class ActionKeys:
             self.space = spaces.MultiDiscrete([len(group) + 1 for group in groups])
 
     def held(self, action: Any) -> tuple[str, ...]:
-        """Return the keys of an action, each once.
+        """Return the keys that an action holds, without duplicates.
 
         Raises:
-            InvalidActionError: It is not in the space.
+            InvalidActionError: The action is not in the space.
         """
         try:
             chosen = np.atleast_1d(action)
@@ -169,13 +186,13 @@ def _labels(name: str, fact: Attribute) -> list[str]:
 
 
 def _as(space: spaces.Space[Any], value: Any) -> Any:
-    """Return a value as its space has it."""
+    """Return a value in the type of its space."""
     if isinstance(space, spaces.Discrete):
         return np.int64(value)
     return np.atleast_1d(value).astype(space.dtype)
 
 
-def _with_channel(picture: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
-    if picture is None:
-        raise AssertionError("a picture was not asked for")
-    return picture[..., None] if picture.ndim == 2 else picture
+def _with_channel(frame: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
+    if frame is None:
+        raise AssertionError("the observation needs a frame, but none was captured")
+    return frame[..., None] if frame.ndim == 2 else frame

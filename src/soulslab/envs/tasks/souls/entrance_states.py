@@ -1,4 +1,4 @@
-"""The way into the fight of a real game, state after state; the states are those of docs/resets.md."""
+"""Steps a real game through the states of docs/resets.md until the player stands in the fight with the boss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from soulslab.envs.tasks.duel.entrance import FightRequest
-from soulslab.envs.tasks.souls.fight_observer import Sight
+from soulslab.envs.tasks.souls.fight_observer import FightObserver
 from soulslab.errors import EnvironmentUsageError, ProfileError, ResetFailedError, WaitTimeoutError
 from soulslab.games.axes import Position
 from soulslab.games.boss_facts import BossFacts
@@ -20,9 +20,10 @@ from soulslab.games.souls_game import MENU, SoulsGame
 from soulslab.games.waiting import SAW, Patience, wait_until
 from soulslab.siphon.session import LOADING, Session
 
-#: Who is so far from the fog has to be warped first: a teleport across the world leads where nothing is loaded.
+#: Maximum distance of a teleport to the fog. From farther away the player is warped first, because the game has not
+#: loaded the map around the fog.
 NEAR_M = 150.0
-#: Loads of one entering: the first may show flags that could not be seen before.
+#: Maximum number of loads in one entrance: flags that cannot be read before the first load may require a second one.
 MAX_WARPS = 2
 
 _log = logging.getLogger(__name__)
@@ -31,17 +32,17 @@ T = TypeVar("T")
 
 
 class EntranceLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Game time that the states of an entrance may take.
+    """Limits of the states of an entrance, in game time.
 
     Attributes:
-        title_s: From the title, or the start of the program, until it loads; menus are looked at twice a second.
+        title_s: From the title, or the start of the program, until the game loads. Menus are read twice a second.
         load_s: Until the player is in control, after a load and a cutscene.
         death_s: Until the game loads after a death.
-        press_s: Until the game heeds a key, before the fog.
-        fog_s: Until the player is through it.
-        inside_s: Until the player is in control again, behind it; there may be a cutscene.
-        boss_s: Until the boss is there.
-        poll_s: Between two looks.
+        press_s: Until the game responds to a key before the fog.
+        fog_s: Until the player has passed the fog.
+        inside_s: Until the player is in control behind the fog. There may be a cutscene.
+        boss_s: Until the boss is loaded.
+        poll_s: Time between two reads.
     """
 
     title_s: float = 120.0
@@ -54,17 +55,17 @@ class EntranceLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     poll_s: float = 0.1
 
 
-class Way:
-    """One way to a fight, state after state.
+class EntranceStateMachine:
+    """State machine of one entrance. A state whose condition already holds is passed at once.
 
     Args:
-        facts: What is known of the boss.
-        limits: Game time that the states may take.
+        facts: Facts of the boss.
+        limits: Limits of the states.
         game: The game.
-        visit: What is wanted.
+        visit: Requirements of the episode.
 
     Raises:
-        ProfileError: The profile lacks a key that the way needs.
+        ProfileError: The profile lacks a key that the entrance needs.
     """
 
     def __init__(self, facts: BossFacts, limits: EntranceLimits, game: SoulsGame, visit: FightRequest) -> None:
@@ -72,21 +73,28 @@ class Way:
         self._limits = limits
         self._game = game
         self._visit = visit
-        self._sight = Sight(facts, game)
-        self._interact = _key(game.session, "interact")
+        self._observer = FightObserver(facts, game)
+        self._interact = _find_key(game.session, "interact")
 
-    def come_into_world(self) -> None:
-        """Go as far as to where the player can do something; nothing is written."""
+    def enter_world(self) -> None:
+        """Leave the title, and wait until the player is in control. Writes nothing."""
         self._leave_title()
-        self._load()
+        self._await_load()
 
-    def go(self, *, is_old: bool) -> bool:
-        """Go on from there to the fight; tell whether it is another one."""
+    def enter_fight(self, *, needs_load: bool) -> bool:
+        """Bring the player from the world into the fight.
+
+        Args:
+            needs_load: Whether the current fight is left because its load is too long ago.
+
+        Returns:
+            Whether this is another fight than before.
+        """
         with named_state("load", "the player to be read"):
             refuse_another_player(self._facts, self._game.player.max_hp)
-        if self._is_in_fight() and not is_old and not self._is_another_wanted():
+        if self._is_in_fight() and not needs_load and not self._is_another_needed():
             return False
-        self._make_fight("the last load is long ago" if is_old else self._why_warp())
+        self._prepare_fight("the last load is long ago" if needs_load else self._reason_to_warp())
         self._pass_fog()
         self._await_inside()
         self._await_boss()
@@ -94,28 +102,29 @@ class Way:
 
     def _is_in_fight(self) -> bool:
         with named_state("load", "the player and the boss to be read"):
-            is_there = self._sight.is_it(self._sight.boss()) and self._sight.is_inside(self._game.player.position_m)
-            # One that was beaten is no fight any more, also if somebody has given it health again.
-            return is_there and not self._sight.is_beaten()
+            is_boss_alive = self._observer.is_expected_boss(self._observer.find_boss())
+            is_present = is_boss_alive and self._observer.is_inside(self._game.player.position_m)
+            # A boss with the flag of its defeat is not fought again, even if its health was written afterwards.
+            return is_present and not self._observer.is_defeated()
 
-    def _is_another_wanted(self) -> bool:
-        """Tell whether the fight that goes on will not do; one that nobody has begun yet is as good as another."""
-        boss, player = self._sight.boss(), self._game.player
-        is_new = boss is not None and boss.hp >= boss.max_hp and player.hp >= player.max_hp
-        return self._visit.needs_another and not (is_new and self._visit.is_fresh and not self._visit.n_tries)
+    def _is_another_needed(self) -> bool:
+        """Return whether the current fight does not suit the episode. A fight that has not begun suits any episode."""
+        boss, player = self._observer.find_boss(), self._game.player
+        is_unused = boss is not None and boss.hp >= boss.max_hp and player.hp >= player.max_hp
+        return self._visit.needs_another and not (is_unused and self._visit.is_fresh and not self._visit.n_tries)
 
-    def _why_warp(self) -> str:
-        """Return why the fight is to be had only after another load; "" if it is without."""
+    def _reason_to_warp(self) -> str:
+        """Return why the fight requires a load; "" if it does not."""
         with named_state("load", "the player to be read"):
             position = self._game.player.position_m
-            boss = self._sight.boss()
-            is_begun = self._sight.is_it(boss) and boss is not None and boss.hp < boss.max_hp
-            can_tell = boss is not None or self._facts.poses.behind_fog_wall is not None
+            boss = self._observer.find_boss()
+            is_hurt = boss is not None and boss.hp < boss.max_hp and self._observer.is_expected_boss(boss)
+            has_direction = boss is not None or self._facts.poses.behind_fog_wall is not None
             reasons = {
                 "the try before failed": self._visit.n_tries > 0 and not self._visit.is_fresh,
-                "the boss has been hurt": is_begun,
-                "the player is in a fight that will not do": can_tell and self._sight.is_inside(position),
-                "the fog is far away": self._sight.distance_m(position) > NEAR_M,
+                "the boss has been hurt": is_hurt,
+                "the player is in an unsuitable fight": has_direction and self._observer.is_inside(position),
+                "the fog is far away": self._observer.distance_m(position) > NEAR_M,
                 "the player rested elsewhere": self._game.last_rest_point not in self._facts.warp_points,
             }
             return next((reason for reason, holds in reasons.items() if holds), "")
@@ -128,103 +137,109 @@ class Way:
         with named_state("title", what):
             self._await(what, lambda: self._game.screen, lambda screen: screen != "title", patience, (self._interact,))
 
-    def _load(self) -> None:
+    def _await_load(self) -> None:
         what = "the player to be alive and in control"
+        patience = self._patience(self._limits.load_s)
         with named_state("load", what):
-            self._await(what, self._sight.player, lambda player: player.can_act, self._patience(self._limits.load_s))
+            self._await(what, self._observer.read_player, lambda player: player.can_act, patience)
 
-    def _make_fight(self, why_warp: str) -> None:
-        """Have the game believe that the boss is there to be fought, and load the place where it is not so already."""
-        is_known = self._has_flags_right(is_sure=bool(why_warp))
+    def _prepare_fight(self, reason: str) -> None:
+        """Set the flags of the fight, and load the place of the fight if a flag or `reason` requires it."""
+        are_right = self._set_flags(is_load_certain=bool(reason))
         for _ in range(MAX_WARPS):
-            if is_known and not why_warp:
+            if are_right and not reason:
                 return
-            self._warp(why_warp or "its flags were set otherwise")
-            why_warp, is_known = "", self._has_flags_right(is_sure=False)
-        if not is_known:
+            self._warp(reason or "its flags had other values")
+            reason, are_right = "", self._set_flags(is_load_certain=False)
+        if not are_right:
             saw = f"flag {self._facts.defeat_flag} or {', '.join(self._facts.encounter) or 'no other'} set otherwise"
             raise ResetFailedError("the game to take the flags of the fight", 0.0, state="flags", saw=saw)
 
-    def _has_flags_right(self, *, is_sure: bool) -> bool:
-        """Put the flags of the fight right; tell whether they were already.
+    def _set_flags(self, *, is_load_certain: bool) -> bool:
+        """Write the flags of the fight that have other values.
 
         Args:
-            is_sure: The place will be loaded in any case, so that what cannot be seen now is seen then.
+            is_load_certain: Whether a load follows in any case. Flags that cannot be read now are then read after it.
+
+        Returns:
+            Whether all flags were readable and already right.
         """
         session, defeat = self._game.session, self._facts.defeat_flag or 0
         wanted = {name: value for name, value in self._facts.encounter.items() if name in session.profile.attributes}
         try:
             with named_state("flags", "the flags of the fight to be read"):
-                seen = session.snapshot(tuple(wanted))
-                wrong = {name: value for name, value in wanted.items() if seen[name] != value}
+                found = session.snapshot(tuple(wanted))
+                wrong = {name: value for name, value in wanted.items() if found[name] != value}
                 if wrong:
                     session.write(wrong)
-                is_beaten = self._game.event_flags[defeat]
-                if is_beaten:
+                is_defeated = self._game.event_flags[defeat]
+                if is_defeated:
                     self._game.event_flags[defeat] = False
-                return not (wrong or is_beaten)
+                return not (wrong or is_defeated)
         except ResetFailedError:
-            if is_sure:
+            if is_load_certain:
                 return False
             raise
 
-    def _warp(self, why: str) -> None:
+    def _warp(self, reason: str) -> None:
         name = self._facts.warp_points[0]
-        _log.info("to %s by way of %r, because %s", self._facts.name, name, why)
+        _log.info("warp to %r for %s, because %s", name, self._facts.name, reason)
         with named_state("warp", f"the game to load {name!r}"):
-            self._visit.deadline.check(f"the way to {name!r}")
+            self._visit.deadline.check(f"the warp to {name!r}")
             loaded = self._patience(self._limits.load_s)
             self._game.warp(name, died=self._patience(self._limits.death_s), loaded=loaded)
         self._visit.log.n_respawns += 1
-        self._load()
+        self._await_load()
 
     def _pass_fog(self) -> None:
         what = "the player to go through the fog"
-        forward = _key(self._game.session, "forward")
+        forward = _find_key(self._game.session, "forward")
+        patience = self._patience(self._limits.fog_s)
         with named_state("fog", what):
             self._game.teleport(self._game.pose_of(self._facts, "fog_wall"))
-            _look_through_fog(self._game, self._facts)
-            stands = "the player to be in control before the fog"
-            self._await(stands, self._sight.player, lambda player: player.can_act, self._patience(self._limits.fog_s))
+            _turn_camera_to_fog(self._game, self._facts)
+            in_control = "the player to be in control before the fog"
+            self._await(in_control, self._observer.read_player, lambda player: player.can_act, patience)
             try:
                 self._press((self._interact,))
             except WaitTimeoutError as error:
-                # It may stand a step too far away.
-                _log.info("%s; it is tried a step further, with %s pressed too", error, forward)
+                # The player may stand a step too far away.
+                _log.info("%s; next try: a step forward, with %s pressed too", error, forward)
                 self._press((forward, self._interact))
-            self._await(what, self._sight.place, self._is_through, self._patience(self._limits.fog_s))
+            self._await(what, self._observer.read_position, self._is_through, patience)
 
     def _press(self, keys: tuple[str, ...]) -> None:
-        """Press keys until the game heeds them: it takes the player's control away, or has it through."""
+        """Press keys until the game responds: the player is no longer in control, or is through the fog."""
         self._await(
             f"the fog to be passed, with {' and '.join(keys)} pressed before it",
-            self._sight.place,
-            lambda seen: not seen[0] or self._is_through(seen),
+            self._observer.read_position,
+            lambda found: not found[0] or self._is_through(found),
             self._patience(self._limits.press_s),
             keys,
         )
 
-    def _is_through(self, seen: tuple[bool, Position]) -> bool:
-        return self._sight.is_inside(seen[1])
+    def _is_through(self, found: tuple[bool, Position]) -> bool:
+        return self._observer.is_inside(found[1])
 
     def _await_inside(self) -> None:
         what = "the player to be alive and in control behind the fog"
         with named_state("inside", what):
             self._await(
                 what,
-                lambda: (self._sight.player(), self._sight.place()),
-                lambda seen: seen[0].can_act and self._is_through(seen[1]),
+                lambda: (self._observer.read_player(), self._observer.read_position()),
+                lambda found: found[0].can_act and self._is_through(found[1]),
                 self._patience(self._limits.inside_s),
             )
 
     def _await_boss(self) -> None:
         full = f", with a full health of {self._facts.max_hp}" if self._facts.max_hp else ""
         what = f"{self._facts.name} to be there and alive{full}"
+        observer = self._observer
         with named_state("boss", what):
             try:
-                self._await(what, self._sight.read_boss, self._sight.is_it, self._patience(self._limits.boss_s))
+                self._await(what, observer.read_boss, observer.is_expected_boss, self._patience(self._limits.boss_s))
             except WaitTimeoutError:
-                if (boss := self._sight.boss()) is not None and boss.hp > 0:
+                if (boss := observer.find_boss()) is not None and boss.hp > 0:
                     refuse_another_boss(self._facts, boss.max_hp)
                 raise
 
@@ -236,31 +251,39 @@ class Way:
     def _await(
         self,
         what: str,
-        look: Callable[[], T],
+        read: Callable[[], T],
         is_reached: Callable[[T], bool],
         patience: Patience,
         press: tuple[str, ...] = (),
     ) -> T:
-        """Wait as `wait_until` does, but for no longer than the wall time that is left."""
+        """Wait as `wait_until` does, and also stop at the wall-time deadline of the reset."""
         saw = ""
 
-        def look_in_time() -> T:
+        def read_in_time() -> T:
             nonlocal saw
             self._visit.deadline.check(what, saw=saw)
             try:
-                found = look()
+                found = read()
             except LOADING as error:
                 saw = str(error)
                 raise
             saw = repr(found)
             return found
 
-        return wait_until(self._game.session, what, look_in_time, is_reached, patience, press)
+        return wait_until(self._game.session, what, read_in_time, is_reached, patience, press)
 
 
 @contextmanager
 def named_state(name: str, what: str) -> Iterator[None]:
-    """Give what goes wrong in a state its name, so that the reset counts it and tries again."""
+    """Convert errors of a state into `ResetFailedError` with the name of the state, so that the reset retries.
+
+    Args:
+        name: Name of the state.
+        what: Condition that the state waits for.
+
+    Raises:
+        ResetFailedError: The condition did not hold in time, or a value could not be read because the game loads.
+    """
     try:
         yield
     except ResetFailedError:
@@ -271,8 +294,8 @@ def named_state(name: str, what: str) -> Iterator[None]:
         raise ResetFailedError(what, 0.0, state=name, saw=str(error)) from error
 
 
-def _look_through_fog(game: SoulsGame, facts: BossFacts) -> None:
-    """Have the camera look through the fog, where that is known: who walks forward walks where it looks."""
+def _turn_camera_to_fog(game: SoulsGame, facts: BossFacts) -> None:
+    """Turn the camera towards the pose behind the fog, if that is known: the player walks in its direction."""
     if facts.poses.behind_fog_wall is None:
         return
     fog, behind = (game.pose_of(facts, name).position_m for name in ("fog_wall", "behind_fog_wall"))
@@ -282,25 +305,25 @@ def _look_through_fog(game: SoulsGame, facts: BossFacts) -> None:
         game.camera.turn((x / length_m, y / length_m, 0.0))
 
 
-def _key(session: Session, button: str) -> str:
+def _find_key(session: Session, button: str) -> str:
     keys = session.profile.keys
     if button not in keys:
-        raise ProfileError("is missing, and the way to the fight needs it", path=f"keys.{button}")
+        raise ProfileError("is missing; the entrance into the fight needs it", path=f"keys.{button}")
     return keys[button]
 
 
 def refuse_another_boss(facts: BossFacts, max_hp: int) -> None:
-    """Raise `EnvironmentUsageError` if another boss is there than the file is about, by its full health."""
+    """Raise `EnvironmentUsageError` if the boss has another full health than in its file."""
     if facts.max_hp not in (None, max_hp):
         raise EnvironmentUsageError(
-            f"{facts.name} has a full health of {max_hp} in the game, and {facts.max_hp} in its file: that is "
-            f"another boss, or a later journey through the game; to fight this one give boss= the path of a copy "
+            f"{facts.name} has a full health of {max_hp} in the game, and {facts.max_hp} in its file: this is "
+            f"another boss, or a later journey through the game; to fight it, give boss= the path of a copy "
             f"of the file with max_hp = {max_hp} (docs/bosses.md)"
         )
 
 
 def refuse_another_player(facts: BossFacts, max_hp: int) -> None:
-    """Raise `EnvironmentUsageError` if another character plays than the file is for, before it goes all the way."""
+    """Raise `EnvironmentUsageError` if the player has another full health than in the boss's file."""
     if facts.player_max_hp not in (None, max_hp):
         raise EnvironmentUsageError(
             f"the player has a full health of {max_hp} in the game, and {facts.player_max_hp} in the file of "
@@ -313,9 +336,10 @@ def refuse_stand_in(executable: str) -> None:
     """Raise `EnvironmentUsageError` for the window of the built-in fight, which has no title, no load and no fog.
 
     Args:
-        executable: Path of the program that runs; a game is never Python.
+        executable: Path of the running program. Only the built-in fight runs in Python.
     """
     if PurePath(executable).name.startswith("python"):
         raise EnvironmentUsageError(
-            "this is no real game, but a window that stands in for it (soulslab arena --mask): give stand_in=True too"
+            "this is the stand-in window of the built-in fight (soulslab arena --mask), not the real game: "
+            "give stand_in=True too"
         )

@@ -1,4 +1,4 @@
-"""What is seen of a real game on the way to a fight: player, boss, and whether they are where the fight is."""
+"""Reads the state of a real game during an entrance: the player, the boss, and whether the player is in the arena."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from soulslab.games.boss_facts import BossFacts
 from soulslab.games.souls_game import Screen, SoulsGame
 from soulslab.siphon.session import LOADING
 
-#: Nobody who is further from the fog than this is in the arena, where its limits are not known.
+#: Maximum distance from the fog of a position in the arena, if the limits of the arena are not known.
 ARENA_M = 120.0
-#: So far beyond the fog one is inside, where nobody has published the place behind it.
+#: Distance beyond the fog from which a position counts as inside, if no pose behind the fog is known.
 BEYOND_M = 2.0
-#: And so much of the way to that place where it is known.
+#: Part of the distance from the fog to the pose behind it from which a position counts as inside, if that is known.
 BEYOND_SHARE = 0.5
 
 
-class Player(msgspec.Struct, frozen=True):
-    """What is seen of the player; errors show it as it is.
+class PlayerStatus(msgspec.Struct, frozen=True):
+    """State of the player. Its ``repr`` is part of error messages.
 
     Attributes:
-        screen: What the game shows.
-        is_in_control: The player does what the keys say.
-        hp: Its health; 0 where there is none.
+        screen: Screen that the game shows.
+        is_in_control: Whether the player responds to keys.
+        hp: Health; 0 if no player is loaded.
     """
 
     screen: Screen
@@ -34,92 +34,102 @@ class Player(msgspec.Struct, frozen=True):
 
     @property
     def can_act(self) -> bool:
-        """Whether it is alive, in the world, and does what the keys say."""
+        """Whether the player is alive, in the world, and responds to keys."""
         return self.screen == "world" and self.is_in_control and self.hp > 0
 
 
-class Health(msgspec.Struct, frozen=True):
-    """What is seen of the boss.
+class BossHealth(msgspec.Struct, frozen=True):
+    """Health of the boss.
 
     Attributes:
-        hp: Its health.
-        max_hp: The most of it.
+        hp: Current health.
+        max_hp: Full health.
     """
 
     hp: int
     max_hp: int
 
 
-class Sight:
-    """Looks at a game, with what is known of a boss in mind; what has no object yet raises one of `LOADING`.
+class FightObserver:
+    """Reads player and boss, and compares them with the facts of the boss.
 
     Args:
-        facts: What is known of the boss.
+        facts: Facts of the boss.
         game: The game.
     """
 
     def __init__(self, facts: BossFacts, game: SoulsGame) -> None:
         self._facts, self._game = facts, game
 
-    def player(self) -> Player:
-        """Return what is seen of the player; raises one of `LOADING` where there is none."""
+    def read_player(self) -> PlayerStatus:
+        """Return the state of the player.
+
+        Raises:
+            SiphonError: One of `LOADING`, while the player is not loaded.
+        """
         screen = self._game.screen
         if screen in ("title", "loading"):
-            return Player(screen, is_in_control=False, hp=0)
-        return Player(screen, self._game.is_in_control, self._game.player.hp)
+            return PlayerStatus(screen, is_in_control=False, hp=0)
+        return PlayerStatus(screen, self._game.is_in_control, self._game.player.hp)
 
-    def boss(self) -> Health | None:
-        """Return what is seen of the boss; None while it is not there."""
+    def read_position(self) -> tuple[bool, Position]:
+        """Return whether the player is in control, and its position, rounded to 1 cm."""
+        x, y, height = self._game.player.position_m
+        return self._game.is_in_control, (round(x, 2), round(y, 2), round(height, 2))
+
+    def read_boss(self) -> BossHealth:
+        """Return the health of the boss.
+
+        Raises:
+            SiphonError: One of `LOADING`, while the boss is not loaded.
+        """
+        values = self._game.session.snapshot(("boss.hp", "boss.max_hp"))
+        return BossHealth(int(values["boss.hp"]), int(values["boss.max_hp"]))
+
+    def find_boss(self) -> BossHealth | None:
+        """Return the health of the boss, or None while the boss is not loaded."""
         try:
             return self.read_boss()
         except LOADING:
             return None
 
-    def read_boss(self) -> Health:
-        """Return what is seen of the boss; raises one of `LOADING` while it is not there."""
-        seen = self._game.session.snapshot(("boss.hp", "boss.max_hp"))
-        return Health(int(seen["boss.hp"]), int(seen["boss.max_hp"]))
+    def is_expected_boss(self, boss: BossHealth | None) -> bool:
+        """Return whether the boss is alive and has the full health of its facts.
 
-    def is_it(self, boss: Health | None) -> bool:
-        """Tell whether that is the boss, alive: another place has others where this one is found."""
+        In another place the same attributes can belong to another character, which has another full health.
+        """
         return boss is not None and boss.hp > 0 and boss.max_hp == (self._facts.max_hp or boss.max_hp)
 
-    def is_beaten(self) -> bool:
-        """Tell whether the game has taken down the boss's defeat, as far as that can be seen."""
+    def is_defeated(self) -> bool:
+        """Return whether the flag of the boss's defeat is set; False if the flag cannot be read now."""
         try:
             return self._game.event_flags[self._facts.defeat_flag or 0]
         except LOADING:
             return False
 
     def distance_m(self, position: Position) -> float:
-        """Return how far someone is from the fog, on the ground."""
+        """Return the horizontal distance of a position from the fog."""
         return math.dist(position[:2], self._game.pose_of(self._facts, "fog_wall").position_m[:2])
 
     def is_inside(self, position: Position) -> bool:
-        """Tell whether someone is beyond the fog, and in the arena as far as that is known."""
+        """Return whether a position is beyond the fog, and within the limits of the arena."""
         fog = self._game.pose_of(self._facts, "fog_wall").position_m
         x, y = position[0] - fog[0], position[1] - fog[1]
-        if self._facts.poses.behind_fog_wall is not None:
-            behind = self._game.pose_of(self._facts, "behind_fog_wall").position_m
-            way = (behind[0] - fog[0], behind[1] - fog[1])
-            needed_m = BEYOND_SHARE * math.hypot(*way)
+        has_pose_behind = self._facts.poses.behind_fog_wall is not None
+        if has_pose_behind:
+            target = self._game.pose_of(self._facts, "behind_fog_wall").position_m
         else:
-            # All that is known of the direction is where the boss is, if it is there already.
-            other = self._game.boss.position_m if self.is_it(self.boss()) else position
-            way, needed_m = (other[0] - fog[0], other[1] - fog[1]), BEYOND_M
-        length_m = math.hypot(*way)
-        is_beyond = length_m > 0.0 and (x * way[0] + y * way[1]) / length_m >= needed_m
-        return is_beyond and _is_in_arena(self._facts, position, math.hypot(x, y))
+            # The position of the boss, if it is loaded, is the only known direction into the arena.
+            target = self._game.boss.position_m if self.is_expected_boss(self.find_boss()) else position
+        inwards = (target[0] - fog[0], target[1] - fog[1])
+        length_m = math.hypot(*inwards)
+        needed_m = BEYOND_SHARE * length_m if has_pose_behind else BEYOND_M
+        is_beyond = length_m > 0.0 and (x * inwards[0] + y * inwards[1]) / length_m >= needed_m
+        return is_beyond and self._is_in_arena(position, math.hypot(x, y))
 
-    def place(self) -> tuple[bool, Position]:
-        """Return whether the player is in control, and where it is, to the centimetre."""
-        x, y, height = self._game.player.position_m
-        return self._game.is_in_control, (round(x, 2), round(y, 2), round(height, 2))
-
-
-def _is_in_arena(facts: BossFacts, position: Position, distance_m: float) -> bool:
-    """Tell whether a position, so far from the fog, is within the limits of the arena, as far as they are known."""
-    limits_m = facts.arena.limits_m
-    if limits_m is None or facts.frame != "player.position":
-        return distance_m <= ARENA_M
-    return all(low <= value <= high for value, (low, high) in zip(position, limits_m, strict=True))
+    def _is_in_arena(self, position: Position, distance_m: float) -> bool:
+        """Return whether a position, at a distance from the fog, is within the known limits of the arena."""
+        limits_m = self._facts.arena.limits_m
+        if limits_m is None or self._facts.frame != "player.position":
+            return distance_m <= ARENA_M
+        return all(low <= value <= high for value, (low, high) in zip(position, limits_m, strict=True))

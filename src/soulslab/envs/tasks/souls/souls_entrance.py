@@ -1,7 +1,7 @@
-"""Getting a real game to a fight: from its title, a loading screen, a bonfire, a death or a win, through the fog.
+"""Brings a real game into a boss fight: from the title, a load, a bonfire, a death or a win, and through the fog.
 
-The states are those of docs/resets.md. Each is a condition with a deadline in game time, and is passed at once where it
-holds already: a game that is in the fight is not touched.
+docs/resets.md describes the states. Each state has a condition and a deadline in game time. A state whose condition
+already holds is passed at once; a game that is already in the fight is not changed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.entrance import FightRequest
 from soulslab.envs.tasks.souls.character_keeper import CharacterKeeper, CharacterSettings
-from soulslab.envs.tasks.souls.entrance_states import EntranceLimits, Way, named_state, refuse_stand_in
-from soulslab.envs.tasks.souls.standstill_check import Standstill
+from soulslab.envs.tasks.souls.entrance_states import (
+    EntranceLimits,
+    EntranceStateMachine,
+    named_state,
+    refuse_stand_in,
+)
+from soulslab.envs.tasks.souls.standstill_check import StandstillCheck
 from soulslab.errors import ResetFailedError, SelfCheckError, SiphonError
 from soulslab.games.boss_facts import BossFacts
 from soulslab.games.dark_souls_3 import DarkSouls3
@@ -25,28 +30,31 @@ from soulslab.games.souls_game import SoulsGame
 from soulslab.siphon.profile import Value
 from soulslab.siphon.session import Session
 
-#: The games that an entrance leads into, by the names of their folders.
+#: Supported games, by the names of their folders.
 GAMES: dict[str, type[SoulsGame]] = {"dark_souls_3": DarkSouls3, "elden_ring": EldenRing}
-#: Without these there is no way.
+#: Facts of a boss that an entrance requires.
 NEEDED = ("poses.fog_wall", "defeat_flag", "warp_points")
+#: Written values of the lock-on of Dark Souls III. Its range is 15 m, and an episode begins 19 m from Iudex; without a
+#: line of sight it lasts 2 s. SoulsGym 1.1.0 sets a range of 60 m and a time of 99 s.
+LOCK_ON: dict[str, Value] = {"lock.bonus_range_m": 35.0, "lock.sight_time_s": 99.0}
 
 
 class SoulsEntrance:
-    """Gets Elden Ring or Dark Souls III to the fight with a boss (`soulslab.envs.tasks.duel.entrance.Entrance`).
+    """Brings Elden Ring or Dark Souls III into a boss fight (`soulslab.envs.tasks.duel.entrance.Entrance`).
 
-    A fight in progress is always left by the player's death, even without `FightRequest.may_kill`: the game then loads
-    as after a restart, but sooner.
+    A fight that has not ended is left by the player's death, whatever `FightRequest.may_kill` is: the death
+    leads to a load, as a restart of the game does, but takes less time.
 
     Args:
-        facts: What is known of the boss.
-        kind: The game; `GAMES` has them by name.
+        facts: Facts of the boss.
+        kind: Class of the game; see `GAMES`.
         reload_minutes: Wall time after which a fight is left for another load, as SoulsGym 1.1.0 does every 15 minutes
             because keys begin to lag; None for never.
-        limits: Game time that the states may take.
-        character: What is checked and kept of the player's character.
+        limits: Limits of the states.
+        character: Checks and changes of the player's character.
 
     Raises:
-        MissingFactError: The place before the fog, the flag of the defeat or a bonfire is not known of the boss.
+        MissingFactError: The pose before the fog, the flag of the defeat or a warp point of the boss is not known.
     """
 
     def __init__(
@@ -61,15 +69,15 @@ class SoulsEntrance:
         facts.need(*NEEDED)
         self._facts = facts
         self._kind = kind
-        self._reload_s = math.inf if reload_minutes is None else 60.0 * reload_minutes
+        self._reload_s = 60.0 * reload_minutes if reload_minutes is not None else math.inf
         self._limits = limits
         self._game: SoulsGame | None = None
-        # When the game last loaded on our way; until then, when we first saw it.
+        # Wall time of the last load in an entrance; before that, of the first call of `enter`.
         self._loaded_at_s: float | None = None
-        self._lock, self._standstill = LongLock(), Standstill()
+        self._lock_on, self._standstill = LockOnRange(), StandstillCheck()
         self._character = CharacterKeeper(character, facts)
-        #: The start of the game in which all that is needed has passed the self-check.
-        self._checked: tuple[int, int] | None = None
+        #: Process and number of the game's start whose attributes have passed the self-check.
+        self._checked_start: tuple[int, int] | None = None
 
     def enter(self, game: DuelGame, visit: FightRequest) -> bool:
         """See `Entrance.enter`."""
@@ -78,37 +86,46 @@ class SoulsEntrance:
         if self._game is None or self._game.session is not session:
             self._game = self._kind(session)
         start = (session.info.pid, session.info.n_starts)
-        is_unchecked = self._checked != start
+        is_unchecked = self._checked_start != start
         if self._loaded_at_s is None:
             self._loaded_at_s = time.monotonic()
-        is_old = time.monotonic() - self._loaded_at_s > self._reload_s
-        way = Way(self._facts, self._limits, self._game, visit)
-        way.come_into_world()
+        needs_load = time.monotonic() - self._loaded_at_s > self._reload_s
+        states = EntranceStateMachine(self._facts, self._limits, self._game, visit)
+        states.enter_world()
         if is_unchecked:
-            _check(self._game, (*_written(self._game, self._facts), *self._character.names(session.profile)))
+            written = (
+                *_written_attributes(self._game, self._facts),
+                *self._character.written_attributes(session.profile),
+            )
+            _check_attributes(self._game, written)
         with named_state("character", "the player's character to be read"):
-            self._character.begin(session)
-        is_another = way.go(is_old=is_old)
+            self._character.apply(session)
+        is_another = states.enter_fight(needs_load=needs_load)
         if is_unchecked:
-            _check(self._game, needed_by(session.profile))
+            _check_attributes(self._game, needed_by(session.profile))
             with named_state("boss", "the game to stand at a speed of 0"):
                 self._standstill.check(session)
-        self._checked = start
+        self._checked_start = start
         if is_another:
             self._loaded_at_s = time.monotonic()
-        with named_state("boss", "the lock-on to reach across the arena"):
-            self._lock.set(game.session)
+        with named_state("boss", "the range of the lock-on to be written"):
+            self._lock_on.extend(session)
         return is_another
 
     def leave(self, game: DuelGame) -> None:
-        """See `Entrance.leave`: the lock-on, the flag for the speed, wear and play time are put back."""
-        for change in (self._lock, self._standstill, self._character):
+        """See `Entrance.leave`: restores the lock-on, the flag of the speed, the wear of weapons and the play time."""
+        for change in (self._lock_on, self._standstill, self._character):
             if change.is_set:
-                change.put_back(game.session)
+                change.restore(game.session)
 
 
-def _check(game: SoulsGame, names: tuple[str, ...]) -> None:
-    """Refuse attributes that fail the self-check; where there is no world any more, that is why, and no mistake."""
+def _check_attributes(game: SoulsGame, names: tuple[str, ...]) -> None:
+    """Check attributes (`AttributeGate`).
+
+    Raises:
+        SelfCheckError: An attribute failed the check.
+        ResetFailedError: An attribute failed the check because the game has left the world.
+    """
     try:
         AttributeGate(names)(game.session)
     except SelfCheckError as error:
@@ -118,27 +135,22 @@ def _check(game: SoulsGame, names: tuple[str, ...]) -> None:
         raise ResetFailedError("the world to stay for a self-check", 0.0, state="check", saw=str(error)) from error
 
 
-def _written(game: SoulsGame, facts: BossFacts) -> tuple[str, ...]:
-    """Return the attributes that a way writes, but for those of a duel. Event flags are at no attribute."""
+def _written_attributes(game: SoulsGame, facts: BossFacts) -> tuple[str, ...]:
+    """Return the attributes that an entrance writes in addition to those of a duel. Event flags are not attributes."""
     of_player = (f"player.{name}" for name in ("hp", "position", "angle", "no_death", "no_gravity"))
-    names = (*of_player, "camera.direction", "debug.no_death", game.last_rest, *facts.encounter, *WANTED)
+    names = (*of_player, "camera.direction", "debug.no_death", game.last_rest, *facts.encounter, *LOCK_ON)
     return tuple(name for name in names if name in game.session.profile.attributes)
 
 
-#: The lock-on of Dark Souls III reaches 15 m, and an episode begins 19 m from Iudex. SoulsGym 1.1.0 makes that
-#: 60 m, and has it last 99 s without a line of sight, which are else 2 s.
-WANTED: dict[str, Value] = {"lock.bonus_range_m": 35.0, "lock.sight_time_s": 99.0}
-
-
-class LongLock:
-    """Has the lock-on reach further, and puts back how far it did; does nothing where the game does not tell it."""
+class LockOnRange:
+    """Extends the range of the lock-on, and restores it. Without effect if the profile has no attributes for it."""
 
     def __init__(self) -> None:
         self._before: dict[str, Value] = {}
 
-    def set(self, session: Session) -> None:
-        """Have it reach further. Raises as `Session.read` and `Session.write`."""
-        wanted = {name: value for name, value in WANTED.items() if name in session.profile.attributes}
+    def extend(self, session: Session) -> None:
+        """Write `LOCK_ON`. Raises as `Session.snapshot` and `Session.write`."""
+        wanted = {name: value for name, value in LOCK_ON.items() if name in session.profile.attributes}
         if not wanted:
             return
         if not self._before:
@@ -147,11 +159,11 @@ class LongLock:
 
     @property
     def is_set(self) -> bool:
-        """Whether something was changed."""
+        """Whether a value was changed."""
         return bool(self._before)
 
-    def put_back(self, session: Session) -> None:
-        """Put back what was changed, if something was; a game that loads has it as ever by itself."""
+    def restore(self, session: Session) -> None:
+        """Write the values from before the first change. Errors are ignored, because a load restores them as well."""
         before, self._before = self._before, {}
         if before:
             with contextlib.suppress(SiphonError):

@@ -31,30 +31,30 @@ from soulslab.siphon.process.discovery import refuse_anti_cheat
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.session import Session
 
-#: What the simulator taught is good for this boss: same vitals, ground, animations and actions.
+#: Game and boss that policies of the simulator can play: same health, stamina, ground, animations and actions.
 SIMULATED: Final = ("dark_souls_3", "iudex")
 
 
 class SoulsDuelEnv(DuelEnv):
-    """A boss of a real game: `DuelEnv` with the game's profile and what is known of the boss.
+    """A boss of a real game: `DuelEnv` with the profile of the game and the facts of the boss.
 
-    The game has to run, offline and without its anti-cheat, or is started with ``launch=True``; ``stand_in=True`` plays
-    the built-in fight in its place. Nobody here has the games: what was proven without them, and what was not, is told
-    in docs/dark_souls_3.md and docs/elden_ring.md.
+    The game must run, offline and without its anti-cheat, or is started with ``launch=True``. ``stand_in=True`` plays
+    the built-in fight in place of the game. This environment was developed without the real games;
+    docs/dark_souls_3.md and docs/elden_ring.md list what was tested and what was not.
 
     Args:
         game: ``dark_souls_3`` or ``elden_ring``.
-        boss: Its name, or the path of a file (docs/bosses.md).
+        boss: Name of the boss, or path of a boss file (docs/bosses.md).
         render_mode: See `DuelEnv`.
         options: See `SoulsOptions`, `DuelOptions`, `WindowOptions` and `ConnectOptions`.
 
     Attributes:
-        facts: What is known of the boss.
+        facts: Facts of the boss.
 
     Raises:
         EnvironmentUsageError: An option is unknown or wrong.
-        UnknownBossError: There is no boss of that name.
-        MissingFactError: Something that is needed is not known of it; the message says how to record it.
+        UnknownBossError: The boss does not exist.
+        MissingFactError: A required fact of the boss is unknown; the message says how to record it.
         LaunchError: The game is to be started, and is not installed.
         AntiCheatError: The game is to be started, and an anti-cheat runs.
     """
@@ -67,7 +67,7 @@ class SoulsDuelEnv(DuelEnv):
 
 
 class SoulsDuelVectorEnv(DuelVectorEnv):
-    """N fights with a boss of a real game, each in a game of its own (`SoulsDuelEnv`)."""
+    """N fights with a boss of a real game, each in a separate game (`SoulsDuelEnv`)."""
 
     single: ClassVar[Callable[..., DuelEnv]] = SoulsDuelEnv
 
@@ -103,7 +103,7 @@ def make_souls_setup(
     duel.check(is_read_only=connect.read_only)
     given.check(duel, window, connect)
     if given.stand_in:
-        # Its keys are those of the profile.
+        # The window takes the keys of the profile.
         duel = msgspec.structs.replace(duel, check_keys=False)
     facts = load_boss_facts(game, given.boss)
     if str(duel.phase) != "full":
@@ -117,7 +117,7 @@ def make_souls_setup(
     start = GameStart(
         launch="" if given.stand_in else "never",
         options={"seed": window.first_seed, **window.launch_options()} if is_window else {},
-        # A game that runs already runs on the screen of a person.
+        # A game that already runs is on the user's screen.
         display="private" if given.stand_in and render_mode != "human" else "",
     )
     entrance = SoulsEntrance(
@@ -135,7 +135,7 @@ def make_souls_setup(
 
 
 def _starter(connect: ConnectOptions, profile: Profile) -> Callable[[], Session]:
-    """Return the function that starts the game, with deadlines that are long enough for its start."""
+    """Return the function that starts the game."""
     options = msgspec.structs.replace(
         LAUNCH,
         display=connect.display or LAUNCH.display,
@@ -146,9 +146,12 @@ def _starter(connect: ConnectOptions, profile: Profile) -> Callable[[], Session]
 
 
 def _as_judge(scenario: Scenario) -> Scenario:
-    """Return the scenario with the health of the boss that stands in, whose ground is its own too."""
+    """Return the scenario for the stand-in window, with the health of the built-in boss.
+
+    If both have the same coordinate system, the ground and the start poses are those of the built-in fight, too.
+    """
     judge = scenario_of(load_boss("judge", list(load_knight().knock_backs)))
-    # Its floor is flat: poses of the real one lie below it here and there.
+    # Some poses of the real game are below the flat floor of the built-in fight.
     ground = ("limits_m", "floor_m", "fall_m", "is_fall_deadly", "reward_centre_m")
     starts = ("player_pose", "player_poses_random", "boss_pose")
     ours = {name: getattr(judge, name) for name in (*ground, *starts)} if scenario.frame == POSITION else {}
@@ -156,9 +159,9 @@ def _as_judge(scenario: Scenario) -> Scenario:
 
 
 def _refuse_other_boss(profile: Profile, facts: BossFacts) -> None:
-    """Raise `EnvironmentUsageError` if the boss of a profile is not the one that the facts are about."""
+    """Raise `EnvironmentUsageError` if a profile describes another boss than the facts."""
     if facts.attributes != GROUP:
-        # `with_boss` puts them in the place of the profile's own.
+        # `with_boss` replaces these attributes of a profile.
         is_other = any(name.startswith(f"{facts.attributes}.") for name in profile.attributes)
     else:
         is_other = GROUP in profile.entities and facts.entity_id not in (None, profile.entities[GROUP].id)
@@ -170,7 +173,7 @@ def _refuse_other_boss(profile: Profile, facts: BossFacts) -> None:
 
 
 def _profile(given: SoulsOptions, connect: ConnectOptions, path: Path, facts: BossFacts) -> Profile:
-    """Return the profile with the boss's own attributes, and with the way in which the game is started."""
+    """Return the profile with the attributes of the boss, and with the command that starts the game."""
     if connect.has_open_session:
         profile: Profile = connect.session.profile
         _refuse_other_boss(profile, facts)
@@ -178,16 +181,16 @@ def _profile(given: SoulsOptions, connect: ConnectOptions, path: Path, facts: Bo
     if given.stand_in:
         if facts.attributes != GROUP:
             raise EnvironmentUsageError(
-                f"stand_in: the built-in fight stands in for what the profile calls {GROUP!r}, and {facts.name} has "
-                f"attributes of its own ({facts.attributes!r})"
+                f"stand_in: the built-in fight stands in for the attributes {GROUP!r} of the profile, and "
+                f"{facts.name} has other attributes ({facts.attributes!r})"
             )
-        # A server has opened its window already, with the clock that it says.
+        # The server has already opened its window, and determines the clock.
         profile = load_profile(path) if connect.server else stand_in(path)
         named = profile.entities[GROUP].id if GROUP in profile.entities else None
         if named is not None and facts.entity_id != named:
             raise EnvironmentUsageError(
-                f"stand_in: the built-in fight stands in for the boss that the profile names (id {named}), and "
-                f"{facts.name} has the id {facts.entity_id}; it takes the game itself"
+                f"stand_in: the built-in fight stands in for the boss of the profile (id {named}), and {facts.name} "
+                f"has the id {facts.entity_id}; fight it in the real game"
             )
         return with_boss(profile, facts)
     profile = with_boss(load_profile(path), facts)

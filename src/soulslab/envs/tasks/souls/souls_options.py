@@ -11,36 +11,37 @@ from soulslab.envs.tasks.duel.duel_options import DuelOptions, Minutes, WindowOp
 from soulslab.envs.tasks.souls.character_keeper import CharacterSettings
 from soulslab.errors import EnvironmentUsageError
 
-#: Options of `DuelOptions` with other defaults: a reset in place takes no load, a reset may start the game and take the
-#: loads on the way to the fight, and the keys of a person's game may be bound otherwise.
+#: Options of `DuelOptions` with other defaults: episodes in place need no load, a reset may have to start the game and
+#: wait for loads, and the user may have bound other keys.
 DUEL_DEFAULTS: Final[dict[str, Any]] = {"episodes": "in_place", "reset_deadline_s": 600.0, "check_keys": True}
 
 
 class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a boss of a real game, beside those of `DuelOptions`, `WindowOptions` and `ConnectOptions`.
+    """Options of a boss of a real game, in addition to `DuelOptions`, `WindowOptions` and `ConnectOptions`.
 
-    The options of `WindowOptions` are for the window that stands in. Of `DuelOptions`, other defaults are
+    The options of `WindowOptions` are for the stand-in window. These options of `DuelOptions` have other defaults:
     ``episodes="in_place"``, ``reset_deadline_s=600`` and ``check_keys=True``.
 
     Attributes:
         boss: Another boss of the same game: a name of `soulslab.games.boss_facts.boss_names`, or the path of a file
-            (docs/bosses.md); "" for the one that the id names.
+            (docs/bosses.md); "" for the boss of the environment id.
         reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
             keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
-        no_wear: Weapons do not lose durability, in a game whose profile has a switch for it (Dark Souls III).
-        player_stats: ``"check"`` refuses a character with other stats than the boss's file has (``[player_stats]``),
-            ``"set"`` writes those of the file, ``"ignore"`` leaves them.
-        weapons: ``"check"`` refuses a reset where the player's weapons are other ones than at the first reset, or where
-            it has none, in a game whose profile tells (Elden Ring); ``"ignore"`` does not look.
-        play_time: ``"count"`` lets the play time of the save go on, ``"keep"`` puts it back to what it was at the first
+        no_wear: Whether the wear of weapons is switched off, in a game whose profile has a switch for it (Dark Souls
+            III).
+        player_stats: ``"check"`` refuses a character whose stats differ from the boss's file (``[player_stats]``),
+            ``"set"`` writes the stats of the file, ``"ignore"`` does nothing.
+        weapons: ``"check"`` refuses a reset if the player has no weapon, or other weapons than at the first reset, in a
+            game whose profile has their attributes (Elden Ring); ``"ignore"`` does nothing.
+        play_time: ``"count"`` does not change the play time of the save, ``"keep"`` writes the value of the first
             reset, at each reset and at the end.
-        launch: Start the game with Steam's Proton, offline and without its anti-cheat; without, it has to run.
-        folder: Of its program, for `launch`; "" looks into the libraries of Steam.
-        proton: Program that starts it; "" takes the last that Steam has.
-        stand_in: Play the built-in fight in the game's place: its window, with memory laid out as the game's. Nothing
-            but soulslab has to be installed. With `pid`, `server` or `session` it is the one that runs there
+        launch: Whether the game is started, with Steam's Proton, offline and without its anti-cheat. Otherwise it must
+            already run.
+        folder: Folder of the game's program, for `launch`; "" searches the libraries of Steam.
+        proton: Path of Proton, for `launch`; "" takes the latest version in Steam.
+        stand_in: Whether the built-in fight replaces the game: its window, with the memory layout of the game. No game
+            needs to be installed. With `pid`, `server` or `session`, the window that runs there is used
             (``soulslab arena --mask``).
-
     """
 
     boss: str = ""
@@ -58,13 +59,13 @@ class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Raise `EnvironmentUsageError` for the first option that contradicts another."""
         if (duel.episodes, str(duel.phase)) == ("demo", "2"):
             raise EnvironmentUsageError(
-                "phase: a fight of the game begins with the first; '2' takes episodes='in_place'"
+                "phase: a fight of the game begins with the first phase; phase '2' needs episodes='in_place'"
             )
         if self.launch and (self.stand_in or connect.has_running_game):
             raise EnvironmentUsageError("launch starts the real game: give no stand_in, server, pid or session with it")
         if self.launch and connect.read_only:
             raise EnvironmentUsageError(
-                "launch starts the game, and read_only observes one that runs; give one of them"
+                "launch starts the game, and read_only observes a running game; give only one of them"
             )
         plain = WindowOptions()
         for name in WindowOptions.__struct_fields__:

@@ -1,4 +1,4 @@
-"""From what is known of a boss of a real game to the scenario of an environment."""
+"""Converts the facts of a boss of a real game into the scenario of an environment."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from soulslab.envs.tasks.duel.duel_scenario import Pose, Scenario
 from soulslab.games.boss_facts import BossFacts, Interval
 from soulslab.games.boss_facts import Pose as KnownPose
 
-#: Where nobody has published the limits of an arena, positions are reported so far around the places that are known.
+#: Horizontal distance between the known positions and the limits of the arena, if the limits are not known.
 REACH_M = 60.0
-#: The same for heights, and how far below the lowest place a fall is one.
+#: Vertical distance between the known positions and the limits of the arena. A player below the lower limit falls.
 DEPTH_M = 20.0
 
 
 def scenario_of_facts(facts: BossFacts) -> Scenario:
     """Return the scenario of a boss of a real game.
 
-    What a file does not tell and the game does is left to the game: the player's full health and stamina are then read
-    at the start of each episode, and whoever has no start pose stays where the game has put it.
+    Unknown facts are taken from the game: the player's full health and stamina are then read at the start of each
+    episode. If no start pose is known, the character is not moved.
 
     Args:
-        facts: What is known of it.
+        facts: Facts of the boss.
 
     Raises:
-        MissingFactError: Its health is not known, or no place of its arena.
+        MissingFactError: The boss's full health is unknown, or no pose in its arena is known.
     """
     facts.need("max_hp")
     max_hp = facts.max_hp or 0
     places = tuple(_places(facts))
     if not places:
         facts.need("poses.fog_wall")
-    # Only the animation tells that the second phase has begun; without it a fight is told as one of a single phase.
+    # The second phase is only recognised by its animation. If that is unknown, the scenario has a single phase.
     phase_two = facts.phase_two if facts.phase_two and facts.phase_two.animation else None
     attacks = facts.animations.attacks if facts.animations else ()
     begins_hp = int(max_hp * phase_two.begins_at) if phase_two else 0
@@ -58,7 +58,7 @@ def scenario_of_facts(facts: BossFacts) -> Scenario:
 
 
 def _places(facts: BossFacts) -> Iterator[KnownPose]:
-    """Yield all places in the arena that are known, the most telling first."""
+    """Yield all known poses in the arena, the most central first."""
     poses = facts.poses
     for pose in (poses.centre, poses.boss_start, poses.player_start, poses.behind_fog_wall, poses.fog_wall):
         if pose is not None:
@@ -76,5 +76,5 @@ def _around(values: tuple[float, ...], reach_m: float) -> Interval:
 
 
 def _pose(known: KnownPose | None) -> Pose | None:
-    """Return a pose of a scenario; an angle that nobody has told is none that matters: fighters face each other."""
-    return None if known is None else (*known.position_m, known.angle_rad or 0.0)
+    """Return a pose of a scenario. An unknown angle is 0; an episode turns the fighters to face each other anyway."""
+    return (*known.position_m, known.angle_rad or 0.0) if known is not None else None

@@ -1,4 +1,4 @@
-"""Whether a game heeds the speed that steps it: one that runs on at 0 would be played without anybody noticing."""
+"""Check that a game that is stepped by its own speed stands still at a speed of 0."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ import time
 from soulslab.errors import ClockUnavailableError, SiphonError
 from soulslab.siphon.session import Session
 
-#: What goes on as long as time passes for a fight.
+#: Attributes that change while time passes in a fight.
 MOVING = ("player.animation_time", "boss.animation_time")
-#: Whether the speed of Elden Ring needs this flag sources do not agree on: eldengym sets it, and others do not know it.
+#: Flag that the speed of Elden Ring may need. Sources disagree: eldengym sets it, and others do not know it.
 FLAG = "game.has_speed"
-#: A speed counts from the next frame on, which may be a long one.
-N_LOOKS = 4
+#: Number of reads. A new speed has effect from the next frame on, which may take long.
+N_READS = 4
 POLL_S = 0.05
 
 _log = logging.getLogger(__name__)
 
 
-class Standstill:
-    """Stops a game that its own speed steps, and looks whether it stands."""
+class StandstillCheck:
+    """Stops a game by its own speed, and checks that its animations stand still."""
 
     def __init__(self) -> None:
         self._has_set_flag = False
 
     def check(self, session: Session) -> None:
-        """Stop the game for a moment; where it runs on, set the flag that its speed may need, and look again.
+        """Stop the game for a moment. If it does not stand still, set `FLAG` and check again.
+
+        Does nothing if another clock steps the game.
 
         Raises:
-            ClockUnavailableError: It runs on.
+            ClockUnavailableError: The game runs on at a speed of 0.
             SiphonError: As `Session.snapshot` and `Session.write`.
         """
         if session.info.clock_grade != "scaled":
@@ -44,12 +46,12 @@ class Standstill:
                 session.write({FLAG: True})
                 self._has_set_flag = True
                 if self._stands(session):
-                    _log.info("%s heeds its speed since %s is set", session.profile.name, FLAG)
+                    _log.info("%s obeys its speed since %s is set", session.profile.name, FLAG)
                     return
             raise ClockUnavailableError(
-                f"{session.profile.name} runs on at a speed of 0: {' and '.join(MOVING)} do not stand, so it does not "
-                f"heed {session.profile.clock.speed_attribute}. Steps would be made up; give session= one that was "
-                f"opened with clock='realtime'"
+                f"{session.profile.name} runs on at a speed of 0: {' and '.join(MOVING)} do not stand still, so the "
+                f"game does not obey {session.profile.clock.speed_attribute}, and the length of steps would be wrong; "
+                f"give session= a session that was opened with clock='realtime'"
             )
         finally:
             if speed > 0.0:
@@ -57,11 +59,11 @@ class Standstill:
 
     @property
     def is_set(self) -> bool:
-        """Whether something was changed."""
+        """Whether the flag was changed."""
         return self._has_set_flag
 
-    def put_back(self, session: Session) -> None:
-        """Take the flag away, if it was set here."""
+    def restore(self, session: Session) -> None:
+        """Clear the flag if `check` has set it. Errors are ignored."""
         with contextlib.suppress(SiphonError):
             if self._has_set_flag:
                 session.write({FLAG: False})
@@ -69,9 +71,9 @@ class Standstill:
 
     @staticmethod
     def _stands(session: Session) -> bool:
-        """Tell whether two looks in a row are alike."""
+        """Return whether two successive reads are equal."""
         last = dict(session.snapshot(MOVING))
-        for _ in range(N_LOOKS):
+        for _ in range(N_READS):
             time.sleep(POLL_S)
             now = dict(session.snapshot(MOVING))
             if now == last:

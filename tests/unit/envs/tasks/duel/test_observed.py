@@ -96,6 +96,6 @@ def test_options_that_need_control_are_refused(options):
         gymnasium.make("soulslab/ArenaLive-v0", **{"read_only": True, **options})
 
 
-def test_launch_is_refused_in_a_read_only_environment():
-    with pytest.raises(EnvironmentUsageError, match="read_only observes one that runs"):
+def test_a_real_game_is_not_started_to_be_observed():
+    with pytest.raises(EnvironmentUsageError, match="read_only observes a running game"):
         SoulsDuelEnv("dark_souls_3", "iudex", launch=True, read_only=True)

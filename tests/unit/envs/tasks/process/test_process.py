@@ -1,4 +1,4 @@
-"""The environment for any game: steps, ends of episodes, errors, and recovery at the next reset."""
+"""The environment of a game with a profile: steps, ends of episodes, errors and recovery."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -38,13 +38,13 @@ UP, LEFT, RIGHT, HURT, BOTH = range(1, 6)
 
 @pytest.mark.parametrize("observation", ["state", "features", "pixels", "both"])
 @pytest.mark.parametrize("action_mode", ["discrete", "multi_binary", "multi_discrete"])
-def test_the_checker_of_gymnasium_passes(observation, action_mode):
-    # A restart, because writes do not reset the counter that the toy draws.
+def test_the_environment_passes_gymnasium_s_checker(observation, action_mode):
+    # Each reset restarts the toy, because a write does not reset the counter in its frames.
     env = toy_env(reset=None, observation=observation, action_mode=action_mode)
     check_env(env, skip_render_check=True)
 
 
-def test_make_by_id():
+def test_gymnasium_make_creates_the_environment():
     env = gymnasium.make(PROCESS_ID, profile=toy_profile(), session=Toys(toy_table()))
     assert type(env) is ProcessEnv
     assert isinstance(env.observation_space, Dict)
@@ -53,7 +53,7 @@ def test_make_by_id():
     assert env.metadata["render_fps"] == 30
 
 
-def test_a_profile_by_the_name_of_its_game_or_by_its_path(tmp_path):
+def test_a_profile_is_given_by_name_or_path(tmp_path):
     assert ProcessEnv(profile="doom").profile.name == "Doom"
     file = tmp_path / "game.toml"
     file.write_text(PROFILE_PATH.read_text())
@@ -62,7 +62,7 @@ def test_a_profile_by_the_name_of_its_game_or_by_its_path(tmp_path):
         ProcessEnv(profile="quake")
 
 
-def test_an_open_session_is_used_with_its_profile():
+def test_an_open_session_provides_its_profile():
     session = FakeSession(env=toy_table())
     env = ProcessEnv(session=session)
     env.reset()
@@ -74,7 +74,7 @@ def test_an_open_session_is_used_with_its_profile():
         session.read("hp")
 
 
-def test_a_step_is_one_step_of_the_session(monkeypatch):
+def test_a_step_is_one_call_of_session_step(monkeypatch):
     env = toy_env(observation="both")
     env.reset()
     steps, step = [], env.session.step
@@ -123,7 +123,7 @@ def test_an_end_condition_terminates_the_episode():
     assert observation["hp"] == 10
 
 
-def test_a_limit_of_steps_truncates_the_episode():
+def test_max_steps_truncates_the_episode():
     env = toy_env(options={"max_steps": 3})
     env.reset()
     outcomes = [env.step(0)[2:] for _ in range(3)]
@@ -133,14 +133,14 @@ def test_a_limit_of_steps_truncates_the_episode():
         env.step(0)
 
 
-def test_an_end_condition_at_the_last_step_terminates():
+def test_an_end_condition_on_the_last_step_terminates():
     env = toy_env(max_steps=5)
     env.reset()
     *_, terminated, truncated, info = [env.step(HURT) for _ in range(5)][-1]
     assert (terminated, truncated, info["end"]) == (True, False, "death")
 
 
-def test_before_the_first_reset():
+def test_step_and_render_before_the_first_reset_raise():
     env = toy_env("rgb_array")
     for call in (lambda: env.step(0), env.render):
         with pytest.raises(NotResetError):
@@ -164,7 +164,7 @@ def test_render_returns_the_window():
     assert toy_env().render() is None
 
 
-def test_human_mode_plays_at_the_speed_of_the_game(monkeypatch):
+def test_human_mode_runs_at_the_game_s_own_speed(monkeypatch):
     waited, now = [], [100.0]
     monkeypatch.setattr("soulslab.envs.game.timing.time.monotonic", lambda: now[0])
     monkeypatch.setattr("soulslab.envs.game.timing.time.sleep", waited.append)
@@ -197,7 +197,7 @@ def stall(toy):
     toy.is_stalled = True
 
 
-def go_mad(toy):
+def corrupt(toy):
     toy.values["hp"] = 5000
 
 
@@ -206,12 +206,12 @@ FAULTS = {
     close_window: WindowGoneError,
     load: PointerError,
     stall: ClockStalledError,
-    go_mad: ImplausibleValueError,
+    corrupt: ImplausibleValueError,
 }
 
 
 @pytest.mark.parametrize(("fault", "error"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", ""))
-def test_a_step_that_fails_raises_and_the_next_reset_recovers(fault, error):
+def test_a_failed_step_raises_and_the_next_reset_recovers(fault, error):
     env = toy_env(observation="pixels")
     env.reset()
     fault(env.toys.last.toy)
@@ -229,13 +229,13 @@ def test_a_step_that_fails_raises_and_the_next_reset_recovers(fault, error):
 
 @pytest.mark.parametrize("observation", ["state", "pixels"])
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_step_that_fails_can_end_the_episode(fault, observation):
+def test_a_failed_step_can_truncate_the_episode(fault, observation):
     env = toy_env(observation=observation, options={"on_failure": "truncate"})
     env.reset()
     before, *_, usual = env.step(UP)
     fault(env.toys.last.toy)
     if observation == "state" and fault is close_window:
-        return  # no step reads the window
+        return  # no frame is captured
     after, reward, terminated, truncated, info = env.step(UP)
     np.testing.assert_equal(after, before)
     assert (reward, terminated, truncated) == (0.0, False, True)
@@ -249,7 +249,7 @@ def test_a_step_that_fails_can_end_the_episode(fault, observation):
     assert not env.step(UP)[3]
 
 
-def test_a_lost_tick_is_raised_despite_on_failure_truncate():
+def test_a_lost_tick_error_is_raised_even_with_truncate():
     env = toy_env(options={"on_failure": "truncate", "on_lost_tick": "error"})
     env.reset()
     env.session.toy.pass_time = lambda _: None
@@ -261,7 +261,7 @@ END_UNREADABLE = {"gone": {"attribute": "level", "unreadable": True}, "death": {
 
 
 def test_a_value_that_becomes_unreadable_ends_the_episode():
-    """The attribute has a separate pointer chain, like that of an enemy that is removed at its death."""
+    """Only one attribute becomes unreadable, like that of an enemy that is removed at its death."""
     env = toy_env(end=END_UNREADABLE, observation="both")
     env.reset()
     before, *_, usual = env.step(RIGHT)
@@ -301,7 +301,7 @@ def test_an_unreadable_value_ends_the_episode_after_the_wait():
     assert (info["end"], info["ticks"], info["ticks_expected"]) == ("gone", 7, 7)
 
 
-def test_a_reset_step_can_wait_until_a_value_is_unreadable():
+def test_a_reset_can_wait_for_a_value_to_become_unreadable():
     steps = [{"write": {"level": 3}}, {"wait": {"attribute": "level", "unreadable": True}, "ticks": 50}]
     env = toy_env(reset=[*steps, {"write": {"level": 1}}])
     toy = env.session.toy
@@ -317,7 +317,7 @@ def test_a_reset_step_can_wait_until_a_value_is_unreadable():
     assert toy.values["ticks"] == 20
 
 
-def test_a_reset_recovers_from_a_fault_between_episodes():
+def test_reset_recovers_from_a_fault_between_episodes():
     env = toy_env()
     env.reset()
     kill(env.toys.last.toy)
@@ -348,21 +348,21 @@ def test_a_session_that_cannot_restart_is_opened_again(monkeypatch):
     kill(env.toys.last.toy)
 
     def fail(options=None, *, seed=None):
-        raise ProcessExitedError("gone for good", pid=1)
+        raise ProcessExitedError("it has ended", pid=1)
 
     monkeypatch.setattr(env.toys.last, "restart", fail)
     assert env.reset()[1]["n_restarts"] == 1
     assert len(env.toys.sessions) == 2
 
 
-def test_a_start_that_always_fails_is_an_error(monkeypatch):
+def test_a_reset_fails_after_max_retries(monkeypatch):
     env = toy_env(reset=[{"wait": {"attribute": "level", "equals": 7}, "ticks": 10}], max_retries=3)
     with pytest.raises(WaitTimeoutError, match="level to be equal to 7"):
         env.reset()
     assert env.toys.last.info.n_starts == 4
 
 
-def test_a_start_in_which_an_end_condition_is_true_is_an_error():
+def test_an_end_condition_at_the_start_fails_the_reset():
     env = toy_env(reset=[{"write": {"hp": 0}}], max_retries=0)
     with pytest.raises(WaitTimeoutError, match=r"env\.end\.death"):
         env.reset()
@@ -381,7 +381,7 @@ def test_a_session_that_cannot_be_opened_is_not_retried():
     assert tries == [1]
 
 
-def test_a_restart_on_demand():
+def test_the_restart_option_restarts_the_game():
     env = toy_env()
     env.reset()
     env.session.toy.values["level"] = 3
@@ -391,13 +391,13 @@ def test_a_restart_on_demand():
 
 
 def play_toy(session, keys, until):
-    """Play the toy like a person, in a thread, until an event is set."""
+    """Play the toy in a thread, as another program would, until an event is set."""
     while not until.wait(0.001):
         session.step(Step(held=keys, advance_s=1 / 60))
 
 
 @pytest.mark.parametrize("how", ["session", "opener", "server"])
-def test_a_read_only_environment_observes_a_game_that_another_program_plays(how, tmp_path):
+def test_a_read_only_environment_observes_another_program_s_game(how, tmp_path):
     player = FakeSession(env=toy_table())
     with player, ExitStack() as stack:
         options = {"session": {"session": player, "opener": lambda: player}.get(how)}
@@ -436,7 +436,7 @@ def test_a_read_only_environment_observes_a_game_that_another_program_plays(how,
         assert (player.info.n_starts, player.clock.speed) == (1, 0.0)  # the steps of the player pause the game
 
 
-def test_a_read_only_environment_reconnects_without_a_restart():
+def test_a_read_only_environment_reopens_a_game_without_a_restart():
     toys = Toys(toy_table())
     env = ProcessEnv(profile=toy_profile(), session=toys, read_only=True)
     env.reset()
@@ -460,12 +460,12 @@ def test_a_read_only_environment_waits_for_an_episode():
 
 
 @pytest.mark.parametrize("options", [{"deterministic": True}, {"options": {"level": 3}}, {"launch": "always"}])
-def test_a_read_only_environment_starts_no_game(options):
-    with pytest.raises(EnvironmentUsageError, match="a read-only environment starts no game"):
+def test_options_that_start_a_game_contradict_read_only(options):
+    with pytest.raises(EnvironmentUsageError, match="a read-only environment does not start a game"):
         ProcessEnv(profile=toy_profile(), read_only=True, **options)
 
 
-def test_the_seed_draws_the_random_start():
+def test_the_seed_determines_the_random_start():
     env = toy_env(options={"random_start_ticks": 50})
     ticks = []
     for seed in (3, 3, 4):
@@ -486,7 +486,7 @@ def test_the_seed_draws_the_random_start():
         ({"reward": {"walk": float("nan")}}, "reward.walk: is not a number"),
     ],
 )
-def test_wrong_options(options, message):
+def test_wrong_options_are_refused(options, message):
     with pytest.raises(EnvironmentUsageError, match=message):
         toy_env(options=options)
 
@@ -496,20 +496,20 @@ def test_a_profile_is_needed():
         ProcessEnv()
 
 
-def test_unknown_reward_terms_and_render_modes():
+def test_unknown_reward_terms_and_render_modes_are_refused():
     with pytest.raises(UnknownRewardError, match="did you mean 'walk'"):
         toy_env(options={"reward": {"wlak": 1.0}})
     with pytest.raises(EnvironmentUsageError, match="render_mode"):
         toy_env("ansi")
 
 
-def test_weights_replace_those_of_the_profile():
+def test_weights_replace_the_weights_of_the_profile():
     env = toy_env(options={"reward": {"walk": 0, "pain": -0.5}})
     env.reset()
     assert env.step(HURT)[4]["reward_terms"] == {"pain": -1.0}
 
 
-def test_masks_are_of_discrete_actions():
+def test_only_discrete_actions_have_masks():
     assert toy_env().action_masks().tolist() == [True] * 6
     env = toy_env(action_mode="multi_binary")
     assert "action_mask" not in env.reset()[1]

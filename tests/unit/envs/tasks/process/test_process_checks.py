@@ -1,4 +1,4 @@
-"""The [env] table: each mistake is an error that names its position."""
+"""The [env] table: each mistake is a `ProfileError` that names its place."""
 
 import msgspec
 import pytest
@@ -43,15 +43,15 @@ MISTAKES = [
     ({"reward": {"a": {"attribute": ["x", "mp"], "kind": "distance"}}}, "env.reward.a.attribute[1]", "unknown"),
     ({"reward": {"a": {"attribute": "name"}}}, "env.reward.a.attribute", "needs numbers"),
     ({"reward": {"a": {"attribute": "velocity"}}}, "env.reward.a.attribute", "vector"),
-    ({"reward": {"a": {"attribute": ["x", "y"]}}}, "env.reward.a.attribute", "of one attribute"),
+    ({"reward": {"a": {"attribute": ["x", "y"]}}}, "env.reward.a.attribute", "takes one attribute"),
     ({"reward": {"a": {"attribute": "x", "kind": "gian"}}}, "env.reward.a.kind", "did you mean 'gain'"),
     ({"reward": {"a": {"attribute": "x", "cell": 0}}}, "env.reward.a.cell", "> 0"),
-    ({"end": {"a": {"attribute": "hp"}}}, "env.end.a", "says nothing"),
+    ({"end": {"a": {"attribute": "hp"}}}, "env.end.a", "has no comparison"),
     ({"end": {"a": {"attribute": "hp", "at_most": 0, "unreadable": True}}}, "env.end.a", "give unreadable alone"),
-    ({"end": {"a": {"attribute": "velocity", "at_least": 1}}}, "env.end.a.attribute", "no single value"),
+    ({"end": {"a": {"attribute": "velocity", "at_least": 1}}}, "env.end.a.attribute", "not a single value"),
     ({"end": {"a": {"attribute": "name", "at_least": 1}}}, "env.end.a", "only be compared with equals"),
-    ({"end": {"a": {"attribute": "name", "equals": 1}}}, "env.end.a.equals", "can never be"),
-    ({"end": {"a": {"attribute": "hp", "equals": "1"}}}, "env.end.a.equals", "can never be"),
+    ({"end": {"a": {"attribute": "name", "equals": 1}}}, "env.end.a.equals", "never holds"),
+    ({"end": {"a": {"attribute": "hp", "equals": "1"}}}, "env.end.a.equals", "never holds"),
     ({"reset": [{}]}, "env.reset[0]", "not nothing"),
     ({"reset": [{"tap": ["up"], "restart": True}]}, "env.reset[0]", "not tap and restart"),
     ({"reset": [{"restart": True}, {"tap": ["uo"]}]}, "env.reset[1].tap[0]", "[keys]"),
@@ -78,7 +78,7 @@ def test_the_error_names_the_position_of_a_mistake(changes, place, problem):
     assert str(caught.value).startswith(f"toy.toml: {place}: ")
 
 
-def test_a_missing_table():
+def test_a_profile_without_the_table_is_refused():
     with pytest.raises(ProfileError, match=r"no \[env\] table"):
         read_settings(TOY_PROFILE)
 

@@ -1,4 +1,4 @@
-"""An environment with a game behind a server."""
+"""Environments of a game on a server."""
 
 from contextlib import closing
 
@@ -19,7 +19,7 @@ from support.toy_env import toy_profile, toy_table
 
 @pytest.fixture
 def serving():
-    """A context with servers of the toy."""
+    """Return a function that starts servers of the toy, which are stopped at the end of the test."""
     running = []
 
     def start(address="127.0.0.1:0", token=""):
@@ -45,7 +45,7 @@ def make():
         env.close()
 
 
-def test_the_same_as_on_this_machine(serving, make):
+def test_a_remote_game_gives_the_same_steps_as_a_local_one(serving, make):
     near, far = ProcessEnv(profile=toy_profile(), session=lambda: FakeSession(env=toy_table())), make(serving())
     near.reset(seed=1)
     far.reset(seed=1)
@@ -61,7 +61,7 @@ def test_launch_options_restart_the_game(serving, make):
     assert make(serving(), options={"level": 7}).reset()[1]["values"]["level"] == 7
 
 
-def test_a_server_that_is_killed_and_restarted(serving, make):
+def test_reset_recovers_after_a_server_restart(serving, make):
     server = serving()
     env = make(server)
     env.reset()
@@ -75,14 +75,14 @@ def test_a_server_that_is_killed_and_restarted(serving, make):
     env.step(1)
 
 
-def test_no_server(serving, make):
+def test_a_stopped_server_is_an_error(serving, make):
     server = serving()
     server.stop()
     with pytest.raises(ServerUnavailableError):
         make(server).reset()
 
 
-def test_a_profile_that_differs_from_the_server_s(serving):
+def test_a_profile_that_differs_from_the_server_s_is_refused(serving):
     server = serving()
     profile = msgspec.structs.replace(toy_profile(), keys={**toy_profile().keys, "jump": "ENTER"})
     env = ProcessEnv(profile=profile, server=server.address, token=server.token)
@@ -90,7 +90,7 @@ def test_a_profile_that_differs_from_the_server_s(serving):
         env.reset()
 
 
-def test_a_vector_with_a_server_for_each_environment(serving):
+def test_a_vector_environment_uses_one_server_per_game(serving):
     servers = [serving(), serving()]
     env = gymnasium.make_vec(
         PROCESS_ID,
@@ -110,7 +110,7 @@ def test_a_vector_with_a_server_for_each_environment(serving):
         env.close()
 
 
-def test_a_list_of_servers_is_for_vectors():
+def test_a_list_of_servers_is_refused_by_a_single_environment():
     with pytest.raises(EnvironmentUsageError, match=r"server: expected text, got a list; .*make_vec"):
         ProcessEnv(profile=toy_profile(), server=["a:1", "b:2"])
 
@@ -128,7 +128,7 @@ def test_a_second_environment_on_one_server_is_refused(serving, make):
     assert second.step(1)[4]["n_restarts"] == 0
 
 
-def test_the_token_comes_from_a_file_or_the_environment(serving, tmp_path, monkeypatch):
+def test_the_token_is_read_from_a_file_or_an_environment_variable(serving, tmp_path, monkeypatch):
     server = serving(token="a-token-of-some-length")  # noqa: S106  (made up)
     file = tmp_path / "token"
     file.write_text(server.token.reveal())
@@ -149,7 +149,7 @@ def test_the_token_comes_from_a_file_or_the_environment(serving, tmp_path, monke
         ({"token": Secret("x"), "token_file": "y"}, "either token or token_file"),
     ],
 )
-def test_wrong_tokens(options, words):
+def test_wrong_tokens_are_refused(options, words):
     with pytest.raises(EnvironmentUsageError, match=words):
         ProcessEnv(profile=toy_profile(), server="127.0.0.1:1", **options)
     with pytest.raises(EnvironmentUsageError, match=words):

@@ -1,4 +1,4 @@
-"""Conversion of attributes to observations, and of actions to keys."""
+"""Spaces of observations and actions."""
 
 import math
 
@@ -8,8 +8,14 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.envs.tasks.process.process_settings import EnvSettings, Pixels, read_settings
-from soulslab.envs.tasks.process.process_spaces import ActionKeys, Features, StateSpace, attribute_space, pixel_space
+from soulslab.envs.tasks.process.process_settings import Pixels, read_settings
+from soulslab.envs.tasks.process.process_spaces import (
+    ActionKeys,
+    FeatureEncoder,
+    ObservationEncoder,
+    attribute_space,
+    pixel_space,
+)
 from soulslab.errors import InvalidActionError
 from soulslab.siphon.profile import Attribute
 from support.toy_env import toy_profile
@@ -38,14 +44,14 @@ def test_the_space_follows_from_type_and_range(attribute, space):
     assert attribute_space(attribute) == space
 
 
-def test_pixels():
+def test_the_space_of_frames():
     assert pixel_space(Pixels()) == Box(0, 255, (84, 84, 1), np.uint8)
     assert pixel_space(Pixels(width_px=40, height_px=30, is_grey=False)) == Box(0, 255, (30, 40, 3), np.uint8)
 
 
-def test_state_keeps_the_order_and_the_types_of_the_table():
+def test_state_has_the_order_and_types_of_the_table():
     profile = toy_profile()
-    state = StateSpace(read_settings(profile), profile)
+    state = ObservationEncoder(read_settings(profile), profile)
     assert isinstance(state.space, Dict)
     values = {"hp": 7, "x": 1.5, "y": -1.0, "is_hurt": True, "velocity": np.array([0.0, 1.0])}
     observation = state.observation(values, None)
@@ -54,14 +60,14 @@ def test_state_keeps_the_order_and_the_types_of_the_table():
     assert (observation["hp"].dtype, observation["x"].dtype) == (np.int64, np.float32)
 
 
-def test_features_are_scaled_and_clipped_and_angles_become_vectors():
+def test_features_are_scaled_and_clipped_and_encode_angles():
     facts = [
         fact("i32", (0, 10)),
         fact("flag"),
         fact("f32", (-math.pi, math.pi), unit="rad"),
         fact("f32", (0, 1), length=2),
     ]
-    features = Features(["hp", "bit", "angle", "v"], facts, [(0, 10), None, facts[2].range, (0, 1)])
+    features = FeatureEncoder(["hp", "bit", "angle", "v"], facts, [(0, 10), None, facts[2].range, (0, 1)])
     assert features.labels == ("hp", "bit", "sin angle", "cos angle", "v[0]", "v[1]")
     vector = features({"hp": 99, "bit": False, "angle": math.pi / 2, "v": np.array([0.25, 0.5])})
     assert vector.tolist() == pytest.approx([1, -1, 1, 0, -0.5, 0], abs=1e-6)
@@ -71,7 +77,7 @@ def test_features_are_scaled_and_clipped_and_angles_become_vectors():
 @given(st.floats(-1e9, 1e9), st.floats(0, 2 * math.pi))
 def test_features_are_in_their_space(number, angle):
     facts = [fact("f64", (-1e9, 1e9)), fact("f32", (0, 2 * math.pi), unit="rad")]
-    features = Features(["n", "a"], facts, [(-5, 5), facts[1].range])
+    features = FeatureEncoder(["n", "a"], facts, [(-5, 5), facts[1].range])
     assert Box(-1, 1, (3,), np.float32).contains(features({"n": number, "a": angle}))
 
 
@@ -103,7 +109,7 @@ def test_multi_discrete_chooses_from_each_group():
 
 @pytest.mark.parametrize("mode", ["discrete", "multi_binary", "multi_discrete"])
 @pytest.mark.parametrize("action", [-1, 9, [3, 3, 3], [-1, 0, 0], [[1]], [1, [2]], "x", None, 0.5, [0.0, 1.0, 1.0], []])
-def test_actions_outside_the_space(mode, action):
+def test_actions_outside_the_space_are_refused(mode, action):
     with pytest.raises(InvalidActionError):
         actions(mode).held(action)
 
@@ -114,7 +120,3 @@ def test_every_action_of_the_space_can_be_held(mode):
     keys.space.seed(0)
     for _ in range(30):
         assert set(keys.held(keys.space.sample())) <= {"W", "A", "SPACE"}
-
-
-def test_settings_have_one_default_each():
-    assert EnvSettings(actions={"a": ()}).max_retries == 2

@@ -1,11 +1,11 @@
-"""The start of an episode, and recovery of a game."""
+"""The reset procedure, and recovery of a lost session."""
 
 import msgspec
 import pytest
 
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.tasks.process.process_settings import read_settings
-from soulslab.envs.tasks.process.reset_procedure import EpisodeStart
+from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
 from soulslab.errors import ServerUnavailableError, WaitTimeoutError
 from soulslab.siphon.fake import FakeSession
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
@@ -14,19 +14,19 @@ TICK_S = 1 / 60
 
 
 def play(reset, prepare=None, session=None):
-    """Play reset steps with a new toy; return its session."""
-    # Without a tick counter there is no alignment, which would take further ticks.
+    """Run reset steps on a new toy; return its session."""
+    # Alignment takes additional ticks, and is not done without a tick attribute.
     profile = toy_profile(reset=reset)
     profile = msgspec.structs.replace(profile, clock=msgspec.structs.replace(profile.clock, tick_attribute=""))
     session = session or FakeSession()
     if prepare is not None:
         prepare(session.toy)
-    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
+    ResetProcedure(read_settings(profile), profile, is_read_only=False).run(SessionHolder(None, session), Deadline(60))
     return session
 
 
 def watch(toy, seen):
-    """Record the held keys of each tick."""
+    """Append the held keys and the number of ticks of each advance to a list."""
     pass_time = toy.pass_time
 
     def passed(seconds):
@@ -36,7 +36,7 @@ def watch(toy, seen):
     toy.pass_time = passed
 
 
-def test_the_game_is_paused_and_keys_are_released_first():
+def test_keys_are_released_before_the_steps():
     seen = []
 
     def hold(toy):
@@ -65,7 +65,7 @@ def test_write_and_copy():
     assert (session.read("hp"), session.read("x")) == (9, 5)
 
 
-def test_wait_checks_each_tick_and_continues_while_loading():
+def test_wait_reads_each_tick_and_continues_while_the_game_loads():
     def load(toy):
         pass_time = toy.pass_time
 
@@ -81,7 +81,7 @@ def test_wait_checks_each_tick_and_continues_while_loading():
     assert session.toy.values["ticks"] == 8
 
 
-def test_the_error_of_a_wait_has_the_last_values():
+def test_a_wait_that_times_out_reports_the_last_value():
     with pytest.raises(WaitTimeoutError, match=r"0\.5 s for attribute hp to be at most 3; it is 100"):
         play([{"wait": {"attribute": "hp", "at_most": 3}, "s": 0.5}])
 
@@ -92,19 +92,19 @@ def test_the_error_of_a_wait_has_the_last_values():
         play([{"wait": {"attribute": "hp", "at_most": 3}, "ticks": 3}], load)
 
 
-def test_without_steps_the_game_is_restarted():
+def test_the_game_is_restarted_if_there_are_no_steps():
     session = play([])
     assert session.info.n_starts == 2
 
 
-def test_a_newly_opened_game_is_not_restarted():
+def test_a_new_session_is_not_restarted():
     toys = Toys(toy_table())
     profile = toy_profile(reset=[{"restart": True}])
     holder = SessionHolder(lambda _: toys())
-    start = EpisodeStart(read_settings(profile), profile, is_read_only=False)
-    start.play(holder, Deadline(60))
+    procedure = ResetProcedure(read_settings(profile), profile, is_read_only=False)
+    procedure.run(holder, Deadline(60))
     assert toys.last.info.n_starts == 1
-    start.play(holder, Deadline(60))
+    procedure.run(holder, Deadline(60))
     assert toys.last.info.n_starts == 2
     assert len(toys.sessions) == 1
 
@@ -113,12 +113,12 @@ def test_a_game_without_ticks_cannot_be_aligned():
     session = FakeSession()
     session.toy.pass_time = lambda _: None
     profile = toy_profile(reset=[{"write": {"hp": 1}}])
-    start = EpisodeStart(read_settings(profile), profile, is_read_only=False)
+    procedure = ResetProcedure(read_settings(profile), profile, is_read_only=False)
     with pytest.raises(WaitTimeoutError, match="attribute ticks to grow"):
-        start.play(SessionHolder(None, session), Deadline(60))
+        procedure.run(SessionHolder(None, session), Deadline(60))
 
 
-def test_a_game_that_only_runs_after_the_steps_is_aligned_and_restarted():
+def test_steps_are_repeated_if_the_game_ticks_only_after_them():
     seen = []
     session = FakeSession()
     toy, pass_time = session.toy, session.toy.pass_time
@@ -130,11 +130,11 @@ def test_a_game_that_only_runs_after_the_steps_is_aligned_and_restarted():
 
     toy.pass_time = passed
     profile = toy_profile(reset=[{"tap": ["up"]}])
-    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
+    ResetProcedure(read_settings(profile), profile, is_read_only=False).run(SessionHolder(None, session), Deadline(60))
     assert seen.count(("W",)) == 2
 
 
-def test_a_server_is_waited_for(monkeypatch):
+def test_recover_waits_for_an_unavailable_server(monkeypatch):
     monkeypatch.setattr("soulslab.envs.game.session_holder.time.sleep", lambda _: None)
     answers = [ServerUnavailableError("down"), ServerUnavailableError("still down"), FakeSession()]
 
@@ -152,7 +152,7 @@ def test_a_server_is_waited_for(monkeypatch):
     assert (holder.is_lost, holder.n_restarts, answers) == (False, 1, [])
 
 
-def test_the_wait_for_a_server_has_a_limit():
+def test_recover_stops_waiting_at_the_deadline():
     def connect(_):
         raise ServerUnavailableError("down")
 
@@ -169,7 +169,7 @@ def test_a_reset_has_a_deadline_in_wall_time(monkeypatch):
     assert len(now) < 8
 
 
-def test_times_are_rounded_to_whole_ticks():
+def test_seconds_are_rounded_up_to_whole_ticks():
     profile = toy_profile(reset=[{"hold": [], "s": 0.11}])
     session, seen = FakeSession(), []
     pass_time = session.toy.pass_time
@@ -179,5 +179,5 @@ def test_times_are_rounded_to_whole_ticks():
         pass_time(seconds)
 
     session.toy.pass_time = passed
-    EpisodeStart(read_settings(profile), profile, is_read_only=False).play(SessionHolder(None, session), Deadline(60))
-    assert seen[-1] == pytest.approx(7 * TICK_S)  # 6.6 ticks would end at the edge of one
+    ResetProcedure(read_settings(profile), profile, is_read_only=False).run(SessionHolder(None, session), Deadline(60))
+    assert seen[-1] == pytest.approx(7 * TICK_S)  # 6.6 ticks would end within a tick

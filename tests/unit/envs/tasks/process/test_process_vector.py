@@ -1,4 +1,4 @@
-"""Vector environments of games: the semantics of Gymnasium."""
+"""Several games at once, with the semantics of Gymnasium's vector environments."""
 
 import threading
 
@@ -26,7 +26,7 @@ def vector(mode=AutoresetMode.NEXT_STEP, n=N, options=None, **changes):
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 @pytest.mark.parametrize("observation", ["state", "features"])
-def test_equal_to_the_vector_of_gymnasium(mode, observation):
+def test_the_vector_environment_behaves_like_sync_vector_env(mode, observation):
     fast = vector(mode, observation=observation)
     slow = SyncVectorEnv([lambda: toy_env(observation=observation)] * N, autoreset_mode=mode)
     assert fast.observation_space == slow.observation_space
@@ -66,7 +66,7 @@ def compare_values(one, other):
         assert one == other
 
 
-def test_make_vec_and_the_learner_accept_it():
+def test_make_vec_and_make_vector_create_it():
     options = {"profile": toy_profile(), "session": Toys(toy_table())}
     env = gymnasium.make_vec(PROCESS_ID, num_envs=2, vectorization_mode="vector_entry_point", **options)
     assert type(env) is ProcessVectorEnv
@@ -99,7 +99,7 @@ def test_without_copies_the_observations_are_one_buffer():
     env.close()
 
 
-def test_one_game_that_fails_raises_and_can_be_reset_alone():
+def test_a_failed_game_raises_and_can_be_reset_alone():
     env = vector(AutoresetMode.SAME_STEP, options={"on_failure": "raise"})
     env.reset()
     env.envs[1].session.toy.is_alive = False
@@ -114,7 +114,7 @@ def test_one_game_that_fails_raises_and_can_be_reset_alone():
     env.close()
 
 
-def test_one_game_that_fails_is_truncated_and_the_others_continue():
+def test_a_failed_game_is_truncated_and_the_others_continue():
     env = vector(AutoresetMode.SAME_STEP)
     env.reset(seed=1)
     env.envs[1].session.toy.is_alive = False
@@ -127,7 +127,7 @@ def test_one_game_that_fails_is_truncated_and_the_others_continue():
     env.close()
 
 
-def test_a_game_that_fails_to_start_does_not_stop_the_others():
+def test_a_game_that_fails_to_start_does_not_affect_the_others():
     toys, calls = Toys(toy_table()), iter(range(100))
 
     def open_toy():
@@ -157,7 +157,7 @@ def test_games_can_be_reset_one_by_one():
     env.close()
 
 
-def test_wrong_use():
+def test_wrong_use_is_refused():
     with pytest.raises(EnvironmentUsageError, match="num_envs"):
         vector(n=0)
     with pytest.raises(EnvironmentUsageError, match="autoreset_mode"):

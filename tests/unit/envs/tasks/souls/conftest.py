@@ -1,4 +1,4 @@
-"""Fixtures of the tests of bosses of real games."""
+"""Fixtures for tests of bosses of real games."""
 
 import pytest
 
@@ -7,10 +7,10 @@ from support.souls_env import Souls
 
 @pytest.fixture
 def make(tmp_path, monkeypatch):
-    """A function that makes environments; they are closed at the end of the test."""
-    # The time of a game with a scaled clock advances with each read, not with wall time.
+    """Return a function that creates environments, which are closed at the end of the test."""
+    # The game with a scaled clock advances with each read, not with wall time.
     monkeypatch.setattr("soulslab.envs.attribute_gate.SPAN_S", 0.04)
-    # The reads take most of the time of a reset here.
+    # The reads of the self-check take most of the time of a reset in these tests.
     monkeypatch.setattr("soulslab.envs.attribute_gate.N_LOOKS", 2)
     made = []
 

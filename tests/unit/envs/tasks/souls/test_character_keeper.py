@@ -1,4 +1,4 @@
-"""The player's character at each reset: stats, weapons, wear and play time."""
+"""Checks of the player's character at each reset: stats, weapons, wear and play time."""
 
 import struct
 
@@ -12,7 +12,7 @@ SWORD, SHIELD = 2_000_000, 31_000_000
 
 
 def other_stats(world):
-    """Load another character."""
+    """Give the character other stats."""
     world.put_stats({"vigor": 40, "luck": 8})
 
 
@@ -31,14 +31,14 @@ def test_other_stats_can_be_set(make):
     assert {name: souls.session.read(f"player.{name}") for name in STATS} == STATS
 
 
-def test_the_check_of_stats_can_be_turned_off(make):
+def test_other_stats_can_be_ignored(make):
     souls = make("dark_souls_3", "iudex", other_stats, character={"stats": "ignore"})
     souls.env.reset()
     assert souls.session.read("player.vigor") == 40
 
 
 @pytest.mark.parametrize("episodes", ["demo", "in_place"])
-def test_weapons_do_not_wear_until_the_end(make, episodes):
+def test_wear_is_switched_off_until_the_environment_closes(make, episodes):
     souls = make("dark_souls_3", "iudex", episodes=episodes)
     souls.env.reset()
     assert souls.session.read("debug.no_wear") is True
@@ -50,14 +50,14 @@ def test_weapons_do_not_wear_until_the_end(make, episodes):
     assert values == [False]
 
 
-def test_wear_that_was_off_before_remains_off(make):
+def test_wear_that_was_off_before_stays_off(make):
     souls = make("dark_souls_3", "iudex", lambda world: world.put("debug.no_wear", True))
     souls.env.reset()
     souls.env.episode.release(souls.env.game)
     assert souls.session.read("debug.no_wear") is True
 
 
-def test_no_wear_can_be_turned_off(make):
+def test_wear_is_not_switched_off_without_the_option(make):
     souls = make("dark_souls_3", "iudex", character={"has_no_wear": False})
     souls.env.reset()
     assert souls.session.read("debug.no_wear") is False
@@ -69,7 +69,7 @@ def armed(world):
     world.put("player.hands", [1, 0, 0])
 
 
-def test_an_unequipped_weapon_is_detected_at_the_next_reset(make):
+def test_a_changed_weapon_is_refused_at_the_next_reset(make):
     souls = make("elden_ring", "margit", armed)
     souls.env.reset()
     souls.env.reset()
@@ -80,7 +80,7 @@ def test_an_unequipped_weapon_is_detected_at_the_next_reset(make):
     souls.env.reset()
 
 
-def test_a_weapon_that_changes_with_a_restart_is_detected(make):
+def test_a_weapon_that_changes_with_a_restart_is_refused(make):
     souls = make("elden_ring", "margit", armed)
     souls.env.reset()
     souls.session.arrange = lambda world: world.put("player.weapons", [SHIELD, UNARMED, UNARMED, UNARMED, UNARMED])
@@ -88,13 +88,13 @@ def test_a_weapon_that_changes_with_a_restart_is_detected(make):
         souls.env.reset(options={"restart": True})
 
 
-def test_a_character_without_weapons_is_refused(make):
+def test_a_character_without_a_weapon_is_refused_at_the_first_reset(make):
     souls = make("elden_ring", "margit", lambda world: world.put("player.weapons", [UNARMED] * 5))
     with pytest.raises(EnvironmentUsageError, match="no weapon in any hand"):
         souls.env.reset()
 
 
-def test_the_check_of_weapons_can_be_turned_off(make):
+def test_weapons_can_change_if_they_are_ignored(make):
     souls = make("elden_ring", "margit", armed, character={"weapons": "ignore"})
     souls.env.reset()
     souls.world.put("player.weapons", [UNARMED] * 5)
@@ -113,8 +113,8 @@ def test_weapons_that_cannot_be_read_are_not_checked(make, caplog):
 
 @pytest.mark.parametrize(("game", "boss"), [("dark_souls_3", "iudex"), ("elden_ring", "margit")])
 @pytest.mark.parametrize("play_time", ["keep", "count"])
-def test_the_play_time_of_a_save(make, game, boss, play_time):
-    """The world writes the time of its fight, which is paused here."""
+def test_the_play_time_of_a_save_is_kept_or_counted(make, game, boss, play_time):
+    """The play time changes only by writes, because the world does not advance in this test."""
     souls = make(game, boss)
     keeper = CharacterKeeper(CharacterSettings(play_time=play_time), souls.session.facts)
 
@@ -123,11 +123,11 @@ def test_the_play_time_of_a_save(make, game, boss, play_time):
         use(souls.session)
         return souls.session.read("game.time_s")
 
-    assert ("game.time_s" in keeper.names(souls.session.profile)) == (play_time == "keep")
-    assert time_after(1000.0, keeper.begin) == 1000.0
+    assert ("game.time_s" in keeper.written_attributes(souls.session.profile)) == (play_time == "keep")
+    assert time_after(1000.0, keeper.apply) == 1000.0
     is_kept = play_time == "keep"
-    assert time_after(5000.0, keeper.begin) == (1000.0 if is_kept else 5000.0)
-    assert time_after(9000.0, keeper.put_back) == (1000.0 if is_kept else 9000.0)
-    # Another save with a shorter play time.
-    assert time_after(300.0, keeper.begin) == 300.0
-    assert time_after(400.0, keeper.begin) == (300.0 if is_kept else 400.0)
+    assert time_after(5000.0, keeper.apply) == (1000.0 if is_kept else 5000.0)
+    assert time_after(9000.0, keeper.restore) == (1000.0 if is_kept else 9000.0)
+    # Another save, with less play time.
+    assert time_after(300.0, keeper.apply) == 300.0
+    assert time_after(400.0, keeper.apply) == (300.0 if is_kept else 400.0)

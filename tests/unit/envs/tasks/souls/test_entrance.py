@@ -1,4 +1,4 @@
-"""The entrance into the fight of a real game from any state, with memory in the layout of its profile."""
+"""The entrance into the fight of a real game, from each state of the game, in memory with the layout of its profile."""
 
 from pathlib import Path
 
@@ -12,14 +12,20 @@ from soulslab.errors import EnvironmentUsageError, MissingFactError, PointerErro
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import boss_names, load_boss_facts
 from soulslab.siphon.profile import load_profile
-from support.long_form import IS_LONG
 from support.souls_env import BOSSES
 
-every_boss = pytest.mark.parametrize(("game", "boss"), BOSSES)
-of_kind = pytest.mark.parametrize("episodes", ["in_place", "demo"])
+
+def every_boss(test):
+    """Run a test with each boss."""
+    return pytest.mark.parametrize(("game", "boss"), BOSSES)(test)
 
 
-# --- to the first fight -----------------------------------------------------------------------------------------
+def of_kind(test):
+    """Run a test with each kind of episode."""
+    return pytest.mark.parametrize("episodes", ["in_place", "demo"])(test)
+
+
+# --- the first fight --------------------------------------------------------------------------------------------
 
 
 @of_kind
@@ -28,7 +34,7 @@ def test_the_first_reset_leads_from_the_title_into_the_fight(make, game, boss, e
     souls = make(game, boss, episodes=episodes)
     assert souls.world.at == "title"
     souls.env.reset(seed=1)
-    # In a new save of Dark Souls III the flags of the encounter are not set; they take effect at the next load.
+    # The flags of Dark Souls III's encounters are not set in a new save, and have effect after a load.
     assert souls.world.n_loads == (1 if boss == "margit" else 2)
     assert (souls.log.n_retries, souls.log.n_game_restarts) == (0, 0)
     souls.check_fight()
@@ -43,7 +49,7 @@ def test_each_version_of_elden_ring_has_its_boss(make, version):
 
 
 @every_boss
-def test_the_entrance_from_the_bonfire_needs_no_load(make, game, boss):
+def test_a_reset_from_the_bonfire_needs_no_load(make, game, boss):
     souls = make(game, boss)
     souls.env.reset()
     souls.world.load()
@@ -57,7 +63,7 @@ def test_the_entrance_from_the_bonfire_needs_no_load(make, game, boss):
 
 @of_kind
 @every_boss
-def test_a_game_in_the_fight_needs_no_entrance(make, game, boss, episodes):
+def test_a_game_that_is_already_in_the_fight_is_not_changed(make, game, boss, episodes):
     souls = make(game, boss, lambda world: world.be_in_fight(), episodes=episodes)
     flags = dict(souls.session.snapshot([name for name in souls.session.profile.attributes if "iudex_" in name]))
     souls.env.reset()
@@ -67,7 +73,7 @@ def test_a_game_in_the_fight_needs_no_entrance(make, game, boss, episodes):
     souls.check_fight()
 
 
-def test_a_fight_that_has_begun_is_not_used_for_a_demo_episode(make):
+def test_a_demo_episode_does_not_start_in_a_fight_that_has_begun(make):
     souls = make("dark_souls_3", "iudex", lambda world: world.be_in_fight(), episodes="demo")
     souls.duel.b_hp -= 100
     souls.session.clock.advance(1 / 60)
@@ -77,7 +83,7 @@ def test_a_fight_that_has_begun_is_not_used_for_a_demo_episode(make):
 
 
 @every_boss
-def test_a_player_who_rested_elsewhere_is_warped(make, game, boss):
+def test_a_player_that_rested_elsewhere_is_warped_first(make, game, boss):
     souls = make(game, boss, lambda world: world.rest_elsewhere())
     souls.env.reset()
     assert souls.log.n_respawns == 1
@@ -86,7 +92,7 @@ def test_a_player_who_rested_elsewhere_is_warped(make, game, boss):
 
 
 @every_boss
-def test_a_boss_that_was_beaten_in_the_save_is_restored(make, game, boss):
+def test_a_defeated_boss_is_restored(make, game, boss):
     flag = load_boss_facts(game, boss).defeat_flag
     souls = make(game, boss, lambda world: world.flags.set(flag, True))
     assert souls.game.event_flags[flag]
@@ -96,7 +102,7 @@ def test_a_boss_that_was_beaten_in_the_save_is_restored(make, game, boss):
     souls.check_fight()
 
 
-def test_the_dark_version_of_the_place_is_left(make):
+def test_the_entrance_leaves_the_untended_graves(make):
     def be_dark(world):
         world.graves = 0x0A
 
@@ -107,7 +113,7 @@ def test_the_dark_version_of_the_place_is_left(make):
 
 
 @pytest.mark.parametrize(("game", "boss"), BOSSES[:2])
-def test_the_camera_faces_the_fog(make, game, boss):
+def test_the_camera_is_turned_towards_the_fog(make, game, boss):
     souls, looks = make(game, boss), []
 
     def look():
@@ -121,7 +127,7 @@ def test_the_camera_faces_the_fog(make, game, boss):
     assert looks[0] == pytest.approx((*way / np.linalg.norm(way), 0.0), abs=1e-5)
 
 
-def test_a_fog_that_needs_walking_is_passed(make):
+def test_forward_is_pressed_if_the_fog_does_not_open(make):
     def arrange(world):
         world.needs_forward = True
 
@@ -133,29 +139,29 @@ def test_a_fog_that_needs_walking_is_passed(make):
 
 @of_kind
 @every_boss
-def test_the_boss_is_locked_on(make, game, boss, episodes):
+def test_the_camera_locks_on_the_boss(make, game, boss, episodes):
     def be_unlocked(world):
         world.is_lock_lost = True
 
     souls = make(game, boss, be_unlocked, episodes=episodes)
     souls.env.reset()
-    # A demo episode starts without a lock; the first decision requests it.
+    # A demo episode begins without lock-on, and its first step presses the key.
     souls.env.step(NOTHING)
     assert "lock_on" in souls.keys_down()
-    # The built-in fight does not lock on a boss behind the camera; it turns the camera first.
+    # The built-in fight cannot lock on a boss behind the camera, and turns the camera first.
     locks = [souls.env.step(NOTHING)[0]["lock_on"] for _ in range(20)]
     assert locks[-1] == 1
 
 
 @of_kind
-def test_the_lock_reaches_across_the_arena_until_the_end(make, episodes):
+def test_the_range_of_the_lock_on_is_extended_until_release(make, episodes):
     souls = make("dark_souls_3", "iudex", episodes=episodes)
     poses = souls.session.facts.poses
     distance_m = np.linalg.norm(np.subtract(poses.player_start.position_m, poses.boss_start.position_m))
     before = souls.game.camera.lock_range_m, souls.game.camera.lock_sight_time_s
     for _ in range(2):
         souls.env.reset()
-        # The lock-on reaches 15 m by itself (SoulsGym).
+        # The range without the bonus is 15 m (SoulsGym).
         assert 15.0 < distance_m < 15.0 + souls.game.camera.lock_range_m
         assert souls.game.camera.lock_sight_time_s > before[1]
     souls.env.episode.release(souls.env.game)
@@ -163,7 +169,7 @@ def test_the_lock_reaches_across_the_arena_until_the_end(make, episodes):
 
 
 @every_boss
-def test_a_failed_reset_clears_all_flags(make, game, boss):
+def test_close_after_a_failed_reset_restores_the_flags(make, game, boss):
     def attack_on(world):
         world.shown = {"boss.animation": {"elden_ring": 3000}.get(game, "ThrowAtk")}
 
@@ -180,16 +186,16 @@ def test_a_failed_reset_clears_all_flags(make, game, boss):
     assert not any(kept.values())
 
 
-def test_unknown_animations_do_not_delay_the_reset(make):
+def test_unknown_animations_do_not_delay_a_reset(make):
     souls = make("elden_ring", "margit")
-    # The numbers in the test's table are not used by the game.
+    # These ids are not in the profile's table of animations.
     souls.world.shown = {"player.animation": 2020, "boss.animation": 1702}
     souls.env.reset()
     assert souls.log.n_retries == 0
     souls.check_fight()
 
 
-# --- to the next one --------------------------------------------------------------------------------------------
+# --- the next fights --------------------------------------------------------------------------------------------
 
 
 @every_boss
@@ -206,7 +212,7 @@ def test_resets_in_place_need_no_load(make, game, boss):
 
 
 @every_boss
-def test_after_a_death_the_game_loads_by_itself(make, game, boss):
+def test_a_reset_after_a_death_waits_for_the_game_to_load(make, game, boss):
     souls = make(game, boss, episodes="demo")
     for _ in range(3):
         souls.env.reset()
@@ -222,7 +228,7 @@ def test_after_a_death_the_game_loads_by_itself(make, game, boss):
 
 
 @every_boss
-def test_after_a_win_the_boss_is_restored(make, game, boss):
+def test_a_reset_after_a_win_restores_the_boss(make, game, boss):
     souls = make(game, boss, episodes="demo")
     for _ in range(2):
         souls.env.reset()
@@ -250,7 +256,7 @@ def test_a_defeat_flag_that_is_set_late_is_cleared(make, game, boss):
     assert not souls.game.event_flags[souls.session.facts.defeat_flag]
     n_respawns = souls.log.n_respawns
     souls.env.reset()
-    # Once to leave, and once more for the flag.
+    # The first load leaves the place, and the second is for the flag.
     assert souls.log.n_respawns == n_respawns + 2
     assert not souls.game.event_flags[souls.session.facts.defeat_flag]
     souls.check_fight()
@@ -266,7 +272,7 @@ def test_a_truncated_episode_is_left_by_a_death(make):
     souls.check_fight()
 
 
-def test_the_first_phase_is_restored_by_a_load(make):
+def test_a_load_restores_the_first_phase(make):
     souls = make("dark_souls_3", "iudex")
     observation, _ = souls.env.reset(seed=1)
     n_loads = souls.world.n_loads
@@ -289,7 +295,7 @@ def test_the_first_phase_is_restored_by_a_load(make):
     souls.check_fight()
 
 
-def test_an_old_load_is_followed_by_another(make):
+def test_a_reset_after_reload_minutes_loads_again(make):
     souls = make("dark_souls_3", "iudex", reload_minutes=1e-9)
     souls.env.reset()
     n_loads = souls.world.n_loads
@@ -299,8 +305,8 @@ def test_an_old_load_is_followed_by_another(make):
     souls.check_fight()
 
 
-def happen(souls, event):
-    """Cause an event in a fight, and step until the episode ends, for a limited number of steps."""
+def cause(souls, event):
+    """Cause an event in a fight, and step until the episode ends, or for four steps."""
     if event == "death":
         souls.duel.p_hp = 0.0
     elif event == "win":
@@ -319,24 +325,24 @@ def happen(souls, event):
 
 @of_kind
 @every_boss
-def test_a_reset_after_random_events_ends_in_the_fight(make, game, boss, episodes):
+def test_the_next_reset_recovers_from_each_event(make, game, boss, episodes):
     souls = make(game, boss, episodes=episodes)
     rng = np.random.default_rng([len(boss), len(episodes)])
     souls.env.reset(seed=5)
-    for event in rng.choice(["death", "win", "load", "nothing"], 16 if IS_LONG else 6):
-        happen(souls, event)
-        # A reset is possible at any time: during a death, during a load, or long after them.
+    for event in rng.choice(["death", "win", "load", "nothing"], 16):
+        cause(souls, event)
+        # The reset begins while a death is shown, while the game loads, or later.
         souls.session.clock.advance(float(rng.uniform(0.0, 6.0)))
         souls.env.reset()
         souls.check_fight()
     assert souls.log.n_retries == souls.log.n_game_restarts == 0
 
 
-# --- what is missing --------------------------------------------------------------------------------------------
+# --- missing facts and keys --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("boss", boss_names("elden_ring"))
-def test_a_boss_without_a_position_before_the_fog_is_refused(boss):
+def test_an_entrance_needs_the_pose_before_the_fog(boss):
     facts = load_boss_facts("elden_ring", boss)
     if boss == "margit":
         SoulsEntrance(facts, GAMES["elden_ring"])
@@ -346,7 +352,7 @@ def test_a_boss_without_a_position_before_the_fog_is_refused(boss):
 
 
 @pytest.mark.parametrize(("game", "boss"), BOSSES[:2])
-def test_the_flags_of_an_encounter_equal_those_of_the_profile(make, game, boss):
+def test_the_flags_of_an_encounter_are_in_the_profile(make, game, boss):
     facts, profile = load_boss_facts(game, boss), make(game, boss).session.profile
     for name, value in facts.encounter.items():
         assert profile.attributes[name].is_writable
@@ -362,7 +368,7 @@ def test_keys_are_checked_before_the_first_episode(make, game, boss, episodes):
     souls.check_fight()
 
 
-def test_the_error_names_a_key_with_another_binding(make):
+def test_a_key_without_effect_is_named(make):
     def bind_otherwise(world):
         key = world.profile.keys["roll"]
         world._buttons = {other: name for other, name in world._buttons.items() if other != key}

@@ -1,4 +1,4 @@
-"""Faults in the entrance into a real game's fight, and in the fight: errors, bounded retries, and the next reset."""
+"""Faults in the entrance and in the fight of a real game: errors, limited retries, and recovery by the next reset."""
 
 import logging
 import time
@@ -15,7 +15,9 @@ from support.long_form import IS_LONG
 from support.souls_env import BOSSES
 
 N_TRIES = 4
-#: Runs a test with each boss; in the short form with one boss of each game.
+
+
+#: Each boss; in the short form one boss of each game.
 each_boss = pytest.mark.parametrize(("game", "boss"), BOSSES if IS_LONG else BOSSES[1:])
 
 
@@ -35,11 +37,11 @@ def check_failure(souls, caplog, state, saw):
     assert all(f"state {state!r}" in line and saw in line for line in lines)
 
 
-# --- in the entrance ---------------------------------------------------------------------------------------------
+# --- the entrance -----------------------------------------------------------------------------------------------
 
 
 @each_boss
-def test_a_missing_boss(make, caplog, game, boss):
+def test_a_missing_boss_fails_in_state_boss(make, caplog, game, boss):
     def arrange(world):
         world.has_boss = False
 
@@ -52,7 +54,7 @@ def test_a_missing_boss(make, caplog, game, boss):
 
 
 @each_boss
-def test_another_boss_than_expected_is_not_retried(make, game, boss):
+def test_another_boss_is_not_retried(make, game, boss):
     souls = make(game, boss, expected={"max_hp": 1999})
     with pytest.raises(EnvironmentUsageError, match=r"health of 1037 in the game, and 1999 in its file.*max_hp = 1037"):
         souls.env.reset()
@@ -60,7 +62,7 @@ def test_another_boss_than_expected_is_not_retried(make, game, boss):
 
 
 @each_boss
-def test_another_character_than_expected_is_an_error_before_the_entrance(make, game, boss):
+def test_another_character_is_refused_before_the_entrance(make, game, boss):
     souls = make(game, boss, expected={"player_max_hp": 600})
     with pytest.raises(EnvironmentUsageError, match=r"full health of 454 in the game, and 600 .*player_max_hp = 454"):
         souls.env.reset()
@@ -68,7 +70,7 @@ def test_another_character_than_expected_is_an_error_before_the_entrance(make, g
 
 
 @each_boss
-def test_a_fog_that_does_not_open(make, caplog, game, boss):
+def test_a_closed_fog_fails_in_state_fog(make, caplog, game, boss):
     def arrange(world):
         world.is_fog_open = False
 
@@ -82,7 +84,7 @@ def test_a_fog_that_does_not_open(make, caplog, game, boss):
 
 @pytest.mark.parametrize("fault", ["death_s", "load_s"])
 @each_boss
-def test_a_warp_that_never_loads(make, caplog, game, boss, fault):
+def test_a_warp_without_a_load_fails_in_state_warp(make, caplog, game, boss, fault):
     def arrange(world):
         def be_stuck():
             if world.at == "outside":
@@ -98,7 +100,7 @@ def test_a_warp_that_never_loads(make, caplog, game, boss, fault):
     assert ("dead" if fault == "death_s" else "loading") == souls.world.at
 
 
-def test_a_title_that_no_key_ends(make, caplog):
+def test_a_title_that_ignores_keys_fails_in_state_title(make, caplog):
     def arrange(world):
         world.is_deaf = True
 
@@ -106,15 +108,15 @@ def test_a_title_that_no_key_ends(make, caplog):
     check_failure(souls, caplog, "title", "'title'")
 
 
-def test_a_load_that_never_ends(make, caplog):
+def test_an_endless_load_fails_in_state_load(make, caplog):
     def arrange(world):
         world.load_s = 1e9
 
     souls = make("dark_souls_3", "vordt", arrange)
-    check_failure(souls, caplog, "load", "Player(screen='loading', is_in_control=False, hp=0)")
+    check_failure(souls, caplog, "load", "PlayerStatus(screen='loading', is_in_control=False, hp=0)")
 
 
-def test_flags_that_do_not_keep_their_value(make, caplog):
+def test_flags_that_cannot_be_changed_fail_in_state_flags(make, caplog):
     def arrange(world):
         def forget():
             world.flags.set(14000800, True)
@@ -125,7 +127,7 @@ def test_flags_that_do_not_keep_their_value(make, caplog):
     check_failure(souls, caplog, "flags", "flag 14000800")
 
 
-def test_flags_of_an_area_that_is_not_loaded(make, caplog):
+def test_flags_that_cannot_be_read_fail_in_state_flags(make, caplog):
     def arrange(world):
         world.flags.forget_areas()
 
@@ -133,7 +135,7 @@ def test_flags_of_an_area_that_is_not_loaded(make, caplog):
     check_failure(souls, caplog, "flags", "block 0 of area 40 is not loaded")
 
 
-def test_a_world_that_is_unloaded_during_a_self_check_is_retried(make, monkeypatch):
+def test_a_world_that_unloads_in_a_self_check_is_retried(make, monkeypatch):
     monkeypatch.setattr(entrance, "AttributeGate", partial(AttributeGate, loading_s=0.0))
     souls = make("dark_souls_3", "vordt")
     examine, at = souls.session.examine, []
@@ -152,7 +154,7 @@ def test_a_world_that_is_unloaded_during_a_self_check_is_retried(make, monkeypat
     souls.check_fight()
 
 
-def test_the_deadline_of_the_reset_ends_each_state(make):
+def test_states_end_at_the_wall_time_deadline_of_the_reset(make):
     def arrange(world):
         world.load_s = 1e9
 
@@ -162,31 +164,31 @@ def test_the_deadline_of_the_reset_ends_each_state(make):
     assert len(caught.value.reasons) == 1
 
 
-def test_the_error_at_the_deadline_has_the_last_values(make):
+def test_the_last_value_is_reported_at_the_wall_time_deadline(make):
     def arrange(world):
-        world.on_advance = lambda: time.sleep(1.2) if world.at == "loading" else None
+        world.on_advance = lambda: time.sleep(3.2) if world.at == "loading" else None
 
-    souls = make("dark_souls_3", "iudex", arrange, reset_deadline_s=1.0)
-    with pytest.raises(ResetFailedError, match=r"last values: .*(title|loading).*, when all 1 s were over"):
+    souls = make("dark_souls_3", "iudex", arrange, reset_deadline_s=3.0)
+    with pytest.raises(ResetFailedError, match=r"it saw .*(title|loading).*, when all 3 s were over"):
         souls.env.reset()
 
 
-def test_the_reason_of_each_load_is_in_the_log(make, caplog):
+def test_the_reason_of_a_warp_is_logged(make, caplog):
     souls = make("dark_souls_3", "iudex", lambda world: world.rest_elsewhere())
     with caplog.at_level(logging.INFO):
         souls.env.reset()
-    assert "to Iudex Gundyr by way of 'Iudex Gundyr', because the fog is far away" in caplog.text
+    assert "warp to 'Iudex Gundyr' for Iudex Gundyr, because the fog is far away" in caplog.text
 
 
-def test_a_second_try_at_the_fog_is_in_the_log(make, caplog):
+def test_a_second_try_at_the_fog_is_logged(make, caplog):
     def arrange(world):
         world.needs_forward = True
 
     souls = make("dark_souls_3", "iudex", arrange)
     with caplog.at_level(logging.INFO):
         souls.env.reset()
-    assert "waited 1.0 s for the fog to be passed, with E pressed before it; last value: (True, (" in caplog.text
-    assert "a step further, with W pressed too" in caplog.text
+    assert "waited 1.0 s for the fog to be passed, with E pressed before it; it saw last: (True, (" in caplog.text
+    assert "a step forward, with W pressed too" in caplog.text
 
 
 def test_a_profile_without_the_key_is_not_retried(monkeypatch, make):
@@ -197,11 +199,11 @@ def test_a_profile_without_the_key_is_not_retried(monkeypatch, make):
     assert souls.log.n_retries == 0
 
 
-# --- in the fight -----------------------------------------------------------------------------------------------
+# --- the fight --------------------------------------------------------------------------------------------------
 
 
 @each_boss
-def test_a_pointer_that_becomes_null_during_a_step(make, game, boss):
+def test_a_null_pointer_during_a_step_is_an_error(make, game, boss):
     souls = make(game, boss)
     souls.env.reset()
     souls.world.has_boss = False
@@ -216,7 +218,7 @@ def test_a_pointer_that_becomes_null_during_a_step(make, game, boss):
 
 @pytest.mark.parametrize("episodes", ["in_place", "demo"])
 @each_boss
-def test_a_load_during_a_step(make, game, boss, episodes):
+def test_a_load_during_a_step_is_an_error(make, game, boss, episodes):
     souls = make(game, boss, episodes=episodes)
     souls.env.reset()
     souls.world.load()
@@ -228,7 +230,7 @@ def test_a_load_during_a_step(make, game, boss, episodes):
 
 
 @each_boss
-def test_a_lost_lock_on_is_requested_again(make, game, boss):
+def test_a_lost_lock_on_is_restored(make, game, boss):
     souls = make(game, boss)
     souls.env.reset()
     souls.world.fight.no_attack = True

@@ -1,4 +1,4 @@
-"""The entrance into the fight of a real game behind a server."""
+"""The entrance into the fight of a real game on a server."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from support.souls_world import SoulsSession
 
 
 @pytest.mark.parametrize(("game", "boss"), BOSSES)
-def test_from_the_title_into_the_fight_and_back_after_a_death(game, boss, tmp_path):
+def test_resets_enter_the_fight_from_the_title_and_after_a_death(game, boss, tmp_path):
     opened = []
 
     def open_here():

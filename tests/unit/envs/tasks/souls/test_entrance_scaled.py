@@ -1,9 +1,9 @@
-"""The entrance into the fight of a game with a scaled clock, like the real games."""
+"""The entrance into the fight of a game with a scaled clock, as the real games have."""
 
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.envs.tasks.souls.standstill_check import Standstill
+from soulslab.envs.tasks.souls.standstill_check import StandstillCheck
 from soulslab.errors import ClockUnavailableError
 from support.long_form import IS_LONG
 from support.souls_env import BOSSES
@@ -15,7 +15,7 @@ TRIALS = TRIALS if IS_LONG else [TRIALS[0], TRIALS[3], TRIALS[4]]
 
 
 @pytest.mark.parametrize(("game", "boss", "episodes"), TRIALS)
-def test_entrance_from_the_title_and_after_each_end_of_an_episode(make, game, boss, episodes):
+def test_resets_enter_the_fight_after_each_event(make, game, boss, episodes):
     souls = make(game, boss, lambda world: world.rest_elsewhere(), episodes=episodes, of_session=SCALED)
     assert souls.world.at == "title"
     for event in ("", "death", "win", "load", "cut"):
@@ -27,7 +27,7 @@ def test_entrance_from_the_title_and_after_each_end_of_an_episode(make, game, bo
             souls.world.load()
         _, info = souls.env.reset()
         assert info["clock"] == "scaled"
-        # The game is paused between steps.
+        # The game stands still between steps.
         assert souls.session.clock.speed == souls.session.read("game.speed") == 0.0
         souls.check_fight()
         times_s = [souls.env.step(NOTHING)[4]["game_time_s"] for _ in range(6)]
@@ -42,9 +42,9 @@ def test_an_unknown_version_is_checked_during_the_entrance(make):
     assert souls.log.n_retries == 0
 
 
-def test_a_game_that_runs_at_speed_0_is_not_retried(make, monkeypatch):
+def test_a_game_that_runs_on_at_a_speed_of_0_is_not_retried(make, monkeypatch):
     souls = make("dark_souls_3", "iudex", of_session=SCALED)
-    monkeypatch.setattr(Standstill, "_stands", staticmethod(lambda _: False))
+    monkeypatch.setattr(StandstillCheck, "_stands", staticmethod(lambda _: False))
     with pytest.raises(ClockUnavailableError, match="runs on at a speed of 0"):
         souls.env.reset()
     assert (souls.world.at, souls.log.n_retries) == ("fight", 0)

@@ -1,4 +1,4 @@
-"""Environments of real games: construction, options and errors."""
+"""Environments of real games as users create them, without a running game."""
 
 import subprocess
 import sys
@@ -24,27 +24,27 @@ from support.masked_game import MaskedSession
 
 
 @pytest.mark.parametrize("env_id", SOULS_IDS)
-def test_spaces_are_known_before_the_game_is_started(env_id):
+def test_spaces_are_known_without_a_game(env_id):
     env = gymnasium.make(env_id)
     assert env.action_space == spaces.Discrete(20)
     assert env.observation_space.shape is not None
     env.close()
 
 
-def test_variants_are_options():
+def test_variants_differ_by_their_options():
     kinds = {env_id: gymnasium.make(env_id).unwrapped.options for env_id in SOULS_IDS}
     assert kinds["soulslab/DarkSouls3IudexPixels-v0"].observation == "pixels"
     assert kinds["soulslab/DarkSouls3IudexDemo-v0"].episodes == "demo"
     assert {one.episodes for env_id, one in kinds.items() if "Demo" not in env_id} == {"in_place"}
 
 
-def test_only_iudex_takes_the_simulator_s_policies():
+def test_only_iudex_accepts_policies_of_the_simulator():
     takers = {env_id for env_id in SOULS_IDS if gymnasium.make(env_id).unwrapped.metadata.get("policies_of")}
     assert takers == {env_id for env_id in SOULS_IDS if "Iudex" in env_id}
     assert gymnasium.make("soulslab/DarkSouls3Iudex-v0").unwrapped.metadata["policies_of"] == (ARENA_ID,)
 
 
-def test_bounds_for_a_character_that_is_not_known_yet():
+def test_unknown_full_health_has_the_widest_space():
     space = gymnasium.make("soulslab/EldenRingMargit-v0", observation="dict").observation_space
     assert (space["player_max_hp"].start, space["player_max_hp"].n) == (1, 9999)
     assert space["player_hp"].high == 9999
@@ -67,7 +67,7 @@ def test_bounds_for_a_character_that_is_not_known_yet():
         ({"play_time": "restore"}, "play_time: 'restore' is not one of its values"),
         ({"no_wear": "yes"}, "no_wear: expected true or false"),
         ({"folder": "here"}, "folder is for launch=True"),
-        ({"phase": "2", "episodes": "demo"}, "begins with the first; '2' takes episodes='in_place'"),
+        ({"phase": "2", "episodes": "demo"}, "begins with the first phase; phase '2' needs episodes='in_place'"),
         ({"launch_seed": 3}, "launch_seed is for a window that stand_in=True starts"),
         ({"launch_seed": 3, "stand_in": True, "pid": 5}, "launch_seed is for a window that stand_in=True starts"),
         ({"size_px": (640, 360)}, "size_px is for a window that stand_in=True starts"),
@@ -76,26 +76,26 @@ def test_bounds_for_a_character_that_is_not_known_yet():
         ({"size_px": (640, 6), "stand_in": True}, r"size_px\[1\]: expected a whole number >= 64"),
         ({"launch_seed": -3, "stand_in": True}, "launch_seed: expected a whole number >= 0"),
         ({"boss": 5}, "boss: expected text"),
-        ({"boss": "vordt", "stand_in": True}, "has attributes of its own"),
+        ({"boss": "vordt", "stand_in": True}, "has other attributes"),
     ],
 )
-def test_wrong_options(options, words):
+def test_wrong_options_are_refused(options, words):
     with pytest.raises(EnvironmentUsageError, match=words):
         gymnasium.make("soulslab/DarkSouls3Iudex-v0", **options)
 
 
-def test_keys_are_checked_except_with_a_stand_in_window():
+def test_keys_are_checked_except_in_a_stand_in_window():
     assert SoulsDuelEnv("dark_souls_3", "iudex").options.check_keys
     assert not SoulsDuelEnv("dark_souls_3", "iudex", check_keys=False).options.check_keys
     assert not SoulsDuelEnv("dark_souls_3", "iudex", stand_in=True).options.check_keys
 
 
-def test_stand_in_windows_use_different_seeds_by_default():
+def test_stand_in_windows_have_different_seeds_by_default():
     assert len({WindowOptions().first_seed for _ in range(3)}) == 3
     assert WindowOptions(launch_seed=7).first_seed == 7
 
 
-def test_bosses_by_name_and_file(tmp_path):
+def test_bosses_are_given_by_name_or_file(tmp_path):
     with pytest.raises(UnknownBossError, match="did you mean 'vordt'"):
         gymnasium.make("soulslab/DarkSouls3Iudex-v0", boss="vort")
     own = tmp_path / "mine.toml"
@@ -107,7 +107,7 @@ def test_bosses_by_name_and_file(tmp_path):
         assert SoulsDuelEnv("dark_souls_3", path).scenario.boss_max_hp == 77
 
 
-def test_a_boss_with_missing_facts():
+def test_a_boss_with_missing_facts_is_refused():
     with pytest.raises(MissingFactError, match=r"max_hp.*siphon read"):
         SoulsDuelEnv("elden_ring", "dragonkin_nokstella")
     with pytest.raises(MissingFactError, match=r"phase_two.animation"):
@@ -116,7 +116,7 @@ def test_a_boss_with_missing_facts():
 
 @pytest.fixture
 def godrick(tmp_path):
-    """A boss file with a position, so that an environment can be made."""
+    """Return a boss file with the pose that an environment requires."""
     file = tmp_path / "godrick.toml"
     known = (profile_path(Path("elden_ring")).parent / "bosses/godrick.toml").read_text(encoding="utf-8")
     file.write_text(f"{known}[poses]\nfog_wall = {{ position_m = [1.0, 2.0, 3.0] }}\n", encoding="utf-8")
@@ -143,8 +143,8 @@ def test_a_server_with_another_boss_is_refused(tmp_path, godrick):
             env.close()
 
 
-def test_a_game_that_has_ended_is_an_error_at_the_first_reset():
-    # Not found by name, because other tests run games with this name.
+def test_a_missing_process_is_an_error_of_the_first_reset():
+    # A search by name could find the games of other tests.
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     env = gymnasium.make("soulslab/DarkSouls3Iudex-v0", pid=ended.pid)
@@ -153,7 +153,7 @@ def test_a_game_that_has_ended_is_an_error_at_the_first_reset():
     env.close()
 
 
-def test_a_game_that_is_not_installed_is_an_error_at_construction(tmp_path, monkeypatch):
+def test_a_game_that_is_not_installed_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(LaunchError, match="Steam was not found"):
         gymnasium.make("soulslab/EldenRingMargit-v0", launch=True)

@@ -1,8 +1,8 @@
-"""Observations, masks and rewards of Iudex equal those of SoulsGym and SoulsAI for the same memory.
+"""Observations, masks and rewards of Iudex equal those of SoulsGym and SoulsAI, except for the differences named here.
 
-The reference is `support.soulsgym_formulas`. Random states are written, byte by byte, to the memory of the built-in
-fight in the layout of Dark Souls III. Then follow sequences of states; another file has complete fights. Each intended
-difference has a test whose name begins with ``test_otherwise``, and a line in docs/live.md.
+`support.soulsgym_formulas` has the formulas. Random moments are written, byte by byte, to the memory of the built-in
+fight with the memory layout of Dark Souls III. Sequences follow; `test_fights_equal_to_soulsgym` compares whole fights.
+Each deliberate difference is a test whose name begins with ``test_difference``, and a line in docs/live.md.
 """
 
 from functools import cache
@@ -33,17 +33,17 @@ from support.soulsgym_moments import IUDEX, PLAYER_HP, PLAYER_SP, Moment, is_at_
 
 STEP_S = 0.1
 SCALARS = 18
-#: Tolerance for values in float32, with positions hundreds of metres from the origin.
+#: Values are float32, and positions are hundreds of metres from the origin.
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
 LINGERING = ("SABlend_Damage", "SABlendSmall", "PartDamage_Front", "Part1")
 UNKNOWN = ("", "Attack1500", "DeathIdle", "SomethingElse")
-#: Components of the camera's direction; not -0.0, which would have the opposite angle.
+#: Components of the camera's direction, without -0.0, which has an angle of half a turn.
 parts = st.floats(-1.0, 1.0, width=32).map(lambda part: part + 0.0)
 
 
 def around(low, high, beyond):
-    """Draw numbers within limits, and a few beyond them."""
+    """Draw numbers within limits and up to `beyond` outside."""
     return st.floats(low - beyond, high + beyond, width=32)
 
 
@@ -69,7 +69,7 @@ moments = st.builds(
 
 
 class Game:
-    """The memory of the game, and the results of the environment."""
+    """The memory of the game, and the parts of an environment that read it."""
 
     def __init__(self, folder: Path):
         self.session = MaskedSession(PROFILE_PATH, folder, SessionOptions(options={"boss": "judge"}))
@@ -83,11 +83,11 @@ class Game:
         )
 
     def begin(self):
-        """Begin an episode."""
+        """Start an episode."""
         self.reader.begin(1, Vitals(PLAYER_HP, PLAYER_SP))
 
-    def look(self, moment, game_time_s=0.0):
-        """Write a state to memory and read it."""
+    def read(self, moment, game_time_s=0.0):
+        """Write a moment to memory, and read it."""
         for name, stored in moment.memory().items():
             self.session.arena.process.write(self.address_of(name), stored)
         self.reader.update(self.duel.read(*self.reader.quantities), game_time_s)
@@ -115,7 +115,7 @@ many = settings(
 )
 
 
-def cut_off(numbers):
+def clip_features(numbers):
     """Return the 74 numbers, clipped to the bounds of the observation space."""
     low = np.where(np.isin(np.arange(74), (7, 8, 12, 13, 14, 15)), -1.0, 0.0)
     high = np.ones(74)
@@ -123,7 +123,7 @@ def cut_off(numbers):
     return np.clip(numbers, low, high)
 
 
-def test_the_20_actions_press_soulsgym_s_keys(game):
+def test_the_20_actions_press_the_keys_of_soulsgym(game):
     names = {"light_attack": "lightattack", "heavy_attack": "heavyattack"}
     assert [tuple(names.get(button, button) for button in buttons) for buttons in ACTIONS] == list(formulas.ACTIONS)
     keys = game.session.profile.keys
@@ -142,7 +142,7 @@ def test_every_key_of_soulsgym_is_in_the_profile(game):
 @given(moment=moments)
 def test_a_moment_s_observation(game, moment):
     game.begin()
-    game.look(moment)
+    game.read(moment)
     seen = game.fields.observation(game.reader.state, None)
     wanted = moment.observation()
     assert list(seen) == list(wanted)
@@ -157,10 +157,10 @@ def test_a_moment_s_observation(game, moment):
 @given(moment=moments)
 def test_a_moment_s_74_numbers(game, moment):
     game.begin()
-    game.look(moment)
+    game.read(moment)
     numbers = formulas.features(moment.observation(), formulas.StrollTime(STEP_S).look(*stroll(moment)))
     assert numbers.shape == (74,)
-    np.testing.assert_allclose(game.features.observation(game.reader.state, None), cut_off(numbers), **CLOSE)
+    np.testing.assert_allclose(game.features.observation(game.reader.state, None), clip_features(numbers), **CLOSE)
 
 
 @seed(3)
@@ -168,44 +168,44 @@ def test_a_moment_s_74_numbers(game, moment):
 @given(moment=moments)
 def test_a_moment_s_mask(game, moment):
     game.begin()
-    game.look(moment)
+    game.read(moment)
     if moment.player_animation.startswith("Fall"):
-        return  # test_otherwise_nothing_is_open_in_a_fall
+        return  # test_difference_no_action_is_allowed_in_a_fall
     if not is_at_a_lock(moment):
         wanted = formulas.mask(moment.player_animation, moment.player_animation_s, moment.player_sp)
         assert game.mask.tolist() == wanted.tolist()
 
 
-def test_otherwise_a_lock_ends_within_the_rounding_of_its_time(game):
-    """SoulsGym sums steps of 0.1 s in 64 bits; the 32-bit time of a game may be slightly below the end of a lock."""
+def test_difference_a_lock_ends_within_the_rounding_of_its_time(game):
+    """SoulsGym sums steps of 0.1 s in 64 bits; a game's time in 32 bits can be slightly below the end of a lock."""
     game.begin()
     moment = Moment(player_animation="AttackRightHeavy2Sta", player_animation_s=0.99999)
-    game.look(moment)
+    game.read(moment)
     assert is_at_a_lock(moment)
     assert game.mask.all()
     assert not formulas.mask(moment.player_animation, moment.player_animation_s, PLAYER_SP)[0]
 
 
-def test_masks_open_at_the_very_times_of_their_locks(game):
+def test_masks_change_at_the_times_of_the_locks(game):
     game.begin()
     for animation, locks_s in formulas.LOCKS_S.items():
         if animation.startswith("Fall"):
-            continue  # test_otherwise_nothing_is_open_in_a_fall
+            continue  # test_difference_no_action_is_allowed_in_a_fall
         for time_s in {max(lock_s + beside_s, 0.0) for lock_s in locks_s for beside_s in (-0.001, 0.0, 0.001)}:
-            game.look(Moment(player_animation=animation, player_animation_s=time_s))
+            game.read(Moment(player_animation=animation, player_animation_s=time_s))
             assert game.mask.tolist() == formulas.mask(animation, time_s, PLAYER_SP).tolist(), (animation, time_s)
 
 
 def stroll(moment):
-    """Return the arguments of `StrollTime.look` for a state."""
+    """Return the arguments of `StrollTime.look` for a moment."""
     return formulas.BOSS_NUMBERS.get(moment.true_boss_animation, -1), moment.boss_animation_s
 
 
 # --- sequences ----------------------------------------------------------------------------------------------
 
 
-def test_walks_and_turns_in_a_row_add_up(game):
-    """Names and times are read every 0.1 s; the boss begins at most one animation between two reads."""
+def test_successive_walks_and_turns_are_summed(game):
+    """Names and times each 0.1 s, as in the game; the boss begins at most one animation between two reads."""
     rng = np.random.default_rng(5)
     walks = [formulas.BOSS_ANIMATIONS[number] for number in formulas.STROLLS]
     game.begin()
@@ -217,42 +217,42 @@ def test_walks_and_turns_in_a_row_add_up(game):
             name = str(rng.choice([other for other in (*walks, "IdleBattle", "Attack3003") if other != name]))
             time_s = float(rng.uniform(0.0, STEP_S))
         moment = Moment(boss_animation=name, boss_animation_s=float(np.float32(time_s)), boss_length_s=100.0)
-        game.look(moment, game_time_s=k * STEP_S)
+        game.read(moment, game_time_s=k * STEP_S)
         wanted = formulas.features(moment.observation(), strolls.look(*stroll(moment)))
-        np.testing.assert_allclose(game.features.observation(game.reader.state, None), cut_off(wanted), **CLOSE)
+        np.testing.assert_allclose(game.features.observation(game.reader.state, None), clip_features(wanted), **CLOSE)
 
 
-def test_otherwise_a_row_of_walks_counts_from_its_own_beginning(game):
-    """SoulsAI counts the step in which the first walk begins as a complete step."""
+def test_difference_a_sequence_of_walks_counts_from_its_beginning(game):
+    """SoulsAI counts a whole step for the step in which a sequence of walks begins."""
     game.begin()
     for k, (name, time_s) in enumerate((("Attack3000", 1.0), ("WalkFrontBattle", 0.03), ("WalkLeftBattle", 0.05))):
-        game.look(Moment(boss_animation=name, boss_animation_s=time_s), game_time_s=k * STEP_S)
+        game.read(Moment(boss_animation=name, boss_animation_s=time_s), game_time_s=k * STEP_S)
     assert game.features.observation(game.reader.state, None)[17] == pytest.approx(0.03 + STEP_S)
 
 
-def test_otherwise_nothing_is_open_in_a_fall(game):
-    """SoulsGym has no lock for falls, in which no key has an effect."""
+def test_difference_no_action_is_allowed_in_a_fall(game):
+    """SoulsGym has no lock for falls, although keys have no effect in a fall."""
     game.begin()
     for animation in (name for name in formulas.LOCKS_S if name.startswith("Fall")):
-        game.look(Moment(player_animation=animation, player_animation_s=1.0))
+        game.read(Moment(player_animation=animation, player_animation_s=1.0))
         assert game.mask.tolist() == [False] * 19 + [True]
         assert formulas.mask(animation, 1.0, PLAYER_SP).all()
 
 
-def test_otherwise_an_animation_that_is_played_again_starts_anew(game):
-    """SoulsGym continues its count while the name is the same; here the time of the game is used."""
+def test_difference_a_repeated_animation_starts_at_0(game):
+    """SoulsGym adds up the time while the name stays the same; here it is the game's own animation time."""
     game.begin()
     for k, time_s in enumerate((0.7, 0.05)):
-        game.look(Moment(player_animation="RollingMedium", player_animation_s=time_s), game_time_s=k * STEP_S)
+        game.read(Moment(player_animation="RollingMedium", player_animation_s=time_s), game_time_s=k * STEP_S)
         assert game.reader.state.player_animation_duration == pytest.approx(time_s)
 
 
-def test_otherwise_the_second_phase_begins_when_the_change_is_over(game):
-    """The demo of SoulsGym reports phase 2 as soon as it reads Attack1500."""
+def test_difference_the_second_phase_begins_after_the_phase_change(game):
+    """SoulsGym's demo reports phase 2 from the first read of Attack1500."""
     game.begin()
     phases = []
     for k, name in enumerate(("Attack3000", "Attack1500", "Attack1500", "IdleBattle", "Attack3001")):
-        game.look(Moment(boss_animation=name, boss_animation_s=0.1), game_time_s=k * STEP_S)
+        game.read(Moment(boss_animation=name, boss_animation_s=0.1), game_time_s=k * STEP_S)
         phases.append(int(game.reader.state.phase))
     assert phases == [1, 1, 1, 2, 2]
 
@@ -261,7 +261,7 @@ def test_otherwise_the_second_phase_begins_when_the_change_is_over(game):
 
 
 def state_of(observation):
-    """Return an observation as a record for rewards."""
+    """Return an observation as a state record, from which rewards are computed."""
     state = np.zeros(1, DUEL_STATE)[0]
     for name, value in observation.items():
         state[name] = value
@@ -288,16 +288,16 @@ def test_a_step_s_reward(before, after, end):
     assert score_of(before.observation(), after.observation(), end) == pytest.approx(wanted, abs=1e-9)
 
 
-@pytest.mark.parametrize(("far_before_m", "far_after_m", "paid"), [(9, 6, 0.03), (6, 9, -0.03), (9, 3, 0), (3, 2, 0)])
-def test_metres_towards_the_centre(far_before_m, far_after_m, paid):
+@pytest.mark.parametrize(("far_before_m", "far_after_m", "reward"), [(9, 6, 0.03), (6, 9, -0.03), (9, 3, 0), (3, 2, 0)])
+def test_the_reward_for_moves_towards_the_centre(far_before_m, far_after_m, reward):
     x, y = formulas.CENTRE_M
     before, after = (Moment(player=(x + far_m, y, -68.75, 0.0)).observation() for far_m in (far_before_m, far_after_m))
-    assert score_of(before, after, "") == pytest.approx(paid)
-    assert formulas.reward(before, after) == pytest.approx(paid)
+    assert score_of(before, after, "") == pytest.approx(reward)
+    assert formulas.reward(before, after) == pytest.approx(reward)
 
 
-def test_otherwise_who_dies_with_the_boss_has_lost():
-    """SoulsGym counts it as a win; here, as in the built-in fight, the player's death counts first."""
+def test_difference_a_player_that_dies_with_the_boss_has_lost():
+    """SoulsGym rewards a win; here the player's death counts, as in the built-in fight."""
     before, after = Moment(player_hp=10, boss_hp=10).observation(), Moment(player_hp=0, boss_hp=0).observation()
     wanted = formulas.reward(before, after)
     assert score_of(before, after, "lost") == pytest.approx(wanted - 0.2)

@@ -1,4 +1,4 @@
-"""Complete fights with Iudex equal those of SoulsGym for the same memory (see `test_equal_to_soulsgym`)."""
+"""Whole fights with Iudex have the values that SoulsGym computes from the same memory (`test_equal_to_soulsgym`)."""
 
 import math
 import struct
@@ -20,15 +20,15 @@ N_FIGHTS = 100 if IS_LONG else 2
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
 
-class Seen:
-    """Memory at each read of a fight, with the health before it was restored."""
+class MemoryReader:
+    """Reads a fight from memory, and stores both healths from before their refill."""
 
     def __init__(self, arena):
         self._arena = arena
         self._hp = ()
-        arena.on_advance = self._take_health
+        arena.on_advance = self._store_health
 
-    def _take_health(self):
+    def _store_health(self):
         duel = self._arena.fight.duel
         self._hp = math.ceil(duel.p_hp), math.ceil(duel.b_hp)
 
@@ -36,7 +36,7 @@ class Seen:
         return self._arena.process.read(self._arena.table.address_of(name), n_bytes)
 
     def moment(self):
-        """Return the state."""
+        """Return the current moment in memory."""
         numbers = {name: struct.unpack("<i", self._read(name, 4))[0] for name in ("player.sp", "boss.attack_id")}
         x, y, height, angle = formulas.pose(self._read("player.pose", 24))
         names = [self._read(f"{who}.animation", 40).decode("utf-16-le").split("\0")[0] for who in ("player", "boss")]
@@ -58,26 +58,26 @@ class Seen:
         )
 
     def losses(self):
-        """Return the losses of health of both fighters since it was restored."""
+        """Return the health that player and boss have lost since the last refill."""
         return PLAYER_HP - self._hp[0], formulas.BOSS_MAX_HP - self._hp[1]
 
 
 def test_whole_fights_of_the_environment(tmp_path):
-    """Episodes in place, as in SoulsGym: health is restored after each read, and losses are counted."""
+    """Episodes in place, as in SoulsGym: health is refilled after each read, and losses are counted."""
     session = MaskedSession(PROFILE_PATH, tmp_path, SessionOptions(options={"boss": "judge"}))
     env = iudex_env(session, episodes="in_place", phase="1", observation="dict")
     rng = np.random.default_rng(6)
     n_ends = 0
     for _ in range(N_FIGHTS):
         _, info = env.reset(seed=int(rng.integers(1000)))
-        looks = Seen(session.arena)
+        memory = MemoryReader(session.arena)
         player_hp, boss_hp = PLAYER_HP, formulas.BOSS_MAX_HP
-        before = looks.moment().observation()
+        before = memory.moment().observation()
         for _ in range(400):
             action = int(rng.choice(np.flatnonzero(info["action_mask"])))
             seen, reward, is_over, _, info = env.step(action)
-            moment = looks.moment()
-            lost = looks.losses()
+            moment = memory.moment()
+            lost = memory.losses()
             player_hp, boss_hp = max(player_hp - lost[0], 0), max(boss_hp - lost[1], 0)
             after = moment.observation() | {"player_hp": player_hp, "boss_hp": boss_hp}
             if is_over:
@@ -96,8 +96,8 @@ def test_whole_fights_of_the_environment(tmp_path):
     env.close()
 
 
-def test_otherwise_a_phase_has_its_own_share_of_the_boss_s_health():
-    """SoulsGym plays each phase with full health; here the first phase ends at half of it, as in the game."""
+def test_difference_a_phase_has_a_part_of_the_boss_s_health():
+    """In SoulsGym each phase begins with full health; here the first phase ends at half health, as in the game."""
     episode = InPlaceEpisode(IUDEX, EpisodeSettings(phase="1"))
     state = np.zeros(1, DUEL_STATE)[0]
     state.player_hp, state.boss_hp = PLAYER_HP, formulas.BOSS_MAX_HP // 2

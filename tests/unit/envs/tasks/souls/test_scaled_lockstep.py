@@ -1,4 +1,4 @@
-"""Steps with a scaled clock: the game is paused between steps, and steps run at the requested speed."""
+"""Steps with a scaled clock: the game stands still between steps, and steps run at the requested speed."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def session(tmp_path):
 
 
 @pytest.mark.parametrize(("game_speed", "cap"), [(1.0, None), (3.0, 180.0)])
-def test_steps_at_a_speed(session, game_speed, cap):
+def test_steps_run_at_the_game_speed(session, game_speed, cap):
     before = session.pace()
     env = iudex_env(session, episodes="in_place", game_speed=game_speed)
     speeds = []
@@ -35,7 +35,7 @@ def test_steps_at_a_speed(session, game_speed, cap):
         assert info["clock"] == "scaled"
         assert session.pace() == (0.0, cap or before[1], bool(cap) or before[2])
     assert {speed for speed in speeds if speed} == {game_speed}
-    # The error of a step is at most a frame, and is subtracted from the next step.
+    # A step differs by at most a frame, and the next step is shorter by the difference.
     frame_s = FRAME_S * game_speed
     assert np.allclose(np.diff(times_s), 0.1, atol=frame_s + 1e-6)
     assert times_s[-1] - times_s[0] == pytest.approx(2.0, abs=frame_s + 1e-6)
@@ -44,7 +44,7 @@ def test_steps_at_a_speed(session, game_speed, cap):
     assert session.left == (1.0, *before[1:])
 
 
-def test_the_latency_has_the_same_speed(session):
+def test_latency_passes_at_the_game_speed(session):
     env = iudex_env(session, episodes="in_place", game_speed=2.0, latency_ms=50)
     env.reset(seed=1)
     speeds = []
@@ -54,7 +54,7 @@ def test_the_latency_has_the_same_speed(session):
     env.close()
 
 
-def test_a_session_with_a_server_has_the_same_speed(session, tmp_path):
+def test_a_remote_session_steps_at_the_game_speed(session, tmp_path):
     options = ServerOptions(address=f"unix:{tmp_path / 'socket'}", token="t" * 16)
     with serve(session, options) as server, connect(server.address, token=options.token) as remote:
         env = iudex_env(remote, episodes="in_place", game_speed=2.0)

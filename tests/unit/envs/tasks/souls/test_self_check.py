@@ -1,4 +1,4 @@
-"""Attributes are checked during the entrance, because almost none of them is loaded at the title."""
+"""Self-checks during the entrance: at the title, before the entrance writes, and in the fight."""
 
 import logging
 
@@ -12,7 +12,7 @@ each_version = pytest.mark.parametrize("version", ["", VERSION], ids=["known", "
 
 
 @pytest.mark.parametrize(("game", "boss"), BOSSES)
-def test_a_game_at_its_title_is_checked_later_in_the_fight(make, caplog, game, boss):
+def test_a_game_at_its_title_is_checked_in_the_fight(make, caplog, game, boss):
     souls = make(game, boss, of_session={"version": VERSION})
     with caplog.at_level(logging.WARNING):
         souls.env.reset()
@@ -34,7 +34,7 @@ def test_a_restarted_game_is_checked_again(make, caplog):
 
 
 @each_version
-def test_attributes_that_are_loaded_at_the_title_are_checked_there(make, version):
+def test_attributes_that_are_readable_at_the_title_are_checked_there(make, version):
     facts = {"game.speed": {"range": (5.0, 6.0)}}
     souls = make("dark_souls_3", "iudex", of_session={"version": version, "facts_of": facts})
     with pytest.raises(SelfCheckError, match=r"'game\.speed' out of range"):
@@ -53,7 +53,7 @@ def test_attributes_that_are_loaded_at_the_title_are_checked_there(make, version
         ("elden_ring", "margit", "world.last_grace"),
     ],
 )
-def test_attributes_that_the_entrance_writes_are_checked_before(make, game, boss, name, version):
+def test_attributes_are_checked_before_the_entrance_writes_them(make, game, boss, name, version):
     of_session = {"version": version, "facts_of": {name: {"is_moving": True}}}
     souls = make(game, boss, lambda world: world.rest_elsewhere(), of_session=of_session)
     rest = souls.game.session.read(souls.game.last_rest)
@@ -66,7 +66,7 @@ def test_attributes_that_the_entrance_writes_are_checked_before(make, game, boss
 
 @each_version
 @pytest.mark.parametrize(("game", "boss"), BOSSES)
-def test_attributes_of_the_boss_are_checked_before_it_is_held(make, game, boss, version):
+def test_attributes_of_the_boss_are_checked_before_writes_in_the_fight(make, game, boss, version):
     facts = {"boss.max_hp": {"is_moving": True, "is_holding": False}}
     souls = make(game, boss, of_session={"version": version, "facts_of": facts})
     with pytest.raises(SelfCheckError, match=r"'boss\.max_hp' does not move"):

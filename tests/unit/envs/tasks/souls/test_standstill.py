@@ -1,8 +1,8 @@
-"""Games that ignore their speed: a flag is tried, otherwise the game is refused."""
+"""The check that a game obeys its speed: if it does not, a flag is set; without effect, the game is refused."""
 
 import pytest
 
-from soulslab.envs.tasks.souls.standstill_check import FLAG, Standstill
+from soulslab.envs.tasks.souls.standstill_check import FLAG, StandstillCheck
 from soulslab.errors import ClockUnavailableError
 from soulslab.games.dark_souls_3 import PROFILE_PATH as DARK_SOULS_3
 from soulslab.games.elden_ring import PROFILE_PATH as ELDEN_RING
@@ -10,18 +10,18 @@ from soulslab.siphon.session import SessionOptions
 from support.scaled_game import ScaledSession
 
 
-class HeedlessSession(ScaledSession):
-    """A session with a game that continues between two reads unless its flag is set.
+class RunningSession(ScaledSession):
+    """A game that runs on between two reads at a speed of 0, unless its flag is set.
 
     Attributes:
-        heeds_flag: Whether the flag makes the game obey its speed.
+        obeys_flag: Whether the game stands still when the flag is set.
     """
 
-    heeds_flag = True
+    obeys_flag = True
 
     def snapshot(self, names=None):
-        """Advance some ticks before a read."""
-        if not (self.heeds_flag and FLAG in self.profile.attributes and self.read(FLAG)):
+        """Advance some ticks before the read."""
+        if not (self.obeys_flag and FLAG in self.profile.attributes and self.read(FLAG)):
             for _ in range(3):
                 self.arena.fight.tick(())
             self.arena._mapped.publish(self.arena.fight)
@@ -33,31 +33,31 @@ def opened(kind, path, folder):
 
 
 @pytest.mark.parametrize("path", [DARK_SOULS_3, ELDEN_RING])
-def test_the_flag_of_a_game_that_obeys_its_speed_is_not_changed(tmp_path, path):
+def test_a_game_that_obeys_its_speed_is_not_changed(tmp_path, path):
     with opened(ScaledSession, path, tmp_path) as session:
         session.clock.run(1.0)
-        standstill = Standstill()
+        standstill = StandstillCheck()
         standstill.check(session)
         assert session.clock.speed == 1.0
         assert not standstill.is_set
 
 
 def test_the_flag_is_set_and_restored(tmp_path):
-    with opened(HeedlessSession, ELDEN_RING, tmp_path) as session:
+    with opened(RunningSession, ELDEN_RING, tmp_path) as session:
         before = session.read(FLAG)
-        standstill = Standstill()
+        standstill = StandstillCheck()
         standstill.check(session)
         assert (before, session.read(FLAG), standstill.is_set) == (False, True, True)
-        standstill.put_back(session)
+        standstill.restore(session)
         assert not session.read(FLAG)
         assert not standstill.is_set
 
 
 @pytest.mark.parametrize("path", [DARK_SOULS_3, ELDEN_RING])
-def test_a_game_that_continues_at_speed_0_is_refused(tmp_path, path):
-    with opened(HeedlessSession, path, tmp_path) as session:
-        session.heeds_flag = False
+def test_a_game_that_runs_on_is_refused(tmp_path, path):
+    with opened(RunningSession, path, tmp_path) as session:
+        session.obeys_flag = False
         session.clock.run(1.0)
         with pytest.raises(ClockUnavailableError, match=r"runs on at a speed of 0.*game\.speed.*clock='realtime'"):
-            Standstill().check(session)
+            StandstillCheck().check(session)
         assert session.clock.speed == 1.0

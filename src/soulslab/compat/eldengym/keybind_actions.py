@@ -1,4 +1,4 @@
-"""EldenGym's keybinds: its JSON files of version 2, which actions of them are played, and with which keys.
+"""EldenGym's keybinds: JSON files of version 2 that assign keys to actions.
 
 ::
 
@@ -23,51 +23,54 @@ from soulslab.errors import ConfigError, EnvironmentUsageError, InvalidActionErr
 from soulslab.games.elden_ring.keybinds import Keybind, load_keybinds
 from soulslab.siphon.keys import key_of_public_name
 
-Given: TypeAlias = str | Path | Mapping[str, Any] | None
-"""A file, its content, or None for EldenGym's own."""
+KeybindSource: TypeAlias = str | Path | Mapping[str, Any] | None
+"""Path of a file, content of a file, or None for EldenGym's default keybinds."""
 
 DEVICES = ("key", "mouse")
 VERSION = "2.0"
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A file of keybinds."""
+class _KeybindFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Content of a file of keybinds."""
 
     version: str
     actions: Annotated[dict[str, Keybind], Meta(min_length=1)]
     description: str = ""
 
 
-class Keyboard:
-    """From EldenGym's actions to the keys that are held.
+class KeybindActions:
+    """Converts EldenGym's actions into keys.
 
     Args:
-        given: The keybinds.
-        actions: Names of the actions that are played, in this order; None for all, in the order of their indices.
-        device: One of `DEVICES`; with ``"mouse"`` an action that has a button of the mouse is done with it.
+        source: The keybinds.
+        actions: Names of the actions, in the order of the bits; None for all, in the order of their indices.
+        device: One of `DEVICES`; with ``"mouse"``, an action with a mouse button uses it instead of its key.
 
     Attributes:
-        names: Of the actions, in the order of the bits.
-        keys: Key of each (`soulslab.siphon.keys`).
+        names: Names of the actions, in the order of the bits.
+        keys: Key of each action (`soulslab.siphon.keys`).
 
     Raises:
-        ConfigError: The keybinds are malformed; ``error.path`` says where.
-        EnvironmentUsageError: There is no such action or device.
+        ConfigError: The keybinds are malformed; ``error.path`` is the place of the mistake.
+        EnvironmentUsageError: The action or the device does not exist.
     """
 
-    def __init__(self, given: Given = None, actions: Sequence[str] | None = None, device: str = "key") -> None:
+    def __init__(self, source: KeybindSource = None, actions: Sequence[str] | None = None, device: str = "key") -> None:
         if device not in DEVICES:
             raise EnvironmentUsageError(f"use_device: unknown kind {device!r}{did_you_mean(str(device), DEVICES)}")
-        binds, source = read_keybinds(given)
-        chosen = _chosen(binds, actions)
+        binds, source_name = read_keybinds(source)
+        chosen = _choose_actions(binds, actions)
         self.names = tuple(chosen)
-        self.keys = tuple(_key(name, bind, device, source) for name, bind in chosen.items())
+        self.keys = tuple(_find_key(name, bind, device, source_name) for name, bind in chosen.items())
 
     def held(self, action: Any) -> tuple[str, ...]:
-        """Return the keys that are down, for a bit per action.
+        """Return the keys that an action holds, without duplicates.
+
+        Args:
+            action: (A,) bits, one for each action.
 
         Raises:
-            InvalidActionError: It is not so many bits.
+            InvalidActionError: The action has another shape or other values.
         """
         try:
             bits = np.asarray(action)
@@ -77,46 +80,46 @@ class Keyboard:
             raise InvalidActionError(
                 f"action {action!r}: must be {len(self.names)} bits of 0 and 1, one for each of {', '.join(self.names)}"
             )
-        # Two actions may share a key.
+        # Two actions can have the same key.
         return tuple(dict.fromkeys(key for key, bit in zip(self.keys, bits.tolist(), strict=True) if bit))
 
 
-def read_keybinds(given: Given = None) -> tuple[dict[str, Keybind], str]:
-    """Return the actions in the order of their indices, and where they come from.
+def read_keybinds(source: KeybindSource = None) -> tuple[dict[str, Keybind], str]:
+    """Return the actions in the order of their indices, and the name of their source.
 
     Raises:
-        ConfigError: They are malformed; ``error.path`` says where.
-        EnvironmentUsageError: They are neither a file nor its content.
+        ConfigError: The keybinds are malformed; ``error.path`` is the place of the mistake.
+        EnvironmentUsageError: The source is neither a file nor its content.
     """
-    if given is None:
+    if source is None:
         return dict(load_keybinds()), "keybinds.toml"
-    if not isinstance(given, str | Path | Mapping):
-        raise EnvironmentUsageError(f"keybinds_filepath must be a path or a table, not {given!r}")
-    source = "keybinds" if isinstance(given, Mapping) else str(given)
-    data = dict(given) if isinstance(given, Mapping) else _read_json(Path(given))
+    if not isinstance(source, str | Path | Mapping):
+        raise EnvironmentUsageError(f"keybinds_filepath must be a path or a table, not {source!r}")
+    name = "keybinds" if isinstance(source, Mapping) else str(source)
+    data = dict(source) if isinstance(source, Mapping) else _read_json(Path(source))
 
     def error(problem: str, place: str) -> ConfigError:
-        return ConfigError(problem, path=place, source=source)
+        return ConfigError(problem, path=place, source=name)
 
     if data.get("version") != VERSION:
         problem = f"must be {VERSION!r}, the format with a table of actions, not {data.get('version')!r}"
         raise error(problem, "version")
-    actions = sorted(check(data, _File, error).actions.items(), key=lambda item: item[1].index)
+    actions = sorted(check(data, _KeybindFile, error).actions.items(), key=lambda item: item[1].index)
     for (one, bind), (other, next_bind) in pairwise(actions):
         if bind.index == next_bind.index:
-            raise error(f"{one!r} has it, too", f"{join_place('actions', other)}.index")
-    return dict(actions), source
+            raise error(f"{one!r} has the same index", f"{join_place('actions', other)}.index")
+    return dict(actions), name
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     fail = partial(ConfigError, source=path)
     data: Any = parse_json(read_text(path, fail), object, fail)
     if not isinstance(data, dict):
-        raise ConfigError(f"must be a table with the actions, not {type(data).__name__}", source=path)
+        raise ConfigError(f"must be a table of actions, not {type(data).__name__}", source=path)
     return data
 
 
-def _chosen(binds: dict[str, Keybind], actions: Sequence[str] | None) -> dict[str, Keybind]:
+def _choose_actions(binds: dict[str, Keybind], actions: Sequence[str] | None) -> dict[str, Keybind]:
     if actions is None:
         return binds
     if isinstance(actions, str) or not isinstance(actions, Sequence) or not actions:
@@ -129,7 +132,7 @@ def _chosen(binds: dict[str, Keybind], actions: Sequence[str] | None) -> dict[st
     return {name: binds[name] for name in actions}
 
 
-def _key(name: str, bind: Keybind, device: str, source: str) -> str:
+def _find_key(name: str, bind: Keybind, device: str, source: str) -> str:
     field = "mouse" if device == "mouse" and bind.mouse else "key"
     try:
         return key_of_public_name(getattr(bind, field)).name
