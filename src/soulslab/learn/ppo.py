@@ -22,7 +22,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
@@ -36,15 +35,14 @@ from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.collect import Collector
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
 from soulslab.learn.network import masked_log_probs
+from soulslab.learn.network_policy import header_fields
 from soulslab.learn.policy import Policy, PolicyHeader
-from soulslab.learn.provenance import git_commit
 from soulslab.learn.rollout import Minibatch, Rollout, generalised_advantages
 from soulslab.learn.runs import RunFolder, part
 from soulslab.learn.settings import PPOSettings, TrainSettings
 from soulslab.learn.telemetry import Message, UpdateStats
 from soulslab.learn.torch_device import select_device
 from soulslab.learn.tracker import EpisodeTracker
-from soulslab.version import VERSION
 
 _ADAM_EPSILON: Final = 1e-5
 _MIN_STD: Final = 1e-8
@@ -301,9 +299,7 @@ class PPOAlgorithm:
 
     def policy_header(self) -> dict[str, Any]:
         """Return the header of the policy, with the present number of game decisions."""
-        self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=self.env_steps)
-        header: dict[str, Any] = msgspec.to_builtins(self._policy.header)
-        return header
+        return self._policy.count_decisions(self.env_steps)
 
     def best_estimate(self) -> AbstractContextManager[Policy]:
         """Return a context with the policy; PPO evaluates and saves the newest weights."""
@@ -341,20 +337,7 @@ def open_ppo(
     env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
     try:
         generator = torch.Generator().manual_seed(settings.run.seed)
-        n_envs, n_features, n_actions, pixels, names = sizes(env)
-        header = PolicyHeader(
-            env_id=settings.env.id,
-            env_options=settings.env.options,
-            n_features=n_features,
-            n_actions=n_actions,
-            pixels=pixels,
-            frame_stack=settings.env.frame_stack,
-            network=settings.network,
-            soulslab=VERSION,
-            commit=git_commit(),
-            n_envs=n_envs,
-            feature_names=names,
-        )
+        header = PolicyHeader(**header_fields(settings, sizes(env)), network=settings.network)
         policy = Policy(header, generator, select_device(settings.run.device))
         initialise(policy, env)
         return PPOAlgorithm(settings, env, policy, generator)

@@ -8,10 +8,9 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from soulslab.errors import NonFiniteError
 from soulslab.learn.actors.transport import ActorEnd
 from soulslab.learn.archive import Tensors
-from soulslab.learn.environment import Info, blocked_actions, decisions_taken, layout
+from soulslab.learn.environment import Info, blocked_actions, check_finite, decisions_taken, layout
 from soulslab.learn.inputs import Inputs, Observer
 from soulslab.learn.rainbow.episodes import EpisodeCounter
 from soulslab.learn.rainbow.policy import QPolicy
@@ -86,7 +85,7 @@ class Actor:
         obs, rewards, terminated, truncated, info = self._env.step(actions)
         decisions = decisions_taken(info, self._n_envs)
         dones = terminated | truncated
-        self._check_finite("reward", rewards, offset=1)
+        check_finite("reward", rewards, self._episode_steps + 1)
         rows["reward"], rows["n_decisions"] = rewards, decisions
         rows["outcome"] = np.where(terminated, Outcome.TERMINATED, np.where(truncated, Outcome.TRUNCATED, 0))
         finals = self._final_rows(info, np.flatnonzero(truncated & ~terminated), actions, decisions)
@@ -159,7 +158,7 @@ class Actor:
         if "action_mask" in last:  # without a mask all actions are allowed
             is_known = last["_action_mask"][where]
             rows["blocked"][is_known] = np.packbits(~last["action_mask"][where[is_known]], axis=1)
-        self._check_finite("observation", rows["features"], offset=1, where=where)
+        check_finite("observation", rows["features"], self._episode_steps + 1, where)
         return rows
 
     def _observed(self, inputs: Inputs, streams: NDArray[np.intp]) -> NDArray[Any]:
@@ -173,18 +172,7 @@ class Actor:
 
     def _look(self, info: Info) -> None:
         self._blocked[:] = blocked_actions(info, self._n_envs, self._n_actions)
-        self._check_finite("observation", self._observer.inputs.features, offset=0)
-
-    def _check_finite(
-        self, what: str, values: NDArray[np.floating], offset: int, where: NDArray[np.intp] | None = None
-    ) -> None:
-        if np.isfinite(values.sum(dtype=np.float64)):
-            return
-        rows = values.reshape(len(values), -1)
-        row = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        bad = rows[row][~np.isfinite(rows[row])][0]
-        i = int(where[row]) if where is not None else row
-        raise NonFiniteError(what, i, int(self._episode_steps[i]) + offset, str(bad))
+        check_finite("observation", self._observer.inputs.features, self._episode_steps)
 
 
 def step_shape(policy: QPolicy) -> StepShape:

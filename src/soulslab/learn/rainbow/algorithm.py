@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 from gymnasium.vector import VectorEnv
 
@@ -140,9 +139,7 @@ class RainbowAlgorithm:
 
     def policy_header(self) -> dict[str, Any]:
         """Return the header of the policy, with the present number of game decisions."""
-        self._policy.header = msgspec.structs.replace(self._policy.header, env_steps=self.env_steps)
-        header: dict[str, Any] = msgspec.to_builtins(self._policy.header)
-        return header
+        return self._policy.count_decisions(self.env_steps)
 
     def report(self, seconds: float) -> list[Message]:
         """Return the statistics of the updates, the actor and the fights since the last call."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.learn.archive import Tensors
-from soulslab.learn.rainbow.mixed_replay import Source
+from soulslab.learn.rainbow.mixed_replay import TransitionSource
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import DemonstrationSettings
 from soulslab.learn.rainbow.targets import BLOCKED_VALUE, masked_log_policy, mean_values
@@ -55,7 +55,7 @@ class Cloner:
         self,
         values: Values,
         parameters: Iterable[nn.Parameter],
-        shown: Source,
+        shown: TransitionSource,
         rng: np.random.Generator,
         settings: DemonstrationSettings,
     ) -> None:
@@ -114,7 +114,9 @@ class Cloner:
         self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": kept})
 
 
-def cloner_of(policy: QPolicy, shown: Source, rng: np.random.Generator, settings: DemonstrationSettings) -> Cloner:
+def cloner_of(
+    policy: QPolicy, shown: TransitionSource, rng: np.random.Generator, settings: DemonstrationSettings
+) -> Cloner:
     """Return a cloner for the values of a policy.
 
     Args:

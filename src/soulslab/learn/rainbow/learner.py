@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from torch import Tensor
 
 from soulslab.learn.archive import Tensors
 from soulslab.learn.rainbow.adam import Adam
+from soulslab.learn.rainbow.mixed_replay import TransitionSource
 from soulslab.learn.rainbow.policy import QPolicy
 from soulslab.learn.rainbow.settings import QLearningSettings
 from soulslab.learn.rainbow.targets import Munchausen, QuantileLoss, greedy_targets, munchausen_targets
@@ -40,22 +41,6 @@ from soulslab.learn.replay.elements import Batch
 from soulslab.learn.replay.settings import ReplaySettings
 
 _TINY: Final = 1e-6
-
-
-class Replay(Protocol):
-    """Source of transitions: one replay buffer, or two that fill a batch together."""
-
-    def make_batch(self, batch_size: int) -> Batch:
-        """Allocate a batch of ``batch_size`` transitions."""
-
-    def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
-        """Fill a batch with random transitions."""
-
-    def priorities(self, places: Tensor) -> NDArray[np.float64]:
-        """Return the priorities of the transitions at these places, float64 (B,)."""
-
-    def set_priorities(self, places: Tensor, errors: Tensor) -> None:
-        """Set the priorities of the transitions at these places from their errors."""
 
 
 class Schedule(NamedTuple):
@@ -103,7 +88,7 @@ class Learner:
         settings: QLearningSettings,
         replay_settings: ReplaySettings,
         policy: QPolicy,
-        replay: Replay,
+        replay: TransitionSource,
         rng: np.random.Generator,
     ) -> None:
         """Make the target network and the optimiser.
