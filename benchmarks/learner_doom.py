@@ -15,8 +15,8 @@ from benchmarks.doom import Games, play_games, player_row
 from benchmarks.result import Result
 from soulslab.learn.curve import draw_curve
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.sinks import PROGRESS_NAME, run_sinks
 from soulslab.learn.train import train as run_training

@@ -9,7 +9,7 @@ import msgspec
 from rich.table import Table
 
 from soulslab.learn.evaluate import AttackRow, Evaluation
-from soulslab.learn.statistics import Interval
+from soulslab.learn.wilson_interval import Interval
 
 UNKNOWN = "-"
 

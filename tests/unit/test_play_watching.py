@@ -10,7 +10,7 @@ import soulslab  # noqa: F401 (registers the environments)
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING, action_name
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.errors import IncompatibleCheckpointError
-from soulslab.learn.demonstrations.episode import PlayerHands, play_episode
+from soulslab.learn.demonstrations.recorded_episode import PlayerHands, play_episode
 from soulslab.learn.inputs import ExtraInputs, Inputs
 from soulslab.play.watching import act_of, fight_options
 from support.policies import actor_critic, q_policy

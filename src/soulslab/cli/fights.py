@@ -120,7 +120,7 @@ def show(data: str) -> int:
         data: Folder of the data set, or its Minari id on this machine.
     """
     from soulslab.fights.overview import overview_tables
-    from soulslab.learn.demonstrations.data_set import describe
+    from soulslab.learn.demonstrations.data_set_metadata import describe
     from soulslab.learn.demonstrations.reading import read_outcomes
 
     description = describe(data)

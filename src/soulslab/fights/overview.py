@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from soulslab.learn.demonstrations.data_set import Description
+from soulslab.learn.demonstrations.data_set_metadata import Description
 
 UNKNOWN = "-"
 

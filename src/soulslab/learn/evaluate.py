@@ -30,10 +30,10 @@ from soulslab.learn.environment import (
     sizes,
 )
 from soulslab.learn.inputs import Observer
-from soulslab.learn.player import Player
-from soulslab.learn.statistics import Interval, wilson_interval
+from soulslab.learn.policy_header import Player
 from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
-from soulslab.learn.threads import one_core
+from soulslab.learn.torch_threads import one_core
+from soulslab.learn.wilson_interval import Interval, wilson_interval
 
 MANY: Final = 1024
 """Default number of environments."""

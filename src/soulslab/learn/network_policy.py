@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, read_archive, write_archive
 from soulslab.learn.environment import Sizes
+from soulslab.learn.git_commit import git_commit
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.normalise import RunningMoments
-from soulslab.learn.player import Header, header_errors
-from soulslab.learn.provenance import git_commit
+from soulslab.learn.policy_header import Header, header_errors
+from soulslab.learn.running_moments import RunningMoments
 from soulslab.learn.settings import AlgorithmSettings
 from soulslab.learn.torch_device import CPU
 from soulslab.version import VERSION
@@ -68,7 +68,7 @@ class NetworkPolicy(ABC, Generic[H]):
     def act(
         self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
     ) -> NDArray[np.int64]:
-        """Choose an action for each observation; see :class:`soulslab.learn.player.Player`."""
+        """Choose an action for each observation; see :class:`soulslab.learn.policy_header.Player`."""
         inputs = obs if isinstance(obs, Inputs) else Inputs(np.atleast_2d(np.asarray(obs, np.float32)))
         with torch.inference_mode():
             blocked = self._blocked(len(inputs.features), mask)

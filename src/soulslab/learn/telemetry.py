@@ -102,7 +102,7 @@ class TrainFinished(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     Attributes:
         env_steps: Game decisions taken.
         seconds: Training time, including the time before a resume (s).
-        reason: Why it ended, one of ``runs.StopReason``.
+        reason: Why it ended, one of ``run_folder.StopReason``.
     """
 
     env_steps: int

@@ -26,12 +26,13 @@ from soulslab.errors import CheckpointError, CorruptCheckpointError, DivergedErr
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
-from soulslab.learn.interrupt import StopRequest
-from soulslab.learn.player import Player
-from soulslab.learn.runs import (
+from soulslab.learn.policy_header import Player
+from soulslab.learn.run_folder import (
     BEST_POLICY_NAME,
+    MILESTONES,
     POLICY_NAME,
     Duration,
+    Milestone,
     RunFolder,
     StopReason,
     TrainResult,
@@ -39,6 +40,7 @@ from soulslab.learn.runs import (
     continuing_from,
 )
 from soulslab.learn.settings import AlgorithmSettings
+from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.telemetry import (
     CheckpointSaved,
     Evaluated,
@@ -49,7 +51,6 @@ from soulslab.learn.telemetry import (
     TrainStarted,
     tell,
 )
-from soulslab.learn.tracker import MILESTONES, Milestone
 from soulslab.version import VERSION
 
 _UNSAVED_ERRORS: Final = (CheckpointError, DivergedError, NonFinitePriorityError)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from soulslab.arena.vocabulary import NOTHING, action_name
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
-from soulslab.learn.demonstrations.episode import PlayerHands
+from soulslab.learn.demonstrations.recorded_episode import PlayerHands
 from soulslab.learn.environment import sizes_of_one
-from soulslab.learn.player import Header, Player
+from soulslab.learn.policy_header import Header, Player
 from soulslab.learn.untrusted import check_named_environment
 
 #: Options of training that decide what a policy sees and can do; the others are up to those who watch.

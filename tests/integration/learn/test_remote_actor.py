@@ -20,10 +20,10 @@ from soulslab.learn.actors.shared_folder import ACTOR_LOCK, find_place
 from soulslab.learn.archive import read_archive
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.process_lock import is_held
+from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, RainbowRunSettings
 from soulslab.learn.rainbow.remote_actor_program import main
-from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings
-from soulslab.learn.replay.settings import ReplaySettings
-from soulslab.learn.runs import StopReason
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.run_folder import StopReason
 from soulslab.learn.telemetry import ActorStats
 from soulslab.learn.train import train
 from soulslab.learn.tuning.trial import tidy
@@ -189,7 +189,7 @@ import sys
 from pathlib import Path
 from soulslab.config import load_settings
 from soulslab.learn.train import train
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 folder = Path(sys.argv[1])
 train(load_settings(RainbowSettings, folder / "settings.toml"), folder / "run")
 """

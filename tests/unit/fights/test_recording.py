@@ -18,7 +18,7 @@ from soulslab.fights.by_hand import FightLog
 from soulslab.fights.by_reference import record_fight, reference_actions
 from soulslab.fights.recording import FightRecorder, env_settings, fight_seeds
 from soulslab.learn.configs import config_path
-from soulslab.learn.demonstrations.data_set import describe
+from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_outcomes
 from soulslab.learn.environment import EVALUATION, TRAINING, environment_seed
 from soulslab.learn.inputs import ExtraInputs

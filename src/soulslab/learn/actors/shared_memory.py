@@ -14,7 +14,7 @@ from soulslab.learn.actors.actor_status import StatusBoard, create_status, open_
 from soulslab.learn.actors.record_queue import Ring, create_ring, open_ring, slot_size
 from soulslab.learn.actors.weights_board import WeightsBoard, create_weights, open_weights
 from soulslab.learn.archive import Tensors, write_atomically
-from soulslab.learn.player import Header
+from soulslab.learn.policy_header import Header
 
 ROWS_PER_STREAM: Final = 1 << 16
 """Steps of each environment for which there is space: 1.8 hours at 10 Hz, 36 minutes at 30 Hz."""
@@ -60,7 +60,7 @@ def create_memory(folder: Path, row_type: np.dtype[Any], n_streams: int, tensors
 
     Args:
         folder: From `make_place`.
-        row_type: ``elements.row_type`` of the steps.
+        row_type: ``step_rows.row_type`` of the steps.
         n_streams: Number of environments of the actor.
         tensors: Weights; only their names, types and shapes are used.
 

@@ -13,11 +13,11 @@ from soulslab.learn.actors.step_lateness import Stopwatch
 from soulslab.learn.actors.transport import InProcessTransport, LearnerEnd
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import TRAINING, environment_seed, stateful
-from soulslab.learn.rainbow.actor import Actor, step_shape
-from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.randomness import load_rng, rng_state
-from soulslab.learn.replay.elements import row_type
-from soulslab.learn.runs import part
+from soulslab.learn.generator_state import load_rng, rng_state
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.transition_actor import Actor, step_shape
+from soulslab.learn.replay.step_rows import row_type
+from soulslab.learn.run_folder import part
 from soulslab.learn.telemetry import ActorStats
 
 _PLAYING = 2

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.learn.replay.buffer import ReplayBuffer
-from soulslab.learn.replay.elements import Batch, StepShape
-from soulslab.learn.replay.settings import ReplaySettings
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.replay.step_rows import Batch, StepShape
 
 
 class TransitionSource(Protocol):
@@ -31,7 +31,7 @@ class TransitionSource(Protocol):
 
 
 class CountedSource(TransitionSource, Protocol):
-    """Source of transitions whose number is known; see ``replay.buffer.ReplayBuffer``."""
+    """Source of transitions whose number is known; see ``replay_buffer.ReplayBuffer``."""
 
     @property
     def n_sampleable(self) -> int:

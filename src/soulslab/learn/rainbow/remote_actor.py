@@ -27,10 +27,10 @@ from soulslab.learn.actors.shared_memory_transport import SharedLearnerEnd, Shar
 from soulslab.learn.archive import Tensors, writing
 from soulslab.learn.environment import require_functions
 from soulslab.learn.process_lock import ProcessLock
-from soulslab.learn.rainbow.actor import step_shape
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.replay.elements import row_type
-from soulslab.learn.runs import CONFIG_NAME
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.transition_actor import step_shape
+from soulslab.learn.replay.step_rows import row_type
+from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.telemetry import ActorStats
 
 WAIT_S: Final = 0.002

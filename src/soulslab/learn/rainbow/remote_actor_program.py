@@ -27,14 +27,14 @@ from soulslab.learn.actors.shared_memory import Memory, open_memory, read_header
 from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
 from soulslab.learn.actors.step_lateness import Stopwatch
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, require_functions
-from soulslab.learn.interrupt import StopRequest
 from soulslab.learn.process_lock import ProcessLock, is_held
-from soulslab.learn.rainbow.actor import Actor, step_shape
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.replay.elements import row_type
-from soulslab.learn.runs import CONFIG_NAME
-from soulslab.learn.threads import one_core
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.rainbow.transition_actor import Actor, step_shape
+from soulslab.learn.replay.step_rows import row_type
+from soulslab.learn.run_folder import CONFIG_NAME
+from soulslab.learn.stop_request import StopRequest
+from soulslab.learn.torch_threads import one_core
 
 EXIT_OK, EXIT_ERROR, EXIT_USAGE = range(3)
 LOOK_EVERY_S: Final = 1.0

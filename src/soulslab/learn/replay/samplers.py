@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from soulslab.errors import NonFinitePriorityError, ReplayError
 from soulslab.learn.archive import Tensors
-from soulslab.learn.replay.kernel import kernel
+from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.sum_tree import SumTree
 
 _OTHER_PLACES: Final = (

@@ -15,13 +15,13 @@ import msgspec
 from soulslab.config import dump_settings
 from soulslab.errors import ConfigError, StudyError
 from soulslab.learn.archive import write_atomically, writing
-from soulslab.learn.interrupt import StopRequest
-from soulslab.learn.runs import CONFIG_NAME
+from soulslab.learn.run_folder import CONFIG_NAME
+from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.training import AnySettings
-from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder
-from soulslab.learn.tuning.picture import draw_study, require_matplotlib
+from soulslab.learn.tuning.search_space import Space
 from soulslab.learn.tuning.settings import TuneSettings
-from soulslab.learn.tuning.space import Space
+from soulslab.learn.tuning.study_folder import BEST_NAME, PICTURE_NAME, StudyFolder
+from soulslab.learn.tuning.study_plot import draw_study, require_matplotlib
 from soulslab.learn.tuning.trial import REPORTS, Job, Outcome, Report, State, run_trial, tidy
 from soulslab.learn.tuning.trial_store import Row, TrialStore, best_first, count_states, require_optuna
 from soulslab.learn.tuning.worker_pool import Verdict, WorkerPool

@@ -14,7 +14,7 @@ import msgspec
 
 from soulslab.errors import SoulslabError
 from soulslab.learn.actors.shared_folder import find_place
-from soulslab.learn.runs import BEST_POLICY_NAME, CONFIG_NAME, POLICY_NAME, StopReason
+from soulslab.learn.run_folder import BEST_POLICY_NAME, CONFIG_NAME, POLICY_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink
 from soulslab.learn.telemetry import Message
 from soulslab.learn.train import train

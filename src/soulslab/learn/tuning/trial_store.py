@@ -16,10 +16,10 @@ import numpy as np
 
 from soulslab.errors import MissingDependencyError, StudyError
 from soulslab.learn.archive import writing
-from soulslab.learn.provenance import git_commit
+from soulslab.learn.git_commit import git_commit
 from soulslab.learn.tuning.objective import is_maximised
+from soulslab.learn.tuning.search_space import Params, Space
 from soulslab.learn.tuning.settings import StudySettings
-from soulslab.learn.tuning.space import Params, Space
 from soulslab.learn.tuning.trial import REPORTS, Outcome, Report, State
 from soulslab.version import VERSION
 

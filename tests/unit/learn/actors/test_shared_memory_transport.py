@@ -12,7 +12,7 @@ from soulslab.learn.actors.shared_memory import create_memory, has_memory, n_row
 from soulslab.learn.actors.shared_memory_transport import SharedActorEnd, SharedLearnerEnd
 from soulslab.learn.actors.transport import ActorEnd, LearnerEnd
 from soulslab.learn.inputs import PixelShape
-from soulslab.learn.replay.elements import StepShape, row_type
+from soulslab.learn.replay.step_rows import StepShape, row_type
 from support.steps import (
     ROW,
     assert_of_one_version,

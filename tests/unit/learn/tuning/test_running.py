@@ -12,9 +12,9 @@ from soulslab.errors import ConfigError, MissingDependencyError, StudyError
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
-from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder
-from soulslab.learn.tuning.report import study_report, summary
 from soulslab.learn.tuning.running import tune
+from soulslab.learn.tuning.study_folder import BEST_NAME, PICTURE_NAME, StudyFolder
+from soulslab.learn.tuning.study_report import study_report, summary
 from soulslab.learn.tuning.trial import State
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from soulslab.errors import StudyError
-from soulslab.learn.tuning.folder import StudyFolder
 from soulslab.learn.tuning.running import tune
+from soulslab.learn.tuning.study_folder import StudyFolder
 from soulslab.learn.tuning.trial import State
 from support.toys import register_toys
 
