@@ -66,7 +66,7 @@ class ActorCritic(nn.Module):
             EnvironmentUsageError: The pixels are too small for the convolutions.
         """
         super().__init__()
-        self.eye = Eye(pixels, settings, generator) if pixels is not None else None
+        self.eye = PixelEncoder(pixels, settings, generator) if pixels is not None else None
         n_inputs = n_features + (self.eye.n_outputs if self.eye else 0)
         self.trunk = _trunk(n_inputs, settings, generator)
         self.critic_trunk = None if settings.shared else _trunk(n_inputs, settings, generator)
@@ -119,7 +119,7 @@ class ActorCritic(nn.Module):
         self.critic.bias.mul_(old_std).add_(old_mean - new_mean).div_(new_std)
 
 
-class Eye(nn.Module):
+class PixelEncoder(nn.Module):
     """Convolutions over pixels, small enough for training on one core.
 
     Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods, with at most half the channels

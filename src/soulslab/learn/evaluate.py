@@ -31,7 +31,7 @@ from soulslab.learn.environment import (
 )
 from soulslab.learn.inputs import Observer
 from soulslab.learn.policy_header import Player
-from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
+from soulslab.learn.telemetry import EvaluationProgress, Sink, send_message
 from soulslab.learn.torch_threads import one_core
 from soulslab.learn.wilson_interval import Interval, wilson_interval
 
@@ -341,7 +341,7 @@ def _play(
         left[counted] -= 1
         returns[finished] = 0.0
         decisions[finished] = 0
-        tell(
+        send_message(
             sinks,
             EvaluationProgress(n_done=fights.n_done, n_fights=settings.n_fights, n_wins=fights.n_wins()),
         )

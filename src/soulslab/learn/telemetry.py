@@ -256,7 +256,7 @@ def close_all(sinks: Sequence[Sink]) -> None:
             stack.callback(sink.close)
 
 
-def tell(sinks: Sequence[Sink], message: Message) -> None:
+def send_message(sinks: Sequence[Sink], message: Message) -> None:
     """Write one message to every sink."""
     for sink in sinks:
         sink.write(message)

@@ -49,7 +49,7 @@ from soulslab.learn.telemetry import (
     TrainFinished,
     TrainProgress,
     TrainStarted,
-    tell,
+    send_message,
 )
 from soulslab.version import VERSION
 
@@ -117,7 +117,7 @@ class TrainingLoop:
             seed=run.seed,
             is_resumed=self._is_resumed,
         )
-        self._tell(started)
+        self._send(started)
         if self._algorithm.saves_at_start and not self._is_resumed:
             self._save()
         with StopRequest() as request:
@@ -140,7 +140,7 @@ class TrainingLoop:
 
     def _finish(self, reason: StopReason) -> TrainResult:
         seconds, episodes, env_steps = self._seconds(), self._algorithm.episodes, self._algorithm.env_steps
-        self._tell(TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
+        self._send(TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
         return TrainResult(
             reason=reason,
             env_steps=env_steps,
@@ -208,7 +208,7 @@ class TrainingLoop:
             low=low,
             high=high,
         )
-        self._tell(self._evaluated)
+        self._send(self._evaluated)
         self._note_milestones(found.win_rate)
 
     def _keep_best(self, policy: Player, win_rate: float | None) -> None:
@@ -228,8 +228,8 @@ class TrainingLoop:
 
     # --- telemetry and checkpoints ------------------------------------------------------------------------
 
-    def _tell(self, message: Message) -> None:
-        tell(self._sinks, message)
+    def _send(self, message: Message) -> None:
+        send_message(self._sinks, message)
 
     def _report(self) -> None:
         """Send the progress of the run and the telemetry of the algorithm."""
@@ -245,9 +245,9 @@ class TrainingLoop:
             mean_return=episodes.mean_return,
             mean_decisions=episodes.mean_decisions,
         )
-        self._tell(progress)
+        self._send(progress)
         for message in self._algorithm.report(passed):
-            self._tell(message)
+            self._send(message)
         self._reported_at_s, self._reported_steps, self._is_reported = seconds, env_steps, True
 
     def _save(self, *, with_env: bool = True) -> None:
@@ -270,7 +270,7 @@ class TrainingLoop:
         with algorithm.best_estimate() as policy:
             policy.save(self._folder.path / POLICY_NAME)
         self._saved_at_s = self._seconds()
-        self._tell(CheckpointSaved(env_steps=algorithm.env_steps, path=str(path)))
+        self._send(CheckpointSaved(env_steps=algorithm.env_steps, path=str(path)))
 
     def _load_files(self, checkpoint: Checkpoint) -> Checkpoint:
         """Load the files to which a checkpoint refers; return an older checkpoint if some are damaged."""

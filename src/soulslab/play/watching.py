@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from soulslab.arena.vocabulary import NOTHING, action_name
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
-from soulslab.learn.demonstrations.recorded_episode import PlayerHands
+from soulslab.learn.demonstrations.recorded_episode import PolicyActor
 from soulslab.learn.environment import sizes_of_one
 from soulslab.learn.policy_header import Header, Player
 from soulslab.learn.untrusted import check_named_environment
@@ -63,7 +63,7 @@ class PolicyAct:
         skips_locked: Whether the policy was trained with ``skip_locked``, and so decides only where it has a choice.
     """
 
-    def __init__(self, hands: PlayerHands, *, skips_locked: bool) -> None:
+    def __init__(self, hands: PolicyActor, *, skips_locked: bool) -> None:
         self._hands = hands
         self._skips_locked = skips_locked
         self._action = NOTHING
@@ -103,5 +103,5 @@ def act_of(player: Player, env: gymnasium.Env[Any, Any], path: str | Path = "pol
     alike = env.metadata.get("policies_of", ())
     header = player.header
     header.check_env(env_id, sizes_of_one(env), path, alike=alike)
-    hands = PlayerHands(player, env.observation_space, env_id)
+    hands = PolicyActor(player, env.observation_space, env_id)
     return PolicyAct(hands, skips_locked=bool(header.env_options.get("skip_locked", False)))

@@ -86,7 +86,7 @@ class ActorProcess:
         Raises:
             ActorError: The actor does not end, and another process started it.
         """
-        self._status.ask_stop(True)
+        self._status.set_stop_request(True)
         if self._child is not None:
             _end(self._child, deadline_s)
             self._child = None
@@ -128,7 +128,7 @@ class ActorProcess:
         _log.warning("the actor %s; restarting it (see %s)", how, self.log_path)
 
     def _start(self) -> None:
-        self._status.ask_stop(False)
+        self._status.set_stop_request(False)
         self._is_found = False
         command = [sys.executable, "-m", PROGRAM, str(self._run_dir.resolve())]
         try:

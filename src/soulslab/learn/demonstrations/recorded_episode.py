@@ -83,7 +83,7 @@ def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None
     )
 
 
-class PlayerHands:
+class PolicyActor:
     """Adapts a policy to :func:`play_episode`.
 
     Args:

@@ -131,7 +131,7 @@ def cloner_of(
     flat.grad = network.gradients_flat
 
     def values(features: Tensor, pixels: Tensor | None) -> Tensor:
-        network.silence()
+        network.zero_noise()
         on_device = pixels.to(policy.device) if pixels is not None else None
         return mean_values(network(policy.normalise(features).to(policy.device), on_device)).cpu()
 

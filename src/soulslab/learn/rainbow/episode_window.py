@@ -17,7 +17,7 @@ from soulslab.learn.telemetry import FightStats
 WINDOW: Final = 100
 """Number of episodes in the moving averages: about an hour of game time."""
 
-MIN_TOLD: Final = 20
+MIN_REPORTED_EPISODES: Final = 20
 """Smallest number of episodes over which the means of a message are taken, if there are enough; a single fight is too
 noisy and shows few of the boss's attacks."""
 
@@ -118,13 +118,13 @@ class EpisodeWindow:
     def __init__(self) -> None:
         self.n_episodes = 0
         self._last: deque[EpisodeResult] = deque(maxlen=WINDOW)
-        self._n_untold = 0
+        self._n_unreported = 0
 
     def add(self, results: Sequence[EpisodeResult]) -> None:
         """Add finished episodes, in their order."""
         self.n_episodes += len(results)
         self._last.extend(results)
-        self._n_untold += len(results)
+        self._n_unreported += len(results)
 
     @property
     def is_full(self) -> bool:
@@ -147,11 +147,11 @@ class EpisodeWindow:
         return _mean([float(result.n_decisions) for result in self._last])
 
     def stats(self, env_steps: int) -> FightStats | None:
-        """Return the means over the new episodes, or the last `MIN_TOLD` if that is more; None without new ones."""
-        if self._n_untold == 0:
+        """Return the means over the new episodes, at least `MIN_REPORTED_EPISODES`; None without new ones."""
+        if self._n_unreported == 0:
             return None
-        results = list(self._last)[-max(self._n_untold, MIN_TOLD) :]
-        self._n_untold = 0
+        results = list(self._last)[-max(self._n_unreported, MIN_REPORTED_EPISODES) :]
+        self._n_unreported = 0
         actions = np.sum([result.actions for result in results], axis=0)
         return FightStats(
             env_steps=env_steps,
@@ -163,12 +163,12 @@ class EpisodeWindow:
 
     def state(self) -> bytes:
         """Return everything that :meth:`load` needs."""
-        return msgspec.json.encode((self.n_episodes, list(self._last), self._n_untold))
+        return msgspec.json.encode((self.n_episodes, list(self._last), self._n_unreported))
 
     def load(self, state: bytes) -> None:
         """Continue from what :meth:`state` returned."""
         kind = tuple[int, list[EpisodeResult], int]
-        self.n_episodes, last, self._n_untold = msgspec.json.decode(state, type=kind)
+        self.n_episodes, last, self._n_unreported = msgspec.json.decode(state, type=kind)
         self._last = deque(last, maxlen=WINDOW)
 
 

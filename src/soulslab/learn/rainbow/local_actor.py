@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from soulslab.learn.actors.actor_status import LATE_S
-from soulslab.learn.actors.step_lateness import Stopwatch
+from soulslab.learn.actors.step_lateness import LatenessWrapper
 from soulslab.learn.actors.transport import InProcessTransport, LearnerEnd
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import TRAINING, environment_seed, stateful
@@ -65,7 +65,7 @@ class LocalActor:
             seed: Seed of the run.
         """
         self._lateness = _Lateness()
-        self._env = Stopwatch(env, self._lateness)
+        self._env = LatenessWrapper(env, self._lateness)
         self._seed = seed
         self.channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLAYING,)))

@@ -109,7 +109,7 @@ class Learner:
         self.n_resets = 0
         self._updates_since_reset = 0
         network = policy.network
-        self._target = policy.twin()
+        self._target = policy.copy_network()
         self._average = network.parameters_flat.clone()
         self._adam = Adam.fresh(network.parameters_flat)
         self._batch = replay.make_batch(settings.batch_size)

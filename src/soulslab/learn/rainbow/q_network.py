@@ -81,7 +81,7 @@ class QNetwork(nn.Module):
         self._generator = generator
         self._n_actions = n_actions
         self._n_features = n_features
-        self.eye = ImpalaEye(pixels, settings.channels) if pixels is not None else None
+        self.eye = ImpalaEncoder(pixels, settings.channels) if pixels is not None else None
         widths = (n_features + (self.eye.n_outputs if self.eye else 0), *settings.widths)
         self._layers = [nn.Linear(*sizes) for sizes in pairwise(widths)]
         self._norms = [nn.LayerNorm(width) for width in settings.widths if settings.has_layer_norm]
@@ -201,7 +201,7 @@ class QNetwork(nn.Module):
         """Fill a parameter with uniform numbers; they are drawn on the CPU, so that all devices get the same."""
         parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=self._generator))
 
-    def silence(self) -> None:
+    def zero_noise(self) -> None:
         """Set the noise to 0 until the next draw."""
         self._noise_in.zero_()
         self._noise_out.zero_()
@@ -288,7 +288,7 @@ class QNetwork(nn.Module):
         return flat, gradients
 
 
-class ImpalaEye(nn.Module):
+class ImpalaEncoder(nn.Module):
     """Residual convolutions over pixels: Espeholt et al. 2018, "IMPALA", figure 3, the large network.
 
     Attributes:

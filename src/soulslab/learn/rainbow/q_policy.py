@@ -81,13 +81,13 @@ class QPolicy(NetworkPolicy[QHeader]):
         )
         self.moments = RunningMoments((self.encoding.n_outputs,))
 
-    def twin(self) -> QNetwork:
+    def copy_network(self) -> QNetwork:
         """Return a network with a copy of the weights and the same random generator for its noise."""
         header = self.header
         sizes = (self.encoding.n_outputs, header.n_actions)
-        twin = QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels, device=self.device)
-        twin.parameters_flat.copy_(self.network.parameters_flat)
-        return twin
+        copy_network = QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels, device=self.device)
+        copy_network.parameters_flat.copy_(self.network.parameters_flat)
+        return copy_network
 
     def observe(self, features: NDArray[np.float32]) -> None:
         """Update the normaliser with a batch, float32 (B, F)."""

@@ -133,7 +133,7 @@ class RainbowAlgorithm:
     @contextmanager
     def best_estimate(self) -> Iterator[QPolicy]:
         """Return a context in which the policy has the average of its weights, without noise."""
-        self._policy.network.silence()
+        self._policy.network.zero_noise()
         with self._learner.averaged():
             yield self._policy
 

@@ -44,7 +44,7 @@ class _Point(NamedTuple):
     is_solid: bool
 
 
-class Measure:
+class RunValue:
     """Computes the value of one run from its messages.
 
     Attributes:

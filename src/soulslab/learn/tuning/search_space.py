@@ -31,7 +31,7 @@ _OWN_NAMES = {
 }
 
 
-class Space:
+class SearchSpace:
     """Search space of a study; converts parameters of candidates to settings.
 
     Attributes:

@@ -8,7 +8,7 @@ from rich.table import Column
 
 from soulslab.learn.tuning.running import StudyProgress
 from soulslab.learn.tuning.settings import Objective
-from soulslab.learn.tuning.study_report import said_value
+from soulslab.learn.tuning.study_report import format_value
 
 
 class StudyBar:
@@ -37,7 +37,7 @@ class StudyBar:
 
     def show(self, progress: StudyProgress) -> None:
         """Update the progress bar."""
-        best = said_value(progress.best, self._objective, self._total_steps)
+        best = format_value(progress.best, self._objective, self._total_steps)
         numbers = (
             f"{progress.n_done} of {progress.n_trials} candidates  {progress.n_pruned} pruned  "
             f"{progress.n_failed} failed  best {best}"

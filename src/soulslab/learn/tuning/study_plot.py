@@ -10,8 +10,8 @@ from soulslab.errors import MissingDependencyError
 from soulslab.learn.archive import writing
 from soulslab.learn.tuning.objective import is_maximised
 from soulslab.learn.tuning.settings import StudySettings, TuneSettings
-from soulslab.learn.tuning.trial import State
-from soulslab.learn.tuning.trial_store import Row
+from soulslab.learn.tuning.trial import TrialStatus
+from soulslab.learn.tuning.trial_store import TrialRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ def require_matplotlib() -> None:
         raise MissingDependencyError("matplotlib", "learn") from error
 
 
-def draw_study(rows: list[Row], tuning: TuneSettings, importances: dict[str, float], picture: Path) -> None:
+def draw_study(rows: list[TrialRow], tuning: TuneSettings, importances: dict[str, float], picture: Path) -> None:
     """Plot a study; call `require_matplotlib` before.
 
     Args:
@@ -74,10 +74,10 @@ def draw_study(rows: list[Row], tuning: TuneSettings, importances: dict[str, flo
         figure.savefig(picture)
 
 
-def _draw_history(axes: Axes, rows: list[Row], study: StudySettings) -> None:
+def _draw_history(axes: Axes, rows: list[TrialRow], study: StudySettings) -> None:
     """Draw the value of each candidate in order, and the best one so far."""
-    complete = _points(rows, State.COMPLETE, study)
-    pruned = _points(rows, State.PRUNED, study)
+    complete = _points(rows, TrialStatus.COMPLETE, study)
+    pruned = _points(rows, TrialStatus.PRUNED, study)
     better = max if is_maximised(study.objective) else min
     best = [better(value for _, value in complete[: i + 1]) for i in range(len(complete))]
     numbers = [row.number for row, _ in complete]
@@ -104,10 +104,10 @@ def _draw_importances(axes: Axes, importances: dict[str, float]) -> None:
     axes.set_xlabel("importance for being among the best (%)")
 
 
-def _draw_setting(axes: Axes, rows: list[Row], tuning: TuneSettings, name: str) -> None:
+def _draw_setting(axes: Axes, rows: list[TrialRow], tuning: TuneSettings, name: str) -> None:
     """Draw the value of each candidate against one of its settings."""
     dimension = tuning.search[name]
-    for state, mark, colour in ((State.PRUNED, "x", _FAINT), (State.COMPLETE, "o", _INK)):
+    for state, mark, colour in ((TrialStatus.PRUNED, "x", _FAINT), (TrialStatus.COMPLETE, "o", _INK)):
         points = [(row.params[name], value) for row, value in _points(rows, state, tuning.study) if name in row.params]
         xs: list[Any] = [x for x, _ in points]
         if dimension.choices is not None:
@@ -126,7 +126,7 @@ def _labels(tuning: TuneSettings, name: str) -> list[str]:
     return [toml_value(choice) for choice in tuning.search[name].choices or []]
 
 
-def _points(rows: list[Row], state: State, study: StudySettings) -> list[tuple[Row, float]]:
+def _points(rows: list[TrialRow], state: TrialStatus, study: StudySettings) -> list[tuple[TrialRow, float]]:
     """Return the candidates with a value that ended in a state, with the value in the unit of the plot."""
     scale = 100.0 if study.objective == "win_rate" else 1.0
     return [(row, scale * row.value) for row in rows if row.state is state and row.value is not None]

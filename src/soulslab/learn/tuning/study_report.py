@@ -11,8 +11,8 @@ from rich.table import Table
 from soulslab.learn.tuning.objective import LEVELS
 from soulslab.learn.tuning.running import StudyResult
 from soulslab.learn.tuning.settings import Objective
-from soulslab.learn.tuning.trial import State
-from soulslab.learn.tuning.trial_store import MIN_FOR_IMPORTANCE, Row, best_first, count_states
+from soulslab.learn.tuning.trial import TrialStatus
+from soulslab.learn.tuning.trial_store import MIN_FOR_IMPORTANCE, TrialRow, best_first, count_states
 
 N_BEST: Final = 10
 N_ENDED: Final = 10
@@ -32,11 +32,11 @@ def study_report(result: StudyResult) -> Group:
 def summary(result: StudyResult) -> str:
     """Return the number of candidates by state, in one line."""
     counts = count_states(result.rows)
-    said = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
+    said = ", ".join(f"{counts[state]} {state}" for state in TrialStatus if counts[state])
     return f"{counts.total()} of {result.tuning.study.n_trials} candidates tried: {said or 'none'}"
 
 
-def said_value(value: float | None, objective: Objective, total_steps: int) -> str:
+def format_value(value: float | None, objective: Objective, total_steps: int) -> str:
     """Return a value as text: ``62.5 %``, ``84.0 k``, ``never (best 31 %)``."""
     if value is None:
         return _NO_NUMBER
@@ -72,16 +72,17 @@ def _best_table(result: StudyResult) -> Table:
     return table
 
 
-def _ended(rows: list[Row]) -> list[Row]:
+def _ended(rows: list[TrialRow]) -> list[TrialRow]:
     """Return the candidates that did not complete, newest first, without those that another candidate repeats."""
     return [
         row
         for row in reversed(rows)
-        if row.state not in (State.COMPLETE, None) and not (row.state is State.INTERRUPTED and row.is_retried)
+        if row.state not in (TrialStatus.COMPLETE, None)
+        and not (row.state is TrialStatus.INTERRUPTED and row.is_retried)
     ]
 
 
-def _ended_table(result: StudyResult, rows: list[Row]) -> Table:
+def _ended_table(result: StudyResult, rows: list[TrialRow]) -> Table:
     """Return a table of candidates that did not complete."""
     title = "Pruned, failed or cut off" + (f", the last {N_ENDED} of {len(rows)}" if len(rows) > N_ENDED else "")
     table = _table(title, result)
@@ -106,7 +107,7 @@ def _table(title: str, result: StudyResult) -> Table:
 def _importance_table(result: StudyResult) -> Table | str:
     if not result.importances:
         return f"Importances need {MIN_FOR_IMPORTANCE} candidates that were trained to the end and differ in value."
-    n_complete = count_states(result.rows)[State.COMPLETE]
+    n_complete = count_states(result.rows)[TrialStatus.COMPLETE]
     table = Table(title=f"Importance (PED-ANOVA, {n_complete} candidates)", box=SIMPLE_HEAD)
     table.add_column("setting")
     table.add_column("share", justify="right")
@@ -122,15 +123,15 @@ def short_names(names: list[str]) -> dict[str, str]:
     return {name: last if lasts.count(last) == 1 else name for name, last in zip(names, lasts, strict=True)}
 
 
-def _number(row: Row) -> str:
+def _number(row: TrialRow) -> str:
     return f"{row.number}{' (config)' if row.is_base else ''}"
 
 
-def _params(result: StudyResult, row: Row) -> list[str]:
-    return [said_param(row.params.get(name)) for name in result.tuning.search]
+def _params(result: StudyResult, row: TrialRow) -> list[str]:
+    return [format_param(row.params.get(name)) for name in result.tuning.search]
 
 
-def said_param(value: Any) -> str:
+def format_param(value: Any) -> str:
     """Return the value of a setting with few digits; ``best.toml`` has all digits."""
     if value is None:
         return _NO_NUMBER
@@ -139,10 +140,10 @@ def said_param(value: Any) -> str:
 
 
 def _said(result: StudyResult, value: float | None) -> str:
-    return said_value(value, result.tuning.study.objective, result.settings.run.total_steps)
+    return format_value(value, result.tuning.study.objective, result.settings.run.total_steps)
 
 
-def _costs(row: Row) -> tuple[str, str, str]:
+def _costs(row: TrialRow) -> tuple[str, str, str]:
     """Return the last win rate, the game decisions and the seconds of a candidate."""
     outcome = row.outcome
     if outcome is None:

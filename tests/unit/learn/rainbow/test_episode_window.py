@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from soulslab.envs.arena import ArenaVectorEnv
 from soulslab.envs.registration import ARENA_ID
 from soulslab.learn.environment import decisions_taken, make_vector
-from soulslab.learn.rainbow.episode_window import MIN_TOLD, WINDOW, EpisodeCounter, EpisodeWindow
+from soulslab.learn.rainbow.episode_window import MIN_REPORTED_EPISODES, WINDOW, EpisodeCounter, EpisodeWindow
 from support.steps import result
 
 ATTACKS = ("fall", "boredom")
@@ -196,11 +196,11 @@ def test_nothing_is_told_twice_and_few_episodes_are_told_of_with_those_before():
     assert window.stats(60) is None
     window.add([result(3, n_attacks=0)])
     assert window.stats(70).n_fights == 3
-    window.add([result(4)] * MIN_TOLD)
+    window.add([result(4)] * MIN_REPORTED_EPISODES)
     stats = window.stats(80)
-    assert (stats.n_fights, stats.damage_by_attack) == (MIN_TOLD, {"attack 0": 0.0, "attack 1": 1.0})
-    window.add([result(5)] * (MIN_TOLD + 5))
-    assert window.stats(90).n_fights == MIN_TOLD + 5
+    assert (stats.n_fights, stats.damage_by_attack) == (MIN_REPORTED_EPISODES, {"attack 0": 0.0, "attack 1": 1.0})
+    window.add([result(5)] * (MIN_REPORTED_EPISODES + 5))
+    assert window.stats(90).n_fights == MIN_REPORTED_EPISODES + 5
 
 
 def test_the_mean_over_episodes_of_which_some_lack_a_term():

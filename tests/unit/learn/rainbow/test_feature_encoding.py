@@ -262,7 +262,7 @@ def test_an_actor_elsewhere_gets_the_same(policy, tmp_path):
     other = QPolicy(read_header(tmp_path, QHeader))
     other.load_weights(policy.weights())
     check_same_values(policy, other)
-    assert torch.equal(policy.twin().parameters_flat, policy.network.parameters_flat)
+    assert torch.equal(policy.copy_network().parameters_flat, policy.network.parameters_flat)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def make_learner(settings=FAST, network=NETWORK, replay=None, *, n_episodes=300,
 
 
 def values_of(policy):
-    policy.network.silence()
+    policy.network.zero_noise()
     with torch.no_grad():
         return policy.network(torch.eye(N_STATES)).mean(2).numpy()
 

@@ -95,7 +95,7 @@ def test_noise_differs_from_draw_to_draw_and_can_be_silenced():
         first = net(features)
         net.draw_noise()
         second = net(features)
-        net.silence()
+        net.zero_noise()
         assert torch.equal(quiet, net(features))
     assert not torch.equal(first, second)
     assert not torch.equal(first, quiet)

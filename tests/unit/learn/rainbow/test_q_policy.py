@@ -134,10 +134,10 @@ def test_weights_make_another_policy_the_same(make):
 
 
 def test_a_twin_has_the_same_values(policy):
-    twin = policy.twin()
+    copy_network = policy.copy_network()
     features = torch.from_numpy(some_inputs(10, 6, 4)[0])
-    torch.testing.assert_close(twin(features, None), policy.network(features, None), rtol=0.0, atol=0.0)
-    twin.parameters_flat.zero_()
+    torch.testing.assert_close(copy_network(features, None), policy.network(features, None), rtol=0.0, atol=0.0)
+    copy_network.parameters_flat.zero_()
     assert (policy.network.parameters_flat != 0.0).any()
 
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from soulslab.errors import ConfigError
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings, TrainSettings
-from soulslab.learn.tuning.search_space import Space
+from soulslab.learn.tuning.search_space import SearchSpace
 from soulslab.learn.tuning.settings import load_tune_settings
 
 
 def space(*searches, settings=None, objective="win_rate"):
-    return Space(load_tune_settings(None, searches).search, settings or TrainSettings(), objective)
+    return SearchSpace(load_tune_settings(None, searches).search, settings or TrainSettings(), objective)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_dimension_has_a_range_or_choices(tmp_path):
     ]:
         path.write_text(f"[search.learner.lr]\n{text}\n")
         with pytest.raises(ConfigError, match=problem):
-            Space(load_tune_settings(path).search, TrainSettings(), "win_rate")
+            SearchSpace(load_tune_settings(path).search, TrainSettings(), "win_rate")
 
 
 def test_each_kind_of_setting_is_filled_in():
