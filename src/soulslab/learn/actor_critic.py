@@ -100,9 +100,9 @@ class ActorCritic(nn.Module):
 
     def _look(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
         """Return the inputs of the hidden layers, float32 (B, n_inputs)."""
-        if self.eye is None or pixels is None:
-            return obs
-        return torch.cat((self.eye(pixels), obs), dim=-1)
+        if self.eye is not None and pixels is not None:
+            return torch.cat((self.eye(pixels), obs), dim=-1)
+        return obs
 
     @torch.no_grad()
     def rescale_critic(self, old: tuple[float, float], new: tuple[float, float]) -> None:

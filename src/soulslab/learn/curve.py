@@ -67,7 +67,7 @@ def read_evaluations(log: Path) -> list[Evaluated]:
         log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
 
     Returns:
-        Evaluations in order of game decisions, without those that a resumed run repeated; empty if there are none.
+        Evaluations in order of game decisions, without evaluations that a resumed run repeated; may be empty.
 
     Raises:
         CheckpointError: The log cannot be read.
@@ -170,7 +170,7 @@ def draw_curve(
 
 
 def _told(log: Path, kind: type[MessageType]) -> list[MessageType]:
-    """Return the messages of a type, without those that a resumed run repeated."""
+    """Return the messages of a type, without messages that a resumed run repeated."""
     points: list[MessageType] = []
     for message in read_json_lines(log):
         if isinstance(message, TrainStarted):

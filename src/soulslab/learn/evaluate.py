@@ -103,7 +103,7 @@ class PoseRow(msgspec.Struct, frozen=True, kw_only=True):
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an evaluation.
 
-    Values that the environment does not report are None or empty; only environments of soulslab report fights.
+    Values that the environment does not report are empty or None; only environments of soulslab report fights.
 
     Attributes:
         n_fights: Number of fights.
@@ -187,7 +187,7 @@ def evaluate_function(
 
     Returns:
         Win rate with its interval, return, length, and damage by attack, as `soulslab evaluate` prints them. Parts that
-        the environment does not report are None or empty.
+        the environment does not report are empty or None.
 
     Raises:
         EnvironmentUsageError: The environment cannot be made or used, or its games fail all the time.

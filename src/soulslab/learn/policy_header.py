@@ -108,7 +108,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 def different_names(here: Sequence[str], there: Sequence[str]) -> str:
-    """Describe the first difference of two lists of feature names; "" if there is none or a list is empty."""
+    """Describe the first difference of two lists of feature names; "" without one, or if a list is empty."""
     if not here or not there:
         return ""
     pairs = enumerate(zip(here, there, strict=True))

@@ -299,7 +299,7 @@ class TrainingLoop:
         self._is_resumed = True
 
     def _win_rate(self) -> float | None:
-        """Return the win rate of the last evaluation, or the moving average of training if there was no evaluation."""
+        """Return the win rate of the last evaluation, or the moving average of training without an evaluation."""
         return self._evaluated.win_rate if self._evaluated is not None else self._algorithm.episodes.win_rate
 
     def _seconds(self) -> float:

@@ -101,7 +101,7 @@ class ActorProcess:
             time.sleep(_POLL_S)
 
     def log_tail(self) -> str:
-        """Return the last lines of the actor's log; "" if there is no log."""
+        """Return the last lines of the actor's log; "" without a log."""
         try:
             with self.log_path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)

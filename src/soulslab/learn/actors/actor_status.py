@@ -153,7 +153,7 @@ def lateness_quantile_s(classes: NDArray[np.uint64], share: float) -> float | No
         share: Share of the steps that are at most this late, 0..1.
 
     Returns:
-        Upper bound of the class of the quantile, at most a tenth too high; None if there are no steps.
+        Upper bound of the class of the quantile, at most a tenth too high; None without steps.
     """
     total = int(classes.sum())
     if total == 0:

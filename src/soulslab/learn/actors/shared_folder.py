@@ -1,8 +1,8 @@
 """The folder of a run's shared memory.
 
-On Linux it is a folder in ``/dev/shm``, whose files exist in memory only. If there is no such folder, too little space
-in it, or another user owns that name, the files are in the folder of the run: the system then keeps them in memory and
-also writes them to the disk.
+On Linux it is a folder in ``/dev/shm``, whose files exist in memory only. Without such a folder, with too little space
+in it, or if another user owns that name, the files are in the folder of the run: the system then keeps them in memory
+and also writes them to the disk.
 """
 
 from __future__ import annotations

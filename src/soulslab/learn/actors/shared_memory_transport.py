@@ -42,7 +42,7 @@ class SharedActorEnd:
         self._is_full = False
 
     def push(self, rows: NDArray[Any]) -> None:
-        """Send steps; if there is no space, they and the rest of their episodes are dropped and counted."""
+        """Send steps; if the memory is full, they and the rest of their episodes are dropped and counted."""
         ring, n = self._memory.rows, len(rows)
         rows = self._filter.whole(rows)
         if len(rows) and not ring.push(rows):
@@ -53,7 +53,7 @@ class SharedActorEnd:
         self._tell(is_full=bool(self._filter.is_broken.any()))
 
     def push_episodes(self, results: Sequence[EpisodeResult]) -> None:
-        """Send the results of episodes; if there is no space, they are dropped and counted."""
+        """Send the results of episodes; if the memory is full, they are dropped and counted."""
         ring = self._memory.episode_parts
         for result in results:
             parts = _split(msgspec.msgpack.encode(result))

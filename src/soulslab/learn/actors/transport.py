@@ -2,7 +2,7 @@
 
 The actor calls::
 
-    weights = transport.pull(newer_than=version)   # None if there are no newer ones
+    weights = transport.pull(newer_than=version)   # None without newer ones
     transport.push(rows)                           # after each step
     transport.push_episodes(results)               # after the end of episodes
 

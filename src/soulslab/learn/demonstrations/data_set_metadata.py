@@ -139,7 +139,7 @@ def find_folder(path: str | Path) -> Path:
             ``~/.minari/datasets``).
 
     Raises:
-        DemonstrationError: There is no such data set.
+        DemonstrationError: The data set does not exist.
         MissingDependencyError: Minari is not installed.
     """
     places = [Path(path), Path(path) / _MINARI_DATA]
@@ -164,7 +164,7 @@ def describe(path: str | Path) -> Description:
         path: See :func:`find_folder`.
 
     Raises:
-        DemonstrationError: There is no such data set, its metadata are malformed, or its format is unknown.
+        DemonstrationError: The data set does not exist, its metadata are malformed, or its format is unknown.
         MissingDependencyError: Minari is not installed.
     """
     folder = find_folder(path)

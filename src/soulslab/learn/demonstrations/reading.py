@@ -55,7 +55,7 @@ def read_demonstrations(
         All episodes in order, as rows of one stream (``step_rows.row_type``).
 
     Raises:
-        DemonstrationError: There is no such data set, it is damaged, was recorded in another environment, holds NaN, or
+        DemonstrationError: The data set does not exist, is damaged, was recorded in another environment, holds NaN, or
             an action that was not allowed; the message names episode and step.
         MissingDependencyError: Minari is not installed.
     """

@@ -165,7 +165,7 @@ class DemonstrationWriter:
         Raises:
             DemonstrationError: The disk is full, or the folder cannot be written; published episodes are unchanged.
         """
-        # The data come first: data beyond those that the metadata describe are ignored.
+        # The data come first: data that the metadata do not describe are ignored.
         for name in (DATA_NAME, METADATA_NAME):
             temporary = self._folder / f".{name}.tmp"
             try:

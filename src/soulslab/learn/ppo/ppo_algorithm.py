@@ -313,7 +313,7 @@ class PPOAlgorithm:
         return stats
 
     def finish(self) -> None:
-        """Do nothing: there is no remote actor."""
+        """Do nothing: PPO has no remote actor."""
 
     def close(self) -> None:
         """Close the environments."""

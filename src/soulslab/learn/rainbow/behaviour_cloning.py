@@ -83,7 +83,7 @@ class Cloner:
             weight: Factor of the learning rate, 0..1, for cloning whose weight decreases.
 
         Raises:
-            ReplayError: There are no recorded episodes.
+            ReplayError: The buffer holds no recorded episodes.
         """
         batch = self._batch
         # Here all recorded steps have the same weight and rewards do not matter; priorities are only for the learner.

@@ -50,7 +50,7 @@ class Encoding:
     products with all bins.
 
     Attributes:
-        n_outputs: Number of inputs of the network, O; F if there are no bins.
+        n_outputs: Number of inputs of the network, O; F without bins.
     """
 
     def __init__(self, n_inputs: int, bins: Sequence[BinsSettings]) -> None:
@@ -73,7 +73,7 @@ class Encoding:
         self._moved = self._unmoved
 
     def expand(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the features and their bins, not normalised, float32 (B, O); the same array if there are no bins.
+        """Return the features and their bins, not normalised, float32 (B, O); the same array without bins.
 
         Args:
             features: float32 (B, F).

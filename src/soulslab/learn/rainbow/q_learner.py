@@ -211,9 +211,9 @@ class Learner:
 
     def _pixels_of(self, batch: Batch) -> tuple[Tensor | None, Tensor | None]:
         """Return the pixels of the present and the next observations, on the device of the network."""
-        if batch.pixels is None or batch.next_pixels is None:
-            return None, None
-        return batch.pixels.to(self._policy.device), batch.next_pixels.to(self._policy.device)
+        if batch.pixels is not None and batch.next_pixels is not None:
+            return batch.pixels.to(self._policy.device), batch.next_pixels.to(self._policy.device)
+        return None, None
 
     def _step(self) -> float:
         """Clip the gradient and make one step; return the norm of the gradient before clipping."""

@@ -207,9 +207,9 @@ class QNetwork(nn.Module):
         self._noise_out.zero_()
 
     def _look(self, features: Tensor, pixels: Tensor | None) -> Tensor:
-        if self.eye is None or pixels is None:
-            return features
-        return torch.cat((self.eye(pixels), features), dim=-1)
+        if self.eye is not None and pixels is not None:
+            return torch.cat((self.eye(pixels), features), dim=-1)
+        return features
 
     def _trunk(self, hidden: Tensor, n_kept: int = 0) -> Tensor:
         """Return the last hidden layer; store what the backward pass needs for the first rows."""

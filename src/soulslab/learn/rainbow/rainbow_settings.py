@@ -60,7 +60,7 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         munchausen: Weight of the log-policy that is added to the reward (alpha); 0 disables it.
         munchausen_temperature: Temperature of that policy (tau), in units of the return.
         reset_every: Updates between two shrink-and-perturb resets; 0 never resets.
-        reset_until: Number of updates after which there are no more resets.
+        reset_until: Number of updates after which resets end.
         reset_share: Share by which a reset moves the hidden layers towards new random weights, 0..1; heads get new
             weights.
         epsilon: Share of random actions at the start; always ``epsilon_end`` in a run with ``start_from``, and

@@ -39,7 +39,7 @@ from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.telemetry import ActorStats
 
 WAIT_S: Final = 0.002
-"""Time that the learner sleeps when there are no new steps (s)."""
+"""Time that the learner sleeps without new steps (s)."""
 LOOK_EVERY_S: Final = 0.5
 
 _NOT: Final = np.array([False])

@@ -69,7 +69,7 @@ def play(run_dir: Path) -> None:
         run_dir: Folder of the run, whose learner has made the shared memory.
 
     Raises:
-        ChannelError: There is no valid shared memory, or another actor is running.
+        ChannelError: The run has no valid shared memory, or another actor is running.
         ConfigError: The settings cannot be read, or need a Python function, which a file cannot hold.
         EnvironmentUsageError: The environment cannot be made, or returned NaN or infinity.
     """

@@ -133,7 +133,7 @@ class ReplayBuffer:
             rng: Random generator.
 
         Raises:
-            ReplayError: There are no transitions to draw.
+            ReplayError: The buffer has no transitions to draw.
         """
         if not self._sampler.n_places:
             raise ReplayError(

@@ -110,7 +110,7 @@ class UniformSampler:
         places: NDArray[np.int64],
         weights: NDArray[np.float32],
         *,
-        beta: float,  # noqa: ARG002 - there is no bias to correct
+        beta: float,  # noqa: ARG002 - uniform draws have no bias
         rng: np.random.Generator,
     ) -> None:
         """Draw places; all weights are 1."""

@@ -22,7 +22,7 @@ class Outcome(enum.IntEnum):
     GOES_ON = 0
     """The next row of the same stream follows it."""
     TERMINATED = 1
-    """The episode terminated; there is no value after it."""
+    """The episode terminated; the value after it is 0."""
     TRUNCATED = 2
     """The episode was truncated; the next row of the same stream is a `FINAL` one with the final observation."""
     FINAL = 3

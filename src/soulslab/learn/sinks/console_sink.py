@@ -153,9 +153,9 @@ def _judgement(evaluated: Evaluated) -> str:
     """Return the win rate with its interval, or the mean return if the environment does not report wins."""
     if evaluated.win_rate is None:
         return f"return {evaluated.mean_return:.2f}"
-    if evaluated.low is None or evaluated.high is None:
-        return _percent(evaluated.win_rate)
-    return f"{_percent(evaluated.win_rate)} ({100.0 * evaluated.low:.0f} to {100.0 * evaluated.high:.0f} %)"
+    if evaluated.low is not None and evaluated.high is not None:
+        return f"{_percent(evaluated.win_rate)} ({100.0 * evaluated.low:.0f} to {100.0 * evaluated.high:.0f} %)"
+    return _percent(evaluated.win_rate)
 
 
 def _success(message: TrainProgress) -> str:

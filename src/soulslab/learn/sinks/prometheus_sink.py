@@ -78,7 +78,7 @@ class _Board:
         self._docs = {number.metric: number.doc for kind in MESSAGES for number in numbers(kind)}
 
     def put(self, message: Message) -> None:
-        """Store the numbers of a message; a number that is None now is removed."""
+        """Store the numbers of a message; a number is removed if it is None."""
         found = {
             number.metric: Family(
                 self._docs[number.metric],

@@ -73,7 +73,7 @@ def _best_table(result: StudyResult) -> Table:
 
 
 def _ended(rows: list[TrialRow]) -> list[TrialRow]:
-    """Return the candidates that did not complete, newest first, without those that another candidate repeats."""
+    """Return the candidates that did not complete, newest first, without candidates that are repeated."""
     return [
         row
         for row in reversed(rows)

@@ -1,4 +1,4 @@
-"""Who goes first: taken where the system gives it, given back where it has to be."""
+"""Scheduling priority of an actor: when it becomes real-time, and that a game does not inherit it."""
 
 import logging
 import os
