@@ -15,7 +15,7 @@ from benchmarks.learner_run import LearnerRun, LearnerTask
 from benchmarks.learner_tables import Mean, decision_cells, mean_of, run_row
 from benchmarks.result import Cell, MoreThan, Result, Row
 from soulslab.errors import ConfigError
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 
 NOTHING: Final = "(nothing)"
 

@@ -106,7 +106,7 @@ def updates(*, config: Config = Path("rainbow.toml"), quick: Quick = False, json
     from benchmarks.updates import SpeedSettings, measure_speed
     from soulslab.config import load_settings
     from soulslab.learn.configs import config_path
-    from soulslab.learn.rainbow.settings import RainbowSettings
+    from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 
     settings = SpeedSettings().quick() if quick else SpeedSettings()
     rainbow = load_settings(RainbowSettings, config_path(config))
@@ -333,7 +333,7 @@ def learner(
     from benchmarks.learner import LearnerBenchSettings, measure_learner
     from soulslab.config import load_settings
     from soulslab.learn.configs import config_path
-    from soulslab.learn.rainbow.settings import RainbowSettings
+    from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 
     settings = LearnerBenchSettings(config=load_settings(RainbowSettings, config_path(config)))
     settings = settings.quick() if quick else settings
@@ -357,7 +357,7 @@ def learner_doom(
     from benchmarks.learner_doom import LearnerDoomSettings, measure_learner_doom
     from soulslab.config import load_settings
     from soulslab.learn.configs import config_path
-    from soulslab.learn.rainbow.settings import RainbowSettings
+    from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
     from soulslab.learn.settings import TrainSettings
 
     env = load_settings(TrainSettings, config_path("doom.toml")).env
@@ -386,7 +386,7 @@ def ablation(
     from benchmarks.ablation import AblationSettings, measure_ablation
     from soulslab.config import load_settings
     from soulslab.learn.configs import config_path
-    from soulslab.learn.rainbow.settings import RainbowSettings
+    from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 
     settings = AblationSettings(config=load_settings(RainbowSettings, config_path(config)))
     settings = settings.quick() if quick else settings

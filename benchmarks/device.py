@@ -20,16 +20,16 @@ from benchmarks.timing import interleaved
 from benchmarks.updates import made_up_rows
 from soulslab.learn.inputs import PixelShape
 from soulslab.learn.policy import Policy, PolicyHeader
-from soulslab.learn.ppo import PPO
-from soulslab.learn.rainbow.learner import Learner
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings
-from soulslab.learn.replay.buffer import ReplayBuffer
-from soulslab.learn.replay.elements import StepShape
-from soulslab.learn.replay.settings import ReplaySettings
+from soulslab.learn.ppo.ppo_algorithm import PPO
+from soulslab.learn.rainbow.q_learner import Learner
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.replay.step_rows import StepShape
 from soulslab.learn.settings import NetworkSettings, PPOSettings
-from soulslab.learn.threads import one_core
 from soulslab.learn.torch_device import CPU
+from soulslab.learn.torch_threads import one_core
 from soulslab.version import VERSION
 
 Case: TypeAlias = tuple[str, str, str]

@@ -21,7 +21,7 @@ from benchmarks.result import Cell, MoreThan, Result, Row
 from soulslab.errors import MissingDependencyError
 from soulslab.fights.recording import FightRecorder
 from soulslab.fights.reference_fights import record_fight
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings
 
 CURVES_NAME: Final = "curves.png"

@@ -14,8 +14,8 @@ from benchmarks.doom import doom_episodes, player_row
 from benchmarks.player_comparison import play_episodes, random_player, train_with_curve
 from benchmarks.result import Result
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings
 
 N_GAMES: Final = 4

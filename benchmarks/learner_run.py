@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.runs import StopReason
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.run_folder import StopReason
 from soulslab.learn.telemetry import Evaluated, Message, TrainProgress
 from soulslab.learn.train import train
 

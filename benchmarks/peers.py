@@ -29,8 +29,8 @@ from soulslab.integrations import sb3
 from soulslab.learn.environment import EVALUATION, environment_seed, make_vector
 from soulslab.learn.evaluate import quotas
 from soulslab.learn.settings import TrainSettings
-from soulslab.learn.telemetry import Sink, TrainFinished, TrainProgress, TrainStarted, tell
-from soulslab.learn.threads import one_core
+from soulslab.learn.telemetry import Sink, TrainFinished, TrainProgress, TrainStarted, send_message
+from soulslab.learn.torch_threads import one_core
 
 N_USUAL_ENVS: Final = 8
 #: Fights in the moving win rate. soulslab's uses 1000, which takes longer.
@@ -69,7 +69,7 @@ def train_peer(peer: Peer, trial: Trial, sinks: Sequence[Sink]) -> Outcome:
         watch = _Stopwatch(trial, sinks)
         model.learn(settings.run.total_steps, callback=watch)
         seconds = watch.seconds()
-        tell(sinks, TrainFinished(env_steps=watch.n_decisions, seconds=seconds, reason="stopped"))
+        send_message(sinks, TrainFinished(env_steps=watch.n_decisions, seconds=seconds, reason="stopped"))
         return Outcome(
             n_envs=env.num_envs,
             seconds=seconds,
@@ -141,7 +141,7 @@ class _Stopwatch(BaseCallback):
     def _on_training_start(self) -> None:
         self._start = time.monotonic()
         settings = self._trial.train
-        tell(
+        send_message(
             self._sinks,
             TrainStarted(
                 env_id=settings.env.id,
@@ -170,7 +170,7 @@ class _Stopwatch(BaseCallback):
         if time.monotonic() - self._told_at < _REPORT_INTERVAL_S:
             return
         self._told_at = time.monotonic()
-        tell(
+        send_message(
             self._sinks,
             TrainProgress(
                 env_steps=self.n_decisions,

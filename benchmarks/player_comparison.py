@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from soulslab.learn.curve import draw_curve
 from soulslab.learn.environment import decisions_taken, layout, make_vector, sizes
 from soulslab.learn.inputs import ExtraInputs, Inputs, Observer
-from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.runs import TrainResult
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.run_folder import TrainResult
 from soulslab.learn.settings import EnvSettings, TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, run_sinks
 from soulslab.learn.train import train

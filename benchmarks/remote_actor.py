@@ -25,8 +25,13 @@ from benchmarks.timing import seconds, with_progress
 from soulslab.learn.actors.actor_status import LATE_S
 from soulslab.learn.actors.shared_memory import Memory, create_memory
 from soulslab.learn.actors.transport import Weights
-from soulslab.learn.rainbow.settings import QLearningSettings, RainbowEnvSettings, RainbowRunSettings, RainbowSettings
-from soulslab.learn.replay.settings import ReplaySettings
+from soulslab.learn.rainbow.rainbow_settings import (
+    QLearningSettings,
+    RainbowEnvSettings,
+    RainbowRunSettings,
+    RainbowSettings,
+)
+from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.telemetry import LearningStats, Message
 from soulslab.learn.train import train
 from soulslab.testing.paced_env import PACED_ID, read_log

@@ -28,9 +28,9 @@ from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
-from soulslab.learn.statistics import wilson_interval
 from soulslab.learn.telemetry import Message, Sink, UpdateStats
 from soulslab.learn.train import train
+from soulslab.learn.wilson_interval import wilson_interval
 
 OURS = "soulslab PPO"
 #: Targets for the ratio of policy steps per second, and for the ratio of times to a win rate of 80 %.

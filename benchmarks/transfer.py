@@ -25,8 +25,8 @@ from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate, qu
 from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
-from soulslab.learn.statistics import wilson_interval
 from soulslab.learn.train import train
+from soulslab.learn.wilson_interval import wilson_interval
 
 SIMULATOR = "simulator"
 

@@ -25,13 +25,13 @@ from benchmarks.learner_tables import at_least
 from benchmarks.result import Result, Row
 from benchmarks.timing import interleaved
 from soulslab.learn.environment import Sizes, feature_names, make_vector, sizes
-from soulslab.learn.rainbow.encoding import resolve_bins
-from soulslab.learn.rainbow.learner import Learner
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.replay.buffer import ReplayBuffer
-from soulslab.learn.replay.elements import Outcome, StepShape, row_type
-from soulslab.learn.threads import one_core
+from soulslab.learn.rainbow.feature_encoding import resolve_bins
+from soulslab.learn.rainbow.q_learner import Learner
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
+from soulslab.learn.torch_threads import one_core
 from soulslab.version import VERSION
 
 BATCH_SIZE: Final = 64

@@ -34,7 +34,7 @@ from soulslab.config import describe_settings
 from soulslab.envs.registration import SOULS_IDS
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import RECIPES, boss_names, load_boss_facts
-from soulslab.learn.sinks.naming import MESSAGES, Number, name_tag, numbers
+from soulslab.learn.sinks.metric_names import MESSAGES, Number, name_tag, numbers
 from soulslab.siphon.profile import load_profile
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"

@@ -2,7 +2,7 @@
 
 All results are in one folder::
 
-    config.toml, policy.safetensors, checkpoints/    the run (see `soulslab.learn.runs`)
+    config.toml, policy.safetensors, checkpoints/    the run (see `soulslab.learn.run_folder`)
     progress.jsonl, tensorboard/                     metrics of the training
     report.json                                      evaluation on new fights
     learning_curve.png, won_fight.mp4                plot and video
@@ -28,7 +28,7 @@ from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.curve import draw_curve
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
-from soulslab.learn.runs import CHECKPOINTS_NAME, CONFIG_NAME, StopReason, TrainResult, lock_run
+from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, StopReason, TrainResult, lock_run
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, ConsoleSink, run_sinks
 from soulslab.learn.train import train

@@ -10,7 +10,7 @@ import gymnasium
 from numpy.typing import NDArray
 
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
-from soulslab.learn.player import Player
+from soulslab.learn.policy_header import Player
 from soulslab.play.policy_actions import fight_options, policy_actions
 from soulslab.play.watch_window import WINDOW_PX
 from soulslab.video import Act, find_won_fight, record_fight, record_won_fight

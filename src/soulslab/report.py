@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 from rich.table import Table
 
-from soulslab.learn.demonstrations.data_set import Description
+from soulslab.learn.demonstrations.data_set_metadata import Description
 from soulslab.learn.evaluate import AttackRow, Evaluation
-from soulslab.learn.statistics import Interval
+from soulslab.learn.wilson_interval import Interval
 
 UNKNOWN = "-"
 

@@ -6,7 +6,7 @@ import pytest
 
 from soulslab import cli
 from soulslab.envs.registration import IUDEX_DEMO_ID
-from soulslab.learn.runs import POLICY_NAME
+from soulslab.learn.run_folder import POLICY_NAME
 
 SMALL = [
     *("--set", "run.total_steps=2000", "--set", "env.n_envs=8", "--set", "learner.minibatch_size=128"),

@@ -11,7 +11,7 @@ import numpy as np
 from soulslab.envs.registration import ARENA_ID
 from soulslab.fights.recording import FightRecorder, fight_seeds
 from soulslab.fights.reference_fights import record_fight
-from soulslab.learn.demonstrations.episode import Episode, play_episode
+from soulslab.learn.demonstrations.recorded_episode import Episode, play_episode
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
 
 ARENA: dict[str, Any] = {"boss": "judge", "phase": "1", "random_pose": True, "skip_locked": True}

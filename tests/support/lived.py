@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 from hypothesis import strategies as st
 
-from soulslab.learn.replay.elements import Outcome, StepShape, row_type
+from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
 
 SHAPE = StepShape(n_features=2, n_actions=11)
 

@@ -9,8 +9,8 @@ import torch
 
 from soulslab.learn.inputs import ExtraInputs, PixelShape
 from soulslab.learn.policy import Policy, PolicyHeader
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.rainbow.settings import QNetworkSettings
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
 from soulslab.learn.settings import NetworkSettings
 
 SMALL = QNetworkSettings(widths=(8,), n_quantiles=3, channels=(4,))

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from soulslab.learn.checkpoint import CheckpointStore
-from soulslab.learn.replay.buffer import ReplayBuffer
-from soulslab.learn.replay.settings import ReplaySettings
-from soulslab.learn.replay.store import ReplayStore
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.replay.replay_store import ReplayStore
 from support.steps import SHAPE, steps
 
 SETTINGS = ReplaySettings(capacity=600)

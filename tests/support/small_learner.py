@@ -14,9 +14,9 @@ import numpy as np
 from soulslab.config import dump_settings
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.archive import read_archive, write_archive
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings, RainbowRunSettings, RainbowSettings
 from soulslab.learn.rainbow.remote_actor import RemoteActor
-from soulslab.learn.rainbow.settings import QNetworkSettings, RainbowRunSettings, RainbowSettings
 from soulslab.learn.settings import EnvSettings
 from soulslab.testing.paced_env import EPISODE, LIFE, PACED_ID, STEP
 

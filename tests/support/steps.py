@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from soulslab.learn.actors.transport import EpisodeResult, Weights
-from soulslab.learn.replay.elements import Outcome, StepShape, row_type
+from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
 
 SHAPE = StepShape(n_features=3, n_actions=4)
 ROW = row_type(SHAPE)

@@ -10,7 +10,7 @@ import soulslab  # noqa: F401 (registers the environments)
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING, action_name
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.errors import IncompatibleCheckpointError
-from soulslab.learn.demonstrations.episode import PlayerHands, play_episode
+from soulslab.learn.demonstrations.recorded_episode import PolicyActor, play_episode
 from soulslab.learn.inputs import ExtraInputs, Inputs
 from soulslab.play.policy_actions import fight_options, policy_actions
 from support.policies import actor_critic, q_policy
@@ -36,7 +36,7 @@ def test_a_watched_policy_plays_the_same_fight_as_in_training(observation, skip_
     player = arena_policy(observation=observation, skip_locked=skip_locked, phase="1")
     options = {**player.header.env_options, "random_pose": True}
     with closing(gymnasium.make(ARENA_ID, **options)) as env:
-        episode = play_episode(env, PlayerHands(player, env.observation_space, ARENA_ID), 5)
+        episode = play_episode(env, PolicyActor(player, env.observation_space, ARENA_ID), 5)
     assert len(set(episode.actions.tolist())) > 1
     # The terminal shows every decision, so its environment passes over none.
     chosen, n_decisions, is_over = [], 0, False

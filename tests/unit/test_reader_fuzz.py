@@ -35,11 +35,11 @@ from soulslab.errors import RecordingError, SoulslabError
 from soulslab.games import profile_path
 from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.checkpoint import CheckpointStore
-from soulslab.learn.demonstrations.data_set import METADATA_NAME, describe
+from soulslab.learn.demonstrations.data_set_metadata import METADATA_NAME, describe
 from soulslab.learn.phases import PhasePolicy, Switch
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import TrainSettings
-from soulslab.learn.sinks.json_lines import read_json_lines
+from soulslab.learn.sinks.json_lines_sink import read_json_lines
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
 from soulslab.learn.tuning.settings import load_tune_settings

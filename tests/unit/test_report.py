@@ -6,7 +6,7 @@ import msgspec
 from rich.console import Console
 
 from soulslab.learn.evaluate import AttackRow, Evaluation, PoseRow
-from soulslab.learn.statistics import wilson_interval
+from soulslab.learn.wilson_interval import wilson_interval
 from soulslab.report import evaluation_rows, evaluation_tables
 
 FULL = Evaluation(

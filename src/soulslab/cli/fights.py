@@ -119,7 +119,7 @@ def show(data: str) -> int:
     Args:
         data: Folder of the data set, or its Minari id on this machine.
     """
-    from soulslab.learn.demonstrations.data_set import describe
+    from soulslab.learn.demonstrations.data_set_metadata import describe
     from soulslab.learn.demonstrations.reading import read_outcomes
     from soulslab.report import data_set_tables
 

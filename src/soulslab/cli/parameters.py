@@ -32,7 +32,7 @@ def check_run(path: Path) -> None:
     """
     if not path.exists():
         raise ConfigError("does not exist; name the folder of a run, or a policy file", source=path)
-    from soulslab.learn.runs import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME
+    from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME
 
     if path.is_dir() and not any((path / name).exists() for name in (CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME)):
         raise ConfigError("does not contain a run; name the folder of a run, or a policy file", source=path)

@@ -74,7 +74,7 @@ def train(
         prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
     """
     from soulslab.learn.configs import config_path
-    from soulslab.learn.runs import CONFIG_NAME, StopReason
+    from soulslab.learn.run_folder import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
     from soulslab.learn.train import train as train_policy
     from soulslab.learn.training import load_new_run_settings, load_run_settings

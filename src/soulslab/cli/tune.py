@@ -78,10 +78,10 @@ def tune(
         flags: The search.
     """
     from soulslab.envs.registration import register_all
-    from soulslab.learn.tuning.console import StudyBar
-    from soulslab.learn.tuning.folder import BEST_NAME
-    from soulslab.learn.tuning.report import study_report, summary
     from soulslab.learn.tuning.running import tune as run_study
+    from soulslab.learn.tuning.study_bar import StudyBar
+    from soulslab.learn.tuning.study_folder import BEST_NAME
+    from soulslab.learn.tuning.study_report import study_report, summary
     from soulslab.learn.untrusted import trust_flag
 
     flags = flags or TuneFlags()
@@ -108,8 +108,8 @@ def _load_study(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettin
     from soulslab.errors import ConfigError
     from soulslab.learn.configs import config_path
     from soulslab.learn.training import load_new_run_settings, with_env_options
-    from soulslab.learn.tuning.folder import StudyFolder
     from soulslab.learn.tuning.settings import StudySettings, check_stored_study, load_tune_settings
+    from soulslab.learn.tuning.study_folder import StudyFolder
 
     stored, token = StudyFolder(folder), token_options(flags.token_file)
     if flags.is_for_new_study() or not stored.has_study():

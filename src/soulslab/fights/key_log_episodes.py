@@ -27,7 +27,7 @@ from soulslab.envs.duels import ArenaOptions
 from soulslab.envs.rewards import reward_weights
 from soulslab.envs.spaces import ROW_NAMES, duel_observation, row
 from soulslab.errors import EnvironmentUsageError, KeyLogError
-from soulslab.learn.demonstrations.episode import Episode, stack
+from soulslab.learn.demonstrations.recorded_episode import Episode, stack
 
 #: Reward terms that are counters of the rules; the value for a step is the difference.
 _COUNTED: Final = (("roll", "n_rolls"), ("attack", "n_attacks"), ("hit_streak", "streak_gain"))

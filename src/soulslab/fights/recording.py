@@ -18,10 +18,10 @@ from soulslab.config import load_settings
 from soulslab.envs.duels import ArenaOptions, make_options
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import DemonstrationError, EnvironmentUsageError
-from soulslab.learn.demonstrations.episode import RECORDING, Episode, PlayerHands, play_episode
+from soulslab.learn.demonstrations.recorded_episode import RECORDING, Episode, PolicyActor, play_episode
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
 from soulslab.learn.environment import environment_seed, sizes_of_one
-from soulslab.learn.player import Player
+from soulslab.learn.policy_header import Player
 from soulslab.learn.settings import EnvSettings
 
 SEEDS: Final = 2**31
@@ -103,7 +103,7 @@ class FightRecorder:
         """
         alike = self._env.metadata.get("policies_of", ())
         player.header.check_env(self._env_id, sizes_of_one(self._env), alike=alike)
-        hands = PlayerHands(player, self._env.observation_space, self._env_id)
+        hands = PolicyActor(player, self._env.observation_space, self._env_id)
         episode = play_episode(self._env, hands, seed)
         self.add(episode)
         return episode

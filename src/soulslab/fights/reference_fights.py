@@ -11,7 +11,7 @@ from soulslab.arena.reference_player import ReferencePlayer
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.envs.duels import ArenaOptions
 from soulslab.fights.recording import FightRecorder
-from soulslab.learn.demonstrations.episode import Episode
+from soulslab.learn.demonstrations.recorded_episode import Episode
 
 
 def record_fight(recorder: FightRecorder, seed: int) -> Episode:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
-from soulslab.learn.player import Player
+from soulslab.learn.policy_header import Player
 from soulslab.learn.telemetry import Message
 
 

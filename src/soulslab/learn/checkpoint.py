@@ -44,7 +44,7 @@ class CheckpointStore:
         self._keep = keep
 
     def paths(self) -> list[Path]:
-        """Return the checkpoint files, oldest first; empty if there is no folder.
+        """Return the checkpoint files, oldest first; empty if the folder does not exist.
 
         Raises:
             CheckpointError: The folder cannot be read.
@@ -86,7 +86,7 @@ class CheckpointStore:
             before: Consider only checkpoints older than this file.
 
         Raises:
-            CheckpointError: There is no checkpoint, or none is intact.
+            CheckpointError: The folder holds no intact checkpoint.
             IncompatibleCheckpointError: The newest intact checkpoint has an unknown format.
         """
         paths = self.paths()

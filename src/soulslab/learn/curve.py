@@ -15,7 +15,7 @@ from soulslab.learn.telemetry import Evaluated, TrainProgress, TrainStarted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Told = TypeVar("Told", TrainProgress, Evaluated)
+MessageType = TypeVar("MessageType", TrainProgress, Evaluated)
 
 _DPI: Final = 120
 _INK: Final = "#1b4965"
@@ -67,7 +67,7 @@ def read_evaluations(log: Path) -> list[Evaluated]:
         log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
 
     Returns:
-        Evaluations in order of game decisions, without those that a resumed run repeated; empty if there are none.
+        Evaluations in order of game decisions, without evaluations that a resumed run repeated; may be empty.
 
     Raises:
         CheckpointError: The log cannot be read.
@@ -169,9 +169,9 @@ def draw_curve(
         figure.savefig(picture)
 
 
-def _told(log: Path, kind: type[Told]) -> list[Told]:
-    """Return the messages of a type, without those that a resumed run repeated."""
-    points: list[Told] = []
+def _told(log: Path, kind: type[MessageType]) -> list[MessageType]:
+    """Return the messages of a type, without messages that a resumed run repeated."""
+    points: list[MessageType] = []
     for message in read_json_lines(log):
         if isinstance(message, TrainStarted):
             while points and points[-1].env_steps > message.env_steps:

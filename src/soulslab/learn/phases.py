@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleCheckpointError
 from soulslab.learn.archive import Tensors, read_archive, write_archive
+from soulslab.learn.git_commit import git_commit
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.player import ActionScores, Header, Player, different_names, parse_header
 from soulslab.learn.policy import Policy
-from soulslab.learn.provenance import git_commit
-from soulslab.learn.rainbow import policy as action_values
-from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.policy_header import ActionScores, Header, Player, different_names, parse_header
+from soulslab.learn.rainbow import q_policy as action_values
+from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.version import VERSION
 
 FORMAT: Final = "soulslab-phase-policy"
@@ -90,7 +90,7 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class PhaseHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Header of a joined policy; see also :class:`soulslab.learn.player.Header`.
+    """Header of a joined policy; see also :class:`soulslab.learn.policy_header.Header`.
 
     Attributes:
         format: Name of the file format, ``FORMAT``.
@@ -156,7 +156,7 @@ class PhasePolicy:
     def act(
         self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
     ) -> NDArray[np.int64]:
-        """Choose an action for each observation; see :class:`soulslab.learn.player.Player`."""
+        """Choose an action for each observation; see :class:`soulslab.learn.policy_header.Player`."""
         inputs = obs if isinstance(obs, Inputs) else Inputs(np.atleast_2d(np.asarray(obs, np.float32)))
         masks = np.atleast_2d(np.asarray(mask, np.bool_)) if mask is not None else None
         phases = self.switch.phases(inputs.features)

@@ -16,11 +16,11 @@ from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import check_shapes, read_archive, read_archive_header
 from soulslab.learn.environment import Sizes
 from soulslab.learn.phases import PhasePolicy
-from soulslab.learn.player import Player
 from soulslab.learn.policy import Policy, PolicyHeader
-from soulslab.learn.rainbow import policy as action_values
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.runs import CHECKPOINTS_NAME, POLICY_NAME, part
+from soulslab.learn.policy_header import Player
+from soulslab.learn.rainbow import q_policy as action_values
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.run_folder import CHECKPOINTS_NAME, POLICY_NAME, part
 
 _AVERAGE: Final = "learner/average"
 

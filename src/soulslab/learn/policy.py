@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from soulslab.learn.actor_critic import ActorCritic, Estimate, count_parameters, masked_log_probs, sample
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.network import ActorCritic, Estimate, count_parameters, masked_log_probs, sample
 from soulslab.learn.network_policy import NetworkPolicy
-from soulslab.learn.normalise import RunningMoments
-from soulslab.learn.player import ActionScores, Header, parse_header
+from soulslab.learn.policy_header import ActionScores, Header, parse_header
+from soulslab.learn.running_moments import RunningMoments
 from soulslab.learn.settings import NetworkSettings
 from soulslab.learn.torch_device import CPU
 
@@ -34,7 +34,7 @@ _VALUE_MEMORY: Final = 1_000_000.0
 
 
 class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Header of an actor-critic policy; see also :class:`soulslab.learn.player.Header`.
+    """Header of an actor-critic policy; see also :class:`soulslab.learn.policy_header.Header`.
 
     Attributes:
         format: Name of the file format, ``FORMAT``.
@@ -119,7 +119,7 @@ class Policy(NetworkPolicy[PolicyHeader]):
         return values
 
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
-        """Return the probability of each action; see :class:`soulslab.learn.player.Player`."""
+        """Return the probability of each action; see :class:`soulslab.learn.policy_header.Player`."""
         with torch.inference_mode():
             log_probs = self._log_probs(inputs, self._blocked(len(inputs.features), mask))
             return ActionScores("probability", log_probs.exp().numpy())

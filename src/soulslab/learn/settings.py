@@ -41,7 +41,7 @@ class EnvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class PPOSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The PPO algorithm; :mod:`soulslab.learn.ppo` explains the parameters.
+    """The PPO algorithm; :mod:`soulslab.learn.ppo.ppo_algorithm` explains the parameters.
 
     Attributes:
         n_steps: Environment steps per rollout (T); one update uses T * N transitions.

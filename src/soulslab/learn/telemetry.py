@@ -102,7 +102,7 @@ class TrainFinished(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     Attributes:
         env_steps: Game decisions taken.
         seconds: Training time, including the time before a resume (s).
-        reason: Why it ended, one of ``runs.StopReason``.
+        reason: Why it ended, one of ``run_folder.StopReason``.
     """
 
     env_steps: int
@@ -256,7 +256,7 @@ def close_all(sinks: Sequence[Sink]) -> None:
             stack.callback(sink.close)
 
 
-def tell(sinks: Sequence[Sink], message: Message) -> None:
+def send_message(sinks: Sequence[Sink], message: Message) -> None:
     """Write one message to every sink."""
     for sink in sinks:
         sink.write(message)

@@ -17,7 +17,7 @@ import msgspec
 from soulslab.config.input_files import MAX_TEXT_BYTES, parse_toml, read_bytes
 from soulslab.errors import CheckpointError, ConfigError, CorruptCheckpointError
 from soulslab.learn.archive import read_archive, read_archive_header, write_archive, write_atomically, writing
-from soulslab.learn.demonstrations.data_set import METADATA_NAME
+from soulslab.learn.demonstrations.data_set_metadata import METADATA_NAME
 
 _OPTIONS: Final = ("options", "env_options", "kwargs")
 """Names of the tables in which earlier versions wrote the options of an environment."""

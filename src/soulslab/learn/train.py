@@ -12,14 +12,14 @@ from gymnasium.vector import VectorEnv
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.players import start_from
 from soulslab.learn.policy import Policy
-from soulslab.learn.ppo import open_ppo
-from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.runs import RunFolder, TrainResult
+from soulslab.learn.ppo.ppo_algorithm import open_ppo
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.run_folder import RunFolder, TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, close_all
-from soulslab.learn.threads import one_core
 from soulslab.learn.torch_device import select_device
+from soulslab.learn.torch_threads import one_core
 from soulslab.learn.training_loop import TrainingLoop
 
 
@@ -83,6 +83,6 @@ def _open_algorithm(folder: RunFolder[Any]) -> Algorithm:
 
     if isinstance(folder.settings, TrainSettings):
         return open_ppo(folder, initialise)
-    from soulslab.learn.rainbow.algorithm import open_rainbow  # noqa: PLC0415  (compiles kernels)
+    from soulslab.learn.rainbow.rainbow_algorithm import open_rainbow  # noqa: PLC0415  (compiles kernels)
 
     return open_rainbow(folder, initialise)

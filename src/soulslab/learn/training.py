@@ -13,7 +13,7 @@ from soulslab.config import load_settings
 from soulslab.config.loading import read_toml
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.learn.configs import default_config
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings, TrainSettings
 
 _log = logging.getLogger(__name__)

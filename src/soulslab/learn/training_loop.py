@@ -26,12 +26,13 @@ from soulslab.errors import CheckpointError, CorruptCheckpointError, DivergedErr
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
-from soulslab.learn.interrupt import StopRequest
-from soulslab.learn.player import Player
-from soulslab.learn.runs import (
+from soulslab.learn.policy_header import Player
+from soulslab.learn.run_folder import (
     BEST_POLICY_NAME,
+    MILESTONES,
     POLICY_NAME,
     Duration,
+    Milestone,
     RunFolder,
     StopReason,
     TrainResult,
@@ -39,6 +40,7 @@ from soulslab.learn.runs import (
     continuing_from,
 )
 from soulslab.learn.settings import AlgorithmSettings
+from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.telemetry import (
     CheckpointSaved,
     Evaluated,
@@ -47,9 +49,8 @@ from soulslab.learn.telemetry import (
     TrainFinished,
     TrainProgress,
     TrainStarted,
-    tell,
+    send_message,
 )
-from soulslab.learn.tracker import MILESTONES, Milestone
 from soulslab.version import VERSION
 
 _UNSAVED_ERRORS: Final = (CheckpointError, DivergedError, NonFinitePriorityError)
@@ -116,7 +117,7 @@ class TrainingLoop:
             seed=run.seed,
             is_resumed=self._is_resumed,
         )
-        self._tell(started)
+        self._send(started)
         if self._algorithm.saves_at_start and not self._is_resumed:
             self._save()
         with StopRequest() as request:
@@ -139,7 +140,7 @@ class TrainingLoop:
 
     def _finish(self, reason: StopReason) -> TrainResult:
         seconds, episodes, env_steps = self._seconds(), self._algorithm.episodes, self._algorithm.env_steps
-        self._tell(TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
+        self._send(TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
         return TrainResult(
             reason=reason,
             env_steps=env_steps,
@@ -207,7 +208,7 @@ class TrainingLoop:
             low=low,
             high=high,
         )
-        self._tell(self._evaluated)
+        self._send(self._evaluated)
         self._note_milestones(found.win_rate)
 
     def _keep_best(self, policy: Player, win_rate: float | None) -> None:
@@ -227,8 +228,8 @@ class TrainingLoop:
 
     # --- telemetry and checkpoints ------------------------------------------------------------------------
 
-    def _tell(self, message: Message) -> None:
-        tell(self._sinks, message)
+    def _send(self, message: Message) -> None:
+        send_message(self._sinks, message)
 
     def _report(self) -> None:
         """Send the progress of the run and the telemetry of the algorithm."""
@@ -244,9 +245,9 @@ class TrainingLoop:
             mean_return=episodes.mean_return,
             mean_decisions=episodes.mean_decisions,
         )
-        self._tell(progress)
+        self._send(progress)
         for message in self._algorithm.report(passed):
-            self._tell(message)
+            self._send(message)
         self._reported_at_s, self._reported_steps, self._is_reported = seconds, env_steps, True
 
     def _save(self, *, with_env: bool = True) -> None:
@@ -269,7 +270,7 @@ class TrainingLoop:
         with algorithm.best_estimate() as policy:
             policy.save(self._folder.path / POLICY_NAME)
         self._saved_at_s = self._seconds()
-        self._tell(CheckpointSaved(env_steps=algorithm.env_steps, path=str(path)))
+        self._send(CheckpointSaved(env_steps=algorithm.env_steps, path=str(path)))
 
     def _load_files(self, checkpoint: Checkpoint) -> Checkpoint:
         """Load the files to which a checkpoint refers; return an older checkpoint if some are damaged."""
@@ -298,7 +299,7 @@ class TrainingLoop:
         self._is_resumed = True
 
     def _win_rate(self) -> float | None:
-        """Return the win rate of the last evaluation, or the moving average of training if there was no evaluation."""
+        """Return the win rate of the last evaluation, or the moving average of training without an evaluation."""
         return self._evaluated.win_rate if self._evaluated is not None else self._algorithm.episodes.win_rate
 
     def _seconds(self) -> float:

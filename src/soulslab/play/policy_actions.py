@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from soulslab.arena.vocabulary import NOTHING, action_name
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
-from soulslab.learn.demonstrations.episode import PlayerHands
+from soulslab.learn.demonstrations.recorded_episode import PolicyActor
 from soulslab.learn.environment import sizes_of_one
-from soulslab.learn.player import Header, Player
+from soulslab.learn.policy_header import Header, Player
 from soulslab.learn.untrusted import check_named_environment
 
 #: Options that determine the observations and actions of the policy; the viewer may choose all others.
@@ -64,7 +64,7 @@ class PolicyActions:
             allowed.
     """
 
-    def __init__(self, hands: PlayerHands, *, skips_locked: bool) -> None:
+    def __init__(self, hands: PolicyActor, *, skips_locked: bool) -> None:
         self._hands = hands
         self._skips_locked = skips_locked
         self._action = NOTHING
@@ -104,5 +104,5 @@ def policy_actions(player: Player, env: gymnasium.Env[Any, Any], path: str | Pat
     alike = env.metadata.get("policies_of", ())
     header = player.header
     header.check_env(env_id, sizes_of_one(env), path, alike=alike)
-    hands = PlayerHands(player, env.observation_space, env_id)
+    hands = PolicyActor(player, env.observation_space, env_id)
     return PolicyActions(hands, skips_locked=bool(header.env_options.get("skip_locked", False)))

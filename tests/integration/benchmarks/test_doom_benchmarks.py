@@ -9,7 +9,7 @@ from benchmarks.siphon_doom import DoomBenchSettings, measure_doom
 from benchmarks.siphon_public import ATTRIBUTES, PublicBenchSettings, measure_public
 from soulslab.config import load_settings
 from soulslab.learn.configs import config_path
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import TrainSettings
 
 pytestmark = pytest.mark.long

@@ -16,14 +16,14 @@ from soulslab.errors import ActorError, ChannelError
 from soulslab.learn import process_lock as lock_module
 from soulslab.learn.actors import actor_process as process_module
 from soulslab.learn.actors.actor_status import ActorState, open_status
-from soulslab.learn.actors.shared_folder import ACTOR_LOCK, find_place
+from soulslab.learn.actors.shared_folder import ACTOR_LOCK, find_memory_folder
 from soulslab.learn.archive import read_archive
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.process_lock import is_held
+from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, RainbowRunSettings
 from soulslab.learn.rainbow.remote_actor_program import main
-from soulslab.learn.rainbow.settings import QLearningSettings, RainbowRunSettings
-from soulslab.learn.replay.settings import ReplaySettings
-from soulslab.learn.runs import StopReason
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.run_folder import StopReason
 from soulslab.learn.telemetry import ActorStats
 from soulslab.learn.train import train
 from soulslab.learn.tuning.trial import tidy
@@ -36,7 +36,7 @@ DEADLINE_S = 120.0
 
 
 def status_of(run_dir):
-    place = find_place(run_dir)
+    place = find_memory_folder(run_dir)
     return None if place is None or not (place / "status").exists() else open_status(place / "status").read()
 
 
@@ -59,7 +59,7 @@ def run_dir(tmp_path):
     """A folder for a run, of which nothing lives on after the test."""
     folder = tmp_path / "run"
     yield folder
-    place = find_place(folder)
+    place = find_memory_folder(folder)
     if place is not None and is_held(place / ACTOR_LOCK):
         os.kill(status_of(folder).pid, signal.SIGKILL)
         wait_for(lambda: not is_held(place / ACTOR_LOCK), "the actor's end")
@@ -91,7 +91,7 @@ def test_an_actor_that_is_killed_comes_back_and_what_it_pushed_is_not_lost(run_d
     learner.take()
     assert_gapless(learner.rows, n_lives=2)
     learner.save()
-    place = find_place(run_dir)
+    place = find_memory_folder(run_dir)
     learner.playing.close()
     assert not place.exists()
     assert "the learner asked to stop" in log_of(run_dir)
@@ -140,7 +140,7 @@ def test_an_actor_ends_when_no_learner_comes_back(run_dir, monkeypatch):
     child = start_small_learner(run_dir)
     wait_for((run_dir / SAVED).exists, "steps that are saved", deadline_s=DEADLINE_S)
     kill(child)
-    place = find_place(run_dir)
+    place = find_memory_folder(run_dir)
     wait_for(lambda: "continuing for at most 60 s" in log_of(run_dir), "a line in the log", deadline_s=DEADLINE_S)
     os.kill(status_of(run_dir).pid, signal.SIGTERM)
     wait_for(lambda: not is_held(place / ACTOR_LOCK), "the actor's end")
@@ -189,7 +189,7 @@ import sys
 from pathlib import Path
 from soulslab.config import load_settings
 from soulslab.learn.train import train
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 folder = Path(sys.argv[1])
 train(load_settings(RainbowSettings, folder / "settings.toml"), folder / "run")
 """
@@ -235,7 +235,7 @@ def test_training_is_killed_and_resumed(run_dir):
     assert result.n_fights == result.env_steps // 20
     assert stats.told[-1].n_restarts == stats.told[-1].n_dropped == 0
     assert log_of(run_dir).count("INFO playing") == 1  # it played on
-    assert find_place(run_dir) is None
+    assert find_memory_folder(run_dir) is None
 
 
 def test_a_run_that_ended_in_order_goes_on_without_a_word_of_loss(run_dir, caplog):
@@ -245,7 +245,7 @@ def test_a_run_that_ended_in_order_goes_on_without_a_word_of_loss(run_dir, caplo
         result = train(replace(settings, run=run), run_dir, resume=resume)
         assert result.env_steps == total_steps
     assert "lost" not in caplog.text
-    assert find_place(run_dir) is None
+    assert find_memory_folder(run_dir) is None
 
 
 def test_total_steps_holds_for_a_remote_actor_that_is_ahead_of_the_learner(run_dir):
@@ -262,7 +262,7 @@ def test_total_steps_holds_for_a_remote_actor_that_is_ahead_of_the_learner(run_d
     assert result.reason == StopReason.COMPLETED
     assert result.env_steps == 310
     assert result.n_fights == 310 // 20
-    assert find_place(run_dir) is None
+    assert find_memory_folder(run_dir) is None
 
 
 def test_a_candidate_of_a_study_leaves_no_actor_and_no_memory_however_it_ends(tmp_path):
@@ -270,9 +270,9 @@ def test_a_candidate_of_a_study_leaves_no_actor_and_no_memory_however_it_ends(tm
     child = start_small_learner(run_dir)
     wait_for((run_dir / SAVED).exists, "steps that are saved", deadline_s=DEADLINE_S)
     kill(child)
-    place = find_place(run_dir)
+    place = find_memory_folder(run_dir)
     assert is_held(place / ACTOR_LOCK)
     tidy(tmp_path)
     assert not is_held(place / ACTOR_LOCK)
-    assert find_place(run_dir) is None
+    assert find_memory_folder(run_dir) is None
     assert [path.name for path in run_dir.iterdir()] == ["config.toml"]

@@ -8,8 +8,8 @@ from benchmarks.ablation import NOTHING, AblationSettings, difference, measure_a
 from benchmarks.learner_tables import Mean
 from soulslab.errors import ConfigError
 from soulslab.learn.inputs import ExtraInputs
-from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings, RainbowSettings
-from soulslab.learn.replay.settings import ReplaySettings
+from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings, RainbowSettings
+from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.settings import EnvSettings
 
 BARE = RainbowSettings(

@@ -21,8 +21,8 @@ from benchmarks.result import MoreThan, as_rows
 from soulslab.config import load_settings
 from soulslab.errors import MissingDependencyError
 from soulslab.learn.configs import config_path
-from soulslab.learn.demonstrations.data_set import describe
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.demonstrations.data_set_metadata import describe
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings
 
 

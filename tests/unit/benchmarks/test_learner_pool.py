@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from benchmarks.learner_pool import RUNS_NAME, RunFile, play_all
 from benchmarks.learner_run import LearnerRun, LearnerTask, Point
 from soulslab.errors import BenchmarkError, ConfigError
-from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings, RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings, RainbowSettings
 from soulslab.learn.settings import EnvSettings
 
 POINT = Point(decisions=10, win_rate=0.25, mean_return=-1.5, seconds=2.0)

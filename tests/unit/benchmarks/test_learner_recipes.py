@@ -9,7 +9,7 @@ from benchmarks.learner_recipes import OURS, PUBLISHED, SHOWN, contestants, publ
 from benchmarks.learner_run import MOST
 from soulslab.config import load_settings
 from soulslab.learn.configs import config_path
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 
 
 @pytest.fixture

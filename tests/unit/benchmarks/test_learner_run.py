@@ -10,7 +10,7 @@ from benchmarks.learner_recipes import contestants
 from benchmarks.learner_run import LearnerRun, LearnerTask, play
 from soulslab.config import load_settings
 from soulslab.learn.configs import config_path
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 
 ARENA = contestants(load_settings(RainbowSettings, config_path("rainbow.toml")), (1,), 200, None)
 

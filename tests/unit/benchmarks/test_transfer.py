@@ -8,7 +8,7 @@ from benchmarks.transfer import SIMULATOR, TransferBenchSettings, measure_souls,
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID, IUDEX_DEMO_ID, IUDEX_ID
 from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.learn.evaluate import Evaluation
-from soulslab.learn.statistics import wilson_interval
+from soulslab.learn.wilson_interval import wilson_interval
 
 
 @pytest.fixture

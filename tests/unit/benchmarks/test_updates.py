@@ -16,10 +16,10 @@ from benchmarks.updates import (
     measure_updates,
     same_shapes,
 )
-from soulslab.learn.rainbow.settings import QNetworkSettings, RainbowSettings
-from soulslab.learn.replay.buffer import ReplayBuffer
-from soulslab.learn.replay.elements import StepShape
-from soulslab.learn.replay.settings import ReplaySettings
+from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings, RainbowSettings
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.replay.step_rows import StepShape
 
 
 def test_measures_all_updates():

@@ -12,7 +12,7 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.window.key_log import KeyLogWriter
 from soulslab.fights.recording import fight_seeds
-from soulslab.learn.demonstrations.data_set import describe
+from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_outcomes
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.settings import NetworkSettings

@@ -7,7 +7,7 @@ import pytest
 
 from soulslab import cli
 from soulslab.learn.training import load_run_settings
-from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder
+from soulslab.learn.tuning.study_folder import BEST_NAME, PICTURE_NAME, StudyFolder
 
 TINY = [
     *("--set", "env.n_envs=32", "--set", "run.total_steps=20_000", "--set", "network.widths=[8]"),

@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from soulslab.envs.registration import ARENA_ID
-from soulslab.learn.demonstrations.data_set import describe
+from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_demonstrations, read_outcomes
 from soulslab.learn.environment import make_vector
-from soulslab.learn.replay.elements import Outcome
+from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.settings import EnvSettings
 
 pytest.importorskip("termios", reason="pseudo-terminals are POSIX; Windows has another keyboard")

@@ -17,8 +17,8 @@ from soulslab.errors import EnvironmentUsageError, KeyLogError
 from soulslab.fights.human_fights import record_key_log
 from soulslab.fights.key_log_episodes import episodes_of_key_log
 from soulslab.fights.recording import FightRecorder
-from soulslab.learn.demonstrations.data_set import describe
-from soulslab.learn.demonstrations.episode import play_episode
+from soulslab.learn.demonstrations.data_set_metadata import describe
+from soulslab.learn.demonstrations.recorded_episode import play_episode
 from support.same_fight import ALL_TERMS
 
 SEED = 21

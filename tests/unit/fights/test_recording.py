@@ -18,7 +18,7 @@ from soulslab.fights.human_fights import FightLog
 from soulslab.fights.recording import FightRecorder, env_settings, fight_seeds
 from soulslab.fights.reference_fights import record_fight, reference_actions
 from soulslab.learn.configs import config_path
-from soulslab.learn.demonstrations.data_set import describe
+from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_outcomes
 from soulslab.learn.environment import EVALUATION, TRAINING, environment_seed
 from soulslab.learn.inputs import ExtraInputs

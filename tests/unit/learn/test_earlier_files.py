@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from soulslab.learn.players import load_player
-from soulslab.learn.runs import StopReason
+from soulslab.learn.run_folder import StopReason
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
 

@@ -6,7 +6,7 @@ from soulslab.errors import CheckpointError, CorruptCheckpointError, Incompatibl
 from soulslab.learn.archive import write_archive
 from soulslab.learn.phases import PhasePolicy, Switch
 from soulslab.learn.players import load_player
-from soulslab.learn.runs import CHECKPOINTS_NAME, POLICY_NAME
+from soulslab.learn.run_folder import CHECKPOINTS_NAME, POLICY_NAME
 from support.policies import actor_critic, q_policy
 
 SWITCH = Switch(feature=0, at_most=(0.5,))

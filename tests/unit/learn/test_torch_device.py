@@ -8,9 +8,9 @@ import torch
 from soulslab.errors import ConfigError
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy import Policy, PolicyHeader
-from soulslab.learn.rainbow.network import QNetwork
-from soulslab.learn.rainbow.settings import QNetworkSettings, RainbowSettings
-from soulslab.learn.rollout import Rollout
+from soulslab.learn.ppo.rollout import Rollout
+from soulslab.learn.rainbow.q_network import QNetwork
+from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings, RainbowSettings
 from soulslab.learn.settings import NetworkSettings, TrainSettings
 from soulslab.learn.torch_device import CPU, select_device
 from soulslab.learn.train import train

@@ -25,7 +25,7 @@ from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.process_lock import ProcessLock, is_held
-from soulslab.learn.runs import LOCK_NAME, RunFolder, StopReason
+from soulslab.learn.run_folder import LOCK_NAME, RunFolder, StopReason
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import run_sinks
 from soulslab.learn.telemetry import CheckpointSaved, TrainFinished, TrainProgress, TrainStarted

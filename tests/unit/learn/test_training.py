@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Discrete
 from soulslab.errors import CheckpointError, ConfigError, SoulslabError
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.configs import config_path
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import TrainProgress
 from soulslab.learn.train import train

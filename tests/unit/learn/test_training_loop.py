@@ -8,8 +8,13 @@ from soulslab.errors import IncompatibleCheckpointError
 from soulslab.learn.archive import read_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
-from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings, RainbowRunSettings, RainbowSettings
-from soulslab.learn.runs import BEST_POLICY_NAME, StopReason
+from soulslab.learn.rainbow.rainbow_settings import (
+    QLearningSettings,
+    QNetworkSettings,
+    RainbowRunSettings,
+    RainbowSettings,
+)
+from soulslab.learn.run_folder import BEST_POLICY_NAME, StopReason
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
 from soulslab.learn.telemetry import CheckpointSaved, Evaluated
 from soulslab.learn.train import train

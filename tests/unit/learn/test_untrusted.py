@@ -12,17 +12,17 @@ from soulslab import cli
 from soulslab.config import dump_settings
 from soulslab.envs.registration import ARENA_ID, PROCESS_ID
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError, UntrustedFileError
-from soulslab.learn import network
+from soulslab.learn import actor_critic as network
+from soulslab.learn.actor_critic import ActorCritic
 from soulslab.learn.archive import read_archive, write_archive
-from soulslab.learn.joining import join_runs
-from soulslab.learn.network import ActorCritic
 from soulslab.learn.players import load_player
-from soulslab.learn.rainbow import network as rainbow_network
-from soulslab.learn.rainbow.network import QNetwork
-from soulslab.learn.rainbow.settings import QNetworkSettings
+from soulslab.learn.policy_joining import join_runs
+from soulslab.learn.rainbow import q_network as rainbow_network
+from soulslab.learn.rainbow.q_network import QNetwork
+from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
 from soulslab.learn.settings import EnvSettings, NetworkSettings, TrainSettings
-from soulslab.learn.tuning.folder import CONFIG_NAME, STUDY_NAME
 from soulslab.learn.tuning.settings import TuneSettings
+from soulslab.learn.tuning.study_folder import CONFIG_NAME, STUDY_NAME
 from soulslab.learn.untrusted import check_named_environment
 from support.policies import actor_critic, q_policy, seeing_policy
 

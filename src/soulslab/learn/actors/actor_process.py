@@ -86,7 +86,7 @@ class ActorProcess:
         Raises:
             ActorError: The actor does not end, and another process started it.
         """
-        self._status.ask_stop(True)
+        self._status.set_stop_request(True)
         if self._child is not None:
             _end(self._child, deadline_s)
             self._child = None
@@ -101,7 +101,7 @@ class ActorProcess:
             time.sleep(_POLL_S)
 
     def log_tail(self) -> str:
-        """Return the last lines of the actor's log; "" if there is no log."""
+        """Return the last lines of the actor's log; "" without a log."""
         try:
             with self.log_path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -128,7 +128,7 @@ class ActorProcess:
         _log.warning("the actor %s; restarting it (see %s)", how, self.log_path)
 
     def _start(self) -> None:
-        self._status.ask_stop(False)
+        self._status.set_stop_request(False)
         self._is_found = False
         command = [sys.executable, "-m", PROGRAM, str(self._run_dir.resolve())]
         try:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.learn.actors.memory_block import Block, create_block, open_block
+from soulslab.learn.actors.memory_block import MemoryBlock, create_block, open_block
 
 LATE_S: Final = 0.005
 """A step counts as late if it comes more than this after its time (s)."""
@@ -70,7 +70,7 @@ class ActorStatus(msgspec.Struct, frozen=True, kw_only=True):
 class StatusBoard:
     """A memory block of counters; the actor writes all but one, the learner writes that one."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: MemoryBlock) -> None:
         """Use a block; see `create_status` and `open_status`."""
         self._block = block
         self._classes: NDArray[np.uint64] = block.data.view(np.uint64)
@@ -112,11 +112,11 @@ class StatusBoard:
         block.set(_BEAT, time.monotonic_ns())
 
     @property
-    def is_stop_asked(self) -> bool:
+    def is_stop_requested(self) -> bool:
         """Whether the actor has been asked to stop."""
         return bool(self._block.get(_STOP))
 
-    def ask_stop(self, is_asked: bool) -> None:
+    def set_stop_request(self, is_asked: bool) -> None:
         """Ask the actor to stop, or withdraw the request (called by the learner)."""
         self._block.set(_STOP, is_asked)
 
@@ -153,7 +153,7 @@ def lateness_quantile_s(classes: NDArray[np.uint64], share: float) -> float | No
         share: Share of the steps that are at most this late, 0..1.
 
     Returns:
-        Upper bound of the class of the quantile, at most a tenth too high; None if there are no steps.
+        Upper bound of the class of the quantile, at most a tenth too high; None without steps.
     """
     total = int(classes.sum())
     if total == 0:

@@ -34,7 +34,7 @@ _LINE: Final = 64
 _DATA_AT: Final = 4096
 
 
-class Block:
+class MemoryBlock:
     """A mapped file of memory.
 
     Attributes:
@@ -62,7 +62,7 @@ class Block:
         self.counters[counter] = value
 
 
-def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) -> Block:
+def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) -> MemoryBlock:
     """Make a file of memory; an existing one is replaced.
 
     Args:
@@ -90,7 +90,7 @@ def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) ->
     return open_block(path, kind, layout)
 
 
-def open_block(path: Path, kind: str, layout: str) -> Block:
+def open_block(path: Path, kind: str, layout: str) -> MemoryBlock:
     """Map an existing file of memory.
 
     Args:
@@ -123,7 +123,7 @@ def open_block(path: Path, kind: str, layout: str) -> Block:
         )
     if n_bytes != _DATA_AT + int(header["n_data"]):
         raise ChannelError(path, f"has {n_bytes} bytes instead of {_DATA_AT + int(header['n_data'])}; remove it")
-    return Block(path, mapped)
+    return MemoryBlock(path, mapped)
 
 
 def block_size(n_data: int) -> int:

@@ -24,7 +24,7 @@ MOST_BUSY: Final = 0.5
 _log = logging.getLogger(__name__)
 
 
-def go_first() -> None:
+def raise_priority() -> None:
     """Give this process real-time priority if the system permits it.
 
     Use it only for a process that mostly sleeps. Linux permits it to root and to users with a limit for it
@@ -43,7 +43,7 @@ def go_first() -> None:
         _log.info("this process has real-time priority, because the game runs in real time")
 
 
-class Precedence:
+class PriorityController:
     """Gives a process real-time priority once it plays in real time and mostly sleeps.
 
     This is checked every ``JUDGED_AFTER_STEPS`` steps, because a process that compiles code or loads a game in its
@@ -51,7 +51,7 @@ class Precedence:
     """
 
     def __init__(
-        self, go: Callable[[], None] = go_first, clocks: Sequence[Clock] = (time.monotonic, time.process_time)
+        self, go: Callable[[], None] = raise_priority, clocks: Sequence[Clock] = (time.monotonic, time.process_time)
     ) -> None:
         """Start the first check interval.
 
@@ -82,14 +82,14 @@ class Precedence:
             self._go()
 
 
-def go_normally() -> None:
+def reset_priority() -> None:
     """Reset the scheduling class of this process, which it inherited from its parent, to the default."""
     if sys.platform == "linux":
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @contextmanager
-def giving_way() -> Iterator[None]:
+def batch_scheduling() -> Iterator[None]:
     """Run this thread in the batch class during the ``with`` block, so that it does not preempt others on waking up."""
     if sys.platform != "linux":
         yield

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ChannelError
-from soulslab.learn.actors.memory_block import Block, create_block, open_block
+from soulslab.learn.actors.memory_block import MemoryBlock, create_block, open_block
 
 DAMAGED_AFTER_S: Final = 5.0
 """A record is damaged if it is announced and its checksum is still wrong after this time (s)."""
@@ -27,15 +27,15 @@ _HEAD, _DROPPED, _FREED = range(3)
 _STAMP: Final = np.dtype([("number", "<u8"), ("checksum", "<u8")])
 
 
-class Ring:
+class RecordQueue:
     """A queue; one process may write to it and one may read.
 
     Attributes:
         capacity: Number of records that fit into the queue.
     """
 
-    def __init__(self, block: Block, item_type: np.dtype[Any]) -> None:
-        """Use a block; see `create_ring` and `open_ring`."""
+    def __init__(self, block: MemoryBlock, item_type: np.dtype[Any]) -> None:
+        """Use a block; see `create_queue` and `open_queue`."""
         self._block = block
         self._item_type = item_type
         size = slot_size(item_type)
@@ -153,14 +153,16 @@ class Ring:
             )
 
 
-def create_ring(path: Path, kind: str, item_type: np.dtype[Any], capacity: int, token: int) -> Ring:
+def create_queue(path: Path, kind: str, item_type: np.dtype[Any], capacity: int, token: int) -> RecordQueue:
     """Make an empty queue for records of this type; see `create_block`."""
-    return Ring(create_block(path, kind, str(item_type.descr), slot_size(item_type) * capacity, token), item_type)
+    return RecordQueue(
+        create_block(path, kind, str(item_type.descr), slot_size(item_type) * capacity, token), item_type
+    )
 
 
-def open_ring(path: Path, kind: str, item_type: np.dtype[Any]) -> Ring:
+def open_queue(path: Path, kind: str, item_type: np.dtype[Any]) -> RecordQueue:
     """Open a queue; see `open_block`."""
-    return Ring(open_block(path, kind, str(item_type.descr)), item_type)
+    return RecordQueue(open_block(path, kind, str(item_type.descr)), item_type)
 
 
 def slot_size(item_type: np.dtype[Any]) -> int:

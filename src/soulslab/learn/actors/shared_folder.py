@@ -1,8 +1,8 @@
 """The folder of a run's shared memory.
 
-On Linux it is a folder in ``/dev/shm``, whose files exist in memory only. If there is no such folder, too little space
-in it, or another user owns that name, the files are in the folder of the run: the system then keeps them in memory and
-also writes them to the disk.
+On Linux it is a folder in ``/dev/shm``, whose files exist in memory only. Without such a folder, with too little space
+in it, or if another user owns that name, the files are in the folder of the run: the system then keeps them in memory
+and also writes them to the disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _IN_RUN: Final = "memory"
 _log = logging.getLogger(__name__)
 
 
-def find_place(run_dir: Path) -> Path | None:
+def find_memory_folder(run_dir: Path) -> Path | None:
     """Return the folder with the shared memory of a run, or None if there is none.
 
     Raises:
@@ -42,7 +42,7 @@ def find_place(run_dir: Path) -> Path | None:
     return _refuse_foreign(in_run) if in_run.is_dir() else None
 
 
-def make_place(run_dir: Path, n_bytes: int) -> Path:
+def make_memory_folder(run_dir: Path, n_bytes: int) -> Path:
     """Make the folder for the shared memory of a run; an existing one is reused.
 
     Shared memory of runs whose folder no longer exists is removed if no process uses it.
@@ -55,7 +55,7 @@ def make_place(run_dir: Path, n_bytes: int) -> Path:
         ChannelError: The folder cannot be made, or belongs to another user.
     """
     _sweep()
-    found = find_place(run_dir)
+    found = find_memory_folder(run_dir)
     if found is not None:
         return found
     *shared, in_run = _candidates(run_dir)
@@ -73,7 +73,7 @@ def make_place(run_dir: Path, n_bytes: int) -> Path:
     return in_run
 
 
-def remove_place(folder: Path) -> None:
+def remove_memory_folder(folder: Path) -> None:
     """Remove a folder of shared memory and its files."""
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -156,4 +156,4 @@ def _sweep() -> None:
             continue
         if not is_used:
             _log.info("removing the shared memory of %s, which no longer exists", run_dir)
-            remove_place(folder)
+            remove_memory_folder(folder)

@@ -11,20 +11,20 @@ import numpy as np
 
 from soulslab.errors import ChannelError
 from soulslab.learn.actors.actor_status import StatusBoard, create_status, open_status
-from soulslab.learn.actors.record_queue import Ring, create_ring, open_ring, slot_size
+from soulslab.learn.actors.record_queue import RecordQueue, create_queue, open_queue, slot_size
 from soulslab.learn.actors.weights_board import WeightsBoard, create_weights, open_weights
 from soulslab.learn.archive import Tensors, write_atomically
-from soulslab.learn.player import Header
+from soulslab.learn.policy_header import Header
 
 ROWS_PER_STREAM: Final = 1 << 16
 """Steps of each environment for which there is space: 1.8 hours at 10 Hz, 36 minutes at 30 Hz."""
 MAX_ROW_BYTES: Final = 1 << 28
 """Upper limit of the space for the steps of all environments; one hour at 10 Hz with pixels of 84x84."""
-N_LETTERS: Final = 1 << 13
+N_MESSAGE_PARTS: Final = 1 << 13
 
-LETTER_BYTES: Final = 1000
-LETTER_TYPE: Final = np.dtype(
-    [("version", "<u2"), ("is_first", "<u2"), ("n_left", "<u4"), ("text", "u1", (LETTER_BYTES,))]
+MESSAGE_PART_BYTES: Final = 1000
+MESSAGE_PART_TYPE: Final = np.dtype(
+    [("version", "<u2"), ("is_first", "<u2"), ("n_left", "<u4"), ("text", "u1", (MESSAGE_PART_BYTES,))]
 )
 """Part of a message: version, whether it is the first part, bytes of the message from here on, and its bytes."""
 
@@ -43,14 +43,14 @@ class Memory(NamedTuple):
     Attributes:
         token: Random number that identifies the memory.
         rows: Queue of steps.
-        letters: Queue of messages about episodes, in parts of ``LETTER_TYPE``.
+        episode_parts: Queue of messages about episodes, in parts of ``MESSAGE_PART_TYPE``.
         weights: Newest weights for the actor.
         status: Counters of the actor, and the request to stop.
     """
 
     token: int
-    rows: Ring
-    letters: Ring
+    rows: RecordQueue
+    episode_parts: RecordQueue
     weights: WeightsBoard
     status: StatusBoard
 
@@ -59,8 +59,8 @@ def create_memory(folder: Path, row_type: np.dtype[Any], n_streams: int, tensors
     """Make the files; existing ones are replaced.
 
     Args:
-        folder: From `make_place`.
-        row_type: ``elements.row_type`` of the steps.
+        folder: From `make_memory_folder`.
+        row_type: ``step_rows.row_type`` of the steps.
         n_streams: Number of environments of the actor.
         tensors: Weights; only their names, types and shapes are used.
 
@@ -75,8 +75,8 @@ def create_memory(folder: Path, row_type: np.dtype[Any], n_streams: int, tensors
         (folder / name).unlink(missing_ok=True)
     return Memory(
         token,
-        create_ring(steps, "steps", row_type, n_rows(row_type, n_streams), token),
-        create_ring(episodes, "episodes", LETTER_TYPE, N_LETTERS, token),
+        create_queue(steps, "steps", row_type, n_rows(row_type, n_streams), token),
+        create_queue(episodes, "episodes", MESSAGE_PART_TYPE, N_MESSAGE_PARTS, token),
         create_weights(weights, tensors, token),
         create_status(status, token),
     )
@@ -89,8 +89,8 @@ def open_memory(folder: Path, row_type: np.dtype[Any]) -> Memory:
         ChannelError: A file is missing, damaged, of another version, or has the layout of other steps.
     """
     steps, episodes, weights, status = (folder / name for name in _FILES)
-    rows = open_ring(steps, "steps", row_type)
-    parts = (open_ring(episodes, "episodes", LETTER_TYPE), open_weights(weights), open_status(status))
+    rows = open_queue(steps, "steps", row_type)
+    parts = (open_queue(episodes, "episodes", MESSAGE_PART_TYPE), open_weights(weights), open_status(status))
     if any(part.token != rows.token for part in parts):
         raise ChannelError(
             folder, "holds files of two runs; remove the folder, which loses the steps after the last checkpoint"
@@ -106,7 +106,12 @@ def has_memory(folder: Path) -> bool:
 def memory_bytes(row_type: np.dtype[Any], n_streams: int, tensors: Tensors) -> int:
     """Return the approximate size of all files in bytes."""
     weights = 2 * sum(array.nbytes for array in tensors.values())
-    return n_rows(row_type, n_streams) * slot_size(row_type) + N_LETTERS * slot_size(LETTER_TYPE) + weights + (1 << 20)
+    return (
+        n_rows(row_type, n_streams) * slot_size(row_type)
+        + N_MESSAGE_PARTS * slot_size(MESSAGE_PART_TYPE)
+        + weights
+        + (1 << 20)
+    )
 
 
 def n_rows(row_type: np.dtype[Any], n_streams: int) -> int:

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ChannelError
-from soulslab.learn.actors.shared_memory import LETTER_BYTES, LETTER_TYPE, Memory
+from soulslab.learn.actors.shared_memory import MESSAGE_PART_BYTES, MESSAGE_PART_TYPE, Memory
 from soulslab.learn.actors.transport import EpisodeFilter, EpisodeResult, Weights
 from soulslab.learn.archive import Tensors
 
-LETTER_VERSION: Final = 1
+MESSAGE_VERSION: Final = 1
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class SharedActorEnd:
         self._is_full = False
 
     def push(self, rows: NDArray[Any]) -> None:
-        """Send steps; if there is no space, they and the rest of their episodes are dropped and counted."""
+        """Send steps; if the memory is full, they and the rest of their episodes are dropped and counted."""
         ring, n = self._memory.rows, len(rows)
         rows = self._filter.whole(rows)
         if len(rows) and not ring.push(rows):
@@ -53,12 +53,12 @@ class SharedActorEnd:
         self._tell(is_full=bool(self._filter.is_broken.any()))
 
     def push_episodes(self, results: Sequence[EpisodeResult]) -> None:
-        """Send the results of episodes; if there is no space, they are dropped and counted."""
-        ring = self._memory.letters
+        """Send the results of episodes; if the memory is full, they are dropped and counted."""
+        ring = self._memory.episode_parts
         for result in results:
-            letters = _split(msgspec.msgpack.encode(result))
-            if not ring.push(letters):
-                ring.count_dropped(len(letters))
+            parts = _split(msgspec.msgpack.encode(result))
+            if not ring.push(parts):
+                ring.count_dropped(len(parts))
 
     def pull(self, newer_than: int) -> Weights | None:
         """Return the newest weights if their version is higher, or if a resumed learner published them.
@@ -110,11 +110,11 @@ class SharedLearnerEnd:
         self._memory = memory
         self._filter = EpisodeFilter(n_streams)
         self._message = bytearray()
-        rows_at = letters_at = 0
+        rows_at = episodes_at = 0
         if state is not None:
             token, *positions = (int(each) for each in state["positions"])
             if token == memory.token:
-                rows_at, letters_at = positions
+                rows_at, episodes_at = positions
                 self._filter.is_broken[:] = state["broken"]
             else:
                 _log.warning("the shared memory has been made anew; steps after the checkpoint are lost")
@@ -122,8 +122,8 @@ class SharedLearnerEnd:
         if self._n_lost:
             _log.warning("%d steps after the checkpoint are lost, because their space was reused", self._n_lost)
             self._filter.is_broken[:] = True
-        memory.letters.go_to(letters_at)
-        self._letters_at = memory.letters.position
+        memory.episode_parts.go_to(episodes_at)
+        self._episodes_at = memory.episode_parts.position
         memory.weights.begin_era()
 
     @property
@@ -150,19 +150,19 @@ class SharedLearnerEnd:
         Raises:
             ChannelError: The memory is damaged, or the actor runs another version of soulslab.
         """
-        ring = self._memory.letters
-        letters = ring.take()
+        ring = self._memory.episode_parts
+        parts = ring.take()
         results = []
-        for number, letter in enumerate(letters, start=ring.position - len(letters) + 1):
-            if letter["is_first"]:
+        for number, record in enumerate(parts, start=ring.position - len(parts) + 1):
+            if record["is_first"]:
                 self._message = bytearray()
             elif not self._message:
                 continue  # its first part is lost
-            n_left = int(letter["n_left"])
-            self._message += letter["text"][:n_left].tobytes()
-            if n_left <= LETTER_BYTES:
-                results.append(self._decode(int(letter["version"])))
-                self._message, self._letters_at = bytearray(), number
+            n_left = int(record["n_left"])
+            self._message += record["text"][:n_left].tobytes()
+            if n_left <= MESSAGE_PART_BYTES:
+                results.append(self._decode(int(record["version"])))
+                self._message, self._episodes_at = bytearray(), number
         return results
 
     def publish(self, weights: Weights) -> None:
@@ -175,25 +175,25 @@ class SharedLearnerEnd:
 
     def state(self) -> Tensors:
         """Return what a checkpoint must hold: the position up to which everything was taken."""
-        positions = (self._memory.token, self._memory.rows.position, self._letters_at)
+        positions = (self._memory.token, self._memory.rows.position, self._episodes_at)
         return {"positions": np.array(positions, np.uint64), "broken": self._filter.is_broken.copy()}
 
     def commit(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Free everything that was taken before a state that a checkpoint holds."""
-        _, rows_at, letters_at = (int(each) for each in state["positions"])
+        _, rows_at, episodes_at = (int(each) for each in state["positions"])
         self._memory.rows.free(rows_at)
-        self._memory.letters.free(letters_at)
+        self._memory.episode_parts.free(episodes_at)
 
     @property
     def is_all_committed(self) -> bool:
         """Whether the checkpoints hold everything in the memory."""
-        return all(ring.freed == ring.head for ring in (self._memory.rows, self._memory.letters))
+        return all(ring.freed == ring.head for ring in (self._memory.rows, self._memory.episode_parts))
 
     def _decode(self, version: int) -> EpisodeResult:
-        if version != LETTER_VERSION:
+        if version != MESSAGE_VERSION:
             raise ChannelError(
                 "episodes",
-                f"a message has version {version}, but this soulslab reads version {LETTER_VERSION}; end its actor",
+                f"a message has version {version}, but this soulslab reads version {MESSAGE_VERSION}; end its actor",
             )
         return msgspec.msgpack.decode(self._message, type=EpisodeResult)
 
@@ -222,12 +222,12 @@ class SharedMemoryTransport:
 
 def _split(message: bytes) -> NDArray[Any]:
     """Return a message in parts of the size of a record."""
-    starts = range(0, len(message), LETTER_BYTES)
-    letters = np.zeros(len(starts), LETTER_TYPE)
-    for letter, start in zip(letters, starts, strict=True):
-        part = message[start : start + LETTER_BYTES]
-        letter["version"] = LETTER_VERSION
-        letter["is_first"] = start == 0
-        letter["n_left"] = len(message) - start
-        letter["text"][: len(part)] = np.frombuffer(part, np.uint8)
-    return letters
+    starts = range(0, len(message), MESSAGE_PART_BYTES)
+    parts = np.zeros(len(starts), MESSAGE_PART_TYPE)
+    for record, start in zip(parts, starts, strict=True):
+        text = message[start : start + MESSAGE_PART_BYTES]
+        record["version"] = MESSAGE_VERSION
+        record["is_first"] = start == 0
+        record["n_left"] = len(message) - start
+        record["text"][: len(text)] = np.frombuffer(text, np.uint8)
+    return parts

@@ -24,7 +24,7 @@ class StepCounter(Protocol):
         """Count a step with its lateness (s); None if the environment does not run in real time."""
 
 
-class Stopwatch(VectorWrapper):
+class LatenessWrapper(VectorWrapper):
     """Counts the steps of a vector environment and their lateness; the steps themselves are unchanged.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 The actor calls::
 
-    weights = transport.pull(newer_than=version)   # None if there are no newer ones
+    weights = transport.pull(newer_than=version)   # None without newer ones
     transport.push(rows)                           # after each step
     transport.push_episodes(results)               # after the end of episodes
 
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.learn.archive import Tensors
-from soulslab.learn.replay.elements import Outcome
+from soulslab.learn.replay.step_rows import Outcome
 
 
 class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class ActorEnd(Protocol):
         """Send the rows of one step of all environments.
 
         Args:
-            rows: Record array of ``elements.row_type``, in the order of the environments, ``FINAL`` rows last.
+            rows: Record array of ``step_rows.row_type``, in the order of the environments, ``FINAL`` rows last.
         """
 
     def push_episodes(self, results: Sequence[EpisodeResult]) -> None:
@@ -177,7 +177,7 @@ class InProcessTransport:
         """Make an empty transport.
 
         Args:
-            row_type: ``elements.row_type`` of the rows.
+            row_type: ``step_rows.row_type`` of the rows.
             n_streams: Number of environments.
         """
         self._empty = np.empty(0, row_type)

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import ChannelError
-from soulslab.learn.actors.memory_block import Block, create_block, open_block
+from soulslab.learn.actors.memory_block import MemoryBlock, create_block, open_block
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.archive import Tensors
 
@@ -63,7 +63,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
 class WeightsBoard:
     """A memory block with the newest weights; one process may publish, any number may read."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: MemoryBlock) -> None:
         """Use a block; see `create_weights` and `open_weights`."""
         self._block = block
         self._places = block.data.reshape(2, -1)

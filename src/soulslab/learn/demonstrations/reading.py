@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
 from soulslab.errors import DemonstrationError
-from soulslab.learn.demonstrations.data_set import DATA_NAME, Description, describe, require_minari
-from soulslab.learn.demonstrations.episode import Episode
+from soulslab.learn.demonstrations.data_set_metadata import DATA_NAME, Description, describe, require_minari
+from soulslab.learn.demonstrations.recorded_episode import Episode
 from soulslab.learn.environment import layout, sizes
 from soulslab.learn.inputs import ExtraInputs, Layout, Observer
-from soulslab.learn.replay.elements import Outcome, StepShape, row_type
+from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
 from soulslab.learn.settings import EnvSettings
 
 _DAMAGE: Final = (OSError, KeyError, ValueError, TypeError, AssertionError, RuntimeError, IndexError, AttributeError)
@@ -52,10 +52,10 @@ def read_demonstrations(
         is_masked: Whether the environment has an ``action_mask``; the data set must then hold masks.
 
     Returns:
-        All episodes in order, as rows of one stream (``elements.row_type``).
+        All episodes in order, as rows of one stream (``step_rows.row_type``).
 
     Raises:
-        DemonstrationError: There is no such data set, it is damaged, was recorded in another environment, holds NaN, or
+        DemonstrationError: The data set does not exist, is damaged, was recorded in another environment, holds NaN, or
             an action that was not allowed; the message names episode and step.
         MissingDependencyError: Minari is not installed.
     """

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import DemonstrationError
-from soulslab.learn.demonstrations.data_set import (
+from soulslab.learn.demonstrations.data_set_metadata import (
     DATA_NAME,
     METADATA_NAME,
     Origin,
@@ -31,9 +31,9 @@ from soulslab.learn.demonstrations.data_set import (
     plain_options,
     require_minari,
 )
-from soulslab.learn.demonstrations.episode import Episode
+from soulslab.learn.demonstrations.recorded_episode import Episode
+from soulslab.learn.git_commit import git_commit
 from soulslab.learn.process_lock import ProcessLock, is_held
-from soulslab.learn.provenance import git_commit
 from soulslab.version import VERSION
 
 _FAILURES: Final = (OSError, RuntimeError, ValueError, KeyError)
@@ -165,7 +165,7 @@ class DemonstrationWriter:
         Raises:
             DemonstrationError: The disk is full, or the folder cannot be written; published episodes are unchanged.
         """
-        # The data come first: data beyond those that the metadata describe are ignored.
+        # The data come first: data that the metadata do not describe are ignored.
         for name in (DATA_NAME, METADATA_NAME):
             temporary = self._folder / f".{name}.tmp"
             try:

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.learn.archive import Tensors
-from soulslab.learn.rainbow.cloning import clone, cloner_of, cloning_weight
+from soulslab.learn.rainbow.behaviour_cloning import clone, cloner_of, cloning_weight
 from soulslab.learn.rainbow.mixed_replay import MixedReplay, shown_replay
-from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.replay.buffer import ReplayBuffer
-from soulslab.learn.replay.elements import StepShape
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.step_rows import StepShape
 
 _SHOWN, _CLONER = "shown/", "cloner/"
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Protocol
 
 import numpy as np
 from gymnasium.vector import VectorEnv
-from numpy.typing import NDArray
 
 from soulslab.learn.actors.actor_status import LATE_S
-from soulslab.learn.actors.step_lateness import Stopwatch
+from soulslab.learn.actors.step_lateness import LatenessWrapper
 from soulslab.learn.actors.transport import InProcessTransport, LearnerEnd
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import TRAINING, environment_seed, stateful
-from soulslab.learn.rainbow.actor import Actor, step_shape
-from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.randomness import load_rng, rng_state
-from soulslab.learn.replay.elements import row_type
+from soulslab.learn.generator_state import load_rng, rng_state
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.transition_actor import Actor, step_shape
+from soulslab.learn.replay.step_rows import row_type
+from soulslab.learn.run_folder import part
 from soulslab.learn.telemetry import ActorStats
 
 _PLAYING = 2
@@ -66,7 +65,7 @@ class LocalActor:
             seed: Seed of the run.
         """
         self._lateness = _Lateness()
-        self._env = Stopwatch(env, self._lateness)
+        self._env = LatenessWrapper(env, self._lateness)
         self._seed = seed
         self.channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLAYING,)))
@@ -80,10 +79,10 @@ class LocalActor:
         load_rng(self._rng, state["rng"])
         if "n_late" in state:  # older checkpoints lack it
             self._lateness.n_late = int(state["n_late"][0])
-        env_state, base = _part(state, "env"), stateful(self._env)
+        env_state, base = part(state, "env"), stateful(self._env)
         if env_state and base is not None:
             base.set_state(env_state)
-            self._actor.load(_part(state, "actor"))
+            self._actor.load(part(state, "actor"))
         else:
             self._actor.env_steps = env_steps
 
@@ -138,8 +137,3 @@ class _Lateness:
         """Return the 99th percentile since the last call (ms); None if no step reported its lateness."""
         told_s, self._untold_s = self._untold_s, []
         return 1000.0 * float(np.quantile(told_s, 0.99)) if told_s else None
-
-
-def _part(tensors: Mapping[str, NDArray[Any]], name: str) -> Tensors:
-    prefix = f"{name}/"
-    return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}

@@ -9,17 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.learn.replay.buffer import ReplayBuffer
-from soulslab.learn.replay.elements import Batch, StepShape
-from soulslab.learn.replay.settings import ReplaySettings
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.replay.step_rows import Batch, StepShape
 
 
-class Source(Protocol):
-    """Source of transitions; see ``replay.buffer.ReplayBuffer``."""
-
-    @property
-    def n_sampleable(self) -> int:
-        """Number of transitions that can be drawn."""
+class TransitionSource(Protocol):
+    """Source of transitions: one replay buffer, or two that fill a batch together."""
 
     def make_batch(self, batch_size: int) -> Batch:
         """Allocate a batch of ``batch_size`` transitions."""
@@ -34,6 +30,14 @@ class Source(Protocol):
         """Set the priorities of the transitions at these places from their errors."""
 
 
+class CountedSource(TransitionSource, Protocol):
+    """Source of transitions whose number is known; see ``replay_buffer.ReplayBuffer``."""
+
+    @property
+    def n_sampleable(self) -> int:
+        """Number of transitions that can be drawn."""
+
+
 class MixedReplay:
     """Draws a fixed share of each batch from recorded episodes and the rest from the policy's transitions.
 
@@ -46,7 +50,7 @@ class MixedReplay:
         shown: Recorded transitions.
     """
 
-    def __init__(self, own: Source, shown: Source, share: float) -> None:
+    def __init__(self, own: CountedSource, shown: CountedSource, share: float) -> None:
         """Combine two sources.
 
         Args:
@@ -59,7 +63,7 @@ class MixedReplay:
         self._share = share
         self._batch: Batch | None = None
         self._n_shown = 0
-        self._parts: list[tuple[Source, Batch]] = []
+        self._parts: list[tuple[CountedSource, Batch]] = []
 
     def make_batch(self, batch_size: int) -> Batch:
         """Allocate a batch of ``batch_size`` transitions."""
@@ -96,7 +100,7 @@ class MixedReplay:
             source.set_priorities(places[start:stop], errors[start:stop])
             start = stop
 
-    def _split(self, batch: Batch) -> list[tuple[Source, Batch]]:
+    def _split(self, batch: Batch) -> list[tuple[CountedSource, Batch]]:
         """Return the part of the batch for each source; cached, because the same batch is used again and again."""
         n = len(batch.actions)
         n_shown = round(self._share * n) if self.own.n_sampleable else n

@@ -13,8 +13,13 @@ import numpy as np
 from soulslab.errors import ActorError
 from soulslab.learn.actors.actor_process import ActorProcess
 from soulslab.learn.actors.actor_status import lateness_quantile_s, open_status
-from soulslab.learn.actors.process_priority import giving_way
-from soulslab.learn.actors.shared_folder import LEARNER_LOCK, find_place, make_place, remove_place
+from soulslab.learn.actors.process_priority import batch_scheduling
+from soulslab.learn.actors.shared_folder import (
+    LEARNER_LOCK,
+    find_memory_folder,
+    make_memory_folder,
+    remove_memory_folder,
+)
 from soulslab.learn.actors.shared_memory import (
     Memory,
     create_memory,
@@ -27,14 +32,14 @@ from soulslab.learn.actors.shared_memory_transport import SharedLearnerEnd, Shar
 from soulslab.learn.archive import Tensors, writing
 from soulslab.learn.environment import require_functions
 from soulslab.learn.process_lock import ProcessLock
-from soulslab.learn.rainbow.actor import step_shape
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.replay.elements import row_type
-from soulslab.learn.runs import CONFIG_NAME
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.transition_actor import step_shape
+from soulslab.learn.replay.step_rows import row_type
+from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.telemetry import ActorStats
 
 WAIT_S: Final = 0.002
-"""Time that the learner sleeps when there are no new steps (s)."""
+"""Time that the learner sleeps without new steps (s)."""
 LOOK_EVERY_S: Final = 0.5
 
 _NOT: Final = np.array([False])
@@ -70,10 +75,10 @@ class RemoteActor:
         self._tensors = policy.weights()
         with writing(run_dir):
             run_dir.mkdir(parents=True, exist_ok=True)
-        self._place = make_place(run_dir, memory_bytes(self._row_type, header.n_envs, self._tensors))
+        self._place = make_memory_folder(run_dir, memory_bytes(self._row_type, header.n_envs, self._tensors))
         self._held = ExitStack()
         self._held.enter_context(ProcessLock(self._place / LEARNER_LOCK, "a learner"))
-        self._held.enter_context(giving_way())
+        self._held.enter_context(batch_scheduling())
         self._memory: Memory | None = None
         self._process: ActorProcess | None = None
         self._saved: Tensors = {}
@@ -107,7 +112,7 @@ class RemoteActor:
                 known = None  # the actor had ended before the checkpoint, so no steps are missing in a new memory
         write_header(self._place, self._header)
         self.channel = SharedMemoryTransport(memory, self._header.n_envs).learner_end(known)
-        memory.status.ask_stop(False)
+        memory.status.set_stop_request(False)
         self._told = memory.status.lateness()
         self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)
 
@@ -169,10 +174,10 @@ class RemoteActor:
         """Stop the actor and free the memory, unless it holds steps that a resumed run needs."""
         self.finish()
         if self._memory is None and not has_memory(self._place):
-            remove_place(self._place)  # an error occurred before anything was shared
+            remove_memory_folder(self._place)  # an error occurred before anything was shared
         if self._memory is not None and self._process is not None and not self._process.is_alive():
             if self.channel.is_all_committed:
-                remove_place(self._place)
+                remove_memory_folder(self._place)
             else:
                 _log.info("steps after the last checkpoint are in %s; a resumed run receives them", self._place)
         self._held.close()
@@ -193,10 +198,10 @@ def discard(run_dir: Path) -> None:
         ActorError: The actor does not end.
         ChannelError: The memory belongs to another user, or cannot be read.
     """
-    place = find_place(run_dir)
+    place = find_memory_folder(run_dir)
     if place is not None:
         _end_actor(run_dir, place)
-        remove_place(place)
+        remove_memory_folder(place)
 
 
 def _end_actor(run_dir: Path, place: Path) -> None:

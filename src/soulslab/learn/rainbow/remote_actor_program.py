@@ -21,20 +21,20 @@ import soulslab  # noqa: F401 - registers the environments
 from soulslab.config import load_settings
 from soulslab.errors import ChannelError, SoulslabError
 from soulslab.learn.actors.actor_status import ActorState
-from soulslab.learn.actors.process_priority import Precedence, go_normally
-from soulslab.learn.actors.shared_folder import ACTOR_LOCK, LEARNER_LOCK, find_place
+from soulslab.learn.actors.process_priority import PriorityController, reset_priority
+from soulslab.learn.actors.shared_folder import ACTOR_LOCK, LEARNER_LOCK, find_memory_folder
 from soulslab.learn.actors.shared_memory import Memory, open_memory, read_header
 from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
-from soulslab.learn.actors.step_lateness import Stopwatch
+from soulslab.learn.actors.step_lateness import LatenessWrapper
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, require_functions
-from soulslab.learn.interrupt import StopRequest
 from soulslab.learn.process_lock import ProcessLock, is_held
-from soulslab.learn.rainbow.actor import Actor, step_shape
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.replay.elements import row_type
-from soulslab.learn.runs import CONFIG_NAME
-from soulslab.learn.threads import one_core
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.rainbow.transition_actor import Actor, step_shape
+from soulslab.learn.replay.step_rows import row_type
+from soulslab.learn.run_folder import CONFIG_NAME
+from soulslab.learn.stop_request import StopRequest
+from soulslab.learn.torch_threads import one_core
 
 EXIT_OK, EXIT_ERROR, EXIT_USAGE = range(3)
 LOOK_EVERY_S: Final = 1.0
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         _log.error("usage: python -m soulslab.learn.rainbow.remote_actor_program RUN_FOLDER")
         return EXIT_USAGE
-    go_normally()
+    reset_priority()
     try:
         play(Path(arguments[0]))
     except SoulslabError as error:
@@ -69,11 +69,11 @@ def play(run_dir: Path) -> None:
         run_dir: Folder of the run, whose learner has made the shared memory.
 
     Raises:
-        ChannelError: There is no valid shared memory, or another actor is running.
+        ChannelError: The run has no valid shared memory, or another actor is running.
         ConfigError: The settings cannot be read, or need a Python function, which a file cannot hold.
         EnvironmentUsageError: The environment cannot be made, or returned NaN or infinity.
     """
-    place = find_place(run_dir)
+    place = find_memory_folder(run_dir)
     if place is None:
         raise ChannelError(run_dir, "has no shared memory; start the run with soulslab train")
     with StopRequest() as request, ProcessLock(place / ACTOR_LOCK, "an actor"):
@@ -97,7 +97,7 @@ def _play(settings: RainbowSettings, policy: QPolicy, memory: Memory, watch: _Wa
     rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_ACTING, n_starts)))
     end = SharedMemoryTransport(memory, settings.env.n_envs).actor_end()
     env = make_vector(settings.env.id, settings.env.n_envs, settings.env.options)
-    with closing(Stopwatch(env, memory.status)) as watched:
+    with closing(LatenessWrapper(env, memory.status)) as watched:
         actor = Actor(watched, policy, end, rng)
         # A restarted actor must not repeat fights.
         actor.reset(environment_seed(settings.run.seed + memory.rows.head, TRAINING))
@@ -106,7 +106,7 @@ def _play(settings: RainbowSettings, policy: QPolicy, memory: Memory, watch: _Wa
         # The present objects live as long as the process; scanning them repeatedly could take 50 ms each time.
         gc.collect()
         gc.freeze()
-        precedence = Precedence()
+        precedence = PriorityController()
         while (reason := watch.reason_to_stop()) is None:
             actor.step()
             precedence.after_step(has_pace=watched.has_pace)
@@ -128,7 +128,7 @@ class _Watch:
         """Return the reason to stop, or None."""
         if self._request.signal_name:
             return f"stopped by {self._request.signal_name}"
-        if self._status.is_stop_asked:
+        if self._status.is_stop_requested:
             return "the learner asked to stop"
         now = time.monotonic()
         if now - self._looked_at < LOOK_EVERY_S:

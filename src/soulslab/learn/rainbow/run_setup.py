@@ -14,15 +14,14 @@ from soulslab.config import Secret
 from soulslab.errors import ConfigError
 from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import feature_names, make_vector, sizes
-from soulslab.learn.provenance import git_commit
-from soulslab.learn.rainbow.encoding import resolve_bins
+from soulslab.learn.network_policy import header_fields
+from soulslab.learn.rainbow.feature_encoding import resolve_bins
 from soulslab.learn.rainbow.local_actor import ActorRunner, LocalActor
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.rainbow.remote_actor import RemoteActor
-from soulslab.learn.rainbow.settings import RainbowSettings
-from soulslab.learn.runs import RunFolder
+from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.torch_device import select_device
-from soulslab.version import VERSION
 
 
 class RunSetup(NamedTuple):
@@ -51,21 +50,12 @@ def set_up_run(
     settings = folder.settings
     env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
     try:
-        n_envs, n_features, n_actions, pixels, names = sizes(env)
-        bins = resolve_bins(settings.network.bins, n_features, feature_names(env), settings.env.id)
+        found = sizes(env)
+        bins = resolve_bins(settings.network.bins, found.n_features, feature_names(env), settings.env.id)
         header = QHeader(
-            env_id=settings.env.id,
-            env_options=settings.env.options,
-            n_features=n_features,
-            n_actions=n_actions,
-            pixels=pixels,
-            frame_stack=settings.env.frame_stack,
+            **header_fields(settings, found),
             extras=settings.inputs,
             network=msgspec.structs.replace(settings.network, bins=bins),
-            soulslab=VERSION,
-            commit=git_commit(),
-            n_envs=n_envs,
-            feature_names=names,
         )
         generator = torch.Generator().manual_seed(settings.run.seed)
         policy = QPolicy(header, generator, select_device(settings.run.device))

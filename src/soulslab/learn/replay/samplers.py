@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from soulslab.errors import NonFinitePriorityError, ReplayError
 from soulslab.learn.archive import Tensors
-from soulslab.learn.replay.kernel import kernel
+from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.sum_tree import SumTree
 
 _OTHER_PLACES: Final = (
@@ -110,7 +110,7 @@ class UniformSampler:
         places: NDArray[np.int64],
         weights: NDArray[np.float32],
         *,
-        beta: float,  # noqa: ARG002 - there is no bias to correct
+        beta: float,  # noqa: ARG002 - uniform draws have no bias
         rng: np.random.Generator,
     ) -> None:
         """Draw places; all weights are 1."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.learn.replay.kernel import kernel
+from soulslab.learn.replay.numba_kernel import kernel
 
 _ROOT = 7
 _LINE_BYTES = 64

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from soulslab.learn.sinks.console import ConsoleSink
-from soulslab.learn.sinks.json_lines import JsonLinesSink, read_json_lines
-from soulslab.learn.sinks.prometheus import PrometheusSink
+from soulslab.learn.sinks.console_sink import ConsoleSink
+from soulslab.learn.sinks.json_lines_sink import JsonLinesSink, read_json_lines
+from soulslab.learn.sinks.prometheus_sink import PrometheusSink
 from soulslab.learn.sinks.scrape_types import RemoteAccess
-from soulslab.learn.sinks.tensorboard import TensorBoardSink
+from soulslab.learn.sinks.tensorboard_sink import TensorBoardSink
 from soulslab.learn.telemetry import Sink
 
 __all__ = [

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from soulslab.learn import tracker
-from soulslab.learn.rainbow import episodes
-from soulslab.learn.rainbow.settings import RainbowSettings
+from soulslab.learn.ppo import episode_tracker as tracker
+from soulslab.learn.rainbow import episode_window as episodes
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.telemetry import Evaluated, Message, TrainProgress
 from soulslab.learn.training import AnySettings
 from soulslab.learn.tuning.settings import Objective, StudySettings
@@ -44,7 +44,7 @@ class _Point(NamedTuple):
     is_solid: bool
 
 
-class Measure:
+class RunValue:
     """Computes the value of one run from its messages.
 
     Attributes:

@@ -15,15 +15,23 @@ import msgspec
 from soulslab.config import dump_settings
 from soulslab.errors import ConfigError, StudyError
 from soulslab.learn.archive import write_atomically, writing
-from soulslab.learn.interrupt import StopRequest
-from soulslab.learn.runs import CONFIG_NAME
+from soulslab.learn.run_folder import CONFIG_NAME
+from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.training import AnySettings
-from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder
-from soulslab.learn.tuning.picture import draw_study, require_matplotlib
+from soulslab.learn.tuning.search_space import SearchSpace
 from soulslab.learn.tuning.settings import TuneSettings
-from soulslab.learn.tuning.space import Space
-from soulslab.learn.tuning.trial import REPORTS, Job, Outcome, Report, State, run_trial, tidy
-from soulslab.learn.tuning.trial_store import Row, TrialStore, best_first, count_states, require_optuna
+from soulslab.learn.tuning.study_folder import BEST_NAME, PICTURE_NAME, StudyFolder
+from soulslab.learn.tuning.study_plot import draw_study, require_matplotlib
+from soulslab.learn.tuning.trial import (
+    REPORTS_PER_RUN,
+    TrialJob,
+    TrialOutcome,
+    TrialReport,
+    TrialStatus,
+    remove_unneeded_files,
+    run_trial,
+)
+from soulslab.learn.tuning.trial_store import TrialRow, TrialStore, best_first, count_states, require_optuna
 from soulslab.learn.tuning.worker_pool import Verdict, WorkerPool
 
 _LOOK_EVERY_S: Final = 0.5
@@ -70,12 +78,12 @@ class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     tuning: TuneSettings
     settings: AnySettings
-    rows: list[Row]
+    rows: list[TrialRow]
     importances: dict[str, float]
     is_interrupted: bool
 
     @property
-    def best(self) -> Row | None:
+    def best(self) -> TrialRow | None:
         """The best candidate; None if none was trained to the end."""
         return next(iter(best_first(self.rows, self.tuning.study)), None)
 
@@ -117,7 +125,7 @@ def tune(
     # Checked before the folder is made; both are first used later.
     require_optuna()
     require_matplotlib()
-    space = Space(tuning.search, settings, tuning.study.objective)
+    space = SearchSpace(tuning.search, settings, tuning.study.objective)
     if ":" not in settings.env.id:  # module:id is registered when it is first made
         gymnasium.spec(settings.env.id)  # reports an unknown id once instead of for every candidate
     with StudyFolder(folder) as held:
@@ -136,7 +144,9 @@ def tune(
 class _Search:
     """State of a running study."""
 
-    def __init__(self, folder: StudyFolder, tuning: TuneSettings, space: Space, listener: Listener | None) -> None:
+    def __init__(
+        self, folder: StudyFolder, tuning: TuneSettings, space: SearchSpace, listener: Listener | None
+    ) -> None:
         self._folder = folder
         self._tuning = tuning
         self._space = space
@@ -146,7 +156,7 @@ class _Search:
         self._n_failed = 0  # number of failures without a success between them
         self._tell()
 
-    def next_job(self) -> Job | None:
+    def next_job(self) -> TrialJob | None:
         """Return the next candidate to train; None if enough candidates have ended or are being trained."""
         while self._n_done() + len(self._under_way) < self._tuning.study.n_trials:
             number, params = self._store.draw()
@@ -155,23 +165,23 @@ class _Search:
             try:
                 text = dump_settings(self._space.settings(params))
             except ConfigError as error:
-                self.end(Outcome(number=number, state=State.FAILED, reason=str(error)))
+                self.end(TrialOutcome(number=number, state=TrialStatus.FAILED, reason=str(error)))
                 continue
             with writing(path):
                 if path.exists():  # the journal lost this candidate when the machine crashed
                     shutil.rmtree(path)
                 path.mkdir(parents=True)
             write_atomically(path / CONFIG_NAME, text.encode())
-            return Job(number=number, folder=str(path), study=self._tuning.study)
+            return TrialJob(number=number, folder=str(path), study=self._tuning.study)
         return None
 
-    def report(self, report: Report) -> str:
+    def report(self, report: TrialReport) -> str:
         """Record the progress of a candidate; return the reason to prune it, or ""."""
-        self._under_way[report.number] = report.last_step / (REPORTS * len(self._tuning.study.seeds))
+        self._under_way[report.number] = report.last_step / (REPORTS_PER_RUN * len(self._tuning.study.seeds))
         self._tell()
         return self._store.report(report)
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: TrialOutcome) -> None:
         """Record the outcome of a candidate.
 
         Raises:
@@ -179,11 +189,11 @@ class _Search:
         """
         self._store.end(outcome)
         del self._under_way[outcome.number]
-        tidy(self._folder.trial(outcome.number))
+        remove_unneeded_files(self._folder.trial(outcome.number))
         self._tell()
-        if outcome.state in (State.COMPLETE, State.PRUNED):
+        if outcome.state in (TrialStatus.COMPLETE, TrialStatus.PRUNED):
             self._n_failed = 0
-        elif outcome.state in (State.FAILED, State.KILLED):
+        elif outcome.state in (TrialStatus.FAILED, TrialStatus.KILLED):
             _log.warning("trial %d %s: %s", outcome.number, outcome.state, outcome.reason)
             self._n_failed += 1
             if self._n_failed >= self._tuning.study.max_failures:
@@ -195,7 +205,7 @@ class _Search:
     def abandon(self) -> None:
         """Mark the candidates in training as interrupted; a resumed study repeats them."""
         for number in list(self._under_way):
-            self.end(Outcome(number=number, state=State.INTERRUPTED, reason="stopped"))
+            self.end(TrialOutcome(number=number, state=TrialStatus.INTERRUPTED, reason="stopped"))
 
     def finish(self, settings: AnySettings, *, is_interrupted: bool) -> StudyResult:
         """Write the best settings and the plot, and return the result."""
@@ -227,8 +237,8 @@ class _Search:
                 n_trials=self._tuning.study.n_trials,
                 n_done=counts.total(),
                 under_way=sum(self._under_way.values()),
-                n_pruned=counts[State.PRUNED],
-                n_failed=counts[State.FAILED] + counts[State.KILLED],
+                n_pruned=counts[TrialStatus.PRUNED],
+                n_failed=counts[TrialStatus.FAILED] + counts[TrialStatus.KILLED],
                 best=best[0].value if best else None,
             )
         )
@@ -240,7 +250,7 @@ class _Here:
     def __init__(self, search: _Search) -> None:
         self._search = search
 
-    def report(self, report: Report) -> str:
+    def report(self, report: TrialReport) -> str:
         return self._search.report(report)
 
     def is_stopped(self) -> bool:
@@ -252,7 +262,7 @@ def _alone(search: _Search, request: StopRequest) -> bool:
     while not request.signal_name and (job := search.next_job()) is not None:
         outcome = run_trial(job, _Here(search))
         search.end(outcome)
-        if outcome.state is State.INTERRUPTED:
+        if outcome.state is TrialStatus.INTERRUPTED:
             return True
     return False
 
@@ -267,7 +277,7 @@ def _together(search: _Search, processes: int, prepare: Callable[[], None] | Non
             if pool.n_busy == 0:
                 break
             for worker, message in pool.events(_LOOK_EVERY_S):
-                if isinstance(message, Report):
+                if isinstance(message, TrialReport):
                     worker.send(Verdict(search.report(message)))
                 else:
                     search.end(message)

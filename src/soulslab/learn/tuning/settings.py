@@ -104,7 +104,8 @@ def load_tune_settings(
         study: Entries of the table ``study`` from the command line.
 
     Returns:
-        The validated definition; :class:`soulslab.learn.tuning.space.Space` checks it against the settings of a run.
+        The validated definition. :class:`soulslab.learn.tuning.search_space.SearchSpace` checks it against the settings
+        of a run.
 
     Raises:
         ConfigError: The file cannot be read or is malformed, or an entry is unknown, missing or of the wrong type.

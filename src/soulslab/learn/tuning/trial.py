@@ -13,16 +13,16 @@ from typing import Final, Protocol
 import msgspec
 
 from soulslab.errors import SoulslabError
-from soulslab.learn.actors.shared_folder import find_place
-from soulslab.learn.runs import BEST_POLICY_NAME, CONFIG_NAME, POLICY_NAME, StopReason
+from soulslab.learn.actors.shared_folder import find_memory_folder
+from soulslab.learn.run_folder import BEST_POLICY_NAME, CONFIG_NAME, POLICY_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink
 from soulslab.learn.telemetry import Message
 from soulslab.learn.train import train
 from soulslab.learn.training import AnySettings, load_run_settings
-from soulslab.learn.tuning.objective import Measure, run_settings
+from soulslab.learn.tuning.objective import RunValue, run_settings
 from soulslab.learn.tuning.settings import StudySettings
 
-REPORTS: Final = 20
+REPORTS_PER_RUN: Final = 20
 """Number of points in each run at which candidates are compared."""
 
 ERROR_NAME: Final = "error.txt"
@@ -31,7 +31,7 @@ _KEPT: Final = frozenset({CONFIG_NAME, POLICY_NAME, BEST_POLICY_NAME, PROGRESS_N
 _log = logging.getLogger(__name__)
 
 
-class State(enum.StrEnum):
+class TrialStatus(enum.StrEnum):
     """How a candidate ended."""
 
     COMPLETE = "complete"
@@ -41,7 +41,7 @@ class State(enum.StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class Job(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class TrialJob(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """A candidate to train.
 
     Attributes:
@@ -55,7 +55,7 @@ class Job(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     study: StudySettings
 
 
-class Report(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class TrialReport(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Progress of a candidate.
 
     Attributes:
@@ -71,7 +71,7 @@ class Report(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     value: float
 
 
-class Outcome(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class TrialOutcome(msgspec.Struct, frozen=True, tag="Outcome", kw_only=True):
     """Result of a candidate.
 
     Attributes:
@@ -86,7 +86,7 @@ class Outcome(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """
 
     number: int
-    state: State
+    state: TrialStatus
     value: float | None = None
     values: tuple[float, ...] = ()
     env_steps: int = 0
@@ -98,7 +98,7 @@ class Outcome(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 class Control(Protocol):
     """Decides whether the training of a candidate continues."""
 
-    def report(self, report: Report) -> str:
+    def report(self, report: TrialReport) -> str:
         """Process a report; return the reason to end the candidate, or "" to continue."""
 
     def is_stopped(self) -> bool:
@@ -108,13 +108,13 @@ class Control(Protocol):
 class _Ended(BaseException):
     """Ends a run; a BaseException, so that the training loop does not save the run (large replay buffers)."""
 
-    def __init__(self, state: State, reason: str) -> None:
+    def __init__(self, state: TrialStatus, reason: str) -> None:
         self.state = state
         self.reason = reason
         super().__init__(reason)
 
 
-def run_trial(job: Job, control: Control) -> Outcome:
+def run_trial(job: TrialJob, control: Control) -> TrialOutcome:
     """Train a candidate and return its outcome.
 
     An error in a run ends the candidate, not the study: the traceback is written to ``error.txt`` in the folder of the
@@ -124,24 +124,24 @@ def run_trial(job: Job, control: Control) -> Outcome:
         KeyboardInterrupt: Ctrl-C was pressed twice.
     """
     folder = Path(job.folder)
-    measures: list[Measure] = []
-    state, reason = State.COMPLETE, ""
+    measures: list[RunValue] = []
+    state, reason = TrialStatus.COMPLETE, ""
     try:
         settings = load_run_settings(folder / CONFIG_NAME, [])
         for index, seed in enumerate(job.study.seeds):
             run = msgspec.structs.replace(settings.run, seed=seed)
             seeded = run_settings(msgspec.structs.replace(settings, run=run), job.study.objective)
-            measures.append(Measure(seeded, job.study))
+            measures.append(RunValue(seeded, job.study))
             _train(seeded, folder / f"seed_{seed}", _Watcher(job, index, measures, control))
     except _Ended as ended:
         state, reason = ended.state, ended.reason
     except Exception as error:  # noqa: BLE001  (settings drawn at random may cause any error)
-        state, reason = State.FAILED, f"{type(error).__name__}: {error}"
+        state, reason = TrialStatus.FAILED, f"{type(error).__name__}: {error}"
         _note(folder / ERROR_NAME)
     return _outcome(job, state, reason, measures)
 
 
-def tidy(folder: Path) -> None:
+def remove_unneeded_files(folder: Path) -> None:
     """Remove the files that only a resumed run needs: checkpoints and replay buffers are large."""
     for run in folder.glob("seed_*"):
         _end_actor(run)
@@ -153,7 +153,7 @@ def tidy(folder: Path) -> None:
 
 def _end_actor(run: Path) -> None:
     """Stop a remote actor that still runs, and free its shared memory."""
-    if find_place(run) is None:
+    if find_memory_folder(run) is None:
         return
     from soulslab.learn.rainbow.remote_actor import discard  # noqa: PLC0415  (compiles kernels; rarely needed)
 
@@ -168,12 +168,12 @@ def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
     try:
         result = train(settings, run_dir, sinks=(JsonLinesSink(run_dir / PROGRESS_NAME), watcher))
     finally:
-        tidy(run_dir.parent)
+        remove_unneeded_files(run_dir.parent)
     if result.reason is StopReason.INTERRUPTED:
-        raise _Ended(State.INTERRUPTED, "stopped")
+        raise _Ended(TrialStatus.INTERRUPTED, "stopped")
     if watcher.value is None:
         raise _Ended(
-            State.FAILED,
+            TrialStatus.FAILED,
             f"nothing was measured in {result.env_steps} decisions and {result.train_seconds:.0f} s; make the runs "
             "longer, evaluate more often, or choose an objective that the environment reports (return)",
         )
@@ -182,13 +182,13 @@ def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
 class _Watcher:
     """Telemetry sink of one run: reports the value of the run, and ends the run if the study demands it."""
 
-    def __init__(self, job: Job, index: int, measures: list[Measure], control: Control) -> None:
+    def __init__(self, job: TrialJob, index: int, measures: list[RunValue], control: Control) -> None:
         self._job = job
         self._before = [measure.value or 0.0 for measure in measures[:index]]
         self._measure = measures[index]
         self._control = control
-        self._told = index * REPORTS  # the last point that was reported
-        self._start = index * REPORTS
+        self._told = index * REPORTS_PER_RUN  # the last point that was reported
+        self._start = index * REPORTS_PER_RUN
 
     @property
     def value(self) -> float | None:
@@ -197,33 +197,33 @@ class _Watcher:
     def write(self, message: Message) -> None:
         """Process a message; send a report when the run passes a point."""
         if self._control.is_stopped():
-            raise _Ended(State.INTERRUPTED, "stopped")
+            raise _Ended(TrialStatus.INTERRUPTED, "stopped")
         if not self._measure.take(message) or self._measure.value is None:
             return
         # Pruning at the very end would save no time.
-        end = len(self._job.study.seeds) * REPORTS - 1
-        step = min(self._start + int(self._measure.share * REPORTS), end)
+        end = len(self._job.study.seeds) * REPORTS_PER_RUN - 1
+        step = min(self._start + int(self._measure.share * REPORTS_PER_RUN), end)
         if step <= self._told:
             return
         value = (sum(self._before) + self._measure.value) / (len(self._before) + 1)
-        report = Report(number=self._job.number, first_step=self._told + 1, last_step=step, value=value)
+        report = TrialReport(number=self._job.number, first_step=self._told + 1, last_step=step, value=value)
         self._told = step
         reason = self._control.report(report)
         if reason:
-            raise _Ended(State.PRUNED, reason)
+            raise _Ended(TrialStatus.PRUNED, reason)
 
     def close(self) -> None:
         """Do nothing."""
 
 
-def _outcome(job: Job, state: State, reason: str, measures: list[Measure]) -> Outcome:
-    n_whole = len(measures) if state is State.COMPLETE else len(measures) - 1
+def _outcome(job: TrialJob, state: TrialStatus, reason: str, measures: list[RunValue]) -> TrialOutcome:
+    n_whole = len(measures) if state is TrialStatus.COMPLETE else len(measures) - 1
     values = tuple(measure.value for measure in measures[: max(0, n_whole)] if measure.value is not None)
     win_rates = [measure.win_rate for measure in measures if measure.win_rate is not None]
-    return Outcome(
+    return TrialOutcome(
         number=job.number,
         state=state,
-        value=sum(values) / len(values) if state is State.COMPLETE else None,
+        value=sum(values) / len(values) if state is TrialStatus.COMPLETE else None,
         values=values,
         env_steps=sum(measure.env_steps for measure in measures),
         seconds=sum(measure.seconds for measure in measures),

@@ -16,11 +16,11 @@ import numpy as np
 
 from soulslab.errors import MissingDependencyError, StudyError
 from soulslab.learn.archive import writing
-from soulslab.learn.provenance import git_commit
+from soulslab.learn.git_commit import git_commit
 from soulslab.learn.tuning.objective import is_maximised
+from soulslab.learn.tuning.search_space import Params, SearchSpace
 from soulslab.learn.tuning.settings import StudySettings
-from soulslab.learn.tuning.space import Params, Space
-from soulslab.learn.tuning.trial import REPORTS, Outcome, Report, State
+from soulslab.learn.tuning.trial import REPORTS_PER_RUN, TrialOutcome, TrialReport, TrialStatus
 from soulslab.version import VERSION
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ _OUTCOME: Final = "outcome"
 _RETRY_OF: Final = "retry_of"
 _ATTEMPT: Final = "attempt"
 _IS_BASE: Final = "is_base"
-_RETRIED: Final = (State.KILLED, State.INTERRUPTED)
+_RETRIED: Final = (TrialStatus.KILLED, TrialStatus.INTERRUPTED)
 
 _log = logging.getLogger(__name__)
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate of a study.
 
     Attributes:
@@ -64,9 +64,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     params: dict[str, Any]
-    state: State | None
+    state: TrialStatus | None
     value: float | None
-    outcome: Outcome | None
+    outcome: TrialOutcome | None
     is_base: bool
     is_retried: bool
 
@@ -74,7 +74,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class TrialStore:
     """Draws candidates and stores their results; needs Optuna (`require_optuna`)."""
 
-    def __init__(self, path: Path, study: StudySettings, space: Space) -> None:
+    def __init__(self, path: Path, study: StudySettings, space: SearchSpace) -> None:
         """Open a study, or start one.
 
         Candidates that were in training when the process of the study was killed are queued again.
@@ -107,7 +107,7 @@ class TrialStore:
         self._started[trial.number] = trial
         return trial.number, dict(trial.params)
 
-    def report(self, report: Report) -> str:
+    def report(self, report: TrialReport) -> str:
         """Record the progress of a candidate; return the reason to prune it, or ""."""
         trial = self._started[report.number]
         with writing(self._path):
@@ -115,11 +115,11 @@ class TrialStore:
                 trial.report(report.value, step)
         if not trial.should_prune():
             return ""
-        share = 100 * report.last_step / (REPORTS * len(self._settings.seeds))
+        share = 100 * report.last_step / (REPORTS_PER_RUN * len(self._settings.seeds))
         place = {"median": "worse than the median", "halving": "not in the best third"}[self._settings.pruner]
         return f"{place} at {share:.0f} %"
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: TrialOutcome) -> None:
         """Record the outcome of a candidate; one that was interrupted is queued again."""
         trial = self._started[outcome.number]
         with writing(self._path):
@@ -129,7 +129,7 @@ class TrialStore:
             self._settle(outcome)
         del self._started[outcome.number]
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[TrialRow]:
         """Return the candidates in the order in which they were drawn."""
         trials = self._study.get_trials(deepcopy=False)
         retried = {trial.user_attrs.get(_RETRY_OF) for trial in trials}
@@ -144,34 +144,34 @@ class TrialStore:
         """
         from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances  # noqa: PLC0415
 
-        values = [row.value for row in self.rows() if row.state is State.COMPLETE]
+        values = [row.value for row in self.rows() if row.state is TrialStatus.COMPLETE]
         if len(set(values)) < MIN_FOR_IMPORTANCE:
             return {}
         evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, _N_TOP / len(values)))
         return get_param_importances(self._study, evaluator=evaluator)
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: TrialOutcome) -> None:
         """Report the end of a candidate to Optuna."""
         from optuna.trial import TrialState  # noqa: PLC0415
 
-        if outcome.state is State.COMPLETE:
+        if outcome.state is TrialStatus.COMPLETE:
             self._study.tell(outcome.number, outcome.value)
         else:
             self._study.tell(
-                outcome.number, state=TrialState.PRUNED if outcome.state is State.PRUNED else TrialState.FAIL
+                outcome.number, state=TrialState.PRUNED if outcome.state is TrialStatus.PRUNED else TrialState.FAIL
             )
 
     def _end_stale(self, trial: FrozenTrial) -> None:
         """End a candidate that was in training when the process of the study ended."""
         said = trial.user_attrs.get(_OUTCOME)
         if said is not None:  # its outcome was recorded just before the process ended
-            self._settle(msgspec.convert(said, Outcome))
+            self._settle(msgspec.convert(said, TrialOutcome))
             return
         _log.info("trial %d was in training when its process ended", trial.number)
-        self._retry(trial.number, State.KILLED)
-        self._settle(Outcome(number=trial.number, state=State.KILLED))
+        self._retry(trial.number, TrialStatus.KILLED)
+        self._settle(TrialOutcome(number=trial.number, state=TrialStatus.KILLED))
 
-    def _begin(self, space: Space) -> None:
+    def _begin(self, space: SearchSpace) -> None:
         """Record the versions, and queue the base settings as the first candidate."""
         self._study.set_user_attr("format", FORMAT_VERSION)
         self._study.set_user_attr("soulslab", f"{VERSION} {git_commit()}".strip())
@@ -179,11 +179,11 @@ class TrialStore:
         if base is not None:
             self._study.enqueue_trial(base, user_attrs={_IS_BASE: True})
 
-    def _retry(self, number: int, why: State) -> None:
+    def _retry(self, number: int, why: TrialStatus) -> None:
         """Queue a candidate again, unless its process was killed too often."""
         trials = self._study.get_trials(deepcopy=False)
         attrs, params = trials[number].user_attrs, trials[number].params
-        attempt = attrs.get(_ATTEMPT, 1) + (why is State.KILLED)
+        attempt = attrs.get(_ATTEMPT, 1) + (why is TrialStatus.KILLED)
         is_there = any(trial.user_attrs.get(_RETRY_OF) == number for trial in trials)
         if attempt > MAX_ATTEMPTS or is_there or not params:
             return
@@ -191,31 +191,31 @@ class TrialStore:
         self._study.enqueue_trial(params, user_attrs=kept)
 
 
-def count_states(rows: list[Row]) -> Counter[State]:
+def count_states(rows: list[TrialRow]) -> Counter[TrialStatus]:
     """Return the number of candidates by state, without candidates that another one repeats."""
     return Counter(row.state for row in rows if row.state is not None and not row.is_retried)
 
 
-def best_first(rows: list[Row], study: StudySettings) -> list[Row]:
+def best_first(rows: list[TrialRow], study: StudySettings) -> list[TrialRow]:
     """Return the complete candidates, best first; of equal ones the older comes first."""
     sign = -1.0 if is_maximised(study.objective) else 1.0
-    complete = [row for row in rows if row.state is State.COMPLETE and row.value is not None]
+    complete = [row for row in rows if row.state is TrialStatus.COMPLETE and row.value is not None]
     return sorted(complete, key=lambda row: (sign * (row.value or 0.0), row.number))
 
 
-def _row(trial: FrozenTrial, *, is_retried: bool) -> Row:
+def _row(trial: FrozenTrial, *, is_retried: bool) -> TrialRow:
     said = trial.user_attrs.get(_OUTCOME)
-    outcome = msgspec.convert(said, Outcome) if said is not None else None
+    outcome = msgspec.convert(said, TrialOutcome) if said is not None else None
     if outcome is not None:
-        state: State | None = outcome.state
+        state: TrialStatus | None = outcome.state
     else:
-        state = State.KILLED if trial.state.is_finished() else None
+        state = TrialStatus.KILLED if trial.state.is_finished() else None
     if not trial.state.is_finished():
         state = None
     value = trial.value
     if value is None and trial.intermediate_values:
         value = trial.intermediate_values[max(trial.intermediate_values)]
-    return Row(
+    return TrialRow(
         number=trial.number,
         params=dict(trial.params or trial.system_attrs.get("fixed_params", {})),
         state=state,
@@ -306,7 +306,7 @@ def _mend(path: Path) -> None:
 def _pruner(settings: StudySettings) -> BasePruner:
     from optuna.pruners import MedianPruner, NopPruner, SuccessiveHalvingPruner  # noqa: PLC0415
 
-    warmup_steps = round(settings.warmup * REPORTS)
+    warmup_steps = round(settings.warmup * REPORTS_PER_RUN)
     match settings.pruner:
         case "median":
             return MedianPruner(n_startup_trials=settings.startup_trials, n_warmup_steps=warmup_steps)

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from soulslab.learn.tuning.trial import Job, Outcome, Report, State, run_trial
+from soulslab.learn.tuning.trial import TrialJob, TrialOutcome, TrialReport, TrialStatus, run_trial
 
 _GRACE_S: Final = 5.0
 """Time that an idle worker gets to end (s)."""
@@ -36,8 +36,8 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
     """Request to end the present run, because the study ends."""
 
 
-_to_worker = msgspec.json.Decoder(Job | Verdict | Stop)
-_from_worker = msgspec.json.Decoder(Report | Outcome)
+_to_worker = msgspec.json.Decoder(TrialJob | Verdict | Stop)
+_from_worker = msgspec.json.Decoder(TrialReport | TrialOutcome)
 
 
 class Worker:
@@ -62,15 +62,15 @@ class Worker:
         """Process id."""
         return self._process.pid
 
-    def send(self, message: Job | Verdict | Stop) -> None:
+    def send(self, message: TrialJob | Verdict | Stop) -> None:
         """Send a message; if the worker has died, :meth:`receive` reports it."""
         with suppress(OSError):
             self.connection.send_bytes(msgspec.json.encode(message))
 
-    def receive(self) -> Report | Outcome | None:
+    def receive(self) -> TrialReport | TrialOutcome | None:
         """Return the next message; None if the worker has died."""
         try:
-            message: Report | Outcome = _from_worker.decode(self.connection.recv_bytes())
+            message: TrialReport | TrialOutcome = _from_worker.decode(self.connection.recv_bytes())
         except (EOFError, OSError):
             return None
         return message
@@ -117,7 +117,7 @@ class WorkerPool:
         """Whether no further job can be started."""
         return self.n_busy >= self._n_workers
 
-    def start(self, job: Job) -> None:
+    def start(self, job: TrialJob) -> None:
         """Send a job to an idle worker, or to a new one."""
         worker = next((worker for worker in self.workers if worker.number is None), None)
         if worker is None:
@@ -126,18 +126,18 @@ class WorkerPool:
         worker.number = job.number
         worker.send(job)
 
-    def events(self, timeout_s: float) -> list[tuple[Worker, Report | Outcome]]:
+    def events(self, timeout_s: float) -> list[tuple[Worker, TrialReport | TrialOutcome]]:
         """Wait for messages and return them; the death of a busy worker is returned as an outcome."""
-        told: list[tuple[Worker, Report | Outcome]] = []
+        told: list[tuple[Worker, TrialReport | TrialOutcome]] = []
         ready = wait([worker.connection for worker in self.workers], timeout_s)
         for worker in [worker for worker in self.workers if worker.connection in ready]:
             message, number = worker.receive(), worker.number
             if message is None:
                 if number is not None:
-                    message = Outcome(number=number, state=State.KILLED, reason=worker.death())
+                    message = TrialOutcome(number=number, state=TrialStatus.KILLED, reason=worker.death())
                 self.workers.remove(worker)
                 worker.end()
-            if isinstance(message, Outcome):
+            if isinstance(message, TrialOutcome):
                 worker.number = None
             if message is not None:
                 told.append((worker, message))
@@ -163,7 +163,7 @@ class _Coordinator:
         self._connection = connection
         self._is_stopped = False
 
-    def report(self, report: Report) -> str:
+    def report(self, report: TrialReport) -> str:
         self._connection.send_bytes(msgspec.json.encode(report))
         return self._listen()
 
@@ -191,5 +191,5 @@ def _work(connection: Connection, prepare: Callable[[], None] | None) -> None:
     if prepare is not None:
         prepare()
     with suppress(EOFError, OSError):
-        while isinstance(job := _to_worker.decode(connection.recv_bytes()), Job):
+        while isinstance(job := _to_worker.decode(connection.recv_bytes()), TrialJob):
             connection.send_bytes(msgspec.json.encode(run_trial(job, _Coordinator(connection))))

@@ -30,9 +30,9 @@ def test_it_is_seen_from_the_other_side(tmp_path):
     assert (status.n_steps, status.n_late, status.n_starts) == (3, 1, 1)
     assert 0.0 <= status.silent_s < 60.0
     assert theirs.lateness().sum() == 2
-    assert not ours.is_stop_asked
-    theirs.ask_stop(True)
-    assert ours.is_stop_asked
+    assert not ours.is_stop_requested
+    theirs.set_stop_request(True)
+    assert ours.is_stop_requested
 
 
 def test_a_restarted_actor_counts_on_but_has_no_weights(tmp_path):

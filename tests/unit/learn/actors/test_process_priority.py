@@ -1,4 +1,4 @@
-"""Who goes first: taken where the system gives it, given back where it has to be."""
+"""Scheduling priority of an actor: when it becomes real-time, and that a game does not inherit it."""
 
 import logging
 import os
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from soulslab.learn.actors.process_priority import Precedence, giving_way, go_first, go_normally
+from soulslab.learn.actors.process_priority import PriorityController, batch_scheduling, raise_priority, reset_priority
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of processes are Linux's")
 
@@ -14,25 +14,25 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of proc
 @pytest.fixture(autouse=True)
 def restored():
     yield
-    go_normally()
+    reset_priority()
 
 
 def test_a_learner_gives_way_while_it_learns():
     before = os.sched_getscheduler(0)
-    with giving_way():
+    with batch_scheduling():
         assert os.sched_getscheduler(0) == os.SCHED_BATCH
     assert os.sched_getscheduler(0) == before
 
 
 def test_what_a_learner_starts_is_normal_again():
-    with giving_way():
-        go_normally()
+    with batch_scheduling():
+        reset_priority()
         assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 def test_an_actor_goes_first_where_it_may_and_what_it_starts_does_not(caplog):
     caplog.set_level(logging.INFO)
-    go_first()
+    raise_priority()
     goes_first = os.sched_getscheduler(0) == os.SCHED_RR | os.SCHED_RESET_ON_FORK
     assert ("has real-time priority" if goes_first else "may not set real-time priority") in caplog.text
 
@@ -44,7 +44,7 @@ def test_an_actor_that_may_not_plays_all_the_same(monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     with monkeypatch.context() as patch:
         patch.setattr(os, "sched_setscheduler", refuse)
-        go_first()
+        raise_priority()
     assert "ulimit -r" in caplog.text
 
 
@@ -59,7 +59,7 @@ def test_an_actor_that_may_not_plays_all_the_same(monkeypatch, caplog):
 )
 def test_who_sleeps_and_has_a_pace_goes_first_once(busy_s_of_step, has_pace, goes_after):
     went, wall_s, busy_s = [], [0.0], [0.0]
-    precedence = Precedence(lambda: went.append(n), (lambda: wall_s[0], lambda: busy_s[0]))
+    precedence = PriorityController(lambda: went.append(n), (lambda: wall_s[0], lambda: busy_s[0]))
     for n in range(1, 101):
         wall_s[0] += 0.1
         busy_s[0] += busy_s_of_step(n)

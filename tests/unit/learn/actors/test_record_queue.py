@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from soulslab.errors import ChannelError
 from soulslab.learn.actors import record_queue as ring_module
-from soulslab.learn.actors.record_queue import create_ring, open_ring, slot_size
+from soulslab.learn.actors.record_queue import create_queue, open_queue, slot_size
 from support.steps import ROW
 
 ITEM = np.dtype([("value", "<i4"), ("rest", "u1", (3,))])
@@ -33,8 +33,8 @@ class RingMachine(RuleBasedStateMachine):
     def make(self, capacity):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "ring"
-        self.writer = create_ring(self.path, "test", ITEM, capacity, 1)
-        self.reader = open_ring(self.path, "test", ITEM)
+        self.writer = create_queue(self.path, "test", ITEM, capacity, 1)
+        self.reader = open_queue(self.path, "test", ITEM)
         self.capacity = capacity
         self.n_written = self.n_taken = self.n_safe = self.n_dropped = self.furthest = 0
         self.waiting = deque()
@@ -63,11 +63,11 @@ class RingMachine(RuleBasedStateMachine):
 
     @rule()
     def restart_the_writer(self):
-        self.writer = open_ring(self.path, "test", ITEM)
+        self.writer = open_queue(self.path, "test", ITEM)
 
     @rule()
     def restart_the_reader(self):
-        self.reader = open_ring(self.path, "test", ITEM)
+        self.reader = open_queue(self.path, "test", ITEM)
         n_gone = self.reader.go_to(self.n_safe)
         assert n_gone == max(0, self.reader.freed - self.n_safe)
         # What was taken in vain comes again, except for the oldest if it was more than half of what fits.
@@ -94,8 +94,8 @@ TestRing.settings = settings(max_examples=60, stateful_step_count=30)
 
 
 def test_whatever_the_rows_hold_comes_out_as_it_went_in(tmp_path):
-    writer = create_ring(tmp_path / "ring", "steps", ROW, 16, 1)
-    reader = open_ring(tmp_path / "ring", "steps", ROW)
+    writer = create_queue(tmp_path / "ring", "steps", ROW, 16, 1)
+    reader = open_queue(tmp_path / "ring", "steps", ROW)
     rows = np.frombuffer(np.random.default_rng(0).bytes(12 * ROW.itemsize), ROW)
     for start in range(0, 48, 12):  # around the end
         assert writer.push(rows)
@@ -109,13 +109,13 @@ def test_slots_keep_numbers_aligned():
 
 
 def test_another_type_of_row_is_refused(tmp_path):
-    create_ring(tmp_path / "ring", "steps", ROW, 16, 1)
+    create_queue(tmp_path / "ring", "steps", ROW, 16, 1)
     with pytest.raises(ChannelError, match="has the layout of other"):
-        open_ring(tmp_path / "ring", "steps", ITEM)
+        open_queue(tmp_path / "ring", "steps", ITEM)
 
 
 def test_a_position_from_elsewhere_is_refused(tmp_path):
-    ring = create_ring(tmp_path / "ring", "steps", ITEM, 16, 1)
+    ring = create_queue(tmp_path / "ring", "steps", ITEM, 16, 1)
     ring.push(items(0, 3))
     with pytest.raises(ChannelError, match="has 3 records, but a checkpoint refers to record 4"):
         ring.go_to(4)
@@ -124,8 +124,8 @@ def test_a_position_from_elsewhere_is_refused(tmp_path):
 @pytest.mark.parametrize("part", ["number", "text"])
 def test_a_record_that_is_not_all_there_has_not_come_yet(tmp_path, monkeypatch, part):
     path = tmp_path / "ring"
-    writer = create_ring(path, "steps", ITEM, 16, 1)
-    reader = open_ring(path, "steps", ITEM)
+    writer = create_queue(path, "steps", ITEM, 16, 1)
+    reader = open_queue(path, "steps", ITEM)
     writer.push(items(0, 5))
     at = 4096 + 3 * slot_size(ITEM) + {"number": 0, "text": 16}[part]
     whole = path.read_bytes()
@@ -143,8 +143,8 @@ def test_a_record_that_is_not_all_there_has_not_come_yet(tmp_path, monkeypatch, 
 def test_a_record_that_never_gets_right_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(ring_module, "DAMAGED_AFTER_S", 0.0)
     path = tmp_path / "ring"
-    create_ring(path, "steps", ITEM, 16, 1).push(items(0, 2))
-    reader = open_ring(path, "steps", ITEM)
+    create_queue(path, "steps", ITEM, 16, 1).push(items(0, 2))
+    reader = open_queue(path, "steps", ITEM)
     with path.open("r+b") as file:
         file.seek(4096 + 16)
         file.write(b"\xff")
@@ -159,9 +159,9 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from soulslab.learn.actors.record_queue import open_ring
+from soulslab.learn.actors.record_queue import open_queue
 item = np.dtype([("value", "<i4"), ("rest", "u1", (3,))])
-ring = open_ring(Path(sys.argv[1]), "test", item)
+ring = open_queue(Path(sys.argv[1]), "test", item)
 rows = np.zeros(3, item)
 for start in range(0, 9000, 3):
     rows["value"] = range(start, start + 3)
@@ -171,7 +171,7 @@ for start in range(0, 9000, 3):
 
 
 def test_a_fast_writer_in_another_process_is_followed_row_by_row(tmp_path):
-    reader = create_ring(tmp_path / "ring", "test", ITEM, 64, 1)
+    reader = create_queue(tmp_path / "ring", "test", ITEM, 64, 1)
     child = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "ring")])
     found = []
     while child.poll() is None or reader.position < reader.head:

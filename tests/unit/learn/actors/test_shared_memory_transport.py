@@ -12,7 +12,7 @@ from soulslab.learn.actors.shared_memory import create_memory, has_memory, n_row
 from soulslab.learn.actors.shared_memory_transport import SharedActorEnd, SharedLearnerEnd
 from soulslab.learn.actors.transport import ActorEnd, LearnerEnd
 from soulslab.learn.inputs import PixelShape
-from soulslab.learn.replay.elements import StepShape, row_type
+from soulslab.learn.replay.step_rows import StepShape, row_type
 from support.steps import (
     ROW,
     assert_of_one_version,
@@ -192,7 +192,7 @@ def test_a_memory_that_was_made_anew_is_taken_from_its_beginning(tmp_path, memor
 
 
 def test_a_full_memory_of_results_drops_them_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory_module, "N_LETTERS", 8)
+    monkeypatch.setattr(memory_module, "N_MESSAGE_PARTS", 8)
     memory = create_memory(tmp_path, ROW, 2, some_weights(0).tensors)
     actor, learner = SharedActorEnd(memory, 2), SharedLearnerEnd(memory, 2)
     long = [result(i, 80) for i in range(10)]
@@ -206,9 +206,9 @@ def test_a_full_memory_of_results_drops_them_whole(tmp_path, monkeypatch):
 
 
 def test_a_result_of_another_version_is_refused(memory, monkeypatch):
-    monkeypatch.setattr(ends_module, "LETTER_VERSION", 2)
+    monkeypatch.setattr(ends_module, "MESSAGE_VERSION", 2)
     SharedActorEnd(memory, 2).push_episodes([result(0)])
-    monkeypatch.setattr(ends_module, "LETTER_VERSION", 1)
+    monkeypatch.setattr(ends_module, "MESSAGE_VERSION", 1)
     with pytest.raises(ChannelError, match="version 2, but this soulslab reads version 1"):
         SharedLearnerEnd(memory, 2).take_episodes()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from soulslab.learn.actors.actor_status import create_status
-from soulslab.learn.actors.step_lateness import Stopwatch
+from soulslab.learn.actors.step_lateness import LatenessWrapper
 from soulslab.learn.environment import make_vector, sizes
 from support.toys import register_toys
 
@@ -16,7 +16,7 @@ def ids():
 
 def test_the_latest_of_all_environments_counts_also_at_the_end_of_an_episode(tmp_path):
     board = create_status(tmp_path / "status", 1)
-    env = Stopwatch(make_vector("toys/Late-v0", 2, {}), board)
+    env = LatenessWrapper(make_vector("toys/Late-v0", 2, {}), board)
     env.reset(seed=0)
     assert not env.has_pace
     seen = []
@@ -34,7 +34,7 @@ def test_the_latest_of_all_environments_counts_also_at_the_end_of_an_episode(tmp
 def test_an_environment_that_tells_none_has_no_pace(tmp_path):
     board = create_status(tmp_path / "status", 1)
     plain = make_vector("toys/Corridor-v0", 3, {})
-    env = Stopwatch(plain, board)
+    env = LatenessWrapper(plain, board)
     assert sizes(env) == sizes(plain)
     assert env.unwrapped.attack_names == plain.attack_names
     env.reset(seed=0)

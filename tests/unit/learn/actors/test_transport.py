@@ -6,7 +6,7 @@ import pytest
 from soulslab.learn.actors.shared_memory import create_memory
 from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
 from soulslab.learn.actors.transport import InProcessTransport, Transport
-from soulslab.learn.replay.elements import Outcome
+from soulslab.learn.replay.step_rows import Outcome
 from support.steps import ROW, assert_of_one_version, numbers_of, result, some_weights, steps
 
 N_STREAMS = 2

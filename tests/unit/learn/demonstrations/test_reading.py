@@ -11,11 +11,11 @@ from minari import MinariDataset
 
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import DemonstrationError
-from soulslab.learn.demonstrations.data_set import METADATA_NAME, describe
+from soulslab.learn.demonstrations.data_set_metadata import METADATA_NAME, describe
 from soulslab.learn.demonstrations.reading import read_demonstrations, read_outcomes
 from soulslab.learn.environment import blocked_actions, decisions_taken, layout, make_vector
 from soulslab.learn.inputs import ExtraInputs, Observer
-from soulslab.learn.replay.elements import Outcome
+from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.settings import EnvSettings
 from support.fights import ARENA, check_same, play_again, record_random, record_reference
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from soulslab.learn.rainbow.settings import (
+from soulslab.learn.rainbow.rainbow_settings import (
     QLearningSettings,
     QNetworkSettings,
     RainbowEnvSettings,
     RainbowRunSettings,
     RainbowSettings,
 )
-from soulslab.learn.replay.settings import ReplaySettings
+from soulslab.learn.replay.replay_settings import ReplaySettings
 
 
 @pytest.fixture

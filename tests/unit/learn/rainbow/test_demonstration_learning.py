@@ -9,12 +9,17 @@ from soulslab.errors import ReplayError
 from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import make_vector
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
-from soulslab.learn.rainbow.learner import Learner
-from soulslab.learn.rainbow.policy import QHeader, QPolicy
-from soulslab.learn.rainbow.settings import DemonstrationSettings, QLearningSettings, QNetworkSettings, RainbowSettings
-from soulslab.learn.replay.buffer import ReplayBuffer
-from soulslab.learn.replay.elements import StepShape
-from soulslab.learn.replay.settings import ReplaySettings
+from soulslab.learn.rainbow.q_learner import Learner
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.rainbow_settings import (
+    DemonstrationSettings,
+    QLearningSettings,
+    QNetworkSettings,
+    RainbowSettings,
+)
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.replay.step_rows import StepShape
 from soulslab.learn.settings import EnvSettings
 from support.fights import ARENA, record_random
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from soulslab.errors import ReplayError
 from soulslab.learn.rainbow.mixed_replay import MixedReplay, shown_replay
-from soulslab.learn.replay.buffer import ReplayBuffer
-from soulslab.learn.replay.elements import Outcome, StepShape, row_type
-from soulslab.learn.replay.settings import ReplaySettings
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
 
 SHAPE = StepShape(n_features=1, n_actions=3)
 SETTINGS = ReplaySettings(capacity=64, alpha=1.0)

@@ -4,7 +4,7 @@ import pytest
 
 from soulslab.learn.actors import shared_folder as place_module
 from soulslab.learn.actors.transport import Weights
-from soulslab.learn.rainbow.policy import QPolicy
+from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.remote_actor import RemoteActor
 from support.small_learner import small_header
 

@@ -5,15 +5,15 @@ import pytest
 from gymnasium.vector import VectorWrapper
 
 from soulslab.learn.rainbow import run_setup
-from soulslab.learn.rainbow.run_setup import set_up_run
-from soulslab.learn.rainbow.settings import (
+from soulslab.learn.rainbow.rainbow_settings import (
     DemonstrationSettings,
     QLearningSettings,
     QNetworkSettings,
     RainbowRunSettings,
     RainbowSettings,
 )
-from soulslab.learn.runs import RunFolder
+from soulslab.learn.rainbow.run_setup import set_up_run
+from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.train import train
 from support.fights import ARENA, record_random

@@ -8,8 +8,13 @@ from soulslab.errors import CheckpointError, IncompatibleCheckpointError
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.phases import PhasePolicy, Switch
 from soulslab.learn.players import start_from
-from soulslab.learn.rainbow.policy import QPolicy
-from soulslab.learn.rainbow.settings import QLearningSettings, QNetworkSettings, RainbowRunSettings, RainbowSettings
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.rainbow_settings import (
+    QLearningSettings,
+    QNetworkSettings,
+    RainbowRunSettings,
+    RainbowSettings,
+)
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.telemetry import FightStats
 from soulslab.learn.train import train

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from soulslab.learn.tuning.settings import load_tune_settings
-from soulslab.learn.tuning.trial import State
+from soulslab.learn.tuning.trial import TrialStatus
 
 
 @pytest.fixture
@@ -29,6 +29,6 @@ def counted():
     """Count the candidates of a result that ended in a way, those that are tried again left out."""
 
     def counted(result, state):
-        return sum(row.state is State(state) and not row.is_retried for row in result.rows)
+        return sum(row.state is TrialStatus(state) and not row.is_retried for row in result.rows)
 
     return counted

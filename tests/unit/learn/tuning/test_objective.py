@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.learn.rainbow import episodes
-from soulslab.learn.rainbow.settings import RainbowRunSettings, RainbowSettings
+from soulslab.learn.ppo.episode_tracker import WINDOW
+from soulslab.learn.rainbow import episode_window as episodes
+from soulslab.learn.rainbow.rainbow_settings import RainbowRunSettings, RainbowSettings
 from soulslab.learn.settings import RunSettings, TrainSettings
 from soulslab.learn.telemetry import Evaluated, TrainFinished, TrainProgress
-from soulslab.learn.tracker import WINDOW
-from soulslab.learn.tuning.objective import Measure, is_maximised, run_settings
+from soulslab.learn.tuning.objective import RunValue, is_maximised, run_settings
 from soulslab.learn.tuning.settings import StudySettings
 
 TOTAL = 1000
@@ -34,7 +34,7 @@ def evaluated(env_steps, win_rate):
 
 
 def judged(objective, messages, settings=PPO, **study):
-    measure = Measure(settings, StudySettings(objective=objective, **study))
+    measure = RunValue(settings, StudySettings(objective=objective, **study))
     for message in messages:
         measure.take(message)
     return measure

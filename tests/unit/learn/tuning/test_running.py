@@ -12,10 +12,10 @@ from soulslab.errors import ConfigError, MissingDependencyError, StudyError
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
-from soulslab.learn.tuning.folder import BEST_NAME, PICTURE_NAME, StudyFolder
-from soulslab.learn.tuning.report import study_report, summary
 from soulslab.learn.tuning.running import tune
-from soulslab.learn.tuning.trial import State
+from soulslab.learn.tuning.study_folder import BEST_NAME, PICTURE_NAME, StudyFolder
+from soulslab.learn.tuning.study_report import study_report, summary
+from soulslab.learn.tuning.trial import TrialStatus
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -90,7 +90,7 @@ def test_hopeless_candidates_end_early(short, rates, tmp_path, counted):
     search = "learner.lr=[3e-3, 1e-9, 1e-8, 1e-7, 1e-6]"
     result = tune(short, rates(8, search, pruner="median", startup_trials=1, warmup=0.3), tmp_path / "study")
     assert counted(result, "pruned") >= 2
-    pruned = [row for row in result.rows if row.state is State.PRUNED]
+    pruned = [row for row in result.rows if row.state is TrialStatus.PRUNED]
     for row in pruned:
         assert row.outcome.reason.startswith("worse than the median at ")
         assert row.params["learner.lr"] != "0.003"
@@ -123,13 +123,13 @@ def test_an_interrupted_study_goes_on_where_it_was(short, rates, tmp_path, count
     assert [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)] == handlers
     assert stopped.is_interrupted
     assert counted(stopped, "complete") == 2
-    (cut_off,) = (row for row in stopped.rows if row.state is State.INTERRUPTED)
+    (cut_off,) = (row for row in stopped.rows if row.state is TrialStatus.INTERRUPTED)
     assert cut_off.is_retried
     whole = tune(short, rates(4), tmp_path / "study")
     assert not whole.is_interrupted
     assert counted(whole, "complete") == 4
     assert next(row for row in whole.rows if row.number > cut_off.number).params == cut_off.params
-    before = {row.number: (row.params, row.value) for row in stopped.rows if row.state is State.COMPLETE}
+    before = {row.number: (row.params, row.value) for row in stopped.rows if row.state is TrialStatus.COMPLETE}
     assert before.items() <= {row.number: (row.params, row.value) for row in whole.rows}.items()
 
 
@@ -154,10 +154,10 @@ def test_a_study_whose_process_died_goes_on(short, rates, tmp_path, counted):
     result = tune(short, rates(3), tmp_path / "study")
     assert counted(result, "complete") == 3
     assert [(row.state, row.is_retried, row.outcome is None) for row in result.rows] == [
-        (State.COMPLETE, False, False),
-        (State.COMPLETE, False, False),
-        (State.KILLED, True, True),
-        (State.COMPLETE, False, False),
+        (TrialStatus.COMPLETE, False, False),
+        (TrialStatus.COMPLETE, False, False),
+        (TrialStatus.KILLED, True, True),
+        (TrialStatus.COMPLETE, False, False),
     ]
     assert result.rows[3].params == result.rows[2].params
     assert "the study's own process ended" in shown(study_report(result))
@@ -173,7 +173,7 @@ def test_one_that_fails_does_not_end_the_study(short, rates, tmp_path, counted, 
     search = "env.options.nan_at=[-1, 40]"
     result = tune(short, rates(4, search, max_failures=4), tmp_path / "study")
     assert counted(result, "complete") + counted(result, "failed") == 4
-    failed = [row for row in result.rows if row.state is State.FAILED]
+    failed = [row for row in result.rows if row.state is TrialStatus.FAILED]
     assert failed
     assert result.best.params == {"env.options.nan_at": "-1"}
     for row in failed:

@@ -7,9 +7,9 @@ import pytest
 
 from soulslab.errors import CheckpointError, StudyError
 from soulslab.learn.settings import TrainSettings
+from soulslab.learn.tuning.search_space import SearchSpace
 from soulslab.learn.tuning.settings import StudySettings, load_tune_settings
-from soulslab.learn.tuning.space import Space
-from soulslab.learn.tuning.trial import Outcome, Report, State
+from soulslab.learn.tuning.trial import TrialOutcome, TrialReport, TrialStatus
 from soulslab.learn.tuning.trial_store import MAX_ATTEMPTS, TrialStore, best_first, count_states
 
 SEARCH = ("learner.lr=1e-5..1e-1:log", "learner.n_epochs=1..4")
@@ -17,7 +17,9 @@ STUDY = StudySettings(startup_trials=4)
 
 
 def opened(path, study=STUDY, search=SEARCH):
-    return TrialStore(path, study, Space(load_tune_settings(None, search).search, TrainSettings(), study.objective))
+    return TrialStore(
+        path, study, SearchSpace(load_tune_settings(None, search).search, TrainSettings(), study.objective)
+    )
 
 
 def ended(store, n_trials, value=lambda params: -abs(math.log10(params["learner.lr"]) + 3.0)):
@@ -25,7 +27,7 @@ def ended(store, n_trials, value=lambda params: -abs(math.log10(params["learner.
     drawn = []
     for _ in range(n_trials):
         number, params = store.draw()
-        store.end(Outcome(number=number, state=State.COMPLETE, value=value(params)))
+        store.end(TrialOutcome(number=number, state=TrialStatus.COMPLETE, value=value(params)))
         drawn.append(params)
     return drawn
 
@@ -87,7 +89,7 @@ def test_one_that_is_interrupted_comes_again_however_often(tmp_path):
     for _ in range(5):
         number, params = store.draw()
         seen.append(params)
-        store.end(Outcome(number=number, state=State.INTERRUPTED, reason="stopped"))
+        store.end(TrialOutcome(number=number, state=TrialStatus.INTERRUPTED, reason="stopped"))
     assert all(params == seen[0] for params in seen)
     assert count_states(store.rows()).total() == 0
     assert all(row.is_base for row in store.rows())
@@ -99,16 +101,16 @@ def test_one_that_is_killed_comes_again_once(tmp_path):
     for _ in range(MAX_ATTEMPTS + 1):
         number, params = store.draw()
         seen.append(params)
-        store.end(Outcome(number=number, state=State.KILLED, reason="killed"))
+        store.end(TrialOutcome(number=number, state=TrialStatus.KILLED, reason="killed"))
     assert seen[0] == seen[1] != seen[2]
     assert [row.is_retried for row in store.rows()] == [True, False, True, False]
-    assert count_states(store.rows()) == {State.KILLED: 1}
+    assert count_states(store.rows()) == {TrialStatus.KILLED: 1}
 
 
 def test_those_under_way_when_the_process_died_come_again(tmp_path):
     lost = [opened(tmp_path / "journal").draw()[1] for _ in range(1)]
     store = opened(tmp_path / "journal")
-    assert [row.state for row in store.rows()] == [State.KILLED, None]
+    assert [row.state for row in store.rows()] == [TrialStatus.KILLED, None]
     assert store.draw()[1] == lost[0]
 
 
@@ -116,12 +118,15 @@ def test_the_pruner_ends_what_is_worse_than_the_others(tmp_path):
     store = opened(tmp_path / "journal", StudySettings(startup_trials=2, warmup=0.25))
     for value in (1.0, 2.0, 3.0):
         number, _ = store.draw()
-        assert store.report(Report(number=number, first_step=1, last_step=10, value=value)) == ""
-        store.end(Outcome(number=number, state=State.COMPLETE, value=value))
+        assert store.report(TrialReport(number=number, first_step=1, last_step=10, value=value)) == ""
+        store.end(TrialOutcome(number=number, state=TrialStatus.COMPLETE, value=value))
     number, _ = store.draw()
-    assert store.report(Report(number=number, first_step=1, last_step=4, value=0.0)) == ""  # it may warm up
-    assert store.report(Report(number=number, first_step=5, last_step=6, value=0.0)) == "worse than the median at 30 %"
-    store.end(Outcome(number=number, state=State.PRUNED, reason="worse"))
+    assert store.report(TrialReport(number=number, first_step=1, last_step=4, value=0.0)) == ""  # it may warm up
+    assert (
+        store.report(TrialReport(number=number, first_step=5, last_step=6, value=0.0))
+        == "worse than the median at 30 %"
+    )
+    store.end(TrialOutcome(number=number, state=TrialStatus.PRUNED, reason="worse"))
     assert store.rows()[-1].value == 0.0
 
 

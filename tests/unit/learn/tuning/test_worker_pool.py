@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from soulslab.errors import StudyError
-from soulslab.learn.tuning.folder import StudyFolder
 from soulslab.learn.tuning.running import tune
-from soulslab.learn.tuning.trial import State
+from soulslab.learn.tuning.study_folder import StudyFolder
+from soulslab.learn.tuning.trial import TrialStatus
 from support.toys import register_toys
 
 
@@ -45,7 +45,7 @@ def test_two_processes_share_a_study_and_one_that_is_killed_costs_its_candidate_
     assert killer.most == 2
     assert counted(result, "complete") == 5
     assert not result.is_interrupted
-    (killed,) = (row for row in result.rows if row.state is State.KILLED)
+    (killed,) = (row for row in result.rows if row.state is TrialStatus.KILLED)
     assert killed.is_retried
     assert killed.outcome.reason == "its process was killed (SIGKILL); out of memory?"
     assert any(row.number > killed.number and row.params == killed.params for row in result.rows)
@@ -66,7 +66,7 @@ def test_ctrl_c_stops_all_and_what_was_cut_off_waits(short, rates, tmp_path):
 
     stopped = tune(long, rates(2), tmp_path / "study", processes=2, prepare=register_toys, listener=interrupt)
     assert stopped.is_interrupted
-    assert [row.state for row in stopped.rows] == [State.INTERRUPTED, State.INTERRUPTED, None, None]
+    assert [row.state for row in stopped.rows] == [TrialStatus.INTERRUPTED, TrialStatus.INTERRUPTED, None, None]
     rates_drawn = [row.params["learner.lr"] for row in stopped.rows]
     assert sorted(rates_drawn[2:]) == sorted(rates_drawn[:2])
 

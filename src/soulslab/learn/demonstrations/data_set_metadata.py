@@ -1,0 +1,223 @@
+"""The metadata of a data set: environment, options and spaces of the recording.
+
+A data set is a folder with Minari's ``metadata.json`` and ``main_data.hdf5``, which are both plain data. If spaces are
+missing, Minari would make the environment that ``metadata.json`` describes, and therefore import any module that it
+names; here such a file is rejected before Minari reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from soulslab.config import without_secrets
+from soulslab.config.input_files import parse_json, read_text
+from soulslab.errors import DemonstrationError, MissingDependencyError
+from soulslab.learn.environment import describe_options
+
+FORMAT: Final = 1
+"""Version of the metadata that soulslab adds to those of Minari."""
+
+METADATA_NAME: Final = "metadata.json"
+DATA_NAME: Final = "main_data.hdf5"
+"""Files of a data set, with Minari's names."""
+
+_MINARI_DATA: Final = "data"  # sub-folder of an id among the data sets of a machine
+_DATA_FORMAT: Final = "hdf5"
+_DEFAULT: Final = "(default)"
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Metadata that soulslab adds to those of Minari.
+
+    Attributes:
+        format: Version of these metadata, ``FORMAT``.
+        soulslab: Version of soulslab that wrote the data set.
+        commit: Git commit of that version, with ``+`` appended if files had been changed; "" if unknown.
+        defaults: Default values of the environment's options.
+    """
+
+    format: int = FORMAT
+    soulslab: str = ""
+    commit: str = ""
+    defaults: dict[str, Any] = {}
+
+
+class _EnvSpec(msgspec.Struct, frozen=True):
+    id: str
+    kwargs: dict[str, Any] = {}
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    env_spec: str
+    observation_space: str
+    action_space: str
+    data_format: str
+    total_episodes: Annotated[int, Meta(ge=0, le=1_000_000)]
+    total_steps: Annotated[int, Meta(ge=0, lt=2**53)]
+    algorithm_name: str = ""
+    jpeg_encoding: bool = True
+    minari_version: str = ""
+    soulslab: Origin = Origin()
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """Description of a data set.
+
+    Attributes:
+        folder: Folder of the data set.
+        env_id: Gymnasium id, with its version, of the environment of the recording.
+        options: Keyword arguments of that environment; of a Python function only the name.
+        player: Name of the player.
+        n_episodes: Number of episodes.
+        n_steps: Number of environment steps.
+        observation_space: Space of the observations, in Minari's notation.
+        action_space: Space of the actions, in Minari's notation.
+        has_jpeg: Whether images are encoded as JPEG, which changes them.
+        minari_version: Version of Minari that wrote the data set.
+        origin: Metadata of soulslab; empty for a data set of other programs.
+    """
+
+    folder: Path
+    env_id: str
+    options: dict[str, Any]
+    player: str
+    n_episodes: int
+    n_steps: int
+    observation_space: str
+    action_space: str
+    has_jpeg: bool
+    minari_version: str
+    origin: Origin
+
+    def check_env(self, env_id: str, options: Mapping[str, Any], alike: Collection[str] = ()) -> None:
+        """Check that the data set was recorded in the same environment with the same options.
+
+        Args:
+            env_id: Gymnasium id with its version.
+            options: Keyword arguments of the environment.
+            alike: Ids of environments with the same fights (``metadata["policies_of"]``); only options that both have
+                are compared.
+
+        Raises:
+            DemonstrationError: The id, its version or an option differs.
+        """
+        if self.env_id not in (env_id, *alike):
+            raise DemonstrationError(
+                self.folder,
+                f"was recorded in {self.env_id}, not in {env_id}; train on that id, or record new episodes",
+            )
+        defaults = self.origin.defaults
+        theirs, ours = {**defaults, **without_secrets(self.options)}, plain_options(options)
+        if self.env_id == env_id:
+            ours = {**defaults, **ours}
+            names = theirs.keys() | ours.keys()
+        else:
+            names = theirs.keys() & ours.keys()
+        different = [
+            f"{name} is {theirs.get(name, _DEFAULT)!r} in the recording and {ours.get(name, _DEFAULT)!r} here"
+            for name in sorted(names)
+            if not _is_same(theirs.get(name, _DEFAULT), ours.get(name, _DEFAULT))
+        ]
+        if different:
+            raise DemonstrationError(
+                self.folder,
+                f"was recorded with other options of {self.env_id}: {'; '.join(different)}; change env.options, or "
+                "record new episodes (soulslab fights record --config uses the options of the same file)",
+            )
+
+
+def find_folder(path: str | Path) -> Path:
+    """Return the folder of a data set.
+
+    Args:
+        path: The folder, or the id of a data set among Minari's on this machine (``MINARI_DATASETS_PATH``, else
+            ``~/.minari/datasets``).
+
+    Raises:
+        DemonstrationError: The data set does not exist.
+        MissingDependencyError: Minari is not installed.
+    """
+    places = [Path(path), Path(path) / _MINARI_DATA]
+    if not places[0].exists():
+        require_minari()
+        from minari.storage.datasets_root_dir import get_dataset_path  # noqa: PLC0415  (learn works without Minari)
+
+        places.append(Path(get_dataset_path(str(path))) / _MINARI_DATA)
+    for place in places:
+        if (place / METADATA_NAME).is_file():
+            return place
+    looked = " and ".join(str(place / METADATA_NAME) for place in places)
+    raise DemonstrationError(
+        path, f"is not a data set: there is no {looked}; name a folder that soulslab fights record has made"
+    )
+
+
+def describe(path: str | Path) -> Description:
+    """Read the metadata of a data set.
+
+    Args:
+        path: See :func:`find_folder`.
+
+    Raises:
+        DemonstrationError: The data set does not exist, its metadata are malformed, or its format is unknown.
+        MissingDependencyError: Minari is not installed.
+    """
+    folder = find_folder(path)
+
+    def fail(problem: str) -> DemonstrationError:
+        return DemonstrationError(
+            folder, f"{METADATA_NAME} does not describe recorded episodes of an environment: it {problem}"
+        )
+
+    data = parse_json(read_text(folder / METADATA_NAME, fail), _Metadata, fail)
+    spec = parse_json(data.env_spec, _EnvSpec, fail)
+    if data.data_format != _DATA_FORMAT:
+        raise DemonstrationError(folder, f"has the format {data.data_format!r}; soulslab only reads {_DATA_FORMAT!r}")
+    if data.soulslab.format != FORMAT:
+        raise DemonstrationError(
+            folder,
+            f"has version {data.soulslab.format} of soulslab's metadata; this soulslab reads version {FORMAT}; it was "
+            f"written by soulslab {data.soulslab.soulslab or 'of unknown version'}",
+        )
+    return Description(
+        folder=folder,
+        env_id=spec.id,
+        options=spec.kwargs,
+        player=data.algorithm_name,
+        n_episodes=data.total_episodes,
+        n_steps=data.total_steps,
+        observation_space=data.observation_space,
+        action_space=data.action_space,
+        has_jpeg=data.jpeg_encoding,
+        minari_version=data.minari_version,
+        origin=data.soulslab,
+    )
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of an environment as JSON-compatible values: functions and paths as text, without secrets."""
+    plain: dict[str, Any] = msgspec.to_builtins(describe_options(without_secrets(options)), enc_hook=str)
+    return plain
+
+
+def require_minari() -> None:
+    """Check that Minari and h5py are installed.
+
+    Raises:
+        MissingDependencyError: One of them is not installed.
+    """
+    try:
+        import h5py  # noqa: F401, PLC0415  (learn works without)
+        import minari  # noqa: F401, PLC0415  (as above)
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError((error.name or "minari").partition(".")[0], "learn") from error
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    # phase = 1 in TOML is the same as "1" on the command line.
+    return bool(one == other) or (not isinstance(one, dict | list) and str(one) == str(other))

@@ -1,0 +1,212 @@
+"""The interface and the header that all trained policies share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from soulslab.config import without_secrets
+from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.learn.environment import Sizes
+from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
+
+Count = Annotated[int, Meta(ge=0, le=2**31)]
+Positive = Annotated[int, Meta(ge=1, le=2**31)]
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Description of a policy in its file.
+
+    Attributes:
+        env_id: Gymnasium id, with its version, of the training environment.
+        env_options: Keyword arguments of that environment, without `soulslab.config.SECRET_OPTIONS`; of a Python
+            function only the name.
+        n_features: Number of features of an observation, F.
+        n_actions: Number of actions, A.
+        pixels: Size of the pixels of an observation; None without pixels.
+        frame_stack: Number of last observations whose pixels the policy sees.
+        extras: Inputs in addition to the observation.
+        soulslab: Version of soulslab that wrote the file.
+        commit: Git commit of that version, with ``+`` appended if files had been changed; "" if unknown.
+        env_steps: Number of game decisions of the training.
+        n_envs: Number of environments of the training, which fitted on that machine; 0 if unknown.
+        feature_names: Names of the features, (F,), if the environment defines names; they distinguish observations of
+            the same length.
+    """
+
+    env_id: str
+    env_options: dict[str, Any]
+    n_features: Count
+    n_actions: Positive
+    pixels: PixelShape | None = None
+    frame_stack: Annotated[int, Meta(ge=1, le=64)] = 1
+    extras: ExtraInputs = ExtraInputs()
+    soulslab: str
+    commit: str
+    env_steps: Annotated[int, Meta(ge=0)] = 0
+    n_envs: Annotated[int, Meta(ge=0, le=65536)] = 0
+    feature_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Policies are shared, and files of earlier versions may hold a token.
+        msgspec.structs.force_setattr(self, "env_options", without_secrets(self.env_options))
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of features that the network sees, including extra inputs."""
+        return self.n_features + self.extras.n_features(self.n_actions)
+
+    @property
+    def stacked_pixels(self) -> tuple[int, int, int] | None:
+        """Height, width and channels of the stacked pixels that the network sees; None without pixels."""
+        if self.pixels is None:
+            return None
+        return self.pixels.height_px, self.pixels.width_px, self.pixels.n_channels * self.frame_stack
+
+    def check_env(self, env_id: str, sizes: Sizes, path: str | Path = "policy", *, alike: Collection[str] = ()) -> None:
+        """Check that the policy matches an environment.
+
+        Args:
+            env_id: Gymnasium id with its version.
+            sizes: Sizes of the environment; ``n_envs`` is ignored.
+            path: File of the policy, for the error message.
+            alike: Ids whose policies also match the environment (``metadata["policies_of"]``).
+
+        Raises:
+            IncompatibleCheckpointError: The id, its version, a size or the name of a feature differs.
+        """
+        if self.env_id not in (env_id, *alike):
+            raise IncompatibleCheckpointError(
+                path, f"was trained on {self.env_id}, not on {env_id}; use that id, or train a new policy"
+            )
+        if sizes.pixels != self.pixels:
+            raise IncompatibleCheckpointError(
+                path,
+                f"has {self.pixels or 'no'} pixels as input, but {env_id} has {sizes.pixels or 'none'}; check the "
+                "environment's options",
+            )
+        for what, here, there in (
+            ("features", self.n_features, sizes.n_features),
+            ("actions", self.n_actions, sizes.n_actions),
+        ):
+            if here != there:
+                raise IncompatibleCheckpointError(
+                    path, f"has {here} {what}, but {env_id} has {there}; check the environment's options"
+                )
+        difference = different_names(self.feature_names, sizes.feature_names)
+        if difference:
+            raise IncompatibleCheckpointError(
+                path, f"has {difference} in {env_id}; check the environment's options, especially its observation"
+            )
+
+
+def different_names(here: Sequence[str], there: Sequence[str]) -> str:
+    """Describe the first difference of two lists of feature names; "" without one, or if a list is empty."""
+    if not here or not there:
+        return ""
+    pairs = enumerate(zip(here, there, strict=True))
+    return next((f"{one!r} as feature {i}, which is {other!r}" for i, (one, other) in pairs if one != other), "")
+
+
+H = TypeVar("H", bound=Header)
+
+
+def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Collection[int]) -> H:
+    """Validate the header of a policy file.
+
+    Args:
+        raw: Contents of the header.
+        path: The file, for the error message.
+        kind: Type of the header; the default of its field ``format`` is the expected format.
+        versions: Versions of the format that can be read.
+
+    Raises:
+        CorruptCheckpointError: A field is missing or malformed.
+        IncompatibleCheckpointError: The format or its version is not the expected one.
+    """
+    known = next(field.default for field in msgspec.structs.fields(kind) if field.name == "format")
+    if raw.get("format") != known or raw.get("version") not in versions:
+        raise IncompatibleCheckpointError(
+            path,
+            f"has format {raw.get('format')!r:.100} version {raw.get('version')!r:.100}; "
+            f"this soulslab reads {known!r} version {' or '.join(map(str, versions))}; "
+            f"it was written by soulslab {raw.get('soulslab', 'of unknown version')!s:.100}",
+        )
+    try:
+        header = msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
+    if header.feature_names and len(header.feature_names) != header.n_features:
+        raise CorruptCheckpointError(
+            path, f"has a malformed header: {len(header.feature_names)} names of {header.n_features} features"
+        )
+    return header
+
+
+class ActionScores(NamedTuple):
+    """A number for each action.
+
+    Attributes:
+        kind: ``probability`` (0 to 1, masked actions 0) or ``value`` (expected discounted return, masked actions too).
+        numbers: float32 (B, A).
+    """
+
+    kind: str
+    numbers: NDArray[np.float32]
+
+
+@contextmanager
+def header_errors(path: Path) -> Iterator[None]:
+    """Convert errors in the settings of a header into an error that names the file.
+
+    Raises:
+        CorruptCheckpointError: The block raised ConfigError or EnvironmentUsageError.
+    """
+    try:
+        yield
+    except (ConfigError, EnvironmentUsageError) as error:
+        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
+
+
+class Player(Protocol):
+    """A trained policy: an actor-critic, action values, or one of them for each phase."""
+
+    @property
+    def header(self) -> Header:
+        """Description of the policy."""
+
+    def act(
+        self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
+    ) -> NDArray[np.int64]:
+        """Choose an action for each observation.
+
+        Args:
+            obs: Features of the environment, float32 (B, F) or (F,), or the inputs of a
+                :class:`soulslab.learn.inputs.Observer`.
+            mask: True for allowed actions, bool (B, A) or (A,); None allows all actions.
+            deterministic: Whether to choose the best allowed action; otherwise an action is drawn (see :meth:`seed`).
+
+        Returns:
+            Actions, int64 (B,); a scalar array for one observation.
+        """
+
+    def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
+        """Return the score of each action, for display; draws no random numbers.
+
+        Args:
+            inputs: Inputs of a :class:`soulslab.learn.inputs.Observer`.
+            mask: True for allowed actions, bool (B, A).
+        """
+
+    def seed(self, seed: int) -> None:
+        """Seed the random draws of :meth:`act`."""
+
+    def save(self, path: Path) -> None:
+        """Write the policy to a file, atomically."""

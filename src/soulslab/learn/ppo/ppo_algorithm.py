@@ -1,0 +1,346 @@
+"""Masked proximal policy optimisation (PPO), in one file.
+
+Schulman et al. 2017, "Proximal policy optimization algorithms". One iteration:
+
+1. Take T steps in N environments with the current policy (:mod:`soulslab.learn.ppo.rollout_collector`).
+2. Compute the advantages: how much better each action was than expected (:mod:`soulslab.learn.ppo.rollout`).
+3. Pass over the T * N transitions several times in shuffled minibatches. The policy loss increases the probability of
+   better actions; its gradient is 0 once the probability ratio of an action has changed by more than ``clip``, because
+   the data were collected with the old policy. The critic is trained on the returns. An entropy bonus maintains
+   exploration.
+
+The action masks of the environment apply to acting and learning: a forbidden action has probability 0 in the ratio, in
+the entropy and in the gradient.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soulslab.errors import DivergedError
+from soulslab.learn.actor_critic import masked_log_probs
+from soulslab.learn.algorithm import AlgorithmState
+from soulslab.learn.archive import Tensors
+from soulslab.learn.checkpoint import Checkpoint
+from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
+from soulslab.learn.network_policy import header_fields
+from soulslab.learn.policy import Policy, PolicyHeader
+from soulslab.learn.ppo.episode_tracker import EpisodeTracker
+from soulslab.learn.ppo.rollout import Minibatch, Rollout, generalised_advantages
+from soulslab.learn.ppo.rollout_collector import Collector
+from soulslab.learn.run_folder import RunFolder, part
+from soulslab.learn.settings import PPOSettings, TrainSettings
+from soulslab.learn.telemetry import Message, UpdateStats
+from soulslab.learn.torch_device import select_device
+
+_ADAM_EPSILON: Final = 1e-5
+_MIN_STD: Final = 1e-8
+_ADAM_STATE: Final = ("step", "exp_avg", "exp_avg_sq")
+
+_log = logging.getLogger(__name__)
+
+
+class _Weights(NamedTuple):
+    """Values of the schedules for one update."""
+
+    lr: float
+    entropy: float
+
+
+class PPO:
+    """PPO without its environments: a policy, its optimiser, and the memory of one rollout."""
+
+    def __init__(self, settings: PPOSettings, policy: Policy, n_envs: int, generator: torch.Generator) -> None:
+        """Allocate the memory and make the optimiser.
+
+        Args:
+            settings: Settings of PPO.
+            policy: Policy to train.
+            n_envs: Number of environments, N.
+            generator: Random generator of the action draws and of the shuffling.
+        """
+        self._settings = settings
+        self._policy = policy
+        self._generator = generator
+        header = policy.header
+        self._rollout = Rollout(settings.n_steps, n_envs, header.n_features, header.n_actions, header.stacked_pixels)
+        self._order = torch.empty(self._rollout.n_transitions, dtype=torch.int64)
+        self._parameters = list(policy.network.parameters())
+        self._optimiser = torch.optim.Adam(self._parameters, lr=settings.lr, eps=_ADAM_EPSILON, fused=True)
+
+    def collect(self, collector: Collector) -> None:
+        """Collect one rollout.
+
+        Args:
+            collector: The environments.
+
+        Raises:
+            NonFiniteError: An environment returned NaN or infinity.
+        """
+        collector.collect(self._policy, self._rollout, self._generator)
+
+    def update(self, progress: float, env_steps: int) -> UpdateStats:
+        """Update the policy with the last rollout.
+
+        Args:
+            progress: Share of the run that is complete, 0..1; it sets the learning rate and the entropy bonus.
+            env_steps: Number of game decisions, for the statistics.
+
+        Returns:
+            Statistics of the update.
+
+        Raises:
+            DivergedError: A gradient is NaN or infinite, so the weights are not finite either.
+        """
+        explained_variance = self._compute_targets()
+        weights = self._schedule(progress)
+        means = self._optimise(weights)
+        if not math.isfinite(means["grad_norm"]):
+            raise DivergedError(env_steps, means["grad_norm"])
+        return UpdateStats(
+            env_steps=env_steps,
+            explained_variance=explained_variance,
+            lr=weights.lr,
+            entropy_coef=weights.entropy,
+            **means,
+        )
+
+    def _compute_targets(self) -> float:
+        """Compute advantages and value targets; return the explained variance of the critic."""
+        rollout, moments = self._rollout, self._policy.value_moments
+        advantages = generalised_advantages(rollout, self._settings.gae_lambda)
+        returns = advantages + rollout.values[:-1]
+        old = (float(moments.mean), float(moments.std))
+        moments.update(returns.reshape(-1))
+        new = (float(moments.mean), float(moments.std))
+        self._policy.network.rescale_critic(old, new)
+        rollout.returns.copy_(torch.from_numpy((returns - new[0]) / new[1]))
+        normalised = (advantages - advantages.mean()) / (advantages.std() + _MIN_STD)
+        rollout.advantages.copy_(torch.from_numpy(normalised))
+        return 1.0 - float(advantages.var() / max(returns.var(), _MIN_STD))
+
+    def _schedule(self, progress: float) -> _Weights:
+        settings = self._settings
+        lr = settings.lr + (settings.lr_end - settings.lr) * progress
+        for group in self._optimiser.param_groups:
+            group["lr"] = lr
+        return _Weights(lr, settings.entropy + (settings.entropy_end - settings.entropy) * progress)
+
+    def _optimise(self, weights: _Weights) -> dict[str, float]:
+        """Pass over the rollout ``n_epochs`` times; return the means of the measurements by name."""
+        measurements: list[dict[str, Tensor]] = []
+        for _ in range(self._settings.n_epochs):
+            epoch: list[dict[str, Tensor]] = []
+            for batch in self._minibatches():
+                loss, measured = self._loss(batch, weights)
+                self._optimiser.zero_grad(set_to_none=True)
+                torch.autograd.backward(loss)
+                measured["grad_norm"] = nn.utils.clip_grad_norm_(self._parameters, self._settings.max_grad_norm)
+                self._optimiser.step()
+                epoch.append(measured)
+            measurements += epoch
+            moved = sum(float(measured["approx_kl"]) for measured in epoch) / len(epoch)
+            if 0.0 < self._settings.target_kl < moved:
+                break
+        names = measurements[0]
+        return {name: float(torch.stack([m[name] for m in measurements]).mean()) for name in names}
+
+    def _minibatches(self) -> Iterator[Minibatch]:
+        """Yield the rollout in shuffled parts of equal size."""
+        n_transitions = self._rollout.n_transitions
+        torch.randperm(n_transitions, generator=self._generator, out=self._order)
+        n_parts = max(1, round(n_transitions / self._settings.minibatch_size))
+        for index in self._order.tensor_split(n_parts):
+            yield self._rollout.select(index).to(self._policy.device)
+
+    def _loss(self, batch: Minibatch, weights: _Weights) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of a minibatch, and measurements by name."""
+        logits, values = self._policy.network(batch.obs, batch.pixels)
+        log_probs = masked_log_probs(logits, batch.blocked)
+        # Equation 7 of Schulman et al. 2017, negated: the minimum of the unclipped and the clipped objective.
+        log_ratio = log_probs.gather(-1, batch.actions).squeeze(-1) - batch.log_probs
+        ratio = log_ratio.exp()
+        clip = self._settings.clip
+        clipped = ratio.clamp(1.0 - clip, 1.0 + clip)
+        policy_loss = -torch.minimum(ratio * batch.advantages, clipped * batch.advantages).mean()
+        value_loss = nn.functional.mse_loss(values, batch.returns)
+        entropy = -(log_probs.exp() * log_probs).sum(dim=-1).mean()
+        loss = policy_loss + self._settings.value_coef * value_loss - weights.entropy * entropy
+        with torch.no_grad():
+            measured = {
+                "policy_loss": policy_loss.detach(),
+                "value_loss": value_loss.detach(),
+                "entropy": entropy.detach(),
+                "approx_kl": (ratio - 1.0 - log_ratio).mean(),
+                "clip_fraction": ((ratio - 1.0).abs() > clip).float().mean(),
+            }
+        return loss, measured
+
+    def state(self) -> Tensors:
+        """Return copies of the state of the optimiser and the random generator, without the policy."""
+        tensors: Tensors = {"generator": self._generator.get_state().numpy().copy()}
+        for i, parameter in enumerate(self._parameters):
+            for name, tensor in self._optimiser.state[parameter].items():
+                tensors[f"adam/{i}/{name}"] = tensor.cpu().numpy().copy()
+        return tensors
+
+    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what :meth:`state` returned."""
+        self._generator.set_state(torch.from_numpy(np.array(state["generator"])))
+        for i, parameter in enumerate(self._parameters):
+            is_fresh = not any(f"adam/{i}/{name}" in state for name in _ADAM_STATE)
+            names = () if is_fresh else _ADAM_STATE
+            stored = {name: torch.from_numpy(np.array(state[f"adam/{i}/{name}"])) for name in names}
+            # The fused step iterates over memory: moments must have the memory layout of their parameter.
+            self._optimiser.state[parameter] = {
+                name: tensor.reshape(()).to(parameter.device)
+                if name == "step"
+                else torch.empty_like(parameter, requires_grad=False).copy_(tensor)
+                for name, tensor in stored.items()
+            }
+
+
+class PPOAlgorithm:
+    """PPO as the training loop calls it (:class:`soulslab.learn.algorithm.Algorithm`)."""
+
+    report_every_s: Final = 0.0
+    saves_at_start: Final = False
+
+    def __init__(
+        self, settings: TrainSettings, env: VectorEnv[Any, Any, Any], policy: Policy, generator: torch.Generator
+    ) -> None:
+        """Make the learner and the collector for an environment.
+
+        Args:
+            settings: Settings of the run.
+            env: From :func:`soulslab.learn.environment.make_vector`; closed by :meth:`close`.
+            policy: The policy to train.
+            generator: Random generator of the action draws and of the shuffling.
+        """
+        self._settings = settings
+        self._env = env
+        self._policy = policy
+        self._learner = PPO(settings.learner, policy, env.num_envs, generator)
+        self._collector = Collector(env, settings.learner.gamma, settings.env.frame_stack)
+        self._progress = 0.0
+        self._stats: list[UpdateStats] = []
+
+    @property
+    def env_steps(self) -> int:
+        """Number of game decisions, all environments together."""
+        return self._collector.env_steps
+
+    @property
+    def episodes(self) -> EpisodeTracker:
+        """Statistics of the training episodes."""
+        return self._collector.tracker
+
+    def start(self) -> None:
+        """Reset the environments for a new run."""
+        self._collector.reset(environment_seed(self._settings.run.seed, TRAINING))
+
+    def act(self) -> None:
+        """Collect one rollout."""
+        self._progress = min(1.0, self.env_steps / self._settings.run.total_steps)
+        self._learner.collect(self._collector)
+
+    def observe(self) -> None:
+        """Do nothing: :meth:`act` recorded the rollout."""
+
+    def update(self) -> None:
+        """Update the policy with the rollout."""
+        self._stats.append(self._learner.update(self._progress, self.env_steps))
+
+    def state(self, *, with_env: bool) -> AlgorithmState:
+        """Return copies of everything that :meth:`load` needs."""
+        base = stateful(self._env) if with_env else None
+        tensors: Tensors = {}
+        for name, each in (
+            ("policy", self._policy.state()),
+            ("learner", self._learner.state()),
+            ("collector", self._collector.state()),
+            ("env", base.get_state() if base is not None else {}),
+        ):
+            tensors |= {f"{name}/{key}": array for key, array in each.items()}
+        return AlgorithmState(tensors, {})
+
+    def load_files(self, header: dict[str, Any]) -> None:
+        """Do nothing: a checkpoint of PPO is one file."""
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Continue from a checkpoint."""
+        tensors = checkpoint.tensors
+        self._policy.load_state(part(tensors, "policy"), checkpoint.path)
+        self._learner.load(part(tensors, "learner"))
+        self._collector.load(part(tensors, "collector"))
+        env_state, base = part(tensors, "env"), stateful(self._env)
+        # Gymnasium requires a reset first; the saved state then replaces its result.
+        seed = environment_seed(self._settings.run.seed + self.env_steps, TRAINING)
+        if env_state and base is not None:
+            self._env.reset(seed=seed)
+            base.set_state(env_state)
+        else:
+            _log.info("%s holds no state of the environment; new episodes start", checkpoint.path)
+            self._collector.reset(seed)
+
+    def after_save(self, path: Path) -> None:
+        """Do nothing: no file depends on the checkpoints."""
+
+    def policy_header(self) -> dict[str, Any]:
+        """Return the header of the policy, with the present number of game decisions."""
+        return self._policy.count_decisions(self.env_steps)
+
+    def best_estimate(self) -> AbstractContextManager[Policy]:
+        """Return a context with the policy; PPO evaluates and saves the newest weights."""
+        return nullcontext(self._policy)
+
+    def report(self, seconds: float) -> list[Message]:
+        """Return the statistics of the updates since the last call."""
+        del seconds
+        stats: list[Message] = [*self._stats]
+        self._stats.clear()
+        return stats
+
+    def finish(self) -> None:
+        """Do nothing: PPO has no remote actor."""
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._env.close()
+
+
+def open_ppo(
+    folder: RunFolder[TrainSettings], initialise: Callable[[Policy, VectorEnv[Any, Any, Any]], None]
+) -> PPOAlgorithm:
+    """Make the environments and the policy of a run.
+
+    Args:
+        folder: Folder of the run.
+        initialise: Called with the new policy and the environments; may replace the random weights.
+
+    Raises:
+        CheckpointError: ``run.start_from`` does not name a matching policy.
+        EnvironmentUsageError: The environment does not support training.
+    """
+    settings = folder.settings
+    env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
+    try:
+        generator = torch.Generator().manual_seed(settings.run.seed)
+        header = PolicyHeader(**header_fields(settings, sizes(env)), network=settings.network)
+        policy = Policy(header, generator, select_device(settings.run.device))
+        initialise(policy, env)
+        return PPOAlgorithm(settings, env, policy, generator)
+    except BaseException:
+        env.close()
+        raise

@@ -1,0 +1,174 @@
+"""Behaviour cloning for action values: increases the values of recorded actions relative to other allowed actions.
+
+The loss is the cross-entropy of a softmax policy over the values of the allowed actions::
+
+    -log softmax(Q(s, .) / temperature)[a_shown]
+
+The large margin loss of DQfD (Hester et al. 2018, "Deep Q-learning from demonstrations", equation 2) gave half the win
+rate. Cloning continues during learning: after cloning only at the start, learning lost the recorded behaviour, because
+values of actions without experience are arbitrary, and the largest of twenty arbitrary values exceeds that of the
+recorded action. ``docs/demonstrations.md`` has the measurements.
+
+Shapes: B batch, F features, A actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soulslab.learn.archive import Tensors
+from soulslab.learn.rainbow.mixed_replay import TransitionSource
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.q_targets import BLOCKED_VALUE, masked_log_policy, mean_values
+from soulslab.learn.rainbow.rainbow_settings import DemonstrationSettings
+
+#: Function of features (B, F) and pixels (or None) that returns the value of each action, float32 (B, A).
+Values: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
+
+BATCH_SIZE: Final = 64
+_LAST: Final = 100
+"""Number of last updates of the initial cloning over which its result is averaged."""
+
+
+class Cloned(NamedTuple):
+    """Result of updates of cloning, as means over them.
+
+    Attributes:
+        loss: Cross-entropy of the recorded actions (nats).
+        agreement: Share of the recorded actions that had the largest value of the allowed ones before the update, 0..1.
+    """
+
+    loss: float
+    agreement: float
+
+
+class Cloner:
+    """Makes updates of behaviour cloning, at the start of a run and during learning."""
+
+    def __init__(
+        self,
+        values: Values,
+        parameters: Iterable[nn.Parameter],
+        shown: TransitionSource,
+        rng: np.random.Generator,
+        settings: DemonstrationSettings,
+    ) -> None:
+        """Make the optimiser.
+
+        Args:
+            values: The action values, differentiable.
+            parameters: Parameters of the values; their gradients are overwritten.
+            shown: Replay buffer with the recorded episodes.
+            rng: Random generator of the draws.
+            settings: Temperature and learning rate.
+        """
+        self._values = values
+        self._shown = shown
+        self._rng = rng
+        self._temperature = settings.cloning_temperature
+        self._lr = settings.cloning_lr
+        self._optimiser = torch.optim.Adam(list(parameters), lr=self._lr)
+        self._batch = shown.make_batch(BATCH_SIZE)
+
+    def update(self, weight: float = 1.0) -> Cloned:
+        """Make one update of cloning.
+
+        Args:
+            weight: Factor of the learning rate, 0..1, for cloning whose weight decreases.
+
+        Raises:
+            ReplayError: The buffer holds no recorded episodes.
+        """
+        batch = self._batch
+        # Here all recorded steps have the same weight and rewards do not matter; priorities are only for the learner.
+        self._shown.sample(batch, n_steps=1, gamma=1.0, beta=0.0, rng=self._rng)
+        self._optimiser.zero_grad(set_to_none=False)
+        with torch.enable_grad():
+            values = self._values(batch.features, batch.pixels)
+            loss = cloning_loss(values, batch.actions, batch.blocked, self._temperature)
+            torch.autograd.backward(loss)
+        self._optimiser.param_groups[0]["lr"] = self._lr * weight
+        self._optimiser.step()
+        best = values.detach().masked_fill(batch.blocked, BLOCKED_VALUE).argmax(1)
+        return Cloned(float(loss.detach()), float((best == batch.actions.squeeze(1)).float().mean()))
+
+    def state(self) -> Tensors:
+        """Return copies of what :meth:`load` needs; the random generator is not included."""
+        tensors: Tensors = {}
+        for i, kept in self._optimiser.state_dict()["state"].items():
+            tensors |= {f"{i}/{name}": value.cpu().numpy().copy() for name, value in kept.items()}
+        return tensors
+
+    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what :meth:`state` returned."""
+        kept: dict[int, dict[str, Tensor]] = {}
+        for key, array in state.items():
+            i, _, name = key.partition("/")
+            kept.setdefault(int(i), {})[name] = torch.from_numpy(np.array(array))
+        self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": kept})
+
+
+def cloner_of(
+    policy: QPolicy, shown: TransitionSource, rng: np.random.Generator, settings: DemonstrationSettings
+) -> Cloner:
+    """Return a cloner for the values of a policy.
+
+    Args:
+        policy: The policy; its normaliser should have observed the recorded features (``policy.observe``).
+        shown: Replay buffer with the recorded episodes.
+        rng: Random generator of the draws.
+        settings: See `Cloner`.
+    """
+    network = policy.network
+    # One flat parameter that shares its memory with the modules of the network and with the learner.
+    flat = nn.Parameter(network.parameters_flat)
+    flat.grad = network.gradients_flat
+
+    def values(features: Tensor, pixels: Tensor | None) -> Tensor:
+        network.zero_noise()
+        on_device = pixels.to(policy.device) if pixels is not None else None
+        return mean_values(network(policy.normalise(features).to(policy.device), on_device)).cpu()
+
+    return Cloner(values, [flat], shown, rng, settings)
+
+
+def clone(cloner: Cloner, n_updates: int) -> Cloned:
+    """Make the updates of cloning at the start of a run.
+
+    Args:
+        cloner: Makes the updates.
+        n_updates: Number of updates, at least 1.
+
+    Returns:
+        Result of the last 100 updates.
+    """
+    found = [cloner.update() for _ in range(n_updates)][-_LAST:]
+    return Cloned(*(float(mean) for mean in np.mean(found, axis=0)))
+
+
+def cloning_weight(settings: DemonstrationSettings, env_steps: int) -> float:
+    """Return the weight of cloning during learning after ``env_steps`` game decisions, 0..1; it decreases linearly.
+
+    The learned policy may become better than the recorded one, and cloning then limits it. Cloning must end early and
+    be combined with random actions: actions that cloning suppresses are not tried, so their values stay arbitrary, and
+    the longer this lasts the longer it takes to correct them.
+    """
+    return max(0.0, 1.0 - env_steps / settings.cloning_decisions)
+
+
+def cloning_loss(values: Tensor, actions: Tensor, blocked: Tensor, temperature: float) -> Tensor:
+    """Return the mean cross-entropy of the recorded actions under a softmax over the allowed ones, float32 ().
+
+    Args:
+        values: float32 (B, A).
+        actions: Recorded actions, int64 (B, 1).
+        blocked: True for forbidden actions, bool (B, A).
+        temperature: Temperature of the softmax, in the units of the values.
+    """
+    return -masked_log_policy(values, blocked, temperature).gather(1, actions).mean()

@@ -1,0 +1,203 @@
+"""Statistics of Rainbow's training episodes: counted by the actor, averaged by the learner."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.learn.actors.transport import EpisodeResult
+from soulslab.learn.environment import Info
+from soulslab.learn.telemetry import FightStats
+
+WINDOW: Final = 100
+"""Number of episodes in the moving averages: about an hour of game time."""
+
+MIN_REPORTED_EPISODES: Final = 20
+"""Smallest number of episodes over which the means of a message are taken, if there are enough; a single fight is too
+noisy and shows few of the boss's attacks."""
+
+
+class EpisodeCounter:
+    """Sums over the running episodes of N environments."""
+
+    def __init__(self, n_envs: int, n_actions: int, attack_names: Sequence[str]) -> None:
+        """Start with new episodes in all environments.
+
+        Args:
+            n_envs: Number of environments, N.
+            n_actions: Number of actions, A.
+            attack_names: Attacks of the boss, in the order of ``info["fight"]["damage_by_attack"]``; may be empty.
+        """
+        self._n_actions = n_actions
+        self._attack_names = tuple(attack_names)
+        self._running = [self._fresh() for _ in range(n_envs)]
+
+    def record(
+        self,
+        actions: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        decisions: NDArray[np.int64],
+        dones: NDArray[np.bool_],
+        info: Info,
+        version: int,
+    ) -> list[EpisodeResult]:
+        """Record one step of all environments.
+
+        Args:
+            actions: int64 (N,).
+            rewards: float64 (N,).
+            decisions: Game decisions that each step took, int64 (N,).
+            dones: Whether an episode ended, bool (N,).
+            info: Info of the step.
+            version: Version of the weights that acted.
+
+        Returns:
+            Results of the episodes that ended.
+        """
+        results = []
+        terms = _terms_of(info)
+        for i, running in enumerate(self._running):
+            running.total_reward += float(rewards[i])
+            running.n_decisions += int(decisions[i])
+            running.n_steps += 1
+            running.actions[actions[i]] += 1
+            for name, values in terms.items():
+                running.reward_terms[name] = running.reward_terms.get(name, 0.0) + float(values[i])
+            if dones[i]:
+                results.append(self._result(running, info, i, version))
+                self._running[i] = self._fresh()
+        return results
+
+    def forget_running(self) -> None:
+        """Discard the running episodes, because their environments were reset."""
+        self._running = [self._fresh() for _ in self._running]
+
+    def state(self) -> bytes:
+        """Return everything that :meth:`load` needs."""
+        return msgspec.json.encode(self._running)
+
+    def load(self, state: bytes) -> None:
+        """Continue from what :meth:`state` returned."""
+        self._running = msgspec.json.decode(state, type=list[_Running])
+
+    def _fresh(self) -> _Running:
+        return _Running(actions=[0] * self._n_actions)
+
+    def _result(self, running: _Running, info: Info, i: int, version: int) -> EpisodeResult:
+        fight = info.get("final_info", {}).get("fight", {})
+        # An episode that ended because its game failed has no result.
+        is_known = "won" in fight and bool(fight.get("_won", np.ones(i + 1, np.bool_))[i])
+        damage: dict[str, float] = {}
+        if is_known and "damage_by_attack" in fight:
+            taken = np.asarray(fight["damage_by_attack"][i], np.float64).tolist()
+            damage = dict(zip(self._attack_names, taken, strict=True)) if self._attack_names else {}
+        return EpisodeResult(
+            total_reward=running.total_reward,
+            n_decisions=running.n_decisions,
+            n_steps=running.n_steps,
+            is_won=bool(fight["won"][i]) if is_known else None,
+            reward_terms=running.reward_terms,
+            damage_by_attack=damage,
+            actions=tuple(running.actions),
+            weights_version=version,
+        )
+
+
+class EpisodeWindow:
+    """Moving averages over the last finished episodes.
+
+    Attributes:
+        n_episodes: Number of finished episodes.
+    """
+
+    def __init__(self) -> None:
+        self.n_episodes = 0
+        self._last: deque[EpisodeResult] = deque(maxlen=WINDOW)
+        self._n_unreported = 0
+
+    def add(self, results: Sequence[EpisodeResult]) -> None:
+        """Add finished episodes, in their order."""
+        self.n_episodes += len(results)
+        self._last.extend(results)
+        self._n_unreported += len(results)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the averages cover a full window."""
+        return len(self._last) == WINDOW
+
+    @property
+    def win_rate(self) -> float | None:
+        """Share of wins; None if no result is known."""
+        return _mean([float(result.is_won) for result in self._last if result.is_won is not None])
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return; None before the first episode."""
+        return _mean([result.total_reward for result in self._last])
+
+    @property
+    def mean_decisions(self) -> float | None:
+        """Mean length (game decisions); None before the first episode."""
+        return _mean([float(result.n_decisions) for result in self._last])
+
+    def stats(self, env_steps: int) -> FightStats | None:
+        """Return the means over the new episodes, at least `MIN_REPORTED_EPISODES`; None without new ones."""
+        if self._n_unreported == 0:
+            return None
+        results = list(self._last)[-max(self._n_unreported, MIN_REPORTED_EPISODES) :]
+        self._n_unreported = 0
+        actions = np.sum([result.actions for result in results], axis=0)
+        return FightStats(
+            env_steps=env_steps,
+            n_fights=len(results),
+            reward_terms=_means_by_name([result.reward_terms for result in results]),
+            damage_by_attack=_means_by_name([result.damage_by_attack for result in results]),
+            action_shares=tuple((actions / max(1, actions.sum())).tolist()),
+        )
+
+    def state(self) -> bytes:
+        """Return everything that :meth:`load` needs."""
+        return msgspec.json.encode((self.n_episodes, list(self._last), self._n_unreported))
+
+    def load(self, state: bytes) -> None:
+        """Continue from what :meth:`state` returned."""
+        kind = tuple[int, list[EpisodeResult], int]
+        self.n_episodes, last, self._n_unreported = msgspec.json.decode(state, type=kind)
+        self._last = deque(last, maxlen=WINDOW)
+
+
+class _Running(msgspec.Struct):
+    """Sums of a running episode."""
+
+    actions: list[int]
+    total_reward: float = 0.0
+    n_decisions: int = 0
+    n_steps: int = 0
+    reward_terms: dict[str, float] = {}
+
+
+def _terms_of(info: Info) -> dict[str, NDArray[Any]]:
+    """Return the terms of the reward of this step, each (N,), including those of the last step of an episode."""
+    terms = {name: values for name, values in info.get("reward_terms", {}).items() if not name.startswith("_")}
+    last = info.get("final_info", {}).get("reward_terms", {})
+    for name, values in last.items():
+        if not name.startswith("_"):
+            where = last.get(f"_{name}", np.ones(len(values), np.bool_))
+            # Gymnasium's SyncVectorEnv reports the last step of an episode only there.
+            terms[name] = np.where(where, values, terms.get(name, 0.0))
+    return terms
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _means_by_name(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: sum(row.get(name, 0.0) for row in rows) / len(rows) for name in names}

@@ -1,0 +1,279 @@
+"""Inputs of the network: the features and soft bins of some of them, normalised.
+
+Whether an attack hits depends on a tenth of a second of an animation, and a perceptron needs many samples to
+distinguish that in a number between 0 and 3. Soft bins make it distinguishable from the start. They are radial basis
+functions (Sutton & Barto 2018, section 9.5.5) with centres c that are evenly spaced from ``low`` to ``high`` and a
+width w that is the distance between two centres::
+
+    exp(-0.5 ((x - c) / w)^2)
+
+Multiplied with the one-hot of the animation they are a table of each moment of each animation in which neighbouring
+entries overlap.
+
+The replay buffer and the observations hold only the features; they are expanded when they are normalised.
+
+Shapes: B batch, F features (extra inputs included), O inputs of the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import ConfigError, EnvironmentUsageError, did_you_mean
+from soulslab.learn.rainbow.rainbow_settings import BinsSettings
+from soulslab.learn.replay.numba_kernel import kernel
+from soulslab.learn.running_moments import RunningMoments
+
+MAX_NORMALISED: Final = 10.0
+"""Inputs of the network are clipped to this many standard deviations, so that rare large values do not dominate."""
+
+_ONE = np.float32(1.0)
+_ZERO = np.float32(0.0)
+_MINUS_HALF = np.float32(-0.5)
+
+_Vectors: TypeAlias = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
+
+_FEATURE, _N, _FIRST, _N_TIMES = range(4)
+"""Columns of the plan; _N_TIMES is 0 for bins without factors."""
+
+
+class Encoding:
+    """Expands features by soft bins, and normalises both.
+
+    The bins follow the features, in the order of the settings. For bins with factors, each factor in turn has the
+    products with all bins.
+
+    Attributes:
+        n_outputs: Number of inputs of the network, O; F without bins.
+    """
+
+    def __init__(self, n_inputs: int, bins: Sequence[BinsSettings]) -> None:
+        """Prepare the expansion; before :meth:`follow` the values are not normalised.
+
+        Args:
+            n_inputs: Number of features, F.
+            bins: Checked bins (:func:`check_bins`) with features given by index.
+        """
+        self._n_inputs = n_inputs
+        plan = np.array([_plan_row(each) for each in bins], np.int64).reshape(-1, 4)
+        centres = np.zeros((len(bins), max((each.n for each in bins), default=1)), np.float32)
+        widths = np.zeros(len(bins), np.float32)
+        for i, each in enumerate(bins):
+            centres[i, : each.n], widths[i] = bin_grid(each)
+        self._bins = (plan, centres, widths)
+        self.n_outputs = count_outputs(n_inputs, bins)
+        zeros, ones = np.zeros(self.n_outputs, np.float32), np.ones(self.n_outputs, np.float32)
+        self._unmoved: _Vectors = (zeros, ones, zeros)
+        self._moved = self._unmoved
+
+    def expand(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the features and their bins, not normalised, float32 (B, O); the same array without bins.
+
+        Args:
+            features: float32 (B, F).
+
+        Raises:
+            EnvironmentUsageError: The number of features is not F.
+        """
+        self._check(features)
+        if self.n_outputs == self._n_inputs:
+            return features
+        out = np.empty((len(features), self.n_outputs), np.float32)
+        bare = np.ascontiguousarray(features)  # often a strided view; the kernel is compiled for contiguous arrays
+        _encode(bare, self._bins, self._unmoved, np.float32(np.inf), out)
+        return out
+
+    def follow(self, moments: RunningMoments) -> None:
+        """Use the mean and standard deviation of the outputs of :meth:`expand`, shape (O,), from now on."""
+        shift: NDArray[np.float32] = moments.mean.astype(np.float32)
+        scale: NDArray[np.float32] = (1.0 / moments.std).astype(np.float32)
+        # Most products with a one-hot are 0, so the normalised value of 0 is precomputed.
+        at_zero: NDArray[np.float32] = np.clip((_ZERO - shift) * scale, -MAX_NORMALISED, MAX_NORMALISED)
+        self._moved = (shift, scale, at_zero)
+
+    def normalise(self, features: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+        """Write the inputs of the network: ``(value - mean) / std`` of features and bins, clipped to `MAX_NORMALISED`.
+
+        Args:
+            features: float32 (B, F).
+            out: float32 (B, O).
+
+        Raises:
+            EnvironmentUsageError: The number of features is not F.
+        """
+        self._check(features)
+        _encode(features, self._bins, self._moved, np.float32(MAX_NORMALISED), out)
+
+    def _check(self, features: NDArray[np.float32]) -> None:
+        """Check the shape on which the kernel relies."""
+        if features.ndim != 2 or features.shape[1] != self._n_inputs:
+            raise EnvironmentUsageError(
+                f"a policy for {self._n_inputs} features was given an array of shape {features.shape}; give it the "
+                "inputs (batch, features) of an Observer of its environment"
+            )
+
+
+def resolve_bins(
+    bins: Sequence[BinsSettings], n_features: int, names: Sequence[str], env_id: str
+) -> tuple[BinsSettings, ...]:
+    """Return bins whose features are given by index, as needed in a policy file.
+
+    Args:
+        bins: Bins of the config.
+        n_features: Number of features of an observation, without extra inputs.
+        names: Names of these features; empty if the environment does not define names.
+        env_id: The environment, for error messages.
+
+    Raises:
+        ConfigError: A feature does not exist, or the bins are invalid.
+    """
+    found = []
+    for i, each in enumerate(bins):
+        feature, times, path = each.feature, each.times, f"network.bins[{i}]"
+        if isinstance(feature, str):
+            feature = _find(feature, names, env_id, f"{path}.feature")
+        if isinstance(times, str) and times:
+            times = _find_all(times, names, env_id, f"{path}.times")
+        ends = {"low": float(each.low), "high": float(each.high)}
+        found.append(msgspec.structs.replace(each, feature=feature, times=times, **ends))
+    check_bins(found, n_features, env_id)
+    return tuple(found)
+
+
+def check_bins(bins: Sequence[BinsSettings], n_features: int, env_id: str) -> None:
+    """Check that bins match the observations.
+
+    Args:
+        bins: Bins with features given by index.
+        n_features: Number of features of an observation, without extra inputs.
+        env_id: The environment, for error messages.
+
+    Raises:
+        ConfigError: A feature does not exist, or the range of the bins is invalid.
+    """
+    for i, each in enumerate(bins):
+        path = f"network.bins[{i}]"
+        numbers: list[tuple[str, str | int]] = [("feature", each.feature)]
+        if each.times:
+            numbers += [("times", number) for number in ((each.times,) if isinstance(each.times, str) else each.times)]
+        for place, number in numbers:
+            if isinstance(number, str):
+                raise ConfigError(
+                    f"names {number!r}, but a policy file needs the index of the feature", path=f"{path}.{place}"
+                )
+            if not 0 <= number < n_features:
+                raise ConfigError(
+                    f"there is no feature {number}: {env_id} has {n_features} features, counted from 0",
+                    path=f"{path}.{place}",
+                )
+        if not isinstance(each.times, str) and each.times[0] > each.times[1]:
+            raise ConfigError(
+                f"descends from {each.times[0]} to {each.times[1]}; give the first and the last", path=f"{path}.times"
+            )
+        if not each.low < each.high:
+            raise ConfigError(f"low ({each.low:g}) must be less than high ({each.high:g})", path=path)
+        with np.errstate(all="ignore"):
+            centres, width = bin_grid(each)
+            is_grid = np.isfinite(centres).all() and (np.diff(centres) > 0.0).all() and 0.0 < width < np.inf
+        if not is_grid:
+            raise ConfigError(
+                f"{each.n} bins from {each.low:g} to {each.high:g} are too close together for 32-bit numbers", path=path
+            )
+
+
+def count_outputs(n_inputs: int, bins: Sequence[BinsSettings]) -> int:
+    """Return the number of inputs of the network (O) for F features with bins; see :class:`Encoding`."""
+    n_times = [int(_plan_row(each)[_N_TIMES]) for each in bins]
+    return n_inputs + sum(each.n * max(1, n) for each, n in zip(bins, n_times, strict=True))
+
+
+def bin_grid(bins: BinsSettings) -> tuple[NDArray[np.float32], np.float32]:
+    """Return the centres of bins, float32 (n,), and their width."""
+    centres = np.linspace(bins.low, bins.high, bins.n).astype(np.float32)
+    return centres, np.float32((bins.high - bins.low) / (bins.n - 1))
+
+
+def _plan_row(bins: BinsSettings) -> tuple[Any, ...]:
+    first, n_times = (0, 0) if isinstance(bins.times, str) else (bins.times[0], bins.times[1] - bins.times[0] + 1)
+    return bins.feature, bins.n, first, n_times
+
+
+def _find(name: str, names: Sequence[str], env_id: str, path: str) -> int:
+    """Return the index of a feature."""
+    _check_names(name, names, env_id, path)
+    if name not in names:
+        raise ConfigError(f"{env_id} has no feature {name!r}{did_you_mean(name, names)}", path=path)
+    return list(names).index(name)
+
+
+def _find_all(prefix: str, names: Sequence[str], env_id: str, path: str) -> tuple[int, int]:
+    """Return the first and the last index of the features whose names start with a prefix."""
+    _check_names(prefix, names, env_id, path)
+    found = [number for number, name in enumerate(names) if name.startswith(prefix)]
+    if not found:
+        raise ConfigError(
+            f"{env_id} has no feature whose name starts with {prefix!r}{did_you_mean(prefix, names)}", path=path
+        )
+    for here, there in pairwise(found):
+        if there != here + 1:
+            raise ConfigError(
+                f"the features of {env_id} whose names start with {prefix!r} are not consecutive: after "
+                f"{names[here]!r} ({here}) the next is {names[there]!r} ({there}); give a longer prefix, or the "
+                "indices of the first and the last",
+                path=path,
+            )
+    return found[0], found[-1]
+
+
+def _check_names(name: str, names: Sequence[str], env_id: str, path: str) -> None:
+    if not names:
+        raise ConfigError(
+            f"{env_id} does not define names of its features, so {name!r} is unknown; give the index of the feature, "
+            "counted from 0",
+            path=path,
+        )
+
+
+@kernel
+def _clip(value: Any, limit: Any) -> Any:
+    """Return a number clipped to +-limit; NaN stays NaN."""
+    value = limit if value > limit else value
+    return -limit if value < -limit else value
+
+
+@kernel
+def _encode(
+    features: NDArray[Any],
+    bins: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    moved: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    limit: Any,
+    out: NDArray[Any],
+) -> None:
+    """Write ``clip((value - shift) * scale)`` of features (B, F) and of their bins to out (B, O)."""
+    plan, centres, widths = bins
+    shift, scale, at_zero = moved
+    n_rows, n_bare = features.shape
+    hats = np.empty(centres.shape[1], np.float32)
+    for row in range(n_rows):
+        for j in range(n_bare):
+            out[row, j] = _clip((features[row, j] - shift[j]) * scale[j], limit)
+        out[row, n_bare:] = at_zero[n_bare:]
+        at = n_bare
+        for k in range(len(plan)):
+            n, n_times = plan[k, _N], plan[k, _N_TIMES]
+            for i in range(n):
+                distance = (features[row, plan[k, _FEATURE]] - centres[k, i]) / widths[k]
+                hats[i] = np.exp(_MINUS_HALF * (distance * distance))
+            for j in range(max(1, n_times)):
+                factor = features[row, plan[k, _FIRST] + j] if n_times else _ONE
+                if factor != _ZERO:
+                    for i in range(n):
+                        place = at + i
+                        out[row, place] = _clip((factor * hats[i] - shift[place]) * scale[place], limit)
+                at += n

@@ -1,0 +1,255 @@
+"""One update of Rainbow.
+
+Hessel et al. 2018, "Rainbow: Combining improvements in deep reinforcement learning", with later improvements:
+
+1. Draw transitions from the replay buffer, those with large errors more often (:mod:`soulslab.learn.replay`). Each
+   covers n steps; a step of k game decisions is discounted by ``gamma ** k``.
+2. Compute their targets: the rewards plus the value of the best allowed action in the observation after n steps
+   (:mod:`soulslab.learn.rainbow.q_targets`).
+3. Move the quantiles of the actions taken towards the targets with one step of AdamW.
+4. Move the target network towards the online network, and set the priorities to the errors.
+
+The policy that is evaluated and saved has the average of the weights, because the online policy fluctuates between
+updates (Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging").
+
+At the start n is large and gamma small, which propagates rewards quickly; both are annealed to less biased values. With
+resets, the weights are moved towards new random ones at regular intervals and n and gamma start again, because a
+network that is trained many times on each transition loses its ability to learn (Schwarzer et al. 2023, "Bigger,
+better, faster").
+
+The action masks of the environment apply to acting and to the targets: a forbidden action is never chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulslab.learn.archive import Tensors
+from soulslab.learn.rainbow.flat_adam import Adam
+from soulslab.learn.rainbow.mixed_replay import TransitionSource
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.q_targets import Munchausen, QuantileLoss, greedy_targets, munchausen_targets
+from soulslab.learn.rainbow.rainbow_settings import QLearningSettings
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.replay.step_rows import Batch
+
+_TINY: Final = 1e-6
+
+
+class Schedule(NamedTuple):
+    """Values of the schedules for one update.
+
+    Attributes:
+        n_steps: Number of rewards in the n-step return.
+        gamma: Discount per game decision.
+        beta: Share of the sampling bias that is corrected.
+    """
+
+    n_steps: int
+    gamma: float
+    beta: float
+
+
+class Measured(NamedTuple):
+    """Measurements of one update.
+
+    Attributes:
+        loss: Weighted loss.
+        q_mean: Value of the actions taken.
+        q_max: Value of the best allowed action.
+        td_error: Mean absolute error of the means.
+        grad_norm: Norm of the gradient before clipping.
+    """
+
+    loss: float
+    q_mean: float
+    q_max: float
+    td_error: float
+    grad_norm: float
+
+
+class Learner:
+    """A policy, its target network and its optimiser.
+
+    Attributes:
+        n_updates: Number of updates so far.
+        n_resets: Number of resets so far.
+    """
+
+    def __init__(
+        self,
+        settings: QLearningSettings,
+        replay_settings: ReplaySettings,
+        policy: QPolicy,
+        replay: TransitionSource,
+        rng: np.random.Generator,
+    ) -> None:
+        """Make the target network and the optimiser.
+
+        Args:
+            settings: Settings of the updates.
+            replay_settings: Settings of the replay buffer, for the correction of the sampling bias.
+            policy: The policy to train.
+            replay: Source of the transitions.
+            rng: Random generator of the draws.
+        """
+        self._settings = settings
+        self._replay_settings = replay_settings
+        self._policy = policy
+        self._replay = replay
+        self._rng = rng
+        self.n_updates = 0
+        self.n_resets = 0
+        self._updates_since_reset = 0
+        network = policy.network
+        self._target = policy.copy_network()
+        self._average = network.parameters_flat.clone()
+        self._adam = Adam.fresh(network.parameters_flat)
+        self._batch = replay.make_batch(settings.batch_size)
+        self._features = torch.empty(2 * settings.batch_size, policy.encoding.n_outputs)
+        self._loss = QuantileLoss(settings.batch_size, network.taus)
+
+    def update(self, progress: float) -> Measured:
+        """Make one update.
+
+        Args:
+            progress: Share of the run that is complete, 0..1; it sets the correction of the sampling bias.
+
+        Returns:
+            Measurements of the update.
+
+        Raises:
+            EnvironmentUsageError: The replay buffer is empty.
+        """
+        schedule = self.schedule(progress)
+        batch = self._batch
+        self._replay.sample(batch, n_steps=schedule.n_steps, gamma=schedule.gamma, beta=schedule.beta, rng=self._rng)
+        measured = self.learn(batch)
+        self._replay.set_priorities(batch.places, self._loss.errors)
+        if self._settings.reset_every and self.n_updates % self._settings.reset_every == 0:
+            self._reset()
+        return measured
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Give the policy the average of its weights inside the ``with`` block, for evaluating and saving."""
+        parameters = self._policy.network.parameters_flat
+        online = parameters.clone()
+        parameters.copy_(self._average)
+        try:
+            yield
+        finally:
+            parameters.copy_(online)
+
+    @property
+    def priority_mean(self) -> float:
+        """Mean priority of the transitions drawn last."""
+        return float(self._replay.priorities(self._batch.places).mean())
+
+    def schedule(self, progress: float) -> Schedule:
+        """Return the values of the schedules when a share of the run is complete, 0..1."""
+        settings, replay = self._settings, self._replay_settings
+        share = 1.0
+        if settings.anneal_updates:
+            share = min(1.0, self._updates_since_reset / settings.anneal_updates)
+        n_steps = settings.n_steps * (settings.n_steps_end / settings.n_steps) ** share
+        horizons = (1.0 - settings.gamma + _TINY, 1.0 - settings.gamma_end + _TINY)
+        gamma = 1.0 + _TINY - horizons[0] * (horizons[1] / horizons[0]) ** share
+        return Schedule(round(n_steps), min(1.0, gamma), replay.beta + (replay.beta_end - replay.beta) * progress)
+
+    @torch.no_grad()
+    def learn(self, batch: Batch) -> Measured:
+        """Make one step of gradient descent on a batch, and move the target network."""
+        settings, network = self._settings, self._policy.network
+        n_rows = len(batch.actions)
+        features = self._features
+        self._policy.normalise(batch.features, out=features[:n_rows])
+        self._policy.normalise(batch.next_features, out=features[n_rows:])
+        features = features.to(self._policy.device)
+        here, following = self._pixels_of(batch)
+        network.draw_noise()
+        self._target.draw_noise()
+        if settings.is_double and not settings.munchausen:
+            pixels = torch.cat((here, following)) if here is not None and following is not None else None
+            both = network.forward_both(features, pixels, n_rows).cpu()
+            online, chooser = both[:n_rows], both[n_rows:]
+        else:
+            online, chooser = network.forward_both(features[:n_rows], here, n_rows).cpu(), None
+        targets = self._targets(batch, features, (here, following), chooser)
+        found = self._loss(online, batch.actions, batch.blocked, targets, batch.weights)
+        network.backward(self._loss.gradient, batch.actions)
+        grad_norm = self._step()
+        self.n_updates += 1
+        self._updates_since_reset += 1
+        if self.n_updates % settings.target_every == 0:
+            self._target.parameters_flat.lerp_(network.parameters_flat, settings.target_tau)
+        # Until there are enough updates, the average is their plain mean.
+        share = max(settings.average_tau, 1.0 / self._updates_since_reset)
+        self._average.lerp_(network.parameters_flat, share)
+        return Measured(*found, grad_norm=grad_norm)
+
+    def _targets(
+        self, batch: Batch, features: Tensor, pixels: tuple[Tensor | None, Tensor | None], chooser: Tensor | None
+    ) -> Tensor:
+        """Return the targets for the quantiles of the actions taken, float32 (B, Q)."""
+        settings = self._settings
+        n_rows = len(batch.actions)
+        judge = self._target(features[n_rows:], pixels[1]).cpu()
+        blocked = batch.next_blocked if settings.is_target_masked else torch.zeros_like(batch.next_blocked)
+        if settings.munchausen:
+            here = (self._target(features[:n_rows], pixels[0]).cpu(), batch.blocked, batch.actions)
+            term = Munchausen(settings.munchausen, settings.munchausen_temperature)
+            return munchausen_targets(here, (judge, blocked), batch.rewards, batch.discounts, term)
+        return greedy_targets(chooser if chooser is not None else judge, judge, blocked, batch.rewards, batch.discounts)
+
+    def _pixels_of(self, batch: Batch) -> tuple[Tensor | None, Tensor | None]:
+        """Return the pixels of the present and the next observations, on the device of the network."""
+        if batch.pixels is not None and batch.next_pixels is not None:
+            return batch.pixels.to(self._policy.device), batch.next_pixels.to(self._policy.device)
+        return None, None
+
+    def _step(self) -> float:
+        """Clip the gradient and make one step; return the norm of the gradient before clipping."""
+        settings, network = self._settings, self._policy.network
+        norm = float(network.gradients_flat.norm())
+        if norm > settings.max_grad_norm:
+            network.gradients_flat.mul_(settings.max_grad_norm / norm)
+        self._adam.step(network.parameters_flat, network.gradients_flat, settings)
+        return norm
+
+    def _reset(self) -> None:
+        """Shrink and perturb both networks, and restart the schedules."""
+        if self.n_updates > self._settings.reset_until:
+            return
+        self._policy.network.shrink_and_perturb(self._settings.reset_share)
+        self._target.parameters_flat.copy_(self._policy.network.parameters_flat)
+        self._adam = Adam.fresh(self._policy.network.parameters_flat)
+        self._updates_since_reset = 0
+        self.n_resets += 1
+
+    def state(self) -> Tensors:
+        """Return copies of everything but the policy and the replay buffer."""
+        tensors: Tensors = {
+            "counts": np.array([self.n_updates, self.n_resets, self._updates_since_reset]),
+            "target": self._target.parameters_flat.cpu().numpy().copy(),
+            "average": self._average.cpu().numpy().copy(),
+            "noise": self._policy.noise_state(),
+        }
+        return tensors | {f"adam/{name}": tensor.cpu().numpy().copy() for name, tensor in self._adam._asdict().items()}
+
+    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what :meth:`state` returned."""
+        self.n_updates, self.n_resets, self._updates_since_reset = (int(count) for count in state["counts"])
+        self._target.parameters_flat.copy_(torch.from_numpy(np.array(state["target"])))
+        self._average.copy_(torch.from_numpy(np.array(state["average"])))
+        self._policy.load_noise(state["noise"])
+        # The fused step iterates over memory, so its arguments must have the size of the parameters.
+        for name, tensor in self._adam._asdict().items():
+            tensor.copy_(torch.from_numpy(np.array(state[f"adam/{name}"])))

@@ -1,0 +1,181 @@
+"""The policy of Rainbow: action values, of which the best allowed action is chosen; works without the training code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import numpy as np
+import torch
+from msgspec import Meta
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulslab.learn.archive import Tensors
+from soulslab.learn.inputs import Inputs
+from soulslab.learn.network_policy import NetworkPolicy
+from soulslab.learn.policy_header import ActionScores, Header, header_errors, parse_header
+from soulslab.learn.rainbow.feature_encoding import Encoding, check_bins, count_outputs
+from soulslab.learn.rainbow.q_network import QNetwork, count_parameters
+from soulslab.learn.rainbow.q_targets import BLOCKED_VALUE, masked_log_policy, mean_values
+from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
+from soulslab.learn.running_moments import RunningMoments
+from soulslab.learn.torch_device import CPU
+
+FORMAT: Final = "soulslab-action-values"
+FORMAT_VERSION: Final = 1
+
+_OBSERVED_AT_ONCE: Final = 4096
+"""Number of rows that are expanded at once; bins make rows ten times as long."""
+
+
+class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Header of a policy of action values; see also :class:`soulslab.learn.policy_header.Header`.
+
+    Attributes:
+        format: Name of the file format, ``FORMAT``.
+        version: Version of the format.
+        network: Settings of the network, with features of bins given by index.
+        temperature: Temperature of the softmax over the values, for drawn actions.
+    """
+
+    format: str = FORMAT
+    version: int = FORMAT_VERSION
+    network: QNetworkSettings
+    temperature: Annotated[float, Meta(gt=0.0, le=1e6)] = 0.03
+
+
+class QPolicy(NetworkPolicy[QHeader]):
+    """Action values with the normaliser of their inputs.
+
+    Attributes:
+        header: Header of the policy.
+        network: The network of action values.
+        encoding: Expansion and normalisation of the features.
+        moments: Mean and variance of the inputs of the network, shape (O,).
+    """
+
+    def __init__(self, header: QHeader, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
+        """Make an untrained policy.
+
+        Args:
+            header: Header of the policy; it defines the network.
+            generator: Random generator of the initial weights and of the noise; None makes one with seed 0.
+            device: Device of the network.
+
+        Raises:
+            ConfigError: The bins of the header refer to features that do not exist.
+        """
+        check_bins(header.network.bins, header.n_features, header.env_id)
+        super().__init__(header, generator, device)
+        self.encoding = Encoding(header.n_inputs, header.network.bins)
+        self._noise = generator or torch.Generator().manual_seed(0)
+        self.network = QNetwork(
+            self.encoding.n_outputs,
+            header.n_actions,
+            header.network,
+            self._noise,
+            pixels=header.stacked_pixels,
+            device=device,
+        )
+        self.moments = RunningMoments((self.encoding.n_outputs,))
+
+    def copy_network(self) -> QNetwork:
+        """Return a network with a copy of the weights and the same random generator for its noise."""
+        header = self.header
+        sizes = (self.encoding.n_outputs, header.n_actions)
+        copy_network = QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels, device=self.device)
+        copy_network.parameters_flat.copy_(self.network.parameters_flat)
+        return copy_network
+
+    def observe(self, features: NDArray[np.float32]) -> None:
+        """Update the normaliser with a batch, float32 (B, F)."""
+        at_once = _OBSERVED_AT_ONCE if self.header.network.bins else max(1, len(features))
+        for start in range(0, len(features), at_once):
+            self.moments.update(self.encoding.expand(features[start : start + at_once]))
+        self._refresh()
+
+    def normalise(self, features: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the normalised inputs of the network.
+
+        Args:
+            features: Features of the environment followed by the extra inputs, float32 (B, F).
+            out: Tensor for the result, float32 (B, O); None allocates one.
+
+        Raises:
+            EnvironmentUsageError: The number of features is not that of the policy.
+        """
+        if out is None:
+            out = torch.empty(len(features), self.encoding.n_outputs)
+        self.encoding.normalise(features.numpy(), out.numpy())
+        return out
+
+    def values(self, inputs: Inputs) -> Tensor:
+        """Return the expected return of each action, allowed or not, float32 (B, A).
+
+        Raises:
+            EnvironmentUsageError: The pixels or the number of features are not those of the policy.
+        """
+        pixels = self._pixels(inputs)
+        with torch.no_grad():
+            features = self.normalise(torch.from_numpy(inputs.features)).to(self.device)
+            return mean_values(self.network(features, pixels)).cpu()
+
+    def scores(
+        self,
+        inputs: Inputs,
+        mask: NDArray[np.bool_] | None = None,  # noqa: ARG002 (values do not depend on the mask)
+    ) -> ActionScores:
+        """Return the value of each action; see :class:`soulslab.learn.policy_header.Player`."""
+        return ActionScores("value", self.values(inputs).numpy().copy())
+
+    def weights(self) -> Tensors:
+        """Return copies of what an actor needs: all parameters in one array, and the moments."""
+        flat: NDArray[np.float32] = self.network.parameters_flat.cpu().numpy().copy()
+        return {"parameters": flat, **self.moments.state()}
+
+    def load_weights(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Load the result of :meth:`weights` of a policy with the same header."""
+        self.network.parameters_flat.copy_(torch.from_numpy(tensors["parameters"]))
+        self.moments.load({name: tensors[name] for name in ("mean", "var", "count")})
+        self._refresh()
+
+    def noise_state(self) -> NDArray[np.uint8]:
+        """Return a copy of the state of the random generator of weights and noise, uint8."""
+        state: NDArray[np.uint8] = self._noise.get_state().numpy().copy()
+        return state
+
+    def load_noise(self, state: NDArray[np.uint8]) -> None:
+        """Restore the state of the random generator from :meth:`noise_state`."""
+        self._noise.set_state(torch.from_numpy(np.array(state)))
+
+    @classmethod
+    def read_header(cls, raw: Mapping[str, Any], path: Path) -> QHeader:
+        """Validate the header of a policy file; see :class:`soulslab.learn.network_policy.NetworkPolicy`."""
+        header = parse_header(raw, path, QHeader, (FORMAT_VERSION,))
+        with header_errors(path):
+            check_bins(header.network.bins, header.n_features, header.env_id)
+        return header
+
+    @classmethod
+    def count_parameters(cls, header: QHeader) -> int:
+        """Return the number of parameters of the network that a header describes."""
+        n_outputs = count_outputs(header.n_inputs, header.network.bins)
+        return count_parameters(n_outputs, header.n_actions, header.network, header.stacked_pixels)
+
+    def _choose(self, inputs: Inputs, blocked: Tensor, *, deterministic: bool) -> Tensor:
+        values = self.values(inputs)
+        if deterministic:
+            return values.masked_fill_(blocked, BLOCKED_VALUE).argmax(1)
+        policy = masked_log_policy(values, blocked, self.header.temperature).exp_()
+        return torch.multinomial(policy, 1, generator=self._generator).squeeze(1)
+
+    def _network(self) -> QNetwork:
+        return self.network
+
+    def _moments(self) -> dict[str, RunningMoments]:
+        return {"observation": self.moments}
+
+    def _refresh(self) -> None:
+        self.encoding.follow(self.moments)

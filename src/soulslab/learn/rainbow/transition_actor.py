@@ -1,0 +1,186 @@
+"""Stepping N environments with the newest weights and sending the transitions, without waiting for the learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from soulslab.learn.actors.transport import ActorEnd
+from soulslab.learn.archive import Tensors
+from soulslab.learn.environment import Info, blocked_actions, check_finite, decisions_taken, layout
+from soulslab.learn.inputs import Inputs, Observer
+from soulslab.learn.rainbow.episode_window import EpisodeCounter
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
+
+
+class Actor:
+    """The environments and the policy that acts in them.
+
+    Attributes:
+        env_steps: Number of game decisions so far, all environments together.
+    """
+
+    def __init__(
+        self, env: VectorEnv[Any, Any, Any], policy: QPolicy, channel: ActorEnd, rng: np.random.Generator
+    ) -> None:
+        """Make an actor; :meth:`reset` must follow, and :meth:`load` may.
+
+        Args:
+            env: From :func:`soulslab.learn.environment.make_vector`.
+            policy: Chooses the actions; its weights are replaced by those from the transport.
+            channel: The actor's end of the transport.
+            rng: Random generator of the random actions.
+        """
+        header = policy.header
+        self._env = env
+        self._policy = policy
+        self._channel = channel
+        self._rng = rng
+        self._n_envs, self._n_actions = env.num_envs, header.n_actions
+        self._observer = Observer(
+            layout(env), self._n_envs, header.frame_stack, extras=header.extras, n_actions=header.n_actions
+        )
+        self._blocked = np.zeros((self._n_envs, self._n_actions), np.bool_)
+        self._row_type = row_type(step_shape(policy))
+        self._is_first = np.ones(self._n_envs, np.bool_)
+        self._episode_steps = np.zeros(self._n_envs, np.int64)
+        self._counter = EpisodeCounter(self._n_envs, self._n_actions, getattr(env.unwrapped, "attack_names", ()))
+        self._version = -1
+        self._epsilon = 1.0
+        self.env_steps = 0
+
+    @property
+    def weights_version(self) -> int:
+        """Version of the weights with which it acts; -1 before the first."""
+        return self._version
+
+    def reset(self, seed: int) -> None:
+        """Start new episodes; environment i is seeded with ``seed + i``."""
+        obs, info = self._env.reset(seed=seed)
+        self._counter.forget_running()
+        self._observer.begin(obs)
+        self._is_first[:] = True
+        self._episode_steps[:] = 0
+        self._look(info)
+
+    def step(self) -> int:
+        """Take one step in all environments.
+
+        Returns:
+            Number of game decisions of the step, all environments together.
+
+        Raises:
+            NonFiniteError: A reward or an observation is NaN or infinite; nothing of this step is sent.
+        """
+        weights = self._channel.pull(self._version)
+        if weights is not None:
+            self._policy.load_weights(weights.tensors)
+            self._version, self._epsilon = weights.version, weights.epsilon
+        actions = self._choose()
+        rows = self._rows(actions)
+        obs, rewards, terminated, truncated, info = self._env.step(actions)
+        decisions = decisions_taken(info, self._n_envs)
+        dones = terminated | truncated
+        check_finite("reward", rewards, self._episode_steps + 1)
+        rows["reward"], rows["n_decisions"] = rewards, decisions
+        rows["outcome"] = np.where(terminated, Outcome.TERMINATED, np.where(truncated, Outcome.TRUNCATED, 0))
+        finals = self._final_rows(info, np.flatnonzero(truncated & ~terminated), actions, decisions)
+        self._observer.follow(obs, dones, actions, decisions)
+        self._episode_steps += 1
+        self._episode_steps[dones] = 0
+        self._is_first[:] = dones
+        self._look(info)
+        self._channel.push(np.concatenate((rows, finals)) if finals is not None else rows)
+        results = self._counter.record(actions, rewards, decisions, dones, info, self._version)
+        if results:
+            self._channel.push_episodes(results)
+        n_decisions = int(decisions.sum())
+        self.env_steps += n_decisions
+        return n_decisions
+
+    def state(self) -> Tensors:
+        """Return copies of everything that :meth:`load` needs, without the state of the environments."""
+        return {
+            **self._observer.state(),
+            "noise": self._policy.noise_state(),
+            "blocked": self._blocked.copy(),
+            "is_first": self._is_first.copy(),
+            "episode_steps": self._episode_steps.copy(),
+            "env_steps": np.array([self.env_steps]),
+            "episodes": np.frombuffer(self._counter.state(), np.uint8).copy(),
+        }
+
+    def load(self, state: Tensors) -> None:
+        """Continue from what :meth:`state` returned."""
+        self._observer.load(state)
+        self._policy.load_noise(state["noise"])
+        self._blocked[:] = state["blocked"]
+        self._is_first[:] = state["is_first"]
+        self._episode_steps[:] = state["episode_steps"]
+        self.env_steps = int(state["env_steps"][0])
+        self._counter.load(state["episodes"].tobytes())
+
+    def _choose(self) -> NDArray[np.int64]:
+        """Return the best allowed actions, or random allowed ones with probability epsilon, int64 (N,)."""
+        is_random = self._rng.random(self._n_envs) < self._epsilon
+        if is_random.all():
+            actions = np.zeros(self._n_envs, np.int64)
+        else:
+            self._policy.network.draw_noise()
+            actions = self._policy.act(self._observer.inputs, ~self._blocked)
+        if is_random.any():
+            # The argmax of uniform numbers over the allowed actions is uniformly distributed.
+            scores = self._rng.random(self._blocked.shape) - self._blocked
+            actions[is_random] = scores.argmax(axis=1)[is_random]
+        return actions
+
+    def _rows(self, actions: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the rows of the step with the values that are known before it."""
+        rows = self._observed(self._observer.inputs, np.arange(self._n_envs))
+        rows["blocked"] = np.packbits(self._blocked, axis=1)
+        rows["action"] = actions
+        rows["is_first"] = self._is_first
+        return rows
+
+    def _final_rows(
+        self, info: Info, where: NDArray[np.intp], actions: NDArray[np.int64], decisions: NDArray[np.int64]
+    ) -> NDArray[Any] | None:
+        """Return the rows with the final observations of truncated episodes; None if there are none."""
+        if len(where) == 0:
+            return None
+        rows = self._observed(self._observer.final(info["final_obs"], where, actions, decisions), where)
+        rows["outcome"] = Outcome.FINAL
+        last = info.get("final_info", {})
+        if "action_mask" in last:  # without a mask all actions are allowed
+            is_known = last["_action_mask"][where]
+            rows["blocked"][is_known] = np.packbits(~last["action_mask"][where[is_known]], axis=1)
+        check_finite("observation", rows["features"], self._episode_steps + 1, where)
+        return rows
+
+    def _observed(self, inputs: Inputs, streams: NDArray[np.intp]) -> NDArray[Any]:
+        rows = np.zeros(len(streams), self._row_type)
+        rows["stream"] = streams
+        rows["features"] = inputs.features
+        if inputs.pixels is not None:
+            n_channels = rows["pixels"].shape[-1]
+            rows["pixels"] = inputs.pixels[..., -n_channels:]  # only the newest frame of the stack
+        return rows
+
+    def _look(self, info: Info) -> None:
+        self._blocked[:] = blocked_actions(info, self._n_envs, self._n_actions)
+        check_finite("observation", self._observer.inputs.features, self._episode_steps)
+
+
+def step_shape(policy: QPolicy) -> StepShape:
+    """Return the sizes of the steps from which a policy learns."""
+    header = policy.header
+    return StepShape(
+        n_features=header.n_inputs,
+        n_actions=header.n_actions,
+        pixels=header.pixels,
+        frame_stack=header.frame_stack,
+    )

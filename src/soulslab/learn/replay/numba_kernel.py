@@ -1,0 +1,27 @@
+"""Compilation of functions over arrays with numba, cached on the disk if possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import numba as nb
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function over arrays; with ``NUMBA_DISABLE_JIT=1`` return it unchanged.
+
+    numba's cache on the disk only notices changes of the source file of the outermost function, so a kernel must only
+    call functions of the same file.
+
+    A kernel does not check indices; its caller must.
+    """
+    compiled: Callable[P, R]
+    try:
+        compiled = nb.njit(cache=True, nogil=True, error_model="numpy")(function)
+    except RuntimeError:  # numba found no folder for its cache; then each process compiles the function
+        compiled = nb.njit(nogil=True, error_model="numpy")(function)
+    return compiled

@@ -1,0 +1,222 @@
+"""A replay buffer: rows are appended, transitions are drawn.
+
+::
+
+    buffer = ReplayBuffer(shape, settings, n_streams)
+    batch = buffer.make_batch(64)
+    while ...:
+        buffer.append(rows)
+        buffer.sample(batch, n_steps=3, gamma=0.99, beta=0.4, rng=rng)
+        errors = ...                                   # update with the batch
+        buffer.set_priorities(batch.places, errors)
+
+Shapes: B batch, E streams (environments), F features, A actions, H W C one frame, K frames stacked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulslab.errors import ConfigError, ReplayError
+from soulslab.learn.archive import Tensors
+from soulslab.learn.replay.n_step_accumulator import Accumulator, BatchArrays
+from soulslab.learn.replay.numba_kernel import kernel
+from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.replay.row_check import RowCheck
+from soulslab.learn.replay.row_ring import Ring
+from soulslab.learn.replay.samplers import PrioritisedSampler, Sampler, UniformSampler
+from soulslab.learn.replay.step_rows import Batch, StepShape
+
+MAP_NAME: Final = "replay.rows"
+"""File that holds the rows of a mapped buffer while the program runs; it is unlinked once it is mapped."""
+
+
+class ReplayBuffer:
+    """The newest steps of E environments, and the priorities with which they are drawn.
+
+    Attributes:
+        ring: Storage of the steps.
+    """
+
+    def __init__(self, shape: StepShape, settings: ReplaySettings, n_streams: int, folder: Path | None = None) -> None:
+        """Make an empty buffer.
+
+        Args:
+            shape: Sizes of a step.
+            settings: Capacity, and how transitions are drawn.
+            n_streams: Number of environments; each gets an equal share of the capacity.
+            folder: Folder for the file of a mapped buffer. The file is only working memory;
+                ``replay_store.ReplayStore`` saves the rows.
+
+        Raises:
+            ConfigError: The capacity is too small, or a mapped buffer has no folder.
+            CheckpointError: The file cannot be made, or the disk has not enough space.
+        """
+        if settings.is_mapped and folder is None:
+            raise ConfigError("a mapped buffer needs a folder for its file", path="replay.is_mapped")
+        path = folder / MAP_NAME if settings.is_mapped and folder is not None else None
+        self.ring = Ring(shape, settings.capacity, n_streams, path)
+        self._shape = shape
+        self._alpha = settings.alpha
+        self._check = RowCheck(shape, n_streams)
+        self._sampler = self._make_sampler()
+        self._accumulator = Accumulator(self.ring, shape)
+        self._seen: tuple[Batch, BatchArrays] | None = None
+
+    @property
+    def n_steps_stored(self) -> int:
+        """Number of stored rows, including `FINAL` ones."""
+        return len(self.ring)
+
+    @property
+    def n_sampleable(self) -> int:
+        """Number of transitions that can be drawn."""
+        return self._sampler.n_places
+
+    @property
+    def priority_max(self) -> float:
+        """Largest priority so far; 1 for uniform sampling."""
+        return self._sampler.priority_max
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of a full buffer in memory or in its file (bytes)."""
+        return self.ring.bytes.nbytes + self.ring.heads.nbytes + self._sampler.n_bytes
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Append rows; the oldest rows of their streams are overwritten.
+
+        Args:
+            rows: Record array (n,) of ``step_rows.row_type``, with the rows of each stream in order.
+
+        Raises:
+            ReplayError: The rows have another type, or an unknown stream, action or outcome.
+            NonFiniteError: A reward or a feature is NaN or infinite; none of the rows was stored.
+        """
+        self._sampler.change(self.ring.append(self._check.check(rows)))
+
+    def make_batch(self, batch_size: int) -> Batch:
+        """Return an empty batch of B = ``batch_size`` transitions, to be filled repeatedly."""
+        shape, n = self._shape, batch_size
+        pixels = next_pixels = None
+        if shape.pixels is not None:
+            size = (n, shape.pixels.height_px, shape.pixels.width_px, shape.pixels.n_channels * shape.frame_stack)
+            pixels, next_pixels = (torch.zeros(size, dtype=torch.uint8) for _ in range(2))
+        return Batch(
+            features=torch.zeros(n, shape.n_features),
+            pixels=pixels,
+            blocked=torch.zeros(n, shape.n_actions, dtype=torch.bool),
+            actions=torch.zeros(n, 1, dtype=torch.int64),
+            rewards=torch.zeros(n),
+            discounts=torch.zeros(n),
+            next_features=torch.zeros(n, shape.n_features),
+            next_pixels=next_pixels,
+            next_blocked=torch.zeros(n, shape.n_actions, dtype=torch.bool),
+            weights=torch.zeros(n),
+            places=torch.zeros(n, dtype=torch.int64),
+        )
+
+    def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
+        """Draw transitions, with replacement.
+
+        Args:
+            batch: From :meth:`make_batch`, or a part of it; overwritten.
+            n_steps: Largest number of steps of a transition (n); may change between calls.
+            gamma: Discount per game decision, 0..1.
+            beta: Share of the bias of prioritised sampling that the weights correct, 0..1.
+            rng: Random generator.
+
+        Raises:
+            ReplayError: The buffer has no transitions to draw.
+        """
+        if not self._sampler.n_places:
+            raise ReplayError(
+                f"there is nothing to draw yet: none of the {self.n_steps_stored} rows is a step with a known "
+                "successor; append steps before the first update (learner.learning_starts)"
+            )
+        arrays = self._arrays(batch)
+        if len(arrays.places):
+            self._sampler.draw(arrays.places, arrays.weights, beta=beta, rng=rng)
+            self._accumulator.fill(arrays, n_steps, gamma)
+
+    def priorities(self, places: Tensor) -> NDArray[np.float64]:
+        """Return the priorities of transitions, float64 (B,); 0 for one that has been overwritten.
+
+        Args:
+            places: From a batch, int64 (B,).
+        """
+        return self._sampler.priorities(self._known(places))
+
+    def set_priorities(self, places: Tensor, errors: Tensor) -> None:
+        """Set the priorities of transitions from their errors.
+
+        A step that has been overwritten since it was drawn is ignored, unless another can be drawn at its place.
+
+        Args:
+            places: Places of the transitions, from a batch, int64 (B,).
+            errors: Errors of the network, of either sign, float32 (B,).
+
+        Raises:
+            ReplayError: The places are not those of this buffer, or their number differs from that of the errors.
+            NonFinitePriorityError: An error is NaN or infinite; no priority was changed.
+        """
+        where, values = self._known(places), errors.detach().numpy()
+        if values.shape != where.shape:
+            raise ReplayError(f"there are {len(where)} places, but errors of shape {values.shape}; give one for each")
+        self._sampler.set_errors(where, np.asarray(values, np.float32))
+
+    def clear(self) -> None:
+        """Remove all steps."""
+        self.ring.restore(np.zeros_like(self.ring.written))
+        self._sampler = self._make_sampler()
+
+    def state(self) -> Tensors:
+        """Return copies of everything that :meth:`load` needs, except for the rows; see ``ReplayStore``."""
+        return {"written": self.ring.written.copy(), **self._sampler.state()}
+
+    def load(self, state: Tensors) -> None:
+        """Continue from what :meth:`state` returned, after the rows were loaded.
+
+        Raises:
+            ReplayError: No rows were loaded, or those of another state.
+        """
+        if not np.array_equal(state["written"], self.ring.written):
+            raise ReplayError(
+                f"the state is of {state['written'].tolist()} rows per environment, but {self.ring.written.tolist()} "
+                "were loaded; load the rows of the same checkpoint first"
+            )
+        self._sampler.load(state, self.ring.beginnings())
+
+    def _make_sampler(self) -> Sampler:
+        n = len(self.ring.rows)
+        return PrioritisedSampler(n, self._alpha) if self._alpha else UniformSampler(n)
+
+    def _arrays(self, batch: Batch) -> BatchArrays:
+        """Return a batch as arrays; the last result is cached, because the same batch is used repeatedly."""
+        if self._seen is None or self._seen[0] is not batch:
+            self._seen = batch, self._accumulator.view(batch)
+        return self._seen[1]
+
+    def _known(self, places: Tensor) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = places.numpy()
+        if found.dtype != np.int64 or found.ndim != 1:
+            raise ReplayError(f"places must be int64 with one axis, not {found.dtype} of shape {found.shape}")
+        n = len(self.ring.rows)
+        if not _are_all_below(found, n):
+            raise ReplayError(f"places {found.min()} to {found.max()} are not all in 0 to {n - 1}")
+        return found
+
+
+@kernel
+def _are_all_below(places: NDArray[np.int64], n: int) -> bool:
+    """Return whether all places are in 0..n-1; numpy takes ten times as long for so few places."""
+    are_all = True
+    for place in places:
+        are_all &= 0 <= place < n
+    return are_all

@@ -1,0 +1,285 @@
+"""The rows of a replay buffer on the disk, in chunks to which the checkpoints refer.
+
+A chunk is a file that is written once and never changed; it holds some thousand rows of any environments. A save writes
+the rows since the last save: full chunks, to which later saves only refer, and one incomplete chunk, whose rows the
+next save writes again under another name. A save therefore writes the new rows plus at most one chunk, and the files of
+earlier checkpoints are never changed. The manifest of a checkpoint lists the chunks that it needs::
+
+    manifest = store.save(buffer)                       # for the checkpoint's header
+    tensors = buffer.state()                            # for its tensors
+    ...                                                 # write the checkpoint
+    store.prune([manifest, *those of older checkpoints])
+
+    store.load(buffer, manifest)
+    buffer.load(tensors)
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
+from soulslab.learn.archive import read_archive, write_archive, writing
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.row_ring import Ring
+
+FORMAT: Final = "soulslab-replay"
+FORMAT_VERSION: Final = 1
+
+#: Size at which a chunk is full (bytes). Smaller chunks mean more files, larger ones more to write at each save.
+CHUNK_BYTES: Final = 8 * 2**20
+
+_ROWS: Final = "rows"
+
+
+class Segment(NamedTuple):
+    """Consecutive rows of one environment.
+
+    Attributes:
+        stream: Number of the environment.
+        first: Running number of the first row.
+        n: Number of rows.
+    """
+
+    stream: int
+    first: int
+    n: int
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A file of rows.
+
+    Attributes:
+        name: Name of the file in the folder.
+        segments: Contents of the file, in this order.
+    """
+
+    name: str
+    segments: tuple[Segment, ...]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows that a checkpoint needs.
+
+    Attributes:
+        format: Always `FORMAT`.
+        version: Version of the format.
+        row: Description of the columns of a row.
+        n_per_stream: Number of rows that are kept of each environment.
+        written: Number of rows that were written for each environment.
+        chunks: The files; together they hold the newest ``n_per_stream`` rows of each environment.
+    """
+
+    format: str
+    version: int
+    row: str
+    n_per_stream: int
+    written: tuple[int, ...]
+    chunks: tuple[Chunk, ...]
+
+
+class ReplayStore:
+    """A folder of chunks."""
+
+    def __init__(self, folder: Path, chunk_bytes: int = CHUNK_BYTES) -> None:
+        """Use a folder; it is made at the first save.
+
+        Args:
+            folder: Folder for chunks only.
+            chunk_bytes: Size at which a chunk is full.
+        """
+        self._folder = folder
+        self._chunk_bytes = chunk_bytes
+        self._full: list[Chunk] = []
+        self._saved: NDArray[np.int64] | None = None  # number of rows of each stream in full chunks
+
+    def save(self, buffer: ReplayBuffer) -> dict[str, Any]:
+        """Write the rows that are not in a full chunk yet.
+
+        Args:
+            buffer: The buffer; always the same one, or one that :meth:`load` has filled.
+
+        Returns:
+            The manifest, as JSON-compatible values. The rows are flushed to the disk.
+
+        Raises:
+            CheckpointError: The disk is full or the folder cannot be written; the files of earlier manifests are
+                unchanged, and the save can be repeated.
+        """
+        ring = buffer.ring
+        with writing(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+        oldest = ring.oldest()
+        self._full = [chunk for chunk in self._full if _is_needed(chunk, oldest)]
+        saved = self._saved if self._saved is not None else np.zeros_like(ring.written)
+        unfinished = []
+        n_rows = max(1, self._chunk_bytes // ring.rows.itemsize)
+        for segments in _portions(np.maximum(saved, oldest), ring.written, n_rows):
+            chunk = self._write(ring, segments)
+            if sum(segment.n for segment in segments) < n_rows:
+                unfinished.append(chunk)
+                continue
+            self._full.append(chunk)
+            for stream, first, n in segments:
+                saved[stream] = first + n
+            self._saved = saved
+        manifest = Manifest(
+            format=FORMAT,
+            version=FORMAT_VERSION,
+            row=_describe(ring),
+            n_per_stream=ring.n_per_stream,
+            written=tuple(ring.written.tolist()),
+            chunks=(*self._full, *unfinished),
+        )
+        plain: dict[str, Any] = msgspec.to_builtins(manifest)
+        return plain
+
+    def load(self, buffer: ReplayBuffer, manifest: Mapping[str, Any]) -> None:
+        """Load the rows of a checkpoint; ``buffer.load`` must follow.
+
+        Args:
+            buffer: Overwritten; it must have the shape, the capacity and the number of environments of the saved one.
+            manifest: From the header of the checkpoint.
+
+        Raises:
+            IncompatibleCheckpointError: The rows have another format, shape, capacity or number of environments.
+            CheckpointError: A chunk cannot be read.
+            CorruptCheckpointError: A chunk is missing, truncated or altered, or the manifest is malformed; the buffer
+                is empty.
+        """
+        ring = buffer.ring
+        wanted = self._read_manifest(ring, manifest)
+        buffer.clear()  # if loading fails, the buffer is empty
+        written = np.array(wanted.written, np.int64)
+        oldest = np.maximum(written - ring.n_per_stream, 0)
+        n_loaded = np.zeros_like(written)
+        for chunk in wanted.chunks:
+            rows = self._read(ring, chunk)
+            start = 0
+            for stream, first, n in chunk.segments:
+                gone = min(n, max(0, int(oldest[stream]) - first))
+                ring.bytes[ring.places(stream, first + gone, n - gone)] = rows[start + gone : start + n]
+                n_loaded[stream] += n - gone
+                start += n
+        if not np.array_equal(n_loaded, written - oldest):
+            raise CorruptCheckpointError(
+                self._folder, f"its chunks hold {n_loaded.tolist()} of {(written - oldest).tolist()} rows"
+            )
+        ring.restore(written)
+        # All chunks but the last are full, even if the size of full chunks was different when they were written.
+        n_last = sum(segment.n for chunk in wanted.chunks[-1:] for segment in chunk.segments)
+        is_full = n_last >= self._chunk_bytes // ring.rows.itemsize
+        self._full = list(wanted.chunks if is_full else wanted.chunks[:-1])
+        self._saved = oldest.copy()
+        for chunk in self._full:
+            for stream, first, n in chunk.segments:
+                self._saved[stream] = max(self._saved[stream], first + n)
+
+    def prune(self, kept: Sequence[Mapping[str, Any]]) -> None:
+        """Remove the chunks to which no manifest refers, and temporary files of killed processes.
+
+        Args:
+            kept: Manifests of all checkpoints that are kept, including the newest.
+
+        Raises:
+            CheckpointError: A file cannot be removed.
+        """
+        named = {chunk["name"] for manifest in kept for chunk in manifest["chunks"]}
+        named |= {chunk.name for chunk in self._full}
+        with writing(self._folder):
+            for path in [*self._folder.glob("rows_*.safetensors"), *self._folder.glob(".rows_*.tmp")]:
+                if path.name not in named:
+                    path.unlink(missing_ok=True)
+
+    def _write(self, ring: Ring, segments: tuple[Segment, ...]) -> Chunk:
+        """Write a chunk under a unique name, because two runs may continue from one checkpoint."""
+        stream, first, _ = segments[0]
+        chunk = Chunk(f"rows_{stream:05d}_{first:015d}_{secrets.token_hex(8)}.safetensors", segments)
+        rows = ring.bytes[np.concatenate([ring.places(*segment) for segment in segments])]
+        header = {"format": FORMAT, "version": FORMAT_VERSION, "chunk": msgspec.to_builtins(chunk)}
+        write_archive(self._folder / chunk.name, {_ROWS: rows}, header)
+        return chunk
+
+    def _read(self, ring: Ring, chunk: Chunk) -> NDArray[np.uint8]:
+        """Return the rows of a chunk, uint8 (n, S)."""
+        path = self._folder / chunk.name
+        try:
+            tensors, header = read_archive(path)
+        except CheckpointError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise CorruptCheckpointError(path, "is missing, but a checkpoint needs it") from error
+            raise
+        rows = tensors.get(_ROWS)
+        shape = (sum(segment.n for segment in chunk.segments), ring.rows.itemsize)
+        if header.get("chunk") != msgspec.json.decode(msgspec.json.encode(chunk)) or rows is None:
+            raise CorruptCheckpointError(path, "is not the chunk to which the checkpoint refers")
+        if rows.shape != shape or rows.dtype != np.uint8:
+            raise CorruptCheckpointError(path, f"holds rows of shape {rows.shape}, not {shape}")
+        return rows
+
+    def _read_manifest(self, ring: Ring, manifest: Mapping[str, Any]) -> Manifest:
+        found = (manifest.get("format"), manifest.get("version"))
+        if found != (FORMAT, FORMAT_VERSION):
+            raise IncompatibleCheckpointError(
+                self._folder,
+                f"its manifest has format {found[0]!r} version {found[1]!r}; this soulslab reads {FORMAT!r} version "
+                f"{FORMAT_VERSION}",
+            )
+        try:
+            wanted = msgspec.convert(dict(manifest), Manifest)
+        except msgspec.ValidationError as error:
+            raise CorruptCheckpointError(self._folder, f"its manifest is malformed ({error})") from error
+        for what, there, here in (
+            ("rows of", wanted.row, _describe(ring)),
+            ("a capacity per environment of", wanted.n_per_stream, ring.n_per_stream),
+            ("a number of environments of", len(wanted.written), len(ring.written)),
+        ):
+            if there != here:
+                raise IncompatibleCheckpointError(
+                    self._folder,
+                    f"was written with {what} {there}, but the buffer has {here}; resume with the settings "
+                    "in the run's config.toml, or start a new run",
+                )
+        for chunk in wanted.chunks:
+            if Path(chunk.name).name != chunk.name or not all(_is_sound(each, wanted) for each in chunk.segments):
+                raise CorruptCheckpointError(self._folder, f"its manifest is malformed (chunk {chunk.name!r})")
+        return wanted
+
+
+def _describe(ring: Ring) -> str:
+    """Return the columns of a row as text."""
+    return msgspec.json.encode(ring.rows.dtype.descr).decode()
+
+
+def _is_needed(chunk: Chunk, oldest: NDArray[np.int64]) -> bool:
+    return any(segment.first + segment.n > oldest[segment.stream] for segment in chunk.segments)
+
+
+def _is_sound(segment: Segment, manifest: Manifest) -> bool:
+    """Return whether a segment is within the rows that were written for its environment."""
+    stream, first, n = segment
+    return 0 <= stream < len(manifest.written) and first >= 0 and n >= 0 and first + n <= manifest.written[stream]
+
+
+def _portions(first: NDArray[np.int64], end: NDArray[np.int64], n_rows: int) -> Iterator[tuple[Segment, ...]]:
+    """Split rows ``first`` to ``end`` of each stream, int64 (E,), into portions of n rows; the last has fewer."""
+    portion: list[Segment] = []
+    room = n_rows
+    for stream in range(len(first)):
+        start = int(first[stream])
+        while start < end[stream]:
+            n = min(room, int(end[stream]) - start)
+            portion.append(Segment(stream, start, n))
+            start, room = start + n, room - n
+            if not room:
+                yield tuple(portion)
+                portion, room = [], n_rows
+    if portion:
+        yield tuple(portion)

@@ -1,0 +1,110 @@
+"""The row of a step: a record of fixed size, the same in memory, in files and between processes.
+
+Shapes: F features, A actions, H height, W width, C channels of one frame, K frames stacked.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulslab.learn.inputs import PixelShape
+
+
+class Outcome(enum.IntEnum):
+    """How a step ended; the column ``outcome`` of a row."""
+
+    GOES_ON = 0
+    """The next row of the same stream follows it."""
+    TERMINATED = 1
+    """The episode terminated; the value after it is 0."""
+    TRUNCATED = 2
+    """The episode was truncated; the next row of the same stream is a `FINAL` one with the final observation."""
+    FINAL = 3
+    """Not a step: the final observation of a truncated episode, for the bootstrap. It is never drawn itself."""
+
+
+class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Sizes of a step.
+
+    Attributes:
+        n_features: Number of features including extra inputs, F.
+        n_actions: Number of actions, A.
+        pixels: Size of one frame of the environment; None without pixels.
+        frame_stack: Number of frames that the network sees, K; each frame is stored once.
+    """
+
+    n_features: int
+    n_actions: int
+    pixels: PixelShape | None = None
+    frame_stack: int = 1
+
+
+def row_type(shape: StepShape) -> np.dtype[Any]:
+    """Return the record type of a row.
+
+    ``features`` f4 (F,) are the observation before the step. Then come ``reward`` f4, ``action`` i2, ``n_decisions`` u2
+    (game decisions that the step took), ``stream`` u2 (number of the environment), ``outcome`` u1 (`Outcome`) and
+    ``is_first`` u1 (whether the row before it is not its predecessor: at the start of an episode, or after lost steps).
+    ``blocked`` u1 (ceil(A / 8),) are the forbidden actions of the observation, packed with ``numpy.packbits``.
+    ``pixels`` u1 (H, W, C), if any, belong to the observation.
+
+    The numbers are aligned, which costs a few bytes per row and allows reading a column as an ordinary array.
+    """
+    columns: list[Any] = [("features", "<f4", (shape.n_features,)), ("reward", "<f4"), ("action", "<i2")]
+    columns += [("n_decisions", "<u2"), ("stream", "<u2"), ("outcome", "u1"), ("is_first", "u1")]
+    columns.append(("blocked", "u1", (-(-shape.n_actions // 8),)))
+    if shape.pixels is not None:
+        pixels = shape.pixels
+        columns.append(("pixels", "u1", (pixels.height_px, pixels.width_px, pixels.n_channels)))
+    return np.dtype(columns, align=True)
+
+
+def as_bytes(rows: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return contiguous rows (n,) as their bytes, uint8 (n, bytes of a row), which share their memory."""
+    return rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
+
+
+class Batch(NamedTuple):
+    """Transitions for an update; tensors on the CPU, allocated once and overwritten by each draw.
+
+    A transition leads from an observation over n steps to the next one; over fewer if the episode ended before, or if
+    the newest step is reached.
+
+    Attributes:
+        features: float32 (B, F).
+        pixels: uint8 (B, H, W, C * K), oldest frame first; None without pixels.
+        blocked: True for forbidden actions, bool (B, A).
+        actions: int64 (B, 1).
+        rewards: Discounted sum over the n steps, float32 (B,): ``r_1 + gamma**k_1 * r_2 + ...`` if step i took k_i
+            decisions.
+        discounts: Discounts of the value of the next observation, float32 (B,): ``gamma**(k_1 + ... + k_n)``, 0 if the
+            episode terminated.
+        next_features: float32 (B, F).
+        next_pixels: uint8 (B, H, W, C * K), or None.
+        next_blocked: True for actions that are forbidden in the next observation, bool (B, A).
+        weights: Importance weights, float32 (B,), at most 1.
+        places: Places of the transitions in their buffer, int64 (B,), for ``ReplayBuffer.set_priorities``.
+    """
+
+    features: Tensor
+    pixels: Tensor | None
+    blocked: Tensor
+    actions: Tensor
+    rewards: Tensor
+    discounts: Tensor
+    next_features: Tensor
+    next_pixels: Tensor | None
+    next_blocked: Tensor
+    weights: Tensor
+    places: Tensor
+
+    def part(self, start: int, stop: int) -> Batch:
+        """Return the transitions from ``start`` to ``stop`` as views."""
+        columns: list[Any] = [column[start:stop] if column is not None else None for column in self]
+        return Batch(*columns)

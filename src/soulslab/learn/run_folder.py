@@ -1,0 +1,237 @@
+"""The folder of a training run, its result, and checks of its checkpoints."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+import msgspec
+
+from soulslab.config import dump_settings, without_secrets
+from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError, SoulslabError
+from soulslab.learn.archive import Tensors, remove_temporary_files, write_atomically, writing
+from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
+from soulslab.learn.environment import describe_options, require_functions
+from soulslab.learn.process_lock import ProcessLock
+from soulslab.learn.settings import AlgorithmSettings
+
+CONFIG_NAME: Final = "config.toml"
+POLICY_NAME: Final = "policy.safetensors"
+BEST_POLICY_NAME: Final = "policy_best.safetensors"
+LOCK_NAME: Final = "run.lock"
+CHECKPOINTS_NAME: Final = "checkpoints"
+
+Duration = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
+"""Training time in the header of a checkpoint (s)."""
+
+
+MILESTONES: Final = (0.5, 0.8, 0.9)
+"""Win rates whose first reaching is recorded."""
+
+
+class Milestone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The win rate reached a level for the first time.
+
+    Attributes:
+        win_rate: The level, 0..1.
+        env_steps: Number of game decisions until then.
+        seconds: Training time until then (s).
+    """
+
+    win_rate: float
+    env_steps: int
+    seconds: float
+
+
+class StopReason(enum.StrEnum):
+    """Why a run ended."""
+
+    COMPLETED = "completed"
+    WIN_RATE = "win rate reached"
+    TIME = "time limit"
+    INTERRUPTED = "interrupted"
+
+
+class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of a training run.
+
+    Attributes:
+        reason: Why it ended; an interrupted run was saved and can be resumed.
+        env_steps: Number of game decisions, all environments together.
+        train_seconds: Training time, including the time before a resume (s).
+        n_fights: Number of finished episodes.
+        win_rate: Win rate of the last evaluation, or the moving average without evaluations, 0..1; None if the
+            environment does not report wins.
+        mean_return: Mean return of the last episodes; None before the first.
+        milestones: When the win rate first reached each level.
+        policy_path: File of the policy.
+    """
+
+    reason: StopReason
+    env_steps: int
+    train_seconds: float
+    n_fights: int
+    win_rate: float | None
+    mean_return: float | None
+    milestones: tuple[Milestone, ...]
+    policy_path: Path
+
+
+_Settings = TypeVar("_Settings", bound=AlgorithmSettings)
+
+
+class RunFolder(Generic[_Settings]):
+    """The folder of a new or resumed run.
+
+    Attributes:
+        path: The folder.
+        settings: Settings of the run as a file can hold them: Python functions by name.
+        options: Options of the environment, with the Python functions themselves.
+        store: Checkpoints of the run.
+        checkpoint: Checkpoint to resume; None for a new run.
+    """
+
+    def __init__(
+        self, path: Path, settings: _Settings, env_options: Mapping[str, Any] | None = None, *, resume: bool = False
+    ) -> None:
+        """Check the folder, and read the newest checkpoint of a resumed run.
+
+        The folder of an existing run is locked before its checkpoints are read, because a training process that is
+        still running writes and removes them.
+
+        Args:
+            path: The folder; it does not have to exist.
+            settings: Settings of the run.
+            env_options: Options of the environment, merged over ``settings.env.options``.
+            resume: Whether to continue from the newest intact checkpoint.
+
+        Raises:
+            ChannelError: Another process trains in the folder.
+            CheckpointError: The folder holds a run and ``resume`` is False, or no run and it is True.
+            ConfigError: An option names a Python function that was not passed again.
+        """
+        self.path = path
+        self._lock: ProcessLock | None = None
+        self.options = {**settings.env.options, **(env_options or {})}
+        require_functions(self.options, path / CONFIG_NAME)
+        self.store = CheckpointStore(path / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
+        env = msgspec.structs.replace(settings.env, options=describe_options(self.options))
+        self.settings: _Settings = msgspec.structs.replace(settings, env=env)
+        self._is_resumed = resume
+        self._refuse_existing_run()
+        try:
+            if (path / LOCK_NAME).exists() or (resume and self.store.paths()):
+                self._lock_folder()
+            self.checkpoint = self.store.latest() if resume else None
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self) -> None:
+        """Make and lock the folder until `close`, remove temporary files of killed runs, and write the settings.
+
+        Raises:
+            CheckpointError: The folder could not be written, or another process started a run in it.
+            ChannelError: Another process trains in the folder.
+        """
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        if self._lock is None:
+            self._lock_folder()
+            self._refuse_existing_run()
+        for folder in (self.path, self.path / CHECKPOINTS_NAME):
+            remove_temporary_files(folder)
+        write_atomically(self.path / CONFIG_NAME, dump_settings(self.settings).encode())
+
+    def close(self) -> None:
+        """Unlock the folder; a second call does nothing. The lock also ends with the process."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _lock_folder(self) -> None:
+        self._lock = lock_run(self.path)
+
+    def _refuse_existing_run(self) -> None:
+        if not self._is_resumed and self.store.paths():
+            raise CheckpointError(self.path, "already holds a run; resume it, or choose another folder")
+
+
+def lock_run(path: Path) -> ProcessLock:
+    """Lock the folder of a run, so that no other process trains in it.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        ChannelError: Another process trains in the folder.
+    """
+    return ProcessLock(path / LOCK_NAME, "another soulslab train")
+
+
+def part(tensors: Tensors, name: str) -> Tensors:
+    """Return the tensors whose names start with ``name/``, without that prefix."""
+    prefix = f"{name}/"
+    return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}
+
+
+@contextmanager
+def continuing_from(path: Path) -> Iterator[None]:
+    """Convert errors from a missing or malformed state; the checksum of a checkpoint does not exclude them.
+
+    Args:
+        path: The checkpoint whose state is loaded.
+
+    Raises:
+        CorruptCheckpointError: The block raised an error that is not a SoulslabError.
+    """
+    try:
+        yield
+    except SoulslabError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        msgspec.MsgspecError,
+    ) as error:
+        raise CorruptCheckpointError(
+            path, f"does not hold a state from which this run can continue ({type(error).__name__}: {error})"
+        ) from error
+
+
+def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
+    """Check that a checkpoint was written with the same settings; of the table ``run`` only the seed is compared.
+
+    Raises:
+        IncompatibleCheckpointError: The checkpoint was written with other settings.
+    """
+    stored = checkpoint.header["settings"]
+    # Both are converted through JSON, so that a tuple equals the list that was stored.
+    now, defaults = (msgspec.json.decode(msgspec.json.encode(each)) for each in (settings, type(settings)()))
+    if stored.get("algorithm", "ppo") != now.get("algorithm", "ppo"):
+        raise IncompatibleCheckpointError(
+            checkpoint.path, "was written by another algorithm; resume with the settings in the run's config.toml"
+        )
+    for table, values in now.items():
+        if not isinstance(values, dict):
+            continue
+        for key, value in values.items():
+            if table == "run" and key != "seed":
+                continue
+            # A setting that did not exist yet had its default.
+            was = stored.get(table, {}).get(key, defaults[table][key])
+            if (table, key) == ("env", "options"):
+                was, value = without_secrets(was), without_secrets(value)  # noqa: PLW2901
+            if was != value:
+                raise IncompatibleCheckpointError(
+                    checkpoint.path,
+                    f"was written with {table}.{key} = {was!r}, but the settings say "
+                    f"{value!r}; resume with the settings in the run's config.toml, or start a new run",
+                )

@@ -1,0 +1,169 @@
+"""A progress bar in the terminal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
+
+from soulslab.learn.telemetry import (
+    ActorStats,
+    Evaluated,
+    EvaluationProgress,
+    LearningStats,
+    Message,
+    TrainFinished,
+    TrainProgress,
+    TrainStarted,
+)
+
+_NO_NUMBER: Final = "-"
+_TRAINING: Final = "training"
+_EVALUATING: Final = "evaluating"
+_LINE_EVERY_S: Final = 60.0
+
+
+class ConsoleSink:
+    """A progress bar with win rate, speed and remaining time.
+
+    With Rainbow a second line shows the updates per second, the last evaluation, and the number of late or lost steps,
+    if any. If the output is not a terminal, the same is written as one line per minute of training and per evaluation.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        """Prepare a progress bar.
+
+        Args:
+            console: Console to draw on; None makes one on standard error, so that standard output stays clean.
+        """
+        console = console or Console(stderr=True)
+        self._progress = Progress(
+            # In a terminal of 80 columns the bar is shortened, not the numbers.
+            BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
+            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            expand=True,
+            console=console,
+        )
+        self._is_file = not console.is_terminal
+        self._line_at_s: float | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._at: TrainProgress | None = None
+        self._learning: LearningStats | None = None
+        self._evaluated: Evaluated | None = None
+        self._actor: ActorStats | None = None
+
+    def write(self, message: Message) -> None:
+        """Display a message."""
+        match message:
+            case TrainStarted():
+                self._show(_TRAINING, message.env_steps, message.total_steps, "")
+            case TrainProgress():
+                self._at = message
+                self._show_training()
+                if self._line_at_s is None or message.seconds - self._line_at_s >= _LINE_EVERY_S:
+                    self._write_line()
+            case LearningStats():
+                self._learning = message
+                self._show_training()
+            case Evaluated():
+                self._evaluated = message
+                self._show_training()
+                self._write_line()
+            case ActorStats():
+                self._actor = message
+                self._show_training()
+            case EvaluationProgress():
+                numbers = f"{message.n_done} of {message.n_fights} fights"
+                if message.n_wins is not None:
+                    numbers += f"  won {_percent(message.n_wins / message.n_done if message.n_done else None)}"
+                self._show(_EVALUATING, message.n_done, message.n_fights, numbers)
+                if message.n_done == message.n_fights:
+                    self._remove(_EVALUATING)
+            case TrainFinished():
+                self.close()
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Stop the progress bar; its last state stays on the screen."""
+        for what in tuple(self._tasks):
+            self._remove(what)
+
+    def _show_training(self) -> None:
+        """Draw the state of the run; before the first progress message there is nothing to draw."""
+        if self._at is not None:
+            self._show(_TRAINING, self._at.env_steps, self._at.total_steps, "\n".join(self._numbers(self._at)))
+
+    def _write_line(self) -> None:
+        """Write the state of the run as a line, unless the output is a terminal."""
+        if self._is_file and self._at is not None:
+            self._line_at_s = self._at.seconds
+            self._progress.console.print("  ".join(self._numbers(self._at)), soft_wrap=True, highlight=False)
+
+    def _numbers(self, at: TrainProgress) -> list[str]:
+        """Return the lines next to the bar."""
+        lines = [_standing(at), _learner(self._learning, self._evaluated, self._actor)]
+        return [line for line in lines if line]
+
+    def _show(self, what: str, completed: int, total: int, numbers: str) -> None:
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(what, total=total, completed=completed, numbers=numbers)
+            self._progress.start()
+        self._progress.update(self._tasks[what], completed=completed, numbers=numbers)
+
+    def _remove(self, what: str) -> None:
+        """Remove a bar; the last one stays on the screen."""
+        task = self._tasks.pop(what)
+        if not self._tasks:
+            self._progress.stop()
+        self._progress.remove_task(task)
+
+
+def _standing(message: TrainProgress) -> str:
+    """Return steps, speed, number of fights and success of a run."""
+    if message.total_steps >= 1_000_000:
+        steps = f"{message.env_steps / 1e6:.2f} M steps"
+    else:
+        steps = f"{message.env_steps / 1e3:.1f} k steps"
+    if message.steps_per_second >= 10_000:
+        speed = f"{message.steps_per_second / 1e3:.0f} k/s"
+    else:
+        speed = f"{message.steps_per_second:.0f}/s"
+    return f"{steps}  {speed}  {message.n_fights} fights  {_success(message)}"
+
+
+def _learner(learning: LearningStats | None, evaluated: Evaluated | None, actor: ActorStats | None) -> str:
+    """Return the state of the learner, the most important value first; "" if nothing is known."""
+    parts = []
+    if learning is not None:
+        parts.append(f"{learning.updates_per_second:.0f} updates/s")
+    if evaluated is not None:
+        parts.append(f"evaluated {_judgement(evaluated)}")
+    if actor is not None and actor.n_dropped:
+        parts.append(f"{actor.n_dropped} lost")
+    if actor is not None and actor.n_late:
+        parts.append(f"{actor.n_late} late")
+    return "  ".join(parts)
+
+
+def _judgement(evaluated: Evaluated) -> str:
+    """Return the win rate with its interval, or the mean return if the environment does not report wins."""
+    if evaluated.win_rate is None:
+        return f"return {evaluated.mean_return:.2f}"
+    if evaluated.low is not None and evaluated.high is not None:
+        return f"{_percent(evaluated.win_rate)} ({100.0 * evaluated.low:.0f} to {100.0 * evaluated.high:.0f} %)"
+    return _percent(evaluated.win_rate)
+
+
+def _success(message: TrainProgress) -> str:
+    """Return the win rate, or the mean return if the environment does not report wins."""
+    if message.win_rate is None and message.mean_return is not None:
+        return f"return {message.mean_return:.2f}"
+    return f"won {_percent(message.win_rate)}"
+
+
+def _percent(share: float | None) -> str:
+    return f"{100.0 * share:.1f} %" if share is not None else _NO_NUMBER

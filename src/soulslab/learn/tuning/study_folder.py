@@ -1,0 +1,138 @@
+"""The folder of a study.
+
+::
+
+    study.toml         objective, budget and search space
+    config.toml        the settings that the candidates are based on
+    journal.jsonl      every event, appended
+    trials/0007/       candidate 7: its settings, one run for each seed, error.txt if it failed
+    best.toml          the settings of the best candidate, for ``soulslab train --config``
+    study.png          values and importances
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from soulslab.config import dump_settings
+from soulslab.errors import ChannelError, StudyError
+from soulslab.learn.archive import remove_temporary_files, write_atomically, writing
+from soulslab.learn.process_lock import ProcessLock
+from soulslab.learn.run_folder import CONFIG_NAME
+from soulslab.learn.training import AnySettings, load_run_settings
+from soulslab.learn.tuning.settings import TuneSettings, load_tune_settings
+
+STUDY_NAME: Final = "study.toml"
+BEST_NAME: Final = "best.toml"
+PICTURE_NAME: Final = "study.png"
+
+_LOCK_NAME: Final = ".lock"
+_CHANGEABLE: Final = frozenset({"study.n_trials", "study.max_failures", "env.options.token_file"})
+
+
+class StudyFolder:
+    """The folder of a study, locked by one process while the ``with`` block runs.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: ProcessLock | None = None
+
+    @property
+    def journal(self) -> Path:
+        """Path of the journal, which holds every event of the study."""
+        return self.path / "journal.jsonl"
+
+    def trial(self, number: int) -> Path:
+        """Return the folder of a candidate."""
+        return self.path / "trials" / f"{number:04d}"
+
+    def has_study(self) -> bool:
+        """Return whether the folder holds a study."""
+        return (self.path / STUDY_NAME).exists()
+
+    def load(self) -> tuple[AnySettings, TuneSettings]:
+        """Return the base settings and the definition of the study.
+
+        Raises:
+            StudyError: The folder holds no study.
+            ConfigError: A file was changed and is no longer valid.
+        """
+        if not self.has_study():
+            raise StudyError(self.path, "holds no study; start one with --config and --search")
+        return load_run_settings(self.path / CONFIG_NAME), load_tune_settings(self.path / STUDY_NAME)
+
+    def take(self, settings: AnySettings, tuning: TuneSettings) -> None:
+        """Start a study, or resume the study in the folder.
+
+        Raises:
+            StudyError: The folder holds another study or other files, or another process uses it.
+            CheckpointError: The folder cannot be written.
+        """
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._hold()
+            is_empty = not any(path.name != _LOCK_NAME for path in self.path.iterdir())
+        if self.has_study():
+            self._check_same(settings, tuning)
+        elif not is_empty:
+            raise StudyError(self.path, "holds files that are not a study; choose an empty folder")
+        remove_temporary_files(self.path)
+        write_atomically(self.path / CONFIG_NAME, dump_settings(settings).encode())
+        write_atomically(self.path / STUDY_NAME, dump_settings(tuning).encode())
+
+    def _check_same(self, settings: AnySettings, tuning: TuneSettings) -> None:
+        """Raise ``StudyError`` if the study in the folder differs in more than `_CHANGEABLE`."""
+        stored = self.load()
+        for was, now in zip(stored, (settings, tuning), strict=True):
+            before, after = _flat(was), _flat(now)
+            for name in [*after, *(name for name in before if name not in after)]:
+                if name not in _CHANGEABLE and before.get(name) != after.get(name):
+                    was_said, now_said = _said(before.get(name)), _said(after.get(name))
+                    raise StudyError(
+                        self.path,
+                        f"holds a study with {name} = {was_said}, but now it is {now_said}; "
+                        f"resume it with: soulslab tune --study {self.path}, or start a new study in another folder",
+                    )
+
+    def _hold(self) -> None:
+        """Lock the folder; the lock ends with the process at the latest."""
+        try:
+            self._lock = ProcessLock(self.path / _LOCK_NAME, "another soulslab tune")
+        except ChannelError as error:
+            raise StudyError(
+                self.path, f"{error.problem}, or let it run more candidates at once (--processes)"
+            ) from error
+
+    def __enter__(self) -> StudyFolder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+
+def _flat(settings: msgspec.Struct) -> dict[str, Any]:
+    """Return all settings by their full names."""
+    flat: dict[str, Any] = {}
+
+    def add(table: dict[str, Any], prefix: str) -> None:
+        for key, value in table.items():
+            if isinstance(value, dict):
+                add(value, f"{prefix}{key}.")
+            else:
+                flat[f"{prefix}{key}"] = value
+
+    add(tomllib.loads(dump_settings(settings)), "")
+    return flat
+
+
+def _said(value: Any) -> str:
+    return repr(value) if value is not None else "not set"

@@ -1,0 +1,152 @@
+"""The result of a study as tables."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+
+from soulslab.learn.tuning.objective import LEVELS
+from soulslab.learn.tuning.running import StudyResult
+from soulslab.learn.tuning.settings import Objective
+from soulslab.learn.tuning.trial import TrialStatus
+from soulslab.learn.tuning.trial_store import MIN_FOR_IMPORTANCE, TrialRow, best_first, count_states
+
+N_BEST: Final = 10
+N_ENDED: Final = 10
+_BAR_WIDTH: Final = 20
+_NO_NUMBER: Final = "-"
+
+
+def study_report(result: StudyResult) -> Group:
+    """Return the tables of a study: best candidates, candidates that did not complete, importances."""
+    parts: list[Any] = [_best_table(result) if result.best else "No candidate was trained to the end."]
+    ended = _ended(result.rows)
+    if ended:
+        parts += ["", _ended_table(result, ended)]
+    return Group(*parts, "", _importance_table(result))
+
+
+def summary(result: StudyResult) -> str:
+    """Return the number of candidates by state, in one line."""
+    counts = count_states(result.rows)
+    said = ", ".join(f"{counts[state]} {state}" for state in TrialStatus if counts[state])
+    return f"{counts.total()} of {result.tuning.study.n_trials} candidates tried: {said or 'none'}"
+
+
+def format_value(value: float | None, objective: Objective, total_steps: int) -> str:
+    """Return a value as text: ``62.5 %``, ``84.0 k``, ``never (best 31 %)``."""
+    if value is None:
+        return _NO_NUMBER
+    if objective == "win_rate":
+        return f"{100 * value:.1f} %"
+    if objective == "return":
+        return f"{value:.4g}"
+    if value <= total_steps:
+        return short_count(value)
+    return f"never (best {100 * LEVELS[objective] * (2.0 - value / total_steps):.0f} %)"
+
+
+def short_count(n: float) -> str:
+    """Return a number of decisions as ``84.0 k`` or ``1.20 M``."""
+    for size, unit, digits in ((1e6, "M", 2), (1e3, "k", 1)):
+        if n >= size:
+            return f"{n / size:.{digits}f} {unit}"
+    return f"{n:.0f}"
+
+
+def _best_table(result: StudyResult) -> Table:
+    study = result.tuning.study
+    rows = best_first(result.rows, study)[:N_BEST]
+    more = len(study.seeds)
+    title = f"Best candidates by {study.objective}{f', mean of {more} seeds' if more > 1 else ''}"
+    table = _table(title, result)
+    for head in (study.objective, *(["each seed"] if more > 1 else []), "last wins", "decisions", "s"):
+        table.add_column(head, justify="right", overflow="fold")
+    for row in rows:
+        values = row.outcome.values if row.outcome else ()
+        each = ["  ".join(_said(result, value) for value in values)] if more > 1 else []
+        table.add_row(_number(row), *_params(result, row), _said(result, row.value), *each, *_costs(row))
+    return table
+
+
+def _ended(rows: list[TrialRow]) -> list[TrialRow]:
+    """Return the candidates that did not complete, newest first, without candidates that are repeated."""
+    return [
+        row
+        for row in reversed(rows)
+        if row.state not in (TrialStatus.COMPLETE, None)
+        and not (row.state is TrialStatus.INTERRUPTED and row.is_retried)
+    ]
+
+
+def _ended_table(result: StudyResult, rows: list[TrialRow]) -> Table:
+    """Return a table of candidates that did not complete."""
+    title = "Pruned, failed or cut off" + (f", the last {N_ENDED} of {len(rows)}" if len(rows) > N_ENDED else "")
+    table = _table(title, result)
+    table.add_column(result.tuning.study.objective, justify="right", overflow="fold")
+    table.add_column("why", overflow="fold")
+    for row in rows[:N_ENDED]:
+        why = row.outcome.reason if row.outcome else "the study's own process ended"
+        state = f"{row.state}, tried again" if row.is_retried else str(row.state)
+        table.add_row(_number(row), *_params(result, row), _said(result, row.value), f"{state}: {why}")
+    return table
+
+
+def _table(title: str, result: StudyResult) -> Table:
+    """Return a table with a column for the number and for each setting of a candidate."""
+    table = Table(title=title, box=SIMPLE_HEAD, padding=0)
+    table.add_column("trial", justify="right", overflow="fold")
+    for name in short_names(list(result.tuning.search)).values():
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
+def _importance_table(result: StudyResult) -> Table | str:
+    if not result.importances:
+        return f"Importances need {MIN_FOR_IMPORTANCE} candidates that were trained to the end and differ in value."
+    n_complete = count_states(result.rows)[TrialStatus.COMPLETE]
+    table = Table(title=f"Importance (PED-ANOVA, {n_complete} candidates)", box=SIMPLE_HEAD)
+    table.add_column("setting")
+    table.add_column("share", justify="right")
+    table.add_column("")
+    for name, share in result.importances.items():
+        table.add_row(name, f"{100 * share:.0f} %", "█" * round(_BAR_WIDTH * share))
+    return table
+
+
+def short_names(names: list[str]) -> dict[str, str]:
+    """Return the last part of each name, or the whole name if the last part is not unique."""
+    lasts = [name.rpartition(".")[2] for name in names]
+    return {name: last if lasts.count(last) == 1 else name for name, last in zip(names, lasts, strict=True)}
+
+
+def _number(row: TrialRow) -> str:
+    return f"{row.number}{' (config)' if row.is_base else ''}"
+
+
+def _params(result: StudyResult, row: TrialRow) -> list[str]:
+    return [format_param(row.params.get(name)) for name in result.tuning.search]
+
+
+def format_param(value: Any) -> str:
+    """Return the value of a setting with few digits; ``best.toml`` has all digits."""
+    if value is None:
+        return _NO_NUMBER
+        # Lists in the notation of the command line, without spaces to save width.
+    return f"{value:.2g}" if isinstance(value, float) else str(value).replace(", ", ",")
+
+
+def _said(result: StudyResult, value: float | None) -> str:
+    return format_value(value, result.tuning.study.objective, result.settings.run.total_steps)
+
+
+def _costs(row: TrialRow) -> tuple[str, str, str]:
+    """Return the last win rate, the game decisions and the seconds of a candidate."""
+    outcome = row.outcome
+    if outcome is None:
+        return _NO_NUMBER, _NO_NUMBER, _NO_NUMBER
+    won = f"{100 * outcome.win_rate:.1f} %" if outcome.win_rate is not None else _NO_NUMBER
+    return won, short_count(outcome.env_steps), f"{outcome.seconds:.1f}"

@@ -1,0 +1,119 @@
+"""The network of action values: its gradients by hand against autograd's, its heads, its resets."""
+
+import numpy as np
+import pytest
+import torch
+
+from soulslab.errors import EnvironmentUsageError
+from soulslab.learn.rainbow.q_network import QNetwork
+from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
+
+N, F, A = 5, 7, 4
+
+SHAPES = {
+    "plain": QNetworkSettings(widths=(8,), has_layer_norm=False, is_dueling=False, n_quantiles=1),
+    "dueling": QNetworkSettings(widths=(8, 6), has_layer_norm=False, n_quantiles=1),
+    "quantiles": QNetworkSettings(widths=(8, 6), n_quantiles=3, is_dueling=False),
+    "all": QNetworkSettings(widths=(8, 6, 5), n_quantiles=3, is_noisy=True),
+}
+
+
+def network(settings: QNetworkSettings, *, seed: int = 0, pixels=None) -> QNetwork:
+    return QNetwork(F, A, settings, torch.Generator().manual_seed(seed), pixels=pixels)
+
+
+def by_autograd(net: QNetwork, features, pixels, actions, gradient):
+    """Return the flat gradient that autograd finds for the quantiles of the first rows."""
+    n = len(gradient)
+    net.gradients_flat.zero_()
+    quantiles = net(features[:n], None if pixels is None else pixels[:n])
+    chosen = quantiles[torch.arange(n), actions.squeeze(1)]
+    torch.autograd.backward((chosen * gradient).sum())
+    return net.gradients_flat.clone()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("n_learned", [3, 5])
+def test_gradients_by_hand_are_those_of_autograd(name, n_learned):
+    net = network(SHAPES[name])
+    net.draw_noise()
+    generator = torch.Generator().manual_seed(1)
+    features = torch.randn(N, F, generator=generator)
+    actions = torch.randint(A, (n_learned, 1), generator=generator)
+    gradient = torch.randn(n_learned, SHAPES[name].n_quantiles, generator=generator)
+    expected = by_autograd(net, features, None, actions, gradient)
+    net.gradients_flat.fill_(7.0)  # whatever was there before must not matter
+    with torch.no_grad():
+        both = net.forward_both(features, None, n_learned)
+        net.backward(gradient, actions)
+        assert torch.equal(both, net(features))
+    torch.testing.assert_close(net.gradients_flat, expected, rtol=1e-4, atol=1e-6)
+    assert float(expected.abs().max()) > 0.0
+
+
+def test_gradients_reach_the_eye():
+    settings = QNetworkSettings(widths=(8,), n_quantiles=2, channels=(2, 3))
+    net = network(settings, pixels=(12, 10, 2))
+    generator = torch.Generator().manual_seed(2)
+    features = torch.randn(N, F, generator=generator)
+    pixels = torch.randint(256, (N, 12, 10, 2), generator=generator, dtype=torch.uint8)
+    actions = torch.randint(A, (3, 1), generator=generator)
+    gradient = torch.randn(3, 2, generator=generator)
+    expected = by_autograd(net, features, pixels, actions, gradient)
+    net.gradients_flat.fill_(7.0)
+    with torch.no_grad():
+        both = net.forward_both(features, pixels, 3)
+        net.backward(gradient, actions)
+        torch.testing.assert_close(both, net(features, pixels))
+    torch.testing.assert_close(net.gradients_flat, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_dueling_network_has_the_value_as_the_mean_over_all_actions():
+    net = network(QNetworkSettings(widths=(8,), n_quantiles=2))
+    features = torch.randn(N, F, generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        before = net(features)
+        net.head.bias[:2] += 5.0  # the value's two quantiles
+        after = net(features)
+    torch.testing.assert_close(after - before, torch.full_like(before, 5.0))
+
+
+def test_parameters_lie_in_one_tensor_whatever_is_loaded():
+    one, other = network(SHAPES["all"], seed=0), network(SHAPES["all"], seed=1)
+    other.load_state_dict(one.state_dict())
+    assert torch.equal(one.parameters_flat, other.parameters_flat)
+    other.parameters_flat.zero_()
+    assert all(not parameter.any() for parameter in other.parameters())
+
+
+def test_noise_differs_from_draw_to_draw_and_can_be_silenced():
+    net = network(SHAPES["all"])
+    features = torch.randn(N, F, generator=torch.Generator().manual_seed(4))
+    with torch.no_grad():
+        quiet = net(features)
+        net.draw_noise()
+        first = net(features)
+        net.draw_noise()
+        second = net(features)
+        net.zero_noise()
+        assert torch.equal(quiet, net(features))
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, quiet)
+
+
+def test_a_reset_moves_the_trunk_and_makes_the_head_fresh():
+    settings = QNetworkSettings(widths=(64,), n_quantiles=1, has_layer_norm=False)
+    net = network(settings)
+    with torch.no_grad():
+        net.parameters_flat.fill_(3.0)
+    net.shrink_and_perturb(0.25)
+    trunk = net.hidden[0].weight.detach().numpy()
+    bound = 1.0 / np.sqrt(F)
+    assert np.abs(trunk - 0.75 * 3.0).max() <= 0.25 * bound
+    assert np.abs(trunk - 0.75 * 3.0).max() > 0.2 * bound
+    assert float(net.head.weight.detach().abs().max()) <= 0.1 / np.sqrt(64)
+
+
+def test_pixels_that_are_too_few_are_refused():
+    with pytest.raises(EnvironmentUsageError, match=r"4x4 are too small for 3 stages of network\.channels"):
+        network(QNetworkSettings(), pixels=(4, 4, 1))

@@ -1,0 +1,17 @@
+import re
+import shutil
+from pathlib import Path
+
+import soulslab
+from soulslab.learn.git_commit import git_commit
+
+
+def test_a_checkout_tells_its_commit():
+    is_checkout = (Path(soulslab.__file__).parents[2] / ".git").exists() and shutil.which("git") is not None
+    assert re.fullmatch(r"[0-9a-f]{40}\+?" if is_checkout else "", git_commit())
+
+
+def test_an_installed_package_does_not_tell_a_strangers_commit(monkeypatch, tmp_path):
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setattr(soulslab, "__file__", str(tmp_path / "lib" / "soulslab" / "__init__.py"))
+    assert git_commit() == ""
