@@ -20,12 +20,12 @@ from benchmarks.siphon_server import running_server
 from benchmarks.timing import interleaved, ms_per_call
 from soulslab.errors import SiphonError
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.fake import TICK_HZ, FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import ClientOptions, connect
 from soulslab.siphon.rpc.connection import make_endpoint
 from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Session, Step
+from soulslab.testing.fake_session import TICK_HZ, FakeSession
 
 #: Maximum difference between a step on a server and a local step.
 TARGET_MS = 0.6
@@ -44,7 +44,7 @@ FRAMES: dict[Frames, str] = {"auto": "shared memory", "raw": "in the message", "
 # The process ends when its standard input is closed.
 _SERVER = """
 import sys
-from soulslab.siphon.fake import FakeSession
+from soulslab.testing.fake_session import FakeSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
 with FakeSession() as toy, serve(toy, ServerOptions(address=sys.argv[1], needs_token=False)) as server:
     print(server.address, flush=True)

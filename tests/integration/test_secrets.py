@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.testing.fake_arena import FakeArenaSession
 
 TOKEN = "q7Zt-not-to-be-written-anywhere"  # noqa: S105  (of a server that lives for one test)
 #: Runs several commands in one process, and prints their exit codes.

@@ -6,9 +6,9 @@ import pytest
 from soulslab.arena.window.memory.layout import synthesise
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
+from soulslab.testing.fake_memory import FakeMemory
 
 STARTS = (0x140000000, 0x7F0000000000, 0x7E0000000000)
 POINTER = {"displacement_at": 3, "instruction_end": 7, "is_pointer": True, "source": "test"}

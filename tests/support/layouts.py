@@ -7,8 +7,8 @@ from collections.abc import Callable
 from random import Random
 
 from soulslab.errors import MemoryAccessError
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile, Value
+from soulslab.testing.fake_memory import FakeMemory
 
 PAGE = 4096
 START = 0x5000_0000

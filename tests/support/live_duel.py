@@ -8,9 +8,9 @@ from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.duel_scenario import scenario_of
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_arena import FakeArenaSession
 
 STATE = ("player.hp", "boss.hp", "phase", "player.position", "lock_on")
 DEADLINE_S = 20.0

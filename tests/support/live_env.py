@@ -8,9 +8,9 @@ from soulslab.envs.game.option_parsing import parse_options
 from soulslab.envs.registration import ARENA_LIVE_ID
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv, ArenaLiveOptions
 from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions
-from soulslab.games.arena.fake import FakeArena, FakeArenaSession
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_arena import FakeArena, FakeArenaSession
 
 
 class Fights:

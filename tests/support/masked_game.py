@@ -9,16 +9,16 @@ import os
 import struct
 
 from soulslab.arena.window.memory.profile_memory import ProfileMemory
-from soulslab.games.arena.fake import PID, WINDOW_PX, FakeArena
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.attributes.value_codecs import Codec
-from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_arena import PID, WINDOW_PX, FakeArena
+from soulslab.testing.fake_game import FakeGame, FakeOpener, fake_info
 
 
 class MaskedArena(FakeArena):

@@ -9,10 +9,10 @@ from pathlib import Path
 import grpc
 import msgspec
 
-from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.service import SERVICE, PublicOptions, PublicService
+from soulslab.testing.fake_session import FakeSession
 
 PATTERN = "48 8B 05 ?? ?? ?? ?? 48 85 C0"
 TYPES = {

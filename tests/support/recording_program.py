@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from soulslab.errors import RecordingError
-from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.recording import recording_writer as writing
 from soulslab.siphon.recording.recorder import Recorder, RecordingOptions
 from soulslab.siphon.session import Step
+from soulslab.testing.fake_session import FakeSession
 
 
 def say(text: object) -> None:

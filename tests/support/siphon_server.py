@@ -10,8 +10,8 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.testing.fake_session import FakeSession
 
 TESTS = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(TESTS)}

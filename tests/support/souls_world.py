@@ -15,17 +15,17 @@ from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.quantities import BLOCK_ORIGIN_M
 from soulslab.games import profile_path
-from soulslab.games.arena.fake import PID, WINDOW_PX, FakeArena
 from soulslab.games.boss_facts import load_boss_facts, with_boss
 from soulslab.games.warp_points import load_warp_points
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.entities import find_entity
-from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, load_profile
 from soulslab.siphon.profile.facts import is_for, variants_of
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_arena import PID, WINDOW_PX, FakeArena
+from soulslab.testing.fake_game import FakeGame, FakeOpener, fake_info
 from support.masked_game import MaskedArena, MaskedSession
 from support.scaled_game import step_by_speed
 from support.souls_flags import make_flags

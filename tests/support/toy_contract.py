@@ -1,7 +1,7 @@
 """Facts of the toy game for the session contract."""
 
-from soulslab.siphon.contract import ContractGame
-from soulslab.siphon.fake import TICK_HZ
+from soulslab.testing.fake_session import TICK_HZ
+from soulslab.testing.session_contract import ContractGame
 
 TOY_GAME = ContractGame(
     number="hp",

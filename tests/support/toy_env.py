@@ -1,4 +1,4 @@
-"""Environments of the toy game of `soulslab.siphon.fake`."""
+"""Environments of the toy game of `soulslab.testing.fake_session`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from soulslab.envs.tasks.process.process_env import ProcessEnv
-from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.profile import Profile
+from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 
 #: An ``[env]`` table that uses each part of the format.
 TOY_ENV: dict[str, Any] = {

@@ -17,8 +17,8 @@ import soulslab  # noqa: F401 (registers the ids)
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import LivePlot
 from soulslab.errors import EnvironmentUsageError
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.testing.fake_arena import FakeArenaSession
 from support.waiting import wait_for
 
 ID = "soulslab/Arena-v0"

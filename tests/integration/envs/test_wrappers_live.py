@@ -7,7 +7,7 @@ import soulslab  # noqa: F401 (registers the ids)
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import Boundary, HealthRefund, SafeGround
-from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.testing.fake_arena import FakeArenaSession
 
 BACKWARD = 4
 

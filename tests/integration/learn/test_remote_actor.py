@@ -26,7 +26,7 @@ from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.run_folder import StopReason
 from soulslab.learn.telemetry import ActorStats
 from soulslab.learn.train import train
-from soulslab.learn.tuning.trial import tidy
+from soulslab.learn.tuning.trial import remove_unneeded_files
 from support.small_learner import SAVED, SmallLearner, assert_gapless, lives_of, small_settings
 from support.waiting import wait_for
 
@@ -272,7 +272,7 @@ def test_a_candidate_of_a_study_leaves_no_actor_and_no_memory_however_it_ends(tm
     kill(child)
     place = find_memory_folder(run_dir)
     assert is_held(place / ACTOR_LOCK)
-    tidy(tmp_path)
+    remove_unneeded_files(tmp_path)
     assert not is_held(place / ACTOR_LOCK)
     assert find_memory_folder(run_dir) is None
     assert [path.name for path in run_dir.iterdir()] == ["config.toml"]

@@ -4,13 +4,13 @@ import pytest
 
 from soulslab.errors import SessionStateError
 from soulslab.games.doom import PROFILE_PATH, launch_options
-from soulslab.siphon.contract import ContractGame, SessionContract
 from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
 from soulslab.siphon.tick_alignment import TickAlignment
+from soulslab.testing.session_contract import ContractGame, SessionContract
 
 TIC_S = 1 / 35
 MAX_TICS = 400

@@ -14,12 +14,12 @@ import pytest
 
 from soulslab.errors import AccessRefusedError, ControlTakenError, ServerUnavailableError
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc import server as rpc_server
 from soulslab.siphon.rpc.client import ClientOptions, connect
 from soulslab.siphon.rpc.frame_transfer import NAME
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import Step
+from soulslab.testing.fake_session import FakeSession
 from support.siphon_server import program, serving
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  (of a server that lives for one test)

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import live
 from benchmarks.live import GAME, OBSERVATIONS, PARTS, LiveBenchSettings, measure_live
 from soulslab.envs.registration import ARENA_LIVE_ID
-from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.testing.fake_arena import FakeArenaSession
 
 SETTINGS = LiveBenchSettings(n_steps=8, n_resets=2, games=(1, 2), n_peer_steps=0)
 

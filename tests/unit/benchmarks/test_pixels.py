@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.pixels import PixelsBenchSettings, measure_pixels
 from soulslab.envs.registration import ARENA_LIVE_ID
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.learn.settings import EnvSettings
+from soulslab.testing.fake_arena import FakeArenaSession
 
 OPTIONS = {
     "phase": "1",

@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode
 from benchmarks import fault_injection, soak
 from benchmarks.result import as_table
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveVectorEnv
-from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.testing.fake_arena import FakeArenaSession
 
 #: Two minutes, in which each of two games has a fault every 6 s.
 SETTINGS = soak.SoakSettings(n_games=2, game_hours=1 / 30, fault_rate=600.0, seed=1)

@@ -6,8 +6,8 @@ import pytest
 
 from soulslab import cli
 from soulslab.games import known_games
-from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.testing.fake_session import FakeSession
 
 
 @pytest.fixture

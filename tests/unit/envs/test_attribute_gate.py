@@ -10,12 +10,12 @@ from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.errors import SelfCheckError
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.games.arena.fake import FakeArenaSession
-from soulslab.siphon.fake import TOY_PROFILE, FakeSession
-from soulslab.siphon.fake_game import FakeOpener
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_arena import FakeArenaSession
+from soulslab.testing.fake_game import FakeOpener
+from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 from support.toy_env import toy_table
 
 

@@ -15,7 +15,7 @@ from soulslab.envs.arena import ArenaEnv, ArenaVectorEnv
 from soulslab.envs.rewards import PRESETS, reward_weights
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.errors import EnvironmentUsageError
-from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.testing.fake_arena import FakeArenaSession
 from support.players import script, scripts
 
 

@@ -8,8 +8,8 @@ import pytest
 from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.envs.tick_count import TickCount, ticks_between
 from soulslab.errors import EnvironmentUsageError, LostTickError, NotResetError, ProfileError
-from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.profile import Attribute
+from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 from support.toy_env import toy_env, toy_table
 
 RIGHT = 3

@@ -12,7 +12,7 @@ from soulslab.envs.verification import Verification, VerifySettings, WrongStep, 
 from soulslab.envs.verification_report import describe, failures_of, verification_rows, verification_table
 from soulslab.errors import ProfileError
 from soulslab.siphon.capture import NATIVE
-from soulslab.siphon.fake import FakeSession
+from soulslab.testing.fake_session import FakeSession
 from support.toy_env import Toys, toy_profile, toy_table
 
 TICK_S = 1 / 60

@@ -12,13 +12,13 @@ from soulslab.games.elden_ring.flag_tree import FlagTree
 from soulslab.games.event_flags import FlagMemory, load_event_flags
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.fake import WINDOW_PX, Toy
-from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import Base, Process, Profile
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_game import FakeGame, FakeOpener, fake_info
+from soulslab.testing.fake_session import WINDOW_PX, Toy
 
 PAGE = 0x1000
 FLAGS, WORLD = 0x50_0000, 0x60_0000

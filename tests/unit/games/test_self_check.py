@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 
 from soulslab.errors import ConfigError, ProcessExitedError, SelfCheckError, UnknownAttributeError
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.games.self_check import Verdict, check_session, needed_by
 from soulslab.games.self_check_table import check_rows, summary
-from soulslab.siphon.fake import TOY_PROFILE, FakeSession
-from soulslab.siphon.fake_game import FakeOpener
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import Alternative, Attribute
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_arena import FakeArenaSession
+from soulslab.testing.fake_game import FakeOpener
+from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 
 READ_ONLY = SessionOptions(is_read_only=True)
 

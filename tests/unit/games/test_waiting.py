@@ -4,7 +4,7 @@ import pytest
 
 from soulslab.errors import PointerError, ProcessExitedError, WaitTimeoutError
 from soulslab.games.waiting import Patience, press_each, wait_until
-from soulslab.siphon.fake import FakeSession
+from soulslab.testing.fake_session import FakeSession
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecMonitor
 
 from soulslab.errors import EnvironmentUsageError
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.integrations.sb3 import VecEnv
+from soulslab.testing.fake_arena import FakeArenaSession
 
 
 def make():

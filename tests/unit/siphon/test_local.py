@@ -13,9 +13,9 @@ from soulslab.errors import (
 )
 from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.fake import LAYOUT, OBJECT_AT, OBJECT_SIZE, OWNER_OFFSET, TOY_PROFILE, FakeSession
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.testing.fake_session import LAYOUT, OBJECT_AT, OBJECT_SIZE, OWNER_OFFSET, TOY_PROFILE, FakeSession
 
 
 class Refusing:

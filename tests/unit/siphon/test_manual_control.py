@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from soulslab.errors import ConfigError, UnknownKeyError
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.manual_control import COMMANDS, ManualControl, Shell
 from soulslab.siphon.terminal_output import format_value
+from soulslab.testing.fake_arena import FakeArenaSession
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 from soulslab.errors import ProcessExitedError, WaitTimeoutError
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, Process, Profile
 from soulslab.siphon.real_game import RealGame, _open_clock
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_memory import FakeMemory
 
 ROOT, OBJECT = 0x1000, 0x20000
 PROFILE = Profile(

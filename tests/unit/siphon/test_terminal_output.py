@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from soulslab.errors import ConfigError, ProcessExitedError, UnknownAttributeError
-from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.profile import Attribute
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
@@ -25,6 +24,7 @@ from soulslab.siphon.terminal_output import (
     save_frame,
     watch,
 )
+from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_attributes_unknown_for_the_version_are_left_out_unless_requested(monkey
     x = msgspec.structs.replace(TOY_PROFILE.attributes["x"], versions=("1.0",))
     process = msgspec.structs.replace(TOY_PROFILE.process, versions=("", "1.0"))
     facts = {"process": process, "attributes": {**TOY_PROFILE.attributes, "x": x}}
-    monkeypatch.setattr("soulslab.siphon.fake.TOY_PROFILE", msgspec.structs.replace(TOY_PROFILE, **facts))
+    monkeypatch.setattr("soulslab.testing.fake_session.TOY_PROFILE", msgspec.structs.replace(TOY_PROFILE, **facts))
     with FakeSession() as session:
         for spoil in (lambda: None, lambda: session.toy.values.update(hp=1000)):
             spoil()

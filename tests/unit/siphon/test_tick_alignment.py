@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from soulslab.errors import WaitTimeoutError
-from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.profile import ClockFacts
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.tick_alignment import TickAlignment, advance_to_tick_middle
+from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 
 
 def test_a_lockstep_game_is_aligned_once_after_each_start():

@@ -5,8 +5,8 @@ import pytest
 
 import soulslab  # noqa: F401 (registers the ids)
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_arena import FakeArenaSession
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import HealthRefund
 from soulslab.errors import EnvironmentUsageError, NotResetError, ProcessExitedError
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.profile import load_profile
+from soulslab.testing.fake_arena import FakeArenaSession
 
 
 def steps(env, n, action=NOTHING, seed=0):

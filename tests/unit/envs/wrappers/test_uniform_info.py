@@ -10,7 +10,7 @@ from soulslab.envs.arena import ArenaEnv
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import UniformInfo
 from soulslab.errors import EnvironmentUsageError
-from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.testing.fake_arena import FakeArenaSession
 from support.players import script
 
 

@@ -9,9 +9,9 @@ from soulslab.errors import ImageError, MemoryAccessError, PatternError
 from soulslab.siphon.attributes import address_resolution as places_module
 from soulslab.siphon.attributes.address_resolution import CompleteCode, resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.process.image import Image, Section
 from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Process, Profile
+from soulslab.testing.fake_memory import FakeMemory
 
 START = 0x140001000
 FLIPPER = "8B 83 ?? ?? 00 00 89 83 ?? ?? 00 00"

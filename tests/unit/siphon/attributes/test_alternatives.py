@@ -18,8 +18,8 @@ from soulslab.errors import (
 )
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Alternative, Attribute, Base, CodeOffset, Entity, Process, Profile
+from soulslab.testing.fake_memory import FakeMemory
 
 A, B, C = 0x10000, 0x11000, 0x12000
 OWN, FIRST, SECOND = "the attribute's own source", "a tool", "another tool"

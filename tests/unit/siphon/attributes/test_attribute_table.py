@@ -21,8 +21,8 @@ from soulslab.errors import (
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import MAX_PLANS, AttributeTable
 from soulslab.siphon.attributes.read_plan import N_ATTEMPTS, N_READS_TO_PACK
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
+from soulslab.testing.fake_memory import FakeMemory
 from support.layouts import BadChainError, Layout
 from support.long_form import examples
 

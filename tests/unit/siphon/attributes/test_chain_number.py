@@ -6,10 +6,10 @@ import pytest
 
 from soulslab.errors import InvalidValueError, PatternError, PointerError, ReadOnlyError
 from soulslab.siphon.attributes.chain_number import ChainNumber
-from soulslab.siphon.fake import HURT_BIT, LAYOUT, OBJECT_AT, OWNER_OFFSET, FakeSession
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_session import HURT_BIT, LAYOUT, OBJECT_AT, OWNER_OFFSET, FakeSession
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from soulslab.errors import AttributeVersionError, EntityNotFoundError, PointerError
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Attribute, Base, Entity, ListPlace, Process, Profile
+from soulslab.testing.fake_memory import FakeMemory
 
 A, LIST, OTHER = 0x10000, 0x20000, 0x20800
 OLD, MIDDLE, NEW = "1.0.0.0", "2.0.0.0", "3.0.0.0"

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from soulslab.errors import MemoryAccessError
 from soulslab.siphon.attributes.read_plan import PAGE, PackedRead
-from soulslab.siphon.memory.fake import FakeMemory
+from soulslab.testing.fake_memory import FakeMemory
 
 START = 0x10_0000
 N_PAGES = 8

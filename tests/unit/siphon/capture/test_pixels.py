@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from soulslab.errors import WindowGoneError
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.capture.pixels import convert
-from soulslab.siphon.fake_game import FakeCapture
+from soulslab.testing.fake_game import FakeCapture
 
 SCREEN = np.random.default_rng(0).integers(0, 256, (120, 160, 4), dtype=np.uint8)
 

@@ -3,10 +3,10 @@ import struct
 import pytest
 
 from soulslab.errors import GameVersionError, ImageError
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.process.discovery import check_version
 from soulslab.siphon.process.image import Image, module_base, read_image
 from soulslab.siphon.profile import Process
+from soulslab.testing.fake_memory import FakeMemory
 from support.windows_program import BASE, HEADER_AT, SECTION_SIZE, SIZE, windows_program
 
 GAME = "Z:\\games\\eldenring.exe"

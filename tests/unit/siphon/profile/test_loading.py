@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from soulslab.arena.binding import Binding
 from soulslab.errors import ConfigError, ProfileError, SiphonError
-from soulslab.siphon.fake import TOY_PROFILE
 from soulslab.siphon.profile import Alternative, Attribute, Base, Entity, Profile, load_profile
 from soulslab.siphon.profile.facts import variants_of
 from soulslab.siphon.profile.loading import parse_profile
 from soulslab.siphon.profile.validation import find_mistakes, representable
+from soulslab.testing.fake_session import TOY_PROFILE
 from support.long_form import IS_LONG
 from support.profiles import FULL, PUBLIC
 

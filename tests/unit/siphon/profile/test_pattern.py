@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from soulslab.errors import PatternError, ProcessExitedError, ProfileError
 from soulslab.siphon.attributes.pattern_scan import MAX_MATCHES, CodeScan, scan
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.profile.pattern import Pattern
+from soulslab.testing.fake_memory import FakeMemory
 
 START = 0x140001000
 PAGE = 4096

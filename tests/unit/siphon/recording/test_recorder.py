@@ -15,12 +15,12 @@ from soulslab.errors import (
     WindowGoneError,
     WindowNotFoundError,
 )
-from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.recording import recording_writer as video
 from soulslab.siphon.recording.hdf5 import KEY_COLUMNS
 from soulslab.siphon.recording.reading import read_recording, video_frames
 from soulslab.siphon.recording.recorder import Recorder, RecordingOptions
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 from support.waiting import wait_for
 
 
@@ -52,7 +52,7 @@ def test_attributes_unknown_for_the_version_are_not_recorded(monkeypatch, tmp_pa
     attributes["level"] = msgspec.structs.replace(attributes["level"], versions=("",))
     process = msgspec.structs.replace(TOY_PROFILE.process, versions=("", "1.0"))
     profile = msgspec.structs.replace(TOY_PROFILE, process=process, attributes=attributes)
-    monkeypatch.setattr("soulslab.siphon.fake.TOY_PROFILE", profile)
+    monkeypatch.setattr("soulslab.testing.fake_session.TOY_PROFILE", profile)
     with FakeSession() as session:
         session.toy.values["level"] = 1000  # cannot be read now, but is recorded
         status = record(session, tmp_path / "a.h5", compression="none")

@@ -23,12 +23,12 @@ from soulslab.errors import (
     WireError,
 )
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.contract import SessionContract
-from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc import client
 from soulslab.siphon.rpc.client import ClientOptions, connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.testing.fake_session import FakeSession
+from soulslab.testing.session_contract import SessionContract
 from support.toy_contract import TOY_GAME
 
 TOKEN = "open-sesame-open-sesame"  # noqa: S105  (of a server that lives for one test)

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from soulslab.errors import AttributeVersionError, UndecidedAttributeError
-from soulslab.siphon import fake
-from soulslab.siphon.fake import OBJECT_AT, OWNER_AT, OWNER_OFFSET, TOY_PROFILE, FakeSession
 from soulslab.siphon.profile import Alternative, Attribute
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.testing import fake_session
+from soulslab.testing.fake_session import OBJECT_AT, OWNER_AT, OWNER_OFFSET, TOY_PROFILE, FakeSession
 
 WRONG, RIGHT = "a tool that is wrong", "a tool that is right"
 #: The toy's executable carries no version.
@@ -32,7 +32,7 @@ def game(monkeypatch, tmp_path):
     x = msgspec.structs.replace(TOY_PROFILE.attributes["x"], versions=(OTHER_VERSION,))
     attributes = {**TOY_PROFILE.attributes, "hp": hp(0x10), "x": x}
     monkeypatch.setattr(
-        fake, "TOY_PROFILE", msgspec.structs.replace(TOY_PROFILE, process=process, attributes=attributes)
+        fake_session, "TOY_PROFILE", msgspec.structs.replace(TOY_PROFILE, process=process, attributes=attributes)
     )
     with FakeSession() as toys, serve(toys, ServerOptions(address=f"unix:{tmp_path}/s")) as server:
         toys.write({"level": 0})

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from soulslab.config import Secret
-from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc.foreground_server import _how_to_connect
 from soulslab.siphon.rpc.server import ServerOptions
+from soulslab.testing.fake_session import FakeSession
 
 
 def said(address, *, token="secret", token_file=None, certificate=None, is_public=False):  # noqa: S107  (made up)

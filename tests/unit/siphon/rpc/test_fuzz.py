@@ -12,13 +12,13 @@ import pytest
 
 from soulslab.siphon.attributes.chain_number import ChainNumber
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.connection import make_endpoint
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Step
+from soulslab.testing.fake_session import FakeSession
 
 N_UNARY = 1500
 N_STREAM = 3000

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from soulslab.errors import ConfigError
-from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.real_game import RealGameOpener
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.access import bearer
@@ -16,6 +15,7 @@ from soulslab.siphon.rpc.connection import make_endpoint
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 
 TOKEN = "0123456789abcdef"  # noqa: S105  (of this test)
 DEADLINE_S = 20.0

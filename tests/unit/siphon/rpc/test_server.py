@@ -18,7 +18,6 @@ from soulslab.errors import (
     WireError,
 )
 from soulslab.siphon.attributes.chain_number import ChainNumber
-from soulslab.siphon.fake import TOY_PROFILE, FakeSession
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.connection import make_endpoint
@@ -26,6 +25,7 @@ from soulslab.siphon.rpc.error_mapping import from_call
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Step
+from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 from support.waiting import wait_for
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  (of a server that lives for one test)

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from soulslab.errors import ImageError, MemoryAccessError
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.scanner.pointers import Limits, Module, PointerMap, PointerPath, follow, verify
+from soulslab.testing.fake_memory import FakeMemory
 
 PROGRAM = 0x400000
 HEAP = 0x7F0000000000

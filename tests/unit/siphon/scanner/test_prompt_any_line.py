@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from soulslab.errors import ProcessNotFoundError, SoulslabError
-from soulslab.siphon.fake import TOY_PROFILE
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.process.image import Image, Section
 from soulslab.siphon.scanner.pointers import Module
 from soulslab.siphon.scanner.prompt import COMMANDS, do_line
 from soulslab.siphon.scanner.workbench import Workbench
 from soulslab.siphon.session import Frame
+from soulslab.testing.fake_memory import FakeMemory
+from soulslab.testing.fake_session import TOY_PROFILE
 
 BASE, HEAP = 0x400000, 0x900000
 WORDS = (

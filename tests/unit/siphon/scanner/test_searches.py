@@ -7,10 +7,10 @@ import struct
 import pytest
 
 from soulslab.errors import ConfigError, MemoryAccessError, ScanError
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.scanner.conditions import Condition
 from soulslab.siphon.scanner.searches import open_search
 from soulslab.siphon.scanner.value_scan import ValueScan
+from soulslab.testing.fake_memory import FakeMemory
 
 START = 0x10000
 

@@ -8,10 +8,10 @@ import pytest
 
 from soulslab.errors import ScanError
 from soulslab.siphon.attributes.pattern_scan import scan
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.process.image import Image, Section
 from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.scanner.signature import find_signature
+from soulslab.testing.fake_memory import FakeMemory
 
 CODE = 0x140001000
 DATA = 0x140010000

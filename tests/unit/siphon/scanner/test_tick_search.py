@@ -7,9 +7,9 @@ import struct
 import numpy as np
 import pytest
 
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.scanner.reading import writable_regions
 from soulslab.siphon.scanner.tick_search import TickSearch, exact_period_s
+from soulslab.testing.fake_memory import FakeMemory
 
 START = 0x10000
 

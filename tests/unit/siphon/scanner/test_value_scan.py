@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulslab.errors import MemoryAccessError, ScanError
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.scanner import reading
 from soulslab.siphon.scanner.conditions import DTYPES, Condition
 from soulslab.siphon.scanner.searches import find_text
 from soulslab.siphon.scanner.value_scan import ValueScan
+from soulslab.testing.fake_memory import FakeMemory
 
 PAGE = 4096
 

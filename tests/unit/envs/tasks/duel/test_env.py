@@ -28,8 +28,8 @@ from soulslab.errors import (
 )
 from soulslab.games import profile_path
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.profile import load_profile
+from soulslab.testing.fake_arena import FakeArenaSession
 from support.live_env import launch_options, live_env
 from support.players import script
 

@@ -10,9 +10,9 @@ import pytest
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv
 from soulslab.errors import EnvironmentUsageError, ReadOnlyError, WaitTimeoutError
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
+from soulslab.testing.fake_arena import FakeArenaSession
 from support.live_env import launch_options
 
 NOTHING = 19

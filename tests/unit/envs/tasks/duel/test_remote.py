@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
-from soulslab.games.arena.fake import FakeArenaSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.testing.fake_arena import FakeArenaSession
 from support.live_env import live_env
 from support.players import script
 

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from soulslab.envs.registration import ARENA_LIVE_ID
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv, ArenaLiveVectorEnv
 from soulslab.errors import EnvironmentUsageError, LaunchError, NotResetError, ProcessExitedError
-from soulslab.games.arena.fake import FakeArenaSession
+from soulslab.testing.fake_arena import FakeArenaSession
 
 N = 3
 FAULTS = {

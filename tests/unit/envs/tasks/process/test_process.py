@@ -28,9 +28,9 @@ from soulslab.errors import (
     WindowGoneError,
 )
 from soulslab.games.doom import PROFILE_PATH
-from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import Step
+from soulslab.testing.fake_session import FakeSession
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
 
 UP, LEFT, RIGHT, HURT, BOTH = range(1, 6)

@@ -9,8 +9,8 @@ from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.envs.tasks.process.process_settings import read_settings
 from soulslab.errors import ProfileError
 from soulslab.games.doom import PROFILE_PATH
-from soulslab.siphon.fake import TOY_PROFILE
 from soulslab.siphon.profile import ClockFacts, load_profile
+from soulslab.testing.fake_session import TOY_PROFILE
 from support.toy_env import TOY_ENV, Toys, toy_profile, toy_table
 
 CONDITION = {"attribute": "hp", "at_most": 0}

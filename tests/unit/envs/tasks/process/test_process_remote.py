@@ -12,8 +12,8 @@ from soulslab.envs.registration import PROCESS_ID
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.errors import ControlTakenError, EnvironmentUsageError, RemoteError, ServerUnavailableError
-from soulslab.siphon.fake import FakeSession
 from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.testing.fake_session import FakeSession
 from support.toy_env import toy_profile, toy_table
 
 

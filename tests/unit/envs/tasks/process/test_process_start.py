@@ -7,7 +7,7 @@ from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.tasks.process.process_settings import read_settings
 from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
 from soulslab.errors import ServerUnavailableError, WaitTimeoutError
-from soulslab.siphon.fake import FakeSession
+from soulslab.testing.fake_session import FakeSession
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
 
 TICK_S = 1 / 60

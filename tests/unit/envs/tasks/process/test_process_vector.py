@@ -11,7 +11,7 @@ from soulslab.envs.registration import PROCESS_ID
 from soulslab.envs.tasks.process.process_env import ProcessVectorEnv
 from soulslab.errors import EnvironmentUsageError, InvalidActionError, LaunchError, NotResetError, ProcessExitedError
 from soulslab.learn.environment import make_vector
-from soulslab.siphon.fake import FakeSession
+from soulslab.testing.fake_session import FakeSession
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
 
 N = 3

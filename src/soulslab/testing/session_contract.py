@@ -139,7 +139,7 @@ class SessionContract:
             lambda: session.snapshot([game.number, "no such"]),
             lambda: session.step(Step(attributes=("no such",))),
         ):
-            with _raises(UnknownAttributeError) as caught:
+            with raises(UnknownAttributeError) as caught:
                 ask()
             assert isinstance(caught.error, UnknownAttributeError)
             assert caught.error.name == "no such"
@@ -176,7 +176,7 @@ class SessionContract:
             (game.fixed, session.read(game.fixed), ReadOnlyError),
             ("no such", 1, UnknownAttributeError),
         ):
-            with _raises(error) as caught:
+            with raises(error) as caught:
                 session.write({game.number: game.number_value, name: value})
             if isinstance(caught.error, InvalidValueError):
                 assert caught.error.attribute == game.other
@@ -248,9 +248,9 @@ class SessionContract:
     def test_an_error_leaves_the_session_in_use(self, session: Session, game: ContractGame) -> None:
         """Several errors in succession change nothing."""
         for _ in range(3):
-            with _raises(UnknownKeyError):
+            with raises(UnknownKeyError):
                 session.step(Step(held=("NO SUCH KEY",)))
-            with _raises(UnknownAttributeError):
+            with raises(UnknownAttributeError):
                 session.step(Step(attributes=("no such",)))
         assert session.step(Step(advance_s=game.tick_s, attributes=(game.number,))).snapshot[game.number] is not None
 
@@ -269,7 +269,7 @@ class SessionContract:
         """No other key is pressed or released."""
         session.input.set_held([game.key])
         for send in (session.input.set_held, session.input.type):
-            with _raises(UnknownKeyError) as caught:
+            with raises(UnknownKeyError) as caught:
                 send(["NO SUCH KEY"])
             assert isinstance(caught.error, UnknownKeyError)
             assert caught.error.name == "NO SUCH KEY"
@@ -285,7 +285,7 @@ class SessionContract:
         assert clock.speed == 1.0
         if clock.grade == "realtime":
             for change in (clock.pause, lambda: clock.run(2.0)):
-                with _raises(ClockUnavailableError):
+                with raises(ClockUnavailableError):
                     change()
             return
         clock.run(2.0)
@@ -339,14 +339,14 @@ class SessionContract:
             lambda: session.clock.advance(0.0),
             session.restart,
         ):
-            with _raises(SessionStateError):
+            with raises(SessionStateError):
                 use()
 
     def test_leaving_the_block_closes(self, session: Session) -> None:
         """`with` returns the session itself."""
         with session as same:
             assert same is session
-        with _raises(SessionStateError):
+        with raises(SessionStateError):
             session.snapshot()
 
     def test_threads_may_share_it(self, session: Session, game: ContractGame) -> None:
@@ -387,7 +387,7 @@ class _Caught:
 
 
 @contextmanager
-def _raises(kind: type[SoulslabError]) -> Iterator[_Caught]:
+def raises(kind: type[SoulslabError]) -> Iterator[_Caught]:
     """Check that the block raises an error of a class, as pytest.raises does, without importing pytest."""
     caught = _Caught()
     try:

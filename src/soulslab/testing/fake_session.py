@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from soulslab.errors import ClockStalledError, ProcessExitedError, WindowGoneError
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
-from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
-from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession
-from soulslab.siphon.memory.fake import FakeMemory
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, NumberType, Process, Profile, Value
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_game import FakeGame, FakeOpener, fake_info
+from soulslab.testing.fake_input import FakeInput
+from soulslab.testing.fake_memory import FakeMemory
 
 TICK_HZ = 60.0
 WINDOW_PX = (64, 48)

@@ -29,11 +29,11 @@ from soulslab.errors import (
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.attributes.chain_number import ChainNumber, Number
 from soulslab.siphon.attributes.examination import Finding, examine_variant
-from soulslab.siphon.fake_game import FakeGame, FakeOpener, fake_info
-from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import Profile, Value, load_profile
 from soulslab.siphon.session import SessionOptions
+from soulslab.testing.fake_game import FakeGame, FakeOpener, fake_info
+from soulslab.testing.fake_input import FakeInput
 
 PID = 4343
 WINDOW_PX = (320, 180)

@@ -1,7 +1,7 @@
 import pytest
 
 from soulslab.errors import MemoryAccessError
-from soulslab.siphon.memory.fake import FakeMemory
+from soulslab.testing.fake_memory import FakeMemory
 from support.memory_contract import PAGE, MemoryContract, Subject
 
 ADDRESS = 0x7000_0000

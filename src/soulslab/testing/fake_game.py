@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from soulslab.errors import ProcessExitedError, WindowGoneError
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.capture.pixels import convert
-from soulslab.siphon.clock.fake import FakeClock
-from soulslab.siphon.input.fake import FakeInput
 from soulslab.siphon.local import Attributes
 from soulslab.siphon.process.launch import check_options
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionInfo, SessionOptions
+from soulslab.testing.fake_clock import FakeClock
+from soulslab.testing.fake_input import FakeInput
 
 
 class FakeCapture:

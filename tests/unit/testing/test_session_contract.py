@@ -3,8 +3,8 @@
 import pytest
 
 from soulslab.errors import SoulslabError
-from soulslab.siphon.contract import SessionContract
-from soulslab.siphon.fake import FakeSession
+from soulslab.testing.fake_session import FakeSession
+from soulslab.testing.session_contract import SessionContract
 from support.toy_contract import TOY_GAME
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from soulslab.errors import ProcessExitedError, SessionStateError
-from soulslab.siphon.clock.fake import FakeClock
+from soulslab.testing.fake_clock import FakeClock
 from support.clock_contract import ClockContract
 
 
