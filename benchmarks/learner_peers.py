@@ -154,7 +154,9 @@ def fight_greedily(model: BaseAlgorithm, settings: RainbowSettings) -> tuple[int
     with closing(make_vector(settings.env.id, n_envs, settings.env.options)) as env:
         obs, _ = env.reset(seed=environment_seed(settings.run.seed, EVALUATION))
         while left.any():
-            actions, _ = model.predict(obs if normaliser is None else normaliser.normalize_obs(obs), deterministic=True)
+            actions, _ = model.predict(
+                normaliser.normalize_obs(obs) if normaliser is not None else obs, deterministic=True
+            )
             obs, rewards, terminated, truncated, info = env.step(actions)
             total_reward += float(rewards[left > 0].sum())
             finished = np.flatnonzero((terminated | truncated) & (left > 0))

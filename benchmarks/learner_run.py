@@ -139,7 +139,7 @@ class _EvaluationSink:
                     decisions=message.env_steps,
                     win_rate=message.win_rate or 0.0,
                     mean_return=message.mean_return,
-                    seconds=time.monotonic() - self._start if self._trained_s is None else self._trained_s,
+                    seconds=self._trained_s if self._trained_s is not None else time.monotonic() - self._start,
                 )
                 self._report(point)
             case _:

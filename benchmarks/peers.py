@@ -199,7 +199,7 @@ def _greedy_wins(model: PPO | MaskablePPO, trial: Trial) -> int:
         obs, info = env.reset(seed=environment_seed(trial.seed, EVALUATION))
         while left.any():
             known = {"action_masks": info["action_mask"]} if isinstance(model, MaskablePPO) else {}
-            seen = obs if normaliser is None else normaliser.normalize_obs(obs)
+            seen = normaliser.normalize_obs(obs) if normaliser is not None else obs
             actions, _ = model.predict(seen, deterministic=True, **known)
             obs, _, terminated, truncated, info = env.step(actions)
             finished = np.flatnonzero((terminated | truncated) & (left > 0))

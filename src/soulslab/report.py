@@ -95,7 +95,7 @@ def _attacks(mode: str, result: Evaluation) -> Table:
             attack.name,
             _number(attack.mean_damage),
             _number(attack.mean_damage_in_losses),
-            UNKNOWN if attack.n_kills is None else str(attack.n_kills),
+            str(attack.n_kills) if attack.n_kills is not None else UNKNOWN,
         )
     return rows
 
@@ -121,12 +121,12 @@ def _table(title: str, first: str, *others: str) -> Table:
 
 
 def _number(value: float | None, digits: int = 1) -> str:
-    return UNKNOWN if value is None else f"{value:.{digits}f}"
+    return f"{value:.{digits}f}" if value is not None else UNKNOWN
 
 
 def _percent(share: float | None) -> str:
-    return UNKNOWN if share is None else f"{100 * share:.1f} %"
+    return f"{100 * share:.1f} %" if share is not None else UNKNOWN
 
 
 def _range(interval: Interval | None) -> str:
-    return UNKNOWN if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f} %"
+    return f"{100 * interval.low:.1f} to {100 * interval.high:.1f} %" if interval is not None else UNKNOWN

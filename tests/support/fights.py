@@ -32,7 +32,7 @@ def record_random(folder: Path, env_id: str, options: dict[str, Any], n_episodes
     env = gymnasium.make(env_id, **options)
 
     def act(_: Any, mask: np.ndarray | None, __: int) -> int:
-        return int(rng.choice(env.action_space.n if mask is None else np.flatnonzero(mask)))
+        return int(rng.choice(np.flatnonzero(mask) if mask is not None else env.action_space.n))
 
     episodes = [play_episode(env, act, seed) for seed in range(n_episodes)]
     with DemonstrationWriter(folder, env, options, "random") as writer:

@@ -41,7 +41,7 @@ def launch_options(**options: Any) -> dict[str, str]:
 def live_env(render_mode: str | None = None, profile: Profile | None = None, **options: Any) -> Any:
     """Return an environment of the fake arena; ``env.fights`` is its session factory."""
     fights = Fights(launch_options(**options), profile)
-    session: Any = fights if profile is None else fights()
+    session: Any = fights() if profile is not None else fights
     env: Any = ArenaLiveEnv(render_mode, session=session, **options)
     env.fights = fights
     return env

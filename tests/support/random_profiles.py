@@ -44,7 +44,7 @@ def bases(draw, known):
     if not known or draw(st.integers(0, 3)):
         known.append((*draw(patterns()), draw(st.sampled_from((None, None, 0, 2)))))
     parts, places, picks = draw(st.sampled_from(known))
-    pick = None if picks is None else draw(st.integers(0, picks))
+    pick = draw(st.integers(0, picks)) if picks is not None else None
     if not places:
         # After the code.
         return Base(pattern=" ".join(parts), pick=pick, adjust=0x40, is_pointer=is_pointer, source=SOURCE)

@@ -247,7 +247,7 @@ class SoulsWorld(MaskedArena):
     @property
     def _home_m(self):
         bonfire = self.facts.poses.bonfire
-        return BONFIRE if bonfire is None else bonfire.position_m
+        return bonfire.position_m if bonfire is not None else BONFIRE
 
     def _in_physics(self, position):
         is_block = self.facts.frame == "player.block_position"

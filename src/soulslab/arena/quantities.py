@@ -112,7 +112,7 @@ def _put_next_seed(game: LiveFight, value: Value) -> None:
 
 
 def _or_none(seed: int | None) -> int:
-    return -1 if seed is None else seed
+    return seed if seed is not None else -1
 
 
 def _flag(name: str, doc: str) -> Quantity:

@@ -206,7 +206,7 @@ def _keys(flags: KeyFlags, profile: Profile) -> tuple[dict[str, str], dict[str, 
     from soulslab.arena.window.key_table import key_names, pad_names, read_keys
     from soulslab.arena.window.settings import COMMANDS, KEYS, WINDOW_COMMANDS
 
-    own = KEYS if flags.mask is None else {name: KEYS[name] for name in WINDOW_COMMANDS}
+    own = {name: KEYS[name] for name in WINDOW_COMMANDS} if flags.mask is not None else KEYS
     chosen = {**own, **{name: key for name, key in profile.keys.items() if name in COMMANDS}}
     pad = dict(PAD_BUTTONS)
     if flags.keys:

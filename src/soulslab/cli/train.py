@@ -96,7 +96,7 @@ def train(
         settings = load_new_run_settings(file, flags.changes())
     sinks = run_sinks(folder, prometheus_port=prometheus)
     result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
-    won = "" if result.win_rate is None else f", {100 * result.win_rate:.1f} % of fights won"
+    won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
         _log.info("to resume: soulslab train --resume %s%s", folder, trust_flag(settings))

@@ -76,7 +76,7 @@ def _default(field: inspect.Field) -> str:
         default = field.default_factory()
     if default is msgspec.NODEFAULT:
         return ""
-    return "unset" if default is None else toml_value(default, field.encode_name)
+    return toml_value(default, field.encode_name) if default is not None else "unset"
 
 
 def _words(described: inspect.Type) -> str:

@@ -56,7 +56,7 @@ def read_bytes(path: Path, max_bytes: int, fail: Fail, *, n_first_bytes: int | N
                 raise fail("cannot be read: it is not a regular file")
             if status.st_size > max_bytes:
                 raise fail(f"is too large: {status.st_size} bytes, the limit is {max_bytes}")
-            data = file.read(max_bytes + 1 if n_first_bytes is None else n_first_bytes)
+            data = file.read(n_first_bytes if n_first_bytes is not None else max_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a name with a null character
         raise fail(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > max_bytes:  # the file grew during the read

@@ -38,8 +38,8 @@ def load_settings(settings_type: type[T], path: Path | None, overrides: Sequence
         ConfigError: The file cannot be read or is malformed, or a setting is unknown, missing, of the wrong
             type or out of range. ``error.path`` is the setting, ``error.source`` the file or override.
     """
-    file_name = "" if path is None else str(path)
-    data = {} if path is None else read_toml(path)
+    file_name = str(path) if path is not None else ""
+    data = read_toml(path) if path is not None else {}
     sources: dict[Keys, str] = {}
     for override in overrides:
         source = f"--set {override}"

@@ -174,7 +174,7 @@ class DemonstrationError(SoulslabError):
         self.path = Path(path)
         self.episode = episode
         self.step = step
-        where = "" if episode is None else f", episode {episode}" + ("" if step is None else f", step {step}")
+        where = f", episode {episode}" + (f", step {step}" if step is not None else "") if episode is not None else ""
         super().__init__(f"{path}{where}: {cut(problem)}")
 
 

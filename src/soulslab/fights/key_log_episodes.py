@@ -58,7 +58,7 @@ def episodes_of_key_log(log: KeyLog, options: ArenaOptions) -> Iterator[Episode]
             n_fights, fight = game.n_fights, _EpisodeBuilder(game.fight, options)
         before = game.duel.copy()
         replay.tick()
-        if fight is None or replay.is_over:
+        if replay.is_over or fight is None:
             continue
         fight.tick(before, game.action, is_press=game.is_press)
         if game.stage in ("won", "lost") or fight.n_decisions >= MAX_DECISIONS:

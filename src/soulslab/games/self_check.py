@@ -171,7 +171,7 @@ def check_session(
     if not span_s > 0 or n_looks < 2:
         raise ConfigError(f"the self-check needs n_looks >= 2 and span_s > 0, not {n_looks} and {span_s:g}")
     profile = session.profile
-    wanted = needed_by(profile) if needed is None else tuple(needed)
+    wanted = tuple(needed) if needed is not None else needed_by(profile)
     for name in wanted:
         if name not in profile.attributes:
             raise UnknownAttributeError(name, profile.attributes)

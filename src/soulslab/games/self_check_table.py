@@ -29,7 +29,7 @@ def check_table(check: SelfCheck) -> Group:
             Text(row.name),
             "yes" if row.is_needed else "",
             f"{row.address:#x}" if row.address else "",
-            Text("" if row.value is None else format_value(row.value)),
+            Text(format_value(row.value) if row.value is not None else ""),
             Text(row.unit),
             Text(row.verdict.value, style=_STYLES.get(row.verdict, "bold red")),
             Text(_notes(row)),

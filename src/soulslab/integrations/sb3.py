@@ -73,7 +73,7 @@ class VecEnv(_VecEnv):
 
     def reset(self) -> Any:
         """Start new episodes with the seeds and options that were set; return observations, (N, ...)."""
-        seeds: Any = None if all(seed is None for seed in self._seeds) else list(self._seeds)
+        seeds: Any = list(self._seeds) if any(seed is not None for seed in self._seeds) else None
         options = self._options[0]
         if any(other != options for other in self._options):
             raise EnvironmentUsageError("set_options: all environments of a vector must have the same reset options")
@@ -116,7 +116,7 @@ class VecEnv(_VecEnv):
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
         """Return an image (H, W, 3) uint8 of each environment; None for each without a render mode."""
         pictures: Any = self._env.render()
-        return [None] * self.num_envs if pictures is None else list(pictures)
+        return list(pictures) if pictures is not None else [None] * self.num_envs
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of the vector environment, once for each chosen environment.

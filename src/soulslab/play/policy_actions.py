@@ -40,7 +40,7 @@ def fight_options(
     Raises:
         UntrustedFileError: The policy file contains a path, such as that of a boss file.
     """
-    trained_on = {} if header is None else header.env_options
+    trained_on = header.env_options if header is not None else {}
     kept: tuple[str, ...] = ()
     if header is not None and header.env_id in (ARENA_ID, env_id):
         kept = _POLICY_OPTIONS[header.env_id]
@@ -100,7 +100,7 @@ def policy_actions(player: Player, env: gymnasium.Env[Any, Any], path: str | Pat
         IncompatibleCheckpointError: The policy cannot play this environment.
         EnvironmentUsageError: The observations of the environment are of a kind that no policy supports.
     """
-    env_id = ARENA_ID if env.spec is None else env.spec.id
+    env_id = env.spec.id if env.spec is not None else ARENA_ID
     alike = env.metadata.get("policies_of", ())
     header = player.header
     header.check_env(env_id, sizes_of_one(env), path, alike=alike)

@@ -67,13 +67,13 @@ def play_in_terminal(
     with Terminal() as terminal:
         observation, info = env.reset(seed=seed)
         controls, n_decisions = Controls(), 0
-        pause = None if act is None else Pause()
+        pause = Pause() if act is not None else None
         total = 0.0
         _show(terminal, arena.simulator, _footer(act))
         while _wait(terminal, controls, DECISION_S, pause):
             mask = info["action_mask"]
-            action = controls.action(mask, time.monotonic()) if act is None else act(observation, mask, n_decisions)
-            notes: tuple[str, ...] = () if describe is None else (describe(),)
+            action = act(observation, mask, n_decisions) if act is not None else controls.action(mask, time.monotonic())
+            notes: tuple[str, ...] = (describe(),) if describe is not None else ()
             observation, reward, terminated, truncated, info = env.step(action)
             n_decisions += info["n_decisions"]
             total += float(reward)
@@ -140,7 +140,7 @@ def _wants_another(terminal: Terminal, simulator: Simulator) -> bool:
 
 
 def _footer(act: Act | None) -> str:
-    return HELP if act is None else "watching a policy   P pause   N single step   Q quit"
+    return "watching a policy   P pause   N single step   Q quit" if act is not None else HELP
 
 
 def _show(terminal: Terminal, simulator: Simulator, footer: str, notes: Sequence[str] = ()) -> None:
@@ -159,7 +159,7 @@ def _show(terminal: Terminal, simulator: Simulator, footer: str, notes: Sequence
 def _status(simulator: Simulator, width: int, footer: str) -> list[str]:
     fight, d = simulator.fight[0], simulator.duels[0]
     blow = blow_of(d, fight)
-    doing = "" if blow is None else f"{blow.stage}: {simulator.boss.moves[d.b_move].id.replace('_', ' ')}"
+    doing = f"{blow.stage}: {simulator.boss.moves[d.b_move].id.replace('_', ' ')}" if blow is not None else ""
     if d.over:
         doing = "VICTORY" if d.won else "TIME IS UP" if d.truncated else "YOU DIED"
     third = width // 3

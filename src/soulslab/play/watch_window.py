@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -45,7 +46,7 @@ def watch_in_window(
         act = make_act(env)
         observation, info = env.reset(seed=seed)  # an error here does not mean that the window was closed
         try:
-            while n_fights is None or tally.fights < n_fights:
+            while tally.fights < (n_fights if n_fights is not None else math.inf):
                 if tally.fights:
                     observation, info = env.reset()
                 tally.wins += _fight(env, act, observation, info)

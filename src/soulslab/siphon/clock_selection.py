@@ -200,7 +200,7 @@ class ClockSelection:
 
         def observe() -> Observation:
             values = {name: _read_if_loaded(attributes, name) for name in names}
-            return Observation(values, b"" if capture is None else capture.grab(NATIVE).tobytes())
+            return Observation(values, capture.grab(NATIVE).tobytes() if capture is not None else b"")
 
         tick_s = (1.0 / facts.tick_hz if facts.tick_hz else DEFAULT_STEP_S) if is_started else 0.0
         try:

@@ -224,7 +224,7 @@ class LocalSession(Closing):
             if step.advance_s:
                 advance = game.clock.advance(step.advance_s, deadline_s=step.deadline_s, speed=step.speed)
             snapshot = _snapshot(game, step.attributes)
-            frame = None if step.frame is None else _frame(game, step.frame)
+            frame = _frame(game, step.frame) if step.frame is not None else None
             return StepResult(advance, snapshot, frame)
 
     # --- its life -------------------------------------------------------------------------------------------

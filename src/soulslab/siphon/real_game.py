@@ -113,7 +113,7 @@ class RealGame:
 
     def check_alive(self) -> None:
         """Raise `ProcessExitedError` if the game has ended."""
-        if has_ended(self.pid) if self.process is None else self.process.has_ended:
+        if self.process.has_ended if self.process is not None else has_ended(self.pid):
             raise self.explain_exit(ProcessExitedError(f"process {self.pid} has ended", pid=self.pid))
 
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:

@@ -62,7 +62,7 @@ def attribute_table(game: Session, names: Iterable[str] | None = None) -> tuple[
     for title in ("attribute", "value", "unit"):
         table.add_column(title, overflow="fold")
     values: Mapping[str, Value | SiphonError]
-    wanted = None if names is None else tuple(names)
+    wanted = tuple(names) if names is not None else None
     try:
         values = game.snapshot(wanted)
     except (ProcessExitedError, SessionStateError):

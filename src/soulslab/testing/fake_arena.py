@@ -136,7 +136,7 @@ class _Attributes:
         arena = self._arena
         arena.check_alive()
         values = arena.binding.values(arena.fight)
-        wanted = tuple(values) if names is None else tuple(names)
+        wanted = tuple(names) if names is not None else tuple(values)
         for name in wanted:
             if name not in values:
                 raise UnknownAttributeError(name, values)
@@ -150,7 +150,7 @@ class _Attributes:
         arena.check_alive()
         known = arena.binding.values(arena.fight)
         found: dict[str, tuple[Finding, ...]] = {}
-        for name in tuple(known) if names is None else tuple(names):
+        for name in tuple(names) if names is not None else tuple(known):
             if name not in known:
                 raise UnknownAttributeError(name, known)
             source = arena.profile.attributes[name].source

@@ -1,4 +1,4 @@
-"""Actor and learner in two real processes: whoever stops, dies or comes back, nothing is lost or comes twice."""
+"""Actor and learner in two real processes: if one stops, dies or comes back, nothing is lost or comes twice."""
 
 import logging
 import os

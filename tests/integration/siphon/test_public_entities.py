@@ -98,7 +98,7 @@ def test_an_entity_is_found_again_in_a_moved_list_and_missing_after_its_removal(
 def test_a_program_that_no_profile_knows_is_reported(
     target: Target, known: Profile, tmp_path: Path, executable: str | None
 ) -> None:
-    other = [] if executable is None else [_renamed(known, executable)]
+    other = [_renamed(known, executable)] if executable is not None else []
     with served(tmp_path, target, *other) as server, initialised(server, tmp_path) as client:
         for answer in (client.get_attribute("NpcHp"), client.set_attribute("NpcHp", 1, "int")):
             assert not answer["success"]

@@ -38,7 +38,7 @@ def test_a_learner_is_trained_and_evaluated(task):
 @pytest.mark.parametrize("kind", ["rainbow", "dqn"])
 def test_training_stops_at_the_win_rate(kind):
     task = next(task for task in ARENA if task.kind == kind)
-    # Nobody wins at once, and nobody wins less than never.
+    # No run wins at once, and no run wins less than never.
     run = play(shorten(task, stop_win_rate=0.0, total_steps=400), lambda _: None)
     wins = [point.win_rate for point in run.points]
     assert all(rate == 0.0 for rate in wins[:-1])

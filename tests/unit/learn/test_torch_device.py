@@ -73,7 +73,7 @@ def test_network_of_ppo_is_on_the_device():
 def test_network_of_rainbow_is_on_the_device(pixels, is_noisy):
     settings = QNetworkSettings(widths=(16,), n_quantiles=8, is_noisy=is_noisy)
     network = QNetwork(6, 4, settings, torch.Generator(), pixels=pixels, device=META)
-    images = None if pixels is None else torch.zeros(5, *pixels, dtype=torch.uint8, device=META)
+    images = torch.zeros(5, *pixels, dtype=torch.uint8, device=META) if pixels is not None else None
     network.draw_noise()
     with torch.no_grad():
         quantiles = network.forward_both(torch.zeros(5, 6, device=META), images, 3)

@@ -42,7 +42,7 @@ def config(tmp_path):
     ],
 )
 def test_the_algorithm_is_named_by_the_file_or_the_last_override(config, text, overrides, kind):
-    settings = load_run_settings(None if text is None else config(text), overrides)
+    settings = load_run_settings(config(text) if text is not None else None, overrides)
     assert type(settings) is kind
     assert settings.algorithm == {TrainSettings: "ppo", RainbowSettings: "rainbow"}[kind]
 

@@ -106,7 +106,7 @@ class AttributeTable:
             UndecidedAttributeError: It has alternatives, and no variant gives a plausible value now.
             ProcessExitedError: The game has ended.
         """
-        return self._query(self._all if names is None else tuple(names)).read()
+        return self._query(tuple(names) if names is not None else self._all).read()
 
     def write(self, values: Mapping[str, Value]) -> None:
         """Write attributes; all values are checked and all addresses found before the first write.
@@ -174,7 +174,7 @@ class AttributeTable:
         Raises:
             UnknownAttributeError, AttributeVersionError, ProcessExitedError: As in `read_many`.
         """
-        wanted = tuple(self._now) if names is None else tuple(names)
+        wanted = tuple(names) if names is not None else tuple(self._now)
         for name in wanted:
             self._attribute(name)
         return {name: tuple(self._look_into(name, variant) for variant in self._known[name]) for name in wanted}

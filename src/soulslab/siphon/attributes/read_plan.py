@@ -347,6 +347,6 @@ class ReadPlan:
 
     def _address(self, part: Cell | Part) -> int:
         """Return the address of a cell or a part, as far as the pointers are known."""
-        start = 0 if part.parent is None else int(self._pointers[part.parent.index])
+        start = int(self._pointers[part.parent.index]) if part.parent is not None else 0
         offset = int(self._offsets[part.index]) if isinstance(part, Cell) else part.offset
         return (start + offset) % 2**64

@@ -194,7 +194,7 @@ class WindowCapture:
     """
 
     def __init__(self, window: Window, display: PrivateDisplay | None) -> None:
-        self.backend = "shm" if display is None else "framebuffer"
+        self.backend = "framebuffer" if display is not None else "shm"
         self._window = window
         self._redirected: RedirectedWindow | None = None
         with ExitStack() as undo:
@@ -202,7 +202,7 @@ class WindowCapture:
             undo.callback(self._barrier.close)
             self._image = SharedImage(window.x)
             undo.callback(self._image.close)
-            self._framebuffer = None if display is None else Framebuffer(display.framebuffer)
+            self._framebuffer = Framebuffer(display.framebuffer) if display is not None else None
             if self._framebuffer is not None:
                 undo.callback(self._framebuffer.close)
             elif self._can_redirect():

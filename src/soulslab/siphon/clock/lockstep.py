@@ -90,7 +90,7 @@ class LockstepClock:
         self._was_held = self.speed == 0
         self._native.set_boundary(page.address, BOUNDARIES[facts.boundary], facts.spin_reads)
         pids = (ctypes.c_int * len(servers or ()))(*servers or ())
-        self._native.set_servers(page.address, pids, -1 if servers is None else len(servers))
+        self._native.set_servers(page.address, pids, len(servers) if servers is not None else -1)
 
     def configure(self, facts: ClockFacts) -> None:
         """Use the tick length and the boundary of other facts from now on, to try out settings."""

@@ -67,8 +67,8 @@ class RealtimeClock:
         with self._lock:
             self._watch.check()
             now_s = time.monotonic()
-            from_s = now_s if self._ended_s is None else self._ended_s
-            late_s = 0.0 if self._ended_s is None else max(now_s - self._beat_s - seconds, 0.0)
+            from_s = self._ended_s if self._ended_s is not None else now_s
+            late_s = max(now_s - self._beat_s - seconds, 0.0) if self._ended_s is not None else 0.0
             if self._ended_s is None or late_s >= seconds:
                 self._beat_s = now_s
             self._beat_s += seconds

@@ -105,7 +105,7 @@ class ScaledClock:
         """See `Clock.advance`. A step that is too long shortens the next one."""
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
-        speed = 1.0 if speed is None else speed
+        speed = speed if speed is not None else 1.0
         _check_speed(speed)
         with self._lock:
             self._check()

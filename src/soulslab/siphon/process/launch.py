@@ -107,7 +107,7 @@ class GameProcess:
 
     def processes(self) -> set[int]:
         """Return all started processes that have not ended."""
-        return living(marked(MARK, self._mark) | ({self._child.pid} if self._child.poll() is None else set()))
+        return living(marked(MARK, self._mark) | (set() if self._child.poll() is not None else {self._child.pid}))
 
     def output_tail(self) -> str:
         """Return the end of the game's output; "" after `kill`."""

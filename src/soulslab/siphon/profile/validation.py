@@ -135,7 +135,7 @@ def _displacement_mistakes(place: str, base: Base, pattern: Pattern) -> Iterator
     if at is None and end is None:
         return
     if at is None or end is None:
-        missing, given = ("displacement_at", "instruction_end")[:: 1 if at is None else -1]
+        missing, given = ("displacement_at", "instruction_end")[:: -1 if at is not None else 1]
         yield f"is missing; {given} needs it", f"{place}.{missing}"
     elif pattern.masks[at : at + N_DISPLACEMENT] != bytes(N_DISPLACEMENT):
         yield (

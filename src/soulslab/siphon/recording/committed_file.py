@@ -103,7 +103,7 @@ class CommittedFile(io.RawIOBase):
 
     def truncate(self, size: int | None = None) -> int:
         """Set the size; the size on the disk changes with the next commit."""
-        self._size = self._position if size is None else size
+        self._size = size if size is not None else self._position
         return self._size
 
     def readinto(self, buffer: WriteableBuffer) -> int:

@@ -57,7 +57,7 @@ class OwnColumn(msgspec.Struct, frozen=True):
     def stored(self, value: Value | None) -> Any:
         """Return the stored form of a value; None (unreadable) becomes 0, empty, or NaN."""
         if self.dtype == "text":
-            return b"" if value is None else value.encode("utf-8", "replace")
+            return value.encode("utf-8", "replace") if value is not None else b""
         if value is None:
             return np.full(self.shape, np.nan) if self.dtype == "<f8" else np.zeros(self.shape, self.dtype)
         if self.dtype == "|u1":

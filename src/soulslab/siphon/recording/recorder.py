@@ -168,7 +168,7 @@ class Recorder:
         self.path = path
         self._session = session
         self._options = options = options or RecordingOptions()
-        self._names = _known(session) if options.attributes is None else options.attributes
+        self._names = options.attributes if options.attributes is not None else _known(session)
         for name in self._names:
             if name not in session.profile.attributes:
                 raise UnknownAttributeError(name, session.profile.attributes)
@@ -272,7 +272,7 @@ class Recorder:
 
     def _queue_size(self, first: Sample) -> int:
         """Return the maximum length of the queue."""
-        n_bytes = 1 if first.frame is None else first.frame.nbytes
+        n_bytes = first.frame.nbytes if first.frame is not None else 1
         return min(max(self._options.queue_mib * MEBIBYTE // n_bytes, MIN_QUEUED), MAX_QUEUED)
 
     # --- the sampler's thread -------------------------------------------------------------------------------

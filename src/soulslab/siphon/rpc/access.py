@@ -154,7 +154,7 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         else:
             if user == os.geteuid():
                 return
-            who = "of another user" if user is None else f"of user {user}"
+            who = f"of user {user}" if user is not None else "of another user"
             problem = f"the call is {who}, and the server serves user {os.geteuid()} only; send the server's token"
         abort(context, AccessRefusedError(problem))
 

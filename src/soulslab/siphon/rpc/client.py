@@ -95,7 +95,7 @@ def connect(
         ConfigError: The address is malformed.
         SiphonError: The server cannot open the game.
     """
-    endpoint = make_endpoint(address, token, None if tls is None else Path(tls))
+    endpoint = make_endpoint(address, token, Path(tls) if tls is not None else None)
     return RemoteSession(endpoint, deadline_s, options or ClientOptions())
 
 
@@ -156,11 +156,11 @@ class RemoteSession(Closing):
 
     def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
         """See `Session.snapshot`."""
-        return _snapshot(self.ask(m.Snap(None if names is None else tuple(names)), m.Values))
+        return _snapshot(self.ask(m.Snap(tuple(names) if names is not None else None), m.Values))
 
     def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
         """See `Session.examine`."""
-        return self.ask(m.Examine(None if names is None else tuple(names)), m.Findings).findings
+        return self.ask(m.Examine(tuple(names) if names is not None else None), m.Findings).findings
 
     def write(self, values: Mapping[str, Value]) -> None:
         """See `Session.write`."""
@@ -187,7 +187,7 @@ class RemoteSession(Closing):
         """See `Session.step`."""
         with self._lock:
             done = self.ask(m.DoStep(step), m.Stepped, step.deadline_s)
-            frame = None if done.frame is None else self._unpack(done.frame)
+            frame = self._unpack(done.frame) if done.frame is not None else None
         return StepResult(done.advance, _snapshot(done.values), frame)
 
     def watch(
@@ -203,12 +203,12 @@ class RemoteSession(Closing):
         Raises:
             SiphonError: An error of `read` or `capture`, which ends the stream.
         """
-        names = None if attributes is None else tuple(attributes)
+        names = tuple(attributes) if attributes is not None else None
         encoding: m.FrameEncoding = "jpeg" if self._options.frames == "jpeg" else "raw"
         with self._lock:
             connection = self._connected()
         for look in connection.watch(m.Watch(rate_hz, names, frame, encoding, self._options.jpeg_quality)):
-            picture = None if look.frame is None else connection.frames.unpack(look.frame)
+            picture = connection.frames.unpack(look.frame) if look.frame is not None else None
             yield StepResult(Advance(0.0, 0.0), _snapshot(look.values), picture)
 
     # --- its life -------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class RemoteSession(Closing):
         with self._lock:
             if self._connection is not None and not self._connection.is_alive:
                 self._drop()
-            self.ask(m.Restart(None if options is None else dict(options), seed), m.Done, self._options.restart_s)
+            self.ask(m.Restart(dict(options) if options is not None else None, seed), m.Done, self._options.restart_s)
             self._noted(self.ask(m.Info(), m.InfoNow).info)
 
     def close(self) -> None:

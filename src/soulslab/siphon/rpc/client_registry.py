@@ -120,7 +120,7 @@ class Clients:
         if client.id not in self._clients:
             raise AccessRefusedError(f"{client.name} has left, so it controls nothing")
         holder = self._holder
-        still_s = 0.0 if holder is None else time.monotonic() - holder.last_s
+        still_s = time.monotonic() - holder.last_s if holder is not None else 0.0
         if holder is not None and holder is not client and still_s <= self._lease_s:
             raise ControlTakenError(
                 f"{holder.name} controls the game, and last did so {still_s:.1f} s ago; "

@@ -88,7 +88,7 @@ def check_frame_format(frame_format: FrameFormat) -> None:
 def _do_step(request: m.DoStep, session: Session, frames: FrameSender) -> m.Stepped:
     _check_step(request.step)
     result = session.step(request.step)
-    frame = None if result.frame is None else frames.pack(result.frame)
+    frame = frames.pack(result.frame) if result.frame is not None else None
     return m.Stepped(result.advance, pack_values(result.snapshot), frame)
 
 

@@ -116,7 +116,7 @@ class SessionService:
             frames = FrameSender("raw", 90)
             try:
                 client_id = dict(context.invocation_metadata()).get(m.CLIENT_KEY)
-                client = None if client_id is None else self._game.clients.find(client_id)
+                client = self._game.clients.find(client_id) if client_id is not None else None
                 wait_s = min(WAIT_S, context.time_remaining() or WAIT_S)
                 return _encode_answer(self._do(client, m.decode(decoder, data), wait_s, frames))
             except SoulslabError as error:
@@ -159,7 +159,7 @@ class SessionService:
             while not is_over.wait(max(due_s - time.monotonic(), 0.0)):
                 with self._game.use(WAIT_S) as session:
                     result = session.step(step)
-                frame = None if result.frame is None else frames.pack(result.frame)
+                frame = frames.pack(result.frame) if result.frame is not None else None
                 yield _encode_answer(m.Look(pack_values(result.snapshot), frame))
                 # A client that is too slow for the rate gets fewer observations, not late ones.
                 due_s = max(due_s + 1.0 / watch.rate_hz, time.monotonic())

@@ -264,4 +264,4 @@ class ValueScan:
 
 def _size_of(block: _Block) -> int:
     """Return the size of a block in bytes."""
-    return block.values.nbytes + (0 if block.offsets is None else block.offsets.nbytes)
+    return block.values.nbytes + (block.offsets.nbytes if block.offsets is not None else 0)

@@ -64,4 +64,4 @@ def test_who_sleeps_and_has_a_pace_goes_first_once(busy_s_of_step, has_pace, goe
         wall_s[0] += 0.1
         busy_s[0] += busy_s_of_step(n)
         precedence.after_step(has_pace=has_pace)
-    assert went == ([] if goes_after is None else [goes_after])
+    assert went == ([goes_after] if goes_after is not None else [])

@@ -148,16 +148,16 @@ def test_what_is_loaded_counts_on_and_what_is_forgotten_does_not():
     counter = EpisodeCounter(2, 3, ())
     step = (np.array([0, 2]), np.array([1.5, -1.0]), np.array([1, 4]))
     terms = {"reward_terms": {"win": np.array([1.5, -1.0]), "_win": np.ones(2, np.bool_)}}
-    nobody, everybody = np.zeros(2, np.bool_), np.ones(2, np.bool_)
-    assert counter.record(*step, nobody, terms, 0) == []
+    none, all_envs = np.zeros(2, np.bool_), np.ones(2, np.bool_)
+    assert counter.record(*step, none, terms, 0) == []
     other = EpisodeCounter(2, 3, ())
     other.load(counter.state())
-    first, second = other.record(*step, everybody, terms, 5)
+    first, second = other.record(*step, all_envs, terms, 5)
     assert (first.total_reward, first.n_decisions, first.actions) == (3.0, 2, (2, 0, 0))
     assert (second.total_reward, second.n_decisions, second.actions) == (-2.0, 8, (0, 0, 2))
     assert (first.reward_terms, second.reward_terms) == ({"win": 3.0}, {"win": -2.0})
     counter.forget_running()
-    assert [told.n_steps for told in counter.record(*step, everybody, terms, 5)] == [1, 1]
+    assert [told.n_steps for told in counter.record(*step, all_envs, terms, 5)] == [1, 1]
 
 
 # --- averages -----------------------------------------------------------------------------------------------

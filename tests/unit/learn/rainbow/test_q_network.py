@@ -26,7 +26,7 @@ def by_autograd(net: QNetwork, features, pixels, actions, gradient):
     """Return the flat gradient that autograd finds for the quantiles of the first rows."""
     n = len(gradient)
     net.gradients_flat.zero_()
-    quantiles = net(features[:n], None if pixels is None else pixels[:n])
+    quantiles = net(features[:n], pixels[:n] if pixels is not None else None)
     chosen = quantiles[torch.arange(n), actions.squeeze(1)]
     torch.autograd.backward((chosen * gradient).sum())
     return net.gradients_flat.clone()

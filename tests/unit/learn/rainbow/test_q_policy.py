@@ -164,7 +164,7 @@ def test_what_is_loaded_is_what_was_saved(made, tmp_path):
     header = made.header
     rng = np.random.default_rng(0)
     shape = header.stacked_pixels
-    pixels = None if shape is None else rng.integers(256, size=(20, *shape), dtype=np.uint8)
+    pixels = rng.integers(256, size=(20, *shape), dtype=np.uint8) if shape is not None else None
     inputs = Inputs(rng.normal(size=(20, header.n_inputs)).astype(np.float32), pixels)
     torch.testing.assert_close(loaded.values(inputs), made.values(inputs), rtol=0.0, atol=0.0)
 

@@ -36,7 +36,7 @@ def test_only_what_was_stopped_in_order_goes_on_in_a_new_memory_without_a_word_o
         playing.finish()
     state = playing.state(with_env=True)
     playing.saved()
-    playing.close()  # nobody played, so the memory is empty and goes
+    playing.close()  # no step was played, so the memory is empty and is removed
     assert not list(shared.iterdir())
     again = RemoteActor(tmp_path / "run", small_header())
     again.begin(state, 0)

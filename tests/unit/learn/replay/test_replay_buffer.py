@@ -19,7 +19,7 @@ HOW = {"n_steps": 3, "gamma": 0.99, "beta": 0.5}
 
 def filled(alpha=0.5, rows=None):
     buffer = ReplayBuffer(SHAPE, ReplaySettings(capacity=60, alpha=alpha), 2)
-    buffer.append(rows_of(LIFE) if rows is None else rows)
+    buffer.append(rows if rows is not None else rows_of(LIFE))
     return buffer
 
 
@@ -40,7 +40,7 @@ def test_nothing_to_draw_is_an_error(alpha):
     rng = np.random.default_rng(0)
     with pytest.raises(ReplayError, match="nothing to draw yet: none of the 0 rows"):
         buffer.sample(buffer.make_batch(4), **HOW, rng=rng)
-    buffer.append(rows_of([(0, 0), (1, 0)]))  # nobody knows yet what followed
+    buffer.append(rows_of([(0, 0), (1, 0)]))  # the next step is not known yet
     with pytest.raises(ReplayError, match="none of the 2 rows is a step with a known successor"):
         buffer.sample(buffer.make_batch(4), **HOW, rng=rng)
     assert (buffer.n_steps_stored, buffer.n_sampleable) == (2, 0)

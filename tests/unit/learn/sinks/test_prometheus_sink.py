@@ -196,7 +196,7 @@ def test_messages_after_closing_are_taken(sink):
     """A second reader of the same sinks may close later than it writes."""
     sink.close()
     sink.write(PROGRESS)
-    with pytest.raises(OSError, match="refused"):  # and nobody serves them
+    with pytest.raises(OSError, match="refused"):  # and no server exists
         socket.create_connection(("127.0.0.1", sink.port))
 
 

@@ -25,7 +25,7 @@ def progress(env_steps, win_rate, *, n_fights=WINDOW, seconds=0.0, mean_return=0
         n_fights=n_fights,
         win_rate=win_rate,
         mean_return=mean_return,
-        mean_decisions=None if mean_return is None else 10.0,
+        mean_decisions=10.0 if mean_return is not None else None,
     )
 
 

@@ -65,7 +65,7 @@ _ROW_OF = {name: row for row, name in enumerate(ROWS)}
 
 def key(base: Pose | None = None, **rows: Triple) -> Pose:
     """Return a key pose: a base pose (zeros if None) with some rows replaced, by their names in `ROWS`."""
-    pose = np.zeros((N_CONTROLS, 3)) if base is None else base.copy()
+    pose = base.copy() if base is not None else np.zeros((N_CONTROLS, 3))
     for name, row in rows.items():
         pose[_ROW_OF[name]] = row
     return pose

@@ -151,7 +151,7 @@ class _Placer:
         """Return the first origin after the end at which the space does not overlap a fixed one."""
         end = self.end
         while True:
-            origin = end - low if anchor is None else _aligned(end - low + anchor) - anchor
+            origin = _aligned(end - low + anchor) - anchor if anchor is not None else end - low
             hit = next((to for start, to in self._fixed if start < origin + high and origin + low < to), None)
             if hit is None:
                 return origin

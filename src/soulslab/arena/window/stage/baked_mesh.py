@@ -62,7 +62,7 @@ class Mesh:
         first = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).reshape(-1)
         a, b, c, d = first, first + columns, first + columns + 1, first + 1
         triangles = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
-        flat = None if uvs is None else uvs.reshape(-1, 2)
+        flat = uvs.reshape(-1, 2) if uvs is not None else None
         self.add(points.reshape(-1, 3), triangles, colours.reshape(-1, colours.shape[-1]), flat)
 
     def box(self, low: Floats, high: Floats, colours: tuple[Floats, Floats, Floats], turn_rad: float = 0.0) -> None:

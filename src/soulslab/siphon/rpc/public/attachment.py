@@ -178,7 +178,7 @@ class Attachment:
             SiphonError: It needs an injected library, which is not supported.
         """
         session = self._session  # another thread may close it in the meantime
-        profile = self._configured() if session is None else session.profile
+        profile = session.profile if session is not None else self._configured()
         if name in profile.attributes:
             return profile.attributes[name]
         if self._public is not None and name in self._public.injected:
@@ -265,7 +265,7 @@ class Attachment:
     def _replace(self, session: Session | None, parts: frozenset[str]) -> None:
         """Replace the session, and then close the old one, which no call gets any more."""
         try:
-            pid = 0 if session is None else session.info.pid
+            pid = session.info.pid if session is not None else 0
         except SoulslabError:
             if session is not None:
                 session.close()

@@ -241,7 +241,7 @@ class PublicService(Closing):
             input_initialized="input" in parts,
             capture_initialized="capture" in parts,
             config_set=profile is not None,
-            process_name="" if profile is None else profile.process.executable,
+            process_name=profile.process.executable if profile is not None else "",
             window_name=game.window_name,
             process_id=game.pid,
         )
@@ -366,7 +366,7 @@ class SharedGame:
 
     def snapshot(self, names: Collection[str] | None = None) -> Snapshot:
         """Read attributes."""
-        wanted = None if names is None else list(names)
+        wanted = list(names) if names is not None else None
         return self._game.use("memory", lambda session: session.snapshot(wanted))
 
     def capture(self, frame_format: FrameFormat) -> Frame:

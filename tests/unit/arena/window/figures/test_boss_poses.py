@@ -111,7 +111,7 @@ def test_a_lash_ends_where_the_rules_hit_and_is_drawn_in_again() -> None:
         assert place_parts(figure.build, pose)[1] == 1.0, "the halberd keeps its length"
         root = np.array(free_palm_of(figure.build, pose)) / figure.build.scale_m
         line = tendril_line(strike, blow, root)
-        lengths[ticks] = 0.0 if line is None else float(np.linalg.norm(line[-1] - root))
+        lengths[ticks] = float(np.linalg.norm(line[-1] - root)) if line is not None else 0.0
         if line is not None:
             np.testing.assert_allclose(line[0], root, atol=1e-9)
             if blow.stage == "active":

@@ -31,7 +31,7 @@ def way(offsets=None, source="another", **fields):
 def test_the_code_holds_offsets(last_frame):
     code_offsets = {"last_frame": code_offset(), "speed": code_offset((0x268, 0x368), adjust=0x68)}
     attributes = {"frame_s": number(("last_frame",), kind="f32"), "speed": number(("speed",), kind="f32")}
-    truth = None if last_frame is None else VariantChoice(code_offsets={"last_frame": last_frame})
+    truth = VariantChoice(code_offsets={"last_frame": last_frame}) if last_frame is not None else None
     layout, memory, image, table = attach(make(attributes, code_offsets=code_offsets), truth)
     found = resolve_addresses(make(attributes, code_offsets=code_offsets), memory, image).code_offsets
     assert found["speed"] == found["last_frame"] + 0x68
