@@ -98,7 +98,7 @@ def test_a_demo_that_died_before_its_first_checkpoint_starts_anew(tmp_path, hard
 
 @pytest.mark.parametrize(
     ("setting", "message"),
-    [("env.id=CartPole-v1", "env.id: the demo fights in soulslab/Arena-v0"), ("env.options.bos=judge", "bos")],
+    [("env.id=CartPole-v1", "env.id: the demo supports soulslab/Arena-v0"), ("env.options.bos=judge", "bos")],
 )
 def test_a_wrong_setting_is_told_before_training(tmp_path, setting, message, capsys):
     assert cli.run(["demo", "--run-dir", str(tmp_path / "demo"), "--set", setting]) == 2

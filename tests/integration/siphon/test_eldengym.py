@@ -40,8 +40,17 @@ def game():
     options = SessionOptions(launch="always", options={"size": size}, screen_px=SIZE_PX, clock="realtime")
     with open_session(stand_in(PROFILE_PATH), options) as session:
         # EldenGym fails at a value that cannot be read, for example while another fight loads after a death.
-        session.write({"player.no_death": True})
+        wait_for(lambda: write_when_loaded(session), "the fight to be loaded")
         yield session
+
+
+def write_when_loaded(session):
+    """Prevent the player's death; return whether the fight was loaded."""
+    try:
+        session.write({"player.no_death": True})
+    except LOADING:
+        return False
+    return True
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def test_a_process_that_was_reaped_is_noticed(target: Target, memory: LinuxMemor
     assert target.reap() == 3
     with pytest.raises(ProcessExitedError):
         memory.read(target.root, 8)
-    with pytest.raises(ProcessNotFoundError, match="no process"):
+    with pytest.raises(ProcessNotFoundError, match="does not exist"):
         LinuxMemory(target.pid)
 
 

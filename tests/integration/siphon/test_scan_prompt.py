@@ -131,7 +131,7 @@ def test_missing_values_are_requested_from_an_interactive_user(game, hoard, tmp_
         (["type i32 3"], ScanError, "power of two"),
         (["undo"], ScanError, "no round can be undone"),
         (["paths"], ScanError, "no path was searched yet"),
-        (["values"], ScanError, "save writes it"),
+        (["values"], ScanError, "save creates it"),
         (["verify 5"], ScanError, "no path was searched yet"),
         (["save hp range=0..1"], ScanError, "no path was searched yet"),
         (["path 0x10 9"], ConfigError, "depth is 1 to 7"),

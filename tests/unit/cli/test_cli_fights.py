@@ -34,7 +34,7 @@ def test_the_reference_player_by_a_config(out, capsys):
     first = fight_seeds(0, 1)[0]
     assert [told["seed"] for told in read_outcomes(describe(out))] == [first, first + 1, first + 2, first + 3]
     assert cli.run(record) == cli.EXIT_FAILED
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert cli.run(["fights", "show", str(out)]) == cli.EXIT_OK
     said = capsys.readouterr().out
     assert all(text in said for text in ("soulslab/Arena-v0", "reference", "of 4", "skip_locked", "random_pose"))

@@ -202,7 +202,7 @@ def test_an_existing_data_set_is_extended_and_not_overwritten(out):
         with FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True) as recorder:
             record_fight(recorder, n)
     assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0, 1]
-    with pytest.raises(DemonstrationError, match="is there already; name another folder"):
+    with pytest.raises(DemonstrationError, match="already exists; name another folder"):
         FightRecorder(out, ARENA_ID, ARENA, "reference")
     with pytest.raises(DemonstrationError, match="phase is '1' in the recording and '2' here"):
         FightRecorder(out, ARENA_ID, {**ARENA, "phase": "2"}, "reference", is_continued=True)
@@ -257,7 +257,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DemonstrationError, match="cannot be made"):
         FightRecorder(tmp_path / "file" / "fights", ARENA_ID, ARENA, "reference")
-    with pytest.raises(DemonstrationError, match="is there already"):
+    with pytest.raises(DemonstrationError, match="already exists"):
         FightRecorder(tmp_path / "file", ARENA_ID, ARENA, "reference")
 
 

@@ -127,7 +127,9 @@ def test_games_that_do_nothing_but_fail_end_the_evaluation(policy, monkeypatch):
         return env
 
     monkeypatch.setattr("soulslab.learn.evaluate.make_vector", make_failing)
-    with pytest.raises(EnvironmentUsageError, match=r"(1[7-9]|2\d) fights in a row .* the last: its window was closed"):
+    with pytest.raises(
+        EnvironmentUsageError, match=r"(1[7-9]|2\d) fights in a row.* evaluate again: its window was closed"
+    ):
         evaluate(policy, msgspec.structs.replace(SETTINGS, n_fights=5, n_envs=2))
 
 

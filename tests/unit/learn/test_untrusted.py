@@ -115,7 +115,7 @@ def test_the_command_line_decides(capsys):
 
 def test_joining_from_python(tmp_path):
     q_policy(env_id="evil_module:Env-v0").save(tmp_path / "policy.safetensors")
-    with pytest.raises(UntrustedFileError, match=r"policy.safetensors: env.id: 'evil_module:Env-v0' decides"):
+    with pytest.raises(UntrustedFileError, match=r"policy.safetensors: env.id: 'evil_module:Env-v0' selects code"):
         join_runs([tmp_path / "policy.safetensors"] * 2, "boss_hp", [0.5])
 
 
@@ -123,7 +123,7 @@ def test_watching_opens_no_file_that_a_policy_names(capsys):
     options = {"boss": "/dev/zero"}
     q_policy(env_id=ARENA_ID, n_features=74, n_actions=20, env_options=options).save(POLICY)
     assert cli.run(["play", "--policy", "policy.safetensors"]) == 2
-    assert "env.options.boss: '/dev/zero' decides" in capsys.readouterr().err
+    assert "env.options.boss: '/dev/zero' selects code" in capsys.readouterr().err
 
 
 def test_what_soulslab_itself_trains_with_needs_no_trust():

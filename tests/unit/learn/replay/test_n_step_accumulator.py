@@ -86,7 +86,7 @@ def digest():
 _WITHOUT_JIT = """
 import numba
 assert numba.config.DISABLE_JIT
-from test_accumulator import digest
+from test_n_step_accumulator import digest
 print(digest())
 """
 

@@ -169,7 +169,7 @@ def test_the_last_value_is_reported_at_the_wall_time_deadline(make):
         world.on_advance = lambda: time.sleep(3.2) if world.at == "loading" else None
 
     souls = make("dark_souls_3", "iudex", arrange, reset_deadline_s=3.0)
-    with pytest.raises(ResetFailedError, match=r"it saw .*(title|loading).*, when all 3 s were over"):
+    with pytest.raises(ResetFailedError, match=r"last values: .*(title|loading).*, when all 3 s were over"):
         souls.env.reset()
 
 
@@ -187,7 +187,7 @@ def test_a_second_try_at_the_fog_is_logged(make, caplog):
     souls = make("dark_souls_3", "iudex", arrange)
     with caplog.at_level(logging.INFO):
         souls.env.reset()
-    assert "waited 1.0 s for the fog to be passed, with E pressed before it; it saw last: (True, (" in caplog.text
+    assert "waited 1.0 s for the fog to be passed, with E pressed before it; last value: (True, (" in caplog.text
     assert "a step forward, with W pressed too" in caplog.text
 
 
