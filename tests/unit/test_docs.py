@@ -48,6 +48,15 @@ def test_command_lines_parse(page):
         cli.app.parse_args(words, print_error=False, exit_on_error=False)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_rows_of_a_table_have_as_many_cells_as_its_header(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for table in re.findall(r"(?:^\|.*\n)+", re.sub(r"`[^`\n]*`", "", text), re.MULTILINE):
+        rows = table.splitlines()
+        n_cells = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
+        assert n_cells == [n_cells[0]] * len(rows), f"{page.name}: {rows[0]}"
+
+
 def test_pages_contain_examples():
     assert sum(len(blocks(page, "python")) for page in PAGES) > 20
     assert sum(len(command_lines(page)) for page in PAGES) > 20

@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 
 from soulslab.envs.game.connect import ConnectOptions
+from soulslab.envs.game.game_env import OnFailure
 from soulslab.envs.game.option_parsing import parse_options
 from soulslab.envs.tasks.process.process_settings import (
     ActionMode,
     EnvSettings,
     Observation,
-    OnFailure,
     OnLostTick,
     read_settings,
 )

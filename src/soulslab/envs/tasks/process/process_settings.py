@@ -23,7 +23,6 @@ Observation: TypeAlias = Literal["state", "features", "pixels", "both"]
 ActionMode: TypeAlias = Literal["discrete", "multi_binary", "multi_discrete"]
 RewardKind: TypeAlias = Literal["gain", "loss", "change", "value", "distance", "farthest", "explore"]
 OnLostTick: TypeAlias = Literal["count", "error"]
-OnFailure: TypeAlias = Literal["raise", "truncate"]
 
 #: Kinds of reward terms that use a position: one vector, or two or three attributes.
 POSITION_KINDS = ("distance", "farthest", "explore")
