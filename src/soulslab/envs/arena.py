@@ -17,7 +17,7 @@ from soulslab.arena.duel_limits import find_impossible_field
 from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, Table
 from soulslab.arena.simulator import Simulator
 from soulslab.arena.vocabulary import N_ACTIONS
-from soulslab.envs.arguments import action_number, reset_options_of
+from soulslab.envs.arguments import action_number, checked_seed, reset_options_of
 from soulslab.envs.duels import Duels, Info, make_options
 from soulslab.envs.spaces import row
 from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
@@ -100,7 +100,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             EnvironmentUsageError: The seed is out of range, or an option is given.
         """
         reset_options_of(options)
-        super().reset(seed=_checked_seed(seed) if seed is not None else None)
+        super().reset(seed=checked_seed(seed) if seed is not None else None)
         simulator, everyone = self._duels.simulator, np.ones(1, np.bool_)
         if seed is not None:
             simulator.seed(np.array([seed], np.uint64), everyone)
@@ -418,7 +418,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         """Return a seed for each fight and a mask of fights to seed: with a given seed, or never seeded before."""
         fresh = self._duels.simulator.duels["rng"] == 0
         if isinstance(seed, int | np.integer):
-            super().reset(seed=_checked_seed(seed))
+            super().reset(seed=checked_seed(seed))
             return np.uint64(seed) + np.arange(self.num_envs, dtype=np.uint64), which
         drawn = self.np_random.integers(2**63, size=self.num_envs, dtype=np.uint64)
         if seed is None:
@@ -426,7 +426,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         if len(seed) != self.num_envs:
             raise EnvironmentUsageError(f"seed: {len(seed)} seeds for {self.num_envs} fights")
         given = np.array([one is not None for one in seed])
-        drawn[given] = [_checked_seed(one) for one in seed if one is not None]
+        drawn[given] = [checked_seed(one) for one in seed if one is not None]
         return drawn, which & (given | fresh)
 
     def get_state(self) -> dict[str, NDArray[Any]]:
@@ -498,9 +498,3 @@ def open_fight_window(boss: Boss, phase: str) -> FightWindow:
             raise
         raise MissingDependencyError(error.name.partition(".")[0], "window") from error
     return FightWindow(boss, phase)
-
-
-def _checked_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
-        raise EnvironmentUsageError(f"seed: {seed!r} is not a whole number from 0 to 2**64 - 1")
-    return int(seed)

@@ -74,3 +74,17 @@ def action_number(action: Any, n_actions: int) -> int:
     if not is_integer or isinstance(number, bool) or not 0 <= number < n_actions:
         raise InvalidActionError(f"action {action!r}: must be a whole number from 0 to {n_actions - 1}")
     return int(number)
+
+
+def checked_seed(seed: Any) -> int:
+    """Return a seed as an int.
+
+    Args:
+        seed: An int or a numpy integer.
+
+    Raises:
+        EnvironmentUsageError: It is not a whole number from 0 to 2**64 - 1.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise EnvironmentUsageError(f"seed: {seed!r} is not a whole number from 0 to 2**64 - 1")
+    return int(seed)
