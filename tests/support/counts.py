@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import xcffib.res
@@ -20,15 +21,22 @@ def held() -> dict[str, object]:
         "threads": sorted(thread.name for thread in threading.enumerate()),
         "children": children,
         "shared maps": sum("/SYSV" in line or "Xvfb_screen" in line for line in maps),
-        "segments": n_segments(),
+        "segments": segments_of([os.getpid()]),
     }
 
 
-def n_segments() -> int:
-    """Return the number of System V segments that this process created (cpid in /proc/sysvipc/shm)."""
-    lines = Path("/proc/sysvipc/shm").read_text().splitlines()
-    column = lines[0].split().index("cpid")
-    return sum(int(line.split()[column]) == os.getpid() for line in lines[1:])
+def segments_of(pids: Iterable[int], since_s: float = 0.0) -> list[int]:
+    """Return the System V segments that processes created (shmid, cpid and ctime in /proc/sysvipc/shm).
+
+    Args:
+        pids: Process ids.
+        since_s: Unix time of the start of the test. A segment outlives its creator, so an older one may belong to an
+            earlier process with a reused id.
+    """
+    header, *lines = Path("/proc/sysvipc/shm").read_text().splitlines()
+    segments = [dict(zip(header.split(), map(int, line.split()), strict=True)) for line in lines]
+    creators = set(pids)
+    return [about["shmid"] for about in segments if about["cpid"] in creators and about["ctime"] >= int(since_s)]
 
 
 def n_clients(x: XConnection) -> int:

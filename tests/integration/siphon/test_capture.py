@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
+import time
 
 import cv2
 import numpy as np
@@ -22,7 +22,7 @@ from soulslab.siphon.capture.window_capture import Barrier, Framebuffer, open_ca
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, wait_for_window
 from soulslab.siphon.process.x11 import XConnection
-from support.counts import held, n_clients
+from support.counts import held, n_clients, segments_of
 from support.doom import start_doom
 from support.painter import Painter, pattern
 from support.waiting import wait_for
@@ -347,17 +347,12 @@ def test_a_killed_owner_leaves_no_shared_memory(display, painter):
         f"capture = open_capture(Window(XConnection({display.name!r}), {window}));"
         "capture.grab(NATIVE); print('on', flush=True); sys.stdin.readline()"
     )
+    started_s = time.time()
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout.readline() == b"on\n"
-        assert segments_of(child.pid) == 1
+        assert len(segments_of([child.pid], started_s)) == 1
         child.kill()
-    wait_for(lambda: segments_of(child.pid) == 0, "the end of the shared memory")
-
-
-def segments_of(pid):
-    lines = Path("/proc/sysvipc/shm").read_text().splitlines()
-    column = lines[0].split().index("cpid")
-    return sum(int(line.split()[column]) == pid for line in lines[1:])
+    wait_for(lambda: not segments_of([child.pid], started_s), "the end of the shared memory")
 
 
 def test_doom_is_seen_on_two_displays_until_it_is_killed():

@@ -6,14 +6,14 @@ Two hundred resets are counted in tests/integration/envs/test_doom.py.
 import os
 import signal
 import tempfile
-from pathlib import Path
+import time
 
 import pytest
 
 import soulslab.siphon.process.private_folder
 from soulslab.errors import DisplayError, ImplausibleValueError, ProcessExitedError, WindowGoneError
 from soulslab.siphon.process.private_folder import PrivateFolder
-from support.counts import held
+from support.counts import held, segments_of
 from support.doom_faults import await_deaths, begins_anew, doom, memory_of, play_until_it_fails, program, window_of
 
 #: Plays until it is ended; argument: how it is to end when its standard input does.
@@ -115,6 +115,7 @@ def names(folder):
 @pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "SIGHUP", "error", "forget"])
 def test_a_killed_player_ends_its_game_and_display(temporary, monkeypatch, end):
     """The game and its display end too; the next start removes the files."""
+    started_s = time.time()
     with program("-c", PLAYER, end) as (player, facts):
         if end.startswith("SIG"):
             player.send_signal(signal.Signals[end])
@@ -122,15 +123,8 @@ def test_a_killed_player_ends_its_game_and_display(temporary, monkeypatch, end):
             player.stdin.close()
         player.wait(30)
         await_deaths(facts["pids"])
-    assert segments_of([player.pid, *facts["pids"]]) == []
+    assert segments_of([player.pid, *facts["pids"]], started_s) == []
     monkeypatch.setattr(soulslab.siphon.process.private_folder, "MIN_AGE_S", 0.0)
     for kind in ("run", "display"):
         PrivateFolder(kind).close()
     assert list(temporary.iterdir()) == []
-
-
-def segments_of(pids):
-    """Return the System V segments created by these processes."""
-    lines = Path("/proc/sysvipc/shm").read_text().splitlines()
-    column = lines[0].split().index("cpid")
-    return [line for line in lines[1:] if int(line.split()[column]) in pids]

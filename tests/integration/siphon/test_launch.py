@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from soulslab.siphon.process import launch as launch_module
 from soulslab.siphon.process.launch import MARK, find_program, launch
 from soulslab.siphon.process.process_tree import living, marked
 from soulslab.siphon.profile import Process
-from support.counts import held
+from support.counts import held, segments_of
 from support.waiting import wait_for
 
 SLEEPER = Process(executable="sleep", command=("sleep", "600"))
@@ -191,6 +192,18 @@ def test_a_stopped_game_is_killed_too(started):
     wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the stop")
     game.kill(grace_s=0.05)
     assert game.status() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("wrapper", [(), ("sh", "-c", '"$0" "$@"; true')])
+def test_shared_memory_of_a_killed_game_is_removed(started, wrapper):
+    started_s = time.time()
+    script = "import ctypes, time; print(ctypes.CDLL(None).shmget(0, 4096, 0o1600), flush=True); time.sleep(600)"
+    command = (*wrapper, sys.executable, "-c", script)
+    game = started(Process(executable=Path(sys.executable).name, command=command))
+    wait_for(lambda: game.output_tail().strip(), "the segment")
+    assert segments_of([game.pid], started_s) == [int(game.output_tail())]
+    game.kill(grace_s=0.0)
+    assert segments_of([game.pid], started_s) == []
 
 
 def test_the_end_of_the_output_is_kept(started):

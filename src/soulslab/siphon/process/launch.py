@@ -27,7 +27,7 @@ from soulslab.errors import ConfigError, LaunchError, did_you_mean
 from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
 from soulslab.siphon.process.private_folder import PrivateFolder
 from soulslab.siphon.process.process_output import Output
-from soulslab.siphon.process.process_tree import await_end, is_program, living, marked
+from soulslab.siphon.process.process_tree import await_end, is_program, living, marked, remove_shared_memory
 from soulslab.siphon.profile import Process
 
 #: Folder in which Debian installs games; it is not on root's PATH.
@@ -76,7 +76,9 @@ class GameProcess:
         directory: Private folder of the game, removed by `kill`.
     """
 
-    def __init__(self, child: subprocess.Popen[bytes], mark: str, output: Output, parts: ExitStack) -> None:
+    def __init__(
+        self, child: subprocess.Popen[bytes], mark: str, started_s: float, output: Output, parts: ExitStack
+    ) -> None:
         self.pid = child.pid
         self.directory = Path()
         self._child = child
@@ -84,6 +86,9 @@ class GameProcess:
         self._output = output
         self._parts = parts
         self._pidfd: int | None = None
+        self._started_s = started_s
+        # Processes that `kill` has ended.
+        self._ended: set[int] = set()
 
     @property
     def has_ended(self) -> bool:
@@ -114,7 +119,9 @@ class GameProcess:
         return self._output.tail()
 
     def kill(self, grace_s: float = GRACE_S) -> None:
-        """End the game with all of its processes, and remove its folder; a second call does nothing.
+        """End the game with all of its processes, and remove its folder and its shared memory.
+
+        A second call does nothing.
 
         Args:
             grace_s: Time for the processes to end after SIGTERM.
@@ -128,6 +135,7 @@ class GameProcess:
             os.close(self._pidfd)
             # From here on only the child process is polled, and it has ended.
             self._pidfd = None
+        remove_shared_memory(self._ended | {self._child.pid, self.pid}, self._started_s)
         self._parts.close()
 
     def _end(self, number: signal.Signals, wait_s: float) -> bool:
@@ -137,6 +145,7 @@ class GameProcess:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)
         pids = self.processes()
+        self._ended |= pids
         for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -251,12 +260,13 @@ def start_command(
         output = Output()
         undo.callback(output.close)
         lifeline = ParentDeathPipe()
+        started_s = time.time()
         undo.callback(lifeline.release)
         with _fixed_addresses() if is_deterministic else nullcontext():
             child = _start(command, environment, directory, (folder.fd, lifeline.fd), output)
         if ends_with_us:
             lifeline.tie(-child.pid, signal.SIGKILL)
-        game = GameProcess(child, mark, output, undo.pop_all())
+        game = GameProcess(child, mark, started_s, output, undo.pop_all())
     game.directory = folder.path
     return game
 

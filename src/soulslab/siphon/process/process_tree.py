@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import time
@@ -13,6 +14,8 @@ from soulslab.siphon.process.discovery import has_ended
 from soulslab.siphon.process.image import file_name, same_name
 
 PROC = Path("/proc")
+#: Command of shmctl(2) that removes a segment after its last user has detached it (<sys/ipc.h>).
+IPC_RMID = 0
 
 
 def marked(variable: str, value: str) -> set[int]:
@@ -67,6 +70,28 @@ def await_end(pids: Collection[int], wait_s: float, pidfds: Mapping[int, int] | 
             if not poll.poll(left_ms):
                 return False
     return True
+
+
+def remove_shared_memory(pids: Collection[int], since_s: float) -> None:
+    """Remove the private System V segments that ended processes created.
+
+    The kernel does not do so: a game that marks its segments for removal only when it exits, as programs with SDL do,
+    leaves them when it is killed, and the kernel allows 4,096 segments in total (SHMMNI).
+
+    Args:
+        pids: Process ids of the creators.
+        since_s: Unix time of the start of the first of them; older segments belong to another process with a reused id.
+    """
+    try:
+        header, *lines = (PROC / "sysvipc" / "shm").read_text().splitlines()
+    except FileNotFoundError:  # a kernel without System V shared memory
+        return
+    columns = header.split()
+    for line in lines:
+        about = dict(zip(columns, map(int, line.split()[: len(columns)]), strict=True))
+        is_theirs = about["cpid"] in pids and about["ctime"] >= int(since_s) and about["cuid"] == os.getuid()
+        if is_theirs and about["key"] == 0:
+            ctypes.CDLL(None).shmctl(about["shmid"], IPC_RMID, None)
 
 
 def _words(path: Path) -> list[bytes]:
