@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -94,6 +95,8 @@ class TracedEpisode:
         n_ticks: Ticks of each step; None if the counter could not be read, the game has reset it to 0, or the episode
             ended before all ticks of the step had passed.
         took_s: Wall time of each step.
+        waited_s: Part of it in which the game, its X server or this thread was ready to run and had no processor; the
+            longest of the three waits, 0.0 on kernels without /proc/PID/schedstat.
         processor_s: Processor time of the game and its X server in all steps.
         n_resets: Number of resets within the episode.
     """
@@ -113,6 +116,7 @@ class TracedEpisode:
         self.hashes: list[bytes] = []
         self.n_ticks: list[int | None] = []
         self.took_s: list[float] = []
+        self.waited_s: list[float] = []
         self.processor_s = 0.0
         self.n_resets = 0
 
@@ -140,9 +144,12 @@ class TracedEpisode:
                 self.n_resets += 1
                 times_s = _times_of_children()
             step = Step(held=keys, advance_s=step_s, frame=frame)
+            waits_s = _waits_for_processor(times_s.keys() - self._others)
             began_s = time.perf_counter()
             values, pixels = self.reader.step(self.session, step)
             self.took_s.append(time.perf_counter() - began_s)
+            waits_now_s = _waits_for_processor(waits_s)
+            self.waited_s.append(max((waits_now_s[name] - waits_s[name] for name in waits_now_s), default=0.0))
             self.rows.append(values)
             n_ticks = self._count_ticks(values, n_expected)
             is_over = self._has_ended(values)
@@ -215,3 +222,15 @@ def _times_of_children() -> dict[int, float]:
             used = process.cpu_times()
             times[process.pid] = used.user + used.system
     return times
+
+
+def _waits_for_processor(pids: Iterable[int | str]) -> dict[int | str, float]:
+    """Return how long the main threads of processes, and this thread, have waited for a processor since they started.
+
+    See "schedstats" in the documentation of the Linux kernel.
+    """
+    waits_s: dict[int | str, float] = {}
+    for name in {*pids, "thread-self"}:
+        with contextlib.suppress(OSError):  # the process has just ended, or the kernel does not count the waits
+            waits_s[name] = int(Path(f"/proc/{name}/schedstat").read_text().split()[1]) / 1e9
+    return waits_s

@@ -111,6 +111,8 @@ class Verification(msgspec.Struct, kw_only=True):
         n_resets: Number of resets within episodes.
         n_slow: Steps that took more than 50 ms of wall time.
         slowest_s: Wall time of the slowest step.
+        slowest_waited_s: Part of it in which the game, its X server or soulslab was ready to run and had no processor,
+            because other programs ran (`TracedEpisode.waited_s`).
         steps_per_s: Steps per second of wall time, with all values and the frame; median over the episodes.
         times_real_time: Ratio of game time to wall time in these steps.
         processor_s: Processor time per step of the game and its X server; median over the episodes. The two mostly
@@ -136,6 +138,7 @@ class Verification(msgspec.Struct, kw_only=True):
     n_resets: int = 0
     n_slow: int = 0
     slowest_s: float = 0.0
+    slowest_waited_s: float = 0.0
     steps_per_s: float = 0.0
     times_real_time: float = 0.0
     processor_s: float = 0.0
@@ -293,7 +296,9 @@ class _Verifier:
             if n_ticks != expected and found.first_wrong is None:
                 found.first_wrong = WrongStep(episode=number, step=i + 1, n_ticks=n_ticks, held=self._held[i])
         found.n_slow += sum(took_s > SLOW_S for took_s in episode.took_s)
-        found.slowest_s = max(found.slowest_s, *episode.took_s)
+        found.slowest_s, found.slowest_waited_s = max(
+            (found.slowest_s, found.slowest_waited_s), *zip(episode.took_s, episode.waited_s, strict=True)
+        )
         self._speeds.append(len(episode.took_s) / sum(episode.took_s))
         found.steps_per_s = median(self._speeds)
         found.times_real_time = found.steps_per_s * self._step_s

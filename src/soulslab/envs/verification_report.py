@@ -21,7 +21,7 @@ from soulslab.siphon.terminal_output import format_value
 MAX_NAMED = 4
 TITLES = (
     "game", "clock", "lost", "doubled", "equal\nsteps", "stands\nstill", "steps\nper s", "x real\ntime", "CPU\nms",
-    "slow\nsteps", "max\nms", "exact",
+    "slow\nsteps", "max\nms", "wait\nms", "exact",
 )  # fmt: skip
 
 
@@ -68,8 +68,9 @@ def _cells(found: Verification) -> Iterator[Text]:
         yield Text(f"{1e3 * found.processor_s:.1f}")
         yield Text(str(found.n_slow))
         yield Text(f"{1e3 * found.slowest_s:.0f}")
+        yield Text(f"{1e3 * found.slowest_waited_s:.0f}")
     else:
-        yield from (Text("") for _ in range(9))
+        yield from (Text("") for _ in range(10))
     yield Text("yes", style="green") if found.is_verified else Text("no", style="bold red")
 
 

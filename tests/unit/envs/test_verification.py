@@ -1,7 +1,9 @@
 """Verification of the toy game: its episodes, counts, comparisons and reports."""
 
 import json
+import os
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -147,6 +149,29 @@ def test_the_earliest_difference_of_all_episodes_is_reported():
     assert found.difference.values == {"level": (1, 3)}
     assert "episode 3 differs from episode 1: step 12" in failures_of(found)[0]
     assert "attribute 'level' is 1 and 3" in failures_of(found)[0]
+
+
+def test_waits_for_a_processor_are_measured():
+    """Two busy processes compete for one processor with a step that computes until it has waited for 50 ms."""
+    statistics = Path("/proc/thread-self/schedstat")
+
+    def compute(_):
+        first_ns = int(statistics.read_text().split()[1])
+        while int(statistics.read_text().split()[1]) < first_ns + 50_000_000:
+            pass
+
+    calls_before = start_calls()
+    processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(processors)})
+    try:
+        found, _ = verify(
+            lambda toy, number: after_calls(toy, calls_before + 5, compute) if number == 2 else None,
+            msgspec.structs.replace(SETTINGS, n_load=2),
+        )
+    finally:
+        os.sched_setaffinity(0, processors)
+    assert found.n_slow >= 1
+    assert 0.05 <= found.slowest_waited_s <= found.slowest_s
 
 
 def test_the_reset_procedure_follows_an_end_of_the_episode():
