@@ -41,6 +41,9 @@ MANY: Final = 1024
 MAX_FAILURES: Final = 8
 """Number of consecutive failed fights per environment after which the evaluation gives up."""
 
+MAX_DECISIONS: Final = 100_000
+"""Number of decisions of a fight after which the evaluation gives up; fights of the games have at most about 10,000."""
+
 
 #: Function of observations and action masks, bool (N, A) or None, of N environments; returns N actions.
 PolicyFunction: TypeAlias = Callable[[Any, NDArray[np.bool_] | None], Any]
@@ -143,7 +146,8 @@ def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Si
 
     Raises:
         IncompatibleCheckpointError: The policy does not match the environment.
-        EnvironmentUsageError: The environment does not support policies, or its games fail all the time.
+        EnvironmentUsageError: The environment does not support policies, its games fail all the time, or a fight does
+            not end within `MAX_DECISIONS`.
         ConfigError: An option names a Python function that was not passed, or is not an option of the environment.
     """
     require_functions(settings.env_options, "evaluation")
@@ -190,7 +194,8 @@ def evaluate_function(
         the environment does not report are empty or None.
 
     Raises:
-        EnvironmentUsageError: The environment cannot be made or used, or its games fail all the time.
+        EnvironmentUsageError: The environment cannot be made or used, its games fail all the time, or a fight does not
+            end within `MAX_DECISIONS`.
         ConfigError: A setting is out of range.
     """
     try:
@@ -328,6 +333,12 @@ def _play(
         choice.follow(obs, terminated | truncated, actions, taken)
         returns += rewards
         decisions += taken
+        if decisions.max() > MAX_DECISIONS:
+            raise EnvironmentUsageError(
+                f"the evaluation was stopped, because a fight in {settings.env_id} has not ended after "
+                f"{MAX_DECISIONS:,} decisions; give the environment an end condition, or set its option "
+                f"max_episode_steps"
+            )
         finished = np.flatnonzero(terminated | truncated)
         if len(finished) == 0:
             continue

@@ -60,6 +60,18 @@ def test_dict_observations_and_environments_without_masks():
     assert result.mean_return < 20
 
 
+def test_a_fight_that_does_not_end_is_an_error_and_can_be_truncated(monkeypatch):
+    def coast(observations, _):
+        return np.ones(len(observations), int)  # the car never reaches its goal
+
+    endless = gymnasium.make("MountainCar-v0").unwrapped
+    monkeypatch.setattr("soulslab.learn.evaluate.MAX_DECISIONS", 50)
+    with pytest.raises(EnvironmentUsageError, match=r"not ended after 50 decisions; .* max_episode_steps"):
+        soulslab.evaluate(coast, endless, n_fights=2)
+    limited = gymnasium.wrappers.TimeLimit(endless, max_episode_steps=20)
+    assert soulslab.evaluate(coast, limited, n_fights=2).mean_decisions == 20
+
+
 def test_wrong_use():
     with pytest.raises(ConfigError, match=r"soulslab\.evaluate: .*n_fights"):
         soulslab.evaluate(first_open, ID, n_fights=0)
