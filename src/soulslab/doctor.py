@@ -288,7 +288,7 @@ def check_fight() -> Iterator[Check]:
 def check_clock() -> Iterator[Check]:
     """Check the library that controls game time."""
     from soulslab.errors import ClockUnavailableError
-    from soulslab.siphon.clock.native_library import native_library
+    from soulslab.siphon.clock.lockstep_page import native_library
 
     try:
         native_library()

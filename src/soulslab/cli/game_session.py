@@ -78,8 +78,8 @@ def open_game(
 
 def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSession:
     """Attach to the game of a server."""
+    from soulslab.siphon.rpc.access import find_token
     from soulslab.siphon.rpc.client import connect
-    from soulslab.siphon.rpc.tokens import find_token
 
     for name in ("pid", "window_title", "start", "private", "option", "clock", "seed", "allow_unknown_version", "boss"):
         if getattr(flags, name) != getattr(AttachFlags(), name):

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.games.facts import FactFile, Id, read_game_facts, unknown
-from soulslab.siphon.attributes.chain_number import ChainNumber
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.session import Session
 
 

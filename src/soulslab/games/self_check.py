@@ -21,7 +21,7 @@ import numpy as np
 
 from soulslab.arena.binding import Binding
 from soulslab.errors import ConfigError, SelfCheckError, UnknownAttributeError
-from soulslab.siphon.attributes.examination import Finding
+from soulslab.siphon.attributes.alternatives import Finding
 from soulslab.siphon.profile import Attribute, Profile, Value
 from soulslab.siphon.profile.facts import variants_of, versions_of
 from soulslab.siphon.session import Session

@@ -27,8 +27,8 @@ from soulslab.errors import (
     WindowGoneError,
 )
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.siphon.attributes.chain_number import ChainNumber, Number
-from soulslab.siphon.attributes.examination import Finding, examine_variant
+from soulslab.siphon.attributes.alternatives import Finding, examine_variant
+from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import Profile, Value, load_profile
 from soulslab.siphon.session import SessionOptions

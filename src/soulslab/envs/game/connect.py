@@ -140,8 +140,8 @@ def _seeded(make_session: Callable[[], Session]) -> SessionFactory:
 
 def _connect(connect: ConnectOptions, profile: Profile, launch_options: Mapping[str, str], seed: int | None) -> Session:
     with optional_imports():
+        from soulslab.siphon.rpc.access import find_token  # noqa: PLC0415  (as above)
         from soulslab.siphon.rpc.client import connect as connect_client  # noqa: PLC0415  (gRPC only where needed)
-        from soulslab.siphon.rpc.tokens import find_token  # noqa: PLC0415  (as above)
 
     token = find_token(connect.token, connect.token_file)
     session = connect_client(connect.server, token=token, tls=connect.tls or None)

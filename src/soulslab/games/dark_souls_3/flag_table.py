@@ -7,7 +7,7 @@ the group, aa the area, b the block, t the thousand, and nnn the flag. The world
 from __future__ import annotations
 
 from soulslab.errors import EntityNotFoundError
-from soulslab.siphon.attributes.chain_number import ChainNumber
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.profile import NumberType
 from soulslab.siphon.session import Session
 

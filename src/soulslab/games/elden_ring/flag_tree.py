@@ -7,7 +7,7 @@ is addressed by the pointer chain from the head of the tree, so any session can 
 from __future__ import annotations
 
 from soulslab.errors import EntityNotFoundError
-from soulslab.siphon.attributes.chain_number import ChainNumber
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.profile import NumberType
 from soulslab.siphon.session import Session
 

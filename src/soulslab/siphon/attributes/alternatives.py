@@ -1,4 +1,4 @@
-"""Selection among the variants of an attribute and among the lists of an entity.
+"""Selection among the variants of an attribute and among the lists of an entity, and examination of all variants.
 
 A variant is an attribute's own definition or one of its alternatives. The first variant that can be read and gives a
 plausible value is selected. A variant is ruled out by a value outside the range, an invalid pointer, or a pattern
@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from soulslab.errors import (
     EntityNotFoundError,
@@ -103,9 +106,6 @@ def _may_be_loading(error: SiphonError) -> bool:
     return isinstance(error, EntityNotFoundError) or (isinstance(error, PointerError) and error.is_null)
 
 
-_log = logging.getLogger(__name__)
-
-
 class ListSelection:
     """Selects the list of each entity: the first list that contains the entity, for the rest of the session.
 
@@ -156,3 +156,53 @@ class ListSelection:
             for variant, problem in zip(self._open[name], problems, strict=True)
         )
         raise EntityNotFoundError(name, f"it is in none of its {len(problems)} lists ({told})", max(counts))
+
+
+Trouble: TypeAlias = Literal["", "loading", "pointer", "range", "code"]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Result of reading one variant of an attribute.
+
+    Attributes:
+        source: Source of the variant.
+        trouble: "" if the value is plausible; ``loading`` if a pointer is null or an entity does not exist, as in a
+            menu; ``pointer`` if a pointer leads to no memory; ``range`` if the value is implausible; ``code`` if a
+            pattern has no match.
+        problem: Text of the error; "" without trouble.
+        address: Address of the value; 0 if it was not reached.
+        value: Value that was read; None if nothing was read.
+    """
+
+    source: str
+    trouble: Trouble = ""
+    problem: str = ""
+    address: int = 0
+    value: Value = None
+
+
+def examine_variant(source: str, read: Callable[[], Value], address: Callable[[], int]) -> Finding:
+    """Read one variant of an attribute.
+
+    Args:
+        source: Source of the variant.
+        read: Returns the value.
+        address: Returns the address that the value was read from.
+
+    Raises:
+        ProcessExitedError: The game has ended.
+    """
+    try:
+        value = read()
+        return Finding(source=source, address=address(), value=value)
+    except ImplausibleValueError as error:
+        return Finding(source=source, trouble="range", problem=str(error), address=address(), value=error.value)
+    except (PatternError, PointerError, EntityNotFoundError) as error:
+        return Finding(source=source, trouble=_trouble(error), problem=str(error))
+
+
+def _trouble(error: SiphonError) -> Trouble:
+    if isinstance(error, PatternError):
+        return "code"
+    is_loading = isinstance(error, EntityNotFoundError) or (isinstance(error, PointerError) and error.is_null)
+    return "loading" if is_loading else "pointer"

@@ -26,11 +26,8 @@ from soulslab.errors import (
     UnknownAttributeError,
 )
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
-from soulslab.siphon.attributes.alternatives import AlternativeSelection, ListSelection
-from soulslab.siphon.attributes.chain_number import NAME, ChainNumber, Number
-from soulslab.siphon.attributes.entities import id_bytes
-from soulslab.siphon.attributes.examination import Finding, examine_variant
-from soulslab.siphon.attributes.pointer_chains import build_chains
+from soulslab.siphon.attributes.alternatives import AlternativeSelection, Finding, ListSelection, examine_variant
+from soulslab.siphon.attributes.pointer_chains import NUMBER_NAME, ChainNumber, Number, build_chains, id_bytes
 from soulslab.siphon.attributes.read_plan import ReadPlan
 from soulslab.siphon.attributes.value_codecs import Codec
 from soulslab.siphon.memory import Memory
@@ -138,7 +135,7 @@ class AttributeTable:
             PatternError: The profile has no such base, or its pattern has no match.
             PointerError, ImplausibleValueError, ProcessExitedError: As in `read_many`.
         """
-        found: Number = self._make((NAME,), {NAME: where.attribute()}).read()[NAME]
+        found: Number = self._make((NUMBER_NAME,), {NUMBER_NAME: where.attribute()}).read()[NUMBER_NAME]
         return found
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
@@ -150,8 +147,8 @@ class AttributeTable:
             MemoryAccessError: The operating system refuses the write.
         """
         attribute = where.attribute()
-        data = Codec(NAME, attribute).encode(value)
-        self._store(attribute, self._make((NAME,), {NAME: attribute}).find()[0], data)
+        data = Codec(NUMBER_NAME, attribute).encode(value)
+        self._store(attribute, self._make((NUMBER_NAME,), {NUMBER_NAME: attribute}).find()[0], data)
 
     def _store(self, attribute: Attribute, address: int, data: bytes) -> None:
         """Write the bytes of an attribute; for a flag, only its bit."""
@@ -283,7 +280,7 @@ class AttributeTable:
 
 def _of_attribute(name: str, mistake: PatternError) -> PatternError:
     """Return the error for an attribute whose pattern was not found."""
-    place = "" if name == NAME else f"attribute {name!r}: {mistake.place or f'base {mistake.base!r}'}"
+    place = "" if name == NUMBER_NAME else f"attribute {name!r}: {mistake.place or f'base {mistake.base!r}'}"
     return PatternError(mistake.problem, base=mistake.base, addresses=mistake.addresses, place=place or mistake.place)
 
 

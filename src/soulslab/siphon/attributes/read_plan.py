@@ -17,8 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import EntityNotFoundError, MemoryAccessError, PointerError
-from soulslab.siphon.attributes.entities import MAX_POINTER, MIN_POINTER, find_entity, id_bytes
-from soulslab.siphon.attributes.pointer_chains import Cell, Chains, Listed, Part
+from soulslab.siphon.attributes.pointer_chains import (
+    MAX_POINTER,
+    MIN_POINTER,
+    Cell,
+    Chains,
+    Listed,
+    Part,
+    find_entity,
+    id_bytes,
+)
 from soulslab.siphon.memory import Memory, ReadBatch
 
 PAGE = 4096

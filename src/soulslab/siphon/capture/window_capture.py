@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.capture.composite import RedirectedWindow
 from soulslab.siphon.capture.pixels import convert
-from soulslab.siphon.capture.shm import SharedImage
+from soulslab.siphon.capture.window_pixels import RedirectedWindow, SharedImage
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, WindowState
 from soulslab.siphon.process.x11 import XConnection

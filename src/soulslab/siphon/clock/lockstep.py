@@ -22,19 +22,21 @@ from pathlib import Path
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, SessionStateError
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.clock.liveness import ProcessWatch
-from soulslab.siphon.clock.lockstep_page import LockstepPage, OnOrphan, open_page_of
-from soulslab.siphon.clock.native_library import (
+from soulslab.siphon.clock.lockstep_page import (
     BOUNDARIES,
     CROWDED,
     FOREVER_NS,
     MAX_THREADS,
     RUNS,
     UNIT_SPEED,
+    LockstepPage,
+    OnOrphan,
     check_can_preload,
     native_library,
+    open_page_of,
 )
 from soulslab.siphon.clock.thread_probe import UnheldThread, find_unheld_threads
+from soulslab.siphon.process.process_tree import ProcessWatch
 from soulslab.siphon.profile import ClockFacts, ClockGrade
 
 __all__ = ["LockstepClock", "LockstepPage", "OnOrphan", "attach_lockstep"]

@@ -8,7 +8,7 @@ import time
 
 from soulslab.errors import ClockUnavailableError, ConfigError
 from soulslab.siphon.clock import Advance
-from soulslab.siphon.clock.liveness import ProcessWatch
+from soulslab.siphon.process.process_tree import ProcessWatch
 from soulslab.siphon.profile import ClockGrade
 
 

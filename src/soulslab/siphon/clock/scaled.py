@@ -12,7 +12,7 @@ from contextlib import suppress
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, ProcessExitedError
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.clock.frame_rate import FrameRate
-from soulslab.siphon.clock.liveness import ProcessWatch
+from soulslab.siphon.process.process_tree import ProcessWatch
 from soulslab.siphon.profile import ClockGrade
 
 #: Interval between reads of the game's own time.

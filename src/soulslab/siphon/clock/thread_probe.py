@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from soulslab.siphon.clock.lockstep_page import LockstepPage
-from soulslab.siphon.clock.native_library import MAX_THREADS, native_library
+from soulslab.siphon.clock.lockstep_page import MAX_THREADS, LockstepPage, native_library
 
 __all__ = ["UnheldThread", "find_unheld_threads"]
 

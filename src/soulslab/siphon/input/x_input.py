@@ -10,8 +10,7 @@ import xcffib.xkb
 
 from soulslab.errors import ConfigError, DisplayError, did_you_mean
 from soulslab.siphon.input import Input
-from soulslab.siphon.input.guard import Guard, NoGuard, ProcessGuard
-from soulslab.siphon.input.held_input import HeldInput, Sender
+from soulslab.siphon.input.held_input import Guard, HeldInput, NoGuard, ProcessGuard, Sender
 from soulslab.siphon.input.x_server import is_alone, stop_repetition
 from soulslab.siphon.input.xsendevent import XSendEventSender
 from soulslab.siphon.input.xtest import XTestSender

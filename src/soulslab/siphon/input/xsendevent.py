@@ -14,8 +14,7 @@ from typing import Any
 import xcffib.xproto
 from xcffib.xproto import EventMask
 
-from soulslab.siphon.input.guard import Guard
-from soulslab.siphon.input.held_input import Change, pressed_keys, released_keys
+from soulslab.siphon.input.held_input import Change, Guard, pressed_keys, released_keys
 from soulslab.siphon.input.x_server import deliver, details_of
 from soulslab.siphon.keys import Key
 from soulslab.siphon.process.window import Window

@@ -14,8 +14,7 @@ import xcffib.xproto
 import xcffib.xtest
 
 from soulslab.errors import InputError
-from soulslab.siphon.input.guard import Guard
-from soulslab.siphon.input.held_input import Change, pressed_keys, released_keys
+from soulslab.siphon.input.held_input import Change, Guard, pressed_keys, released_keys
 from soulslab.siphon.input.x_server import deliver, details_of
 from soulslab.siphon.keys import Key
 from soulslab.siphon.process.window import Window

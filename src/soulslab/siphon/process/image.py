@@ -14,8 +14,7 @@ import msgspec
 
 from soulslab.errors import ImageError, MemoryAccessError
 from soulslab.siphon.memory import Memory, Region
-from soulslab.siphon.process import elf, portable_executable
-from soulslab.siphon.process.executable_headers import Headers, Kind, Section
+from soulslab.siphon.process.executable_headers import ELF_MAGIC, PE_MAGIC, Headers, Kind, Section, read_elf, read_pe
 
 __all__ = ["Image", "Section", "module_base", "read_image"]
 
@@ -118,10 +117,10 @@ def _loaded(memory: Memory, regions: list[Region], fits: Callable[[Region], bool
             continue
         try:
             start = memory.read(region.start, 4)
-            if start == elf.MAGIC:
-                headers = elf.read_elf(memory, region.start, region.path)
-            elif start[:2] == portable_executable.MAGIC:
-                headers = portable_executable.read_pe(memory, region.start)
+            if start == ELF_MAGIC:
+                headers = read_elf(memory, region.start, region.path)
+            elif start[:2] == PE_MAGIC:
+                headers = read_pe(memory, region.start)
             else:
                 continue
         except MemoryAccessError:

@@ -24,9 +24,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from soulslab.errors import ConfigError, LaunchError, did_you_mean
-from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
-from soulslab.siphon.process.private_folder import PrivateFolder
-from soulslab.siphon.process.process_output import Output
+from soulslab.siphon.process.child_process import Output, ParentDeathPipe, PrivateFolder
 from soulslab.siphon.process.process_tree import await_end, is_program, living, marked
 from soulslab.siphon.profile import Process
 

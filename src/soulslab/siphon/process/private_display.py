@@ -26,8 +26,7 @@ import xcffib.xproto
 
 from soulslab.closing import Closing
 from soulslab.errors import ConfigError, DisplayError
-from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
-from soulslab.siphon.process.private_folder import PrivateFolder
+from soulslab.siphon.process.child_process import ParentDeathPipe, PrivateFolder
 from soulslab.siphon.process.x11 import COOKIE_NAME, XConnection
 
 START_DEADLINE_S = 20.0

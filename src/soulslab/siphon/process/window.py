@@ -12,10 +12,10 @@ import logging
 import os
 import select
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import xcffib.res
@@ -23,8 +23,43 @@ import xcffib.xproto
 from xcffib.xproto import EventMask, MapState
 
 from soulslab.errors import DisplayError, ProcessExitedError, WaitTimeoutError, WindowGoneError, WindowNotFoundError
-from soulslab.siphon.process.rectangle import Rectangle, around, bounds, overlap
 from soulslab.siphon.process.x11 import GONE_ERRORS, XConnection
+
+Rectangle: TypeAlias = tuple[int, int, int, int]
+"""Left, top, width and height in pixels; width and height 0 if it is empty."""
+
+
+def overlap(one: Rectangle, other: Rectangle) -> Rectangle:
+    """Return the intersection of two rectangles; its width or height is 0 if it is empty."""
+    left, top = max(one[0], other[0]), max(one[1], other[1])
+    right, bottom = min(one[0] + one[2], other[0] + other[2]), min(one[1] + one[3], other[1] + other[3])
+    return (left, top, max(right - left, 0), max(bottom - top, 0))
+
+
+def contains(outer: Rectangle, inner: Rectangle) -> bool:
+    """Return whether one rectangle contains another."""
+    return overlap(outer, inner) == inner
+
+
+def bounds(parts: Collection[Rectangle]) -> Rectangle:
+    """Return the smallest rectangle around all; an empty one around none."""
+    if not parts:
+        return (0, 0, 0, 0)
+    left, top = min(part[0] for part in parts), min(part[1] for part in parts)
+    right, bottom = max(part[0] + part[2] for part in parts), max(part[1] + part[3] for part in parts)
+    return (left, top, right - left, bottom - top)
+
+
+def around(width_px: int, height_px: int) -> tuple[Rectangle, ...]:
+    """Return four rectangles that cover the plane except a screen of this size."""
+    far = 1 << 16  # beyond X's coordinates
+    return (
+        (-far, -far, far, 3 * far),
+        (width_px, -far, far, 3 * far),
+        (-far, -far, 3 * far, far),
+        (-far, height_px, 3 * far, far),
+    )
+
 
 #: A window manager nests a window in two or three others; the game's window is at most this deep.
 MAX_DEPTH = 6

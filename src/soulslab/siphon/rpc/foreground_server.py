@@ -16,10 +16,10 @@ from rich.console import Console
 
 from soulslab.config import Secret
 from soulslab.errors import ConfigError
+from soulslab.siphon.rpc.access import read_token
 from soulslab.siphon.rpc.address import parse_address
 from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
 from soulslab.siphon.rpc.server import RunningServer, ServerOptions, serve
-from soulslab.siphon.rpc.tokens import read_token
 from soulslab.siphon.session import Session
 
 WAIT_S = 0.5

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.errors import WireError
-from soulslab.siphon.attributes.chain_number import ChainNumber
-from soulslab.siphon.attributes.examination import Finding
+from soulslab.siphon.attributes.alternatives import Finding
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.profile import Profile, Value

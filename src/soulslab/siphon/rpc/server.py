@@ -27,9 +27,8 @@ from soulslab.config import Secret, reveal
 from soulslab.errors import ConfigError
 from soulslab.siphon.rpc.access import AccessCheck, make_token, server_credentials, shorten_metadata_errors
 from soulslab.siphon.rpc.address import Address, parse_address
-from soulslab.siphon.rpc.client_registry import Clients
 from soulslab.siphon.rpc.messages import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
-from soulslab.siphon.rpc.served_game import ServedGame
+from soulslab.siphon.rpc.served_game import Clients, ServedGame
 from soulslab.siphon.rpc.session_service import SessionService
 from soulslab.siphon.session import Session
 

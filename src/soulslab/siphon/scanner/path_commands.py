@@ -22,8 +22,7 @@ from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, profil
 from soulslab.siphon.scanner.pointers import Limits, PointerMap, PointerPath, holding
 from soulslab.siphon.scanner.searches import open_search
 from soulslab.siphon.scanner.signature import Signature, find_signature
-from soulslab.siphon.scanner.value_commands import Command, play_input
-from soulslab.siphon.scanner.workbench import Paths, Workbench
+from soulslab.siphon.scanner.workbench import Command, Paths, Workbench, play_input
 from soulslab.siphon.session import LOADING
 
 MAX_LEVELS = 7

@@ -9,8 +9,15 @@ import numpy as np
 from soulslab.errors import ConfigError, MemoryAccessError, ScanError
 from soulslab.siphon.memory import Memory
 from soulslab.siphon.profile import NumberType
-from soulslab.siphon.scanner.conditions import COMPARING, DTYPES, Condition, check_condition, mask_of
-from soulslab.siphon.scanner.phrases import parse_condition, parse_number
+from soulslab.siphon.scanner.conditions import (
+    COMPARING,
+    DTYPES,
+    Condition,
+    check_condition,
+    mask_of,
+    parse_condition,
+    parse_number,
+)
 from soulslab.siphon.scanner.reading import CHUNK_BYTES, chunks, writable_regions
 from soulslab.siphon.scanner.value_scan import Progress, ValueScan
 

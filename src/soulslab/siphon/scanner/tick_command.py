@@ -11,8 +11,7 @@ import numpy as np
 from tomlkit import TOMLDocument
 
 from soulslab.errors import ClockStalledError, ScanError
-from soulslab.siphon.clock.lockstep_page import PAGE_LINK
-from soulslab.siphon.clock.native_library import library_path
+from soulslab.siphon.clock.lockstep_page import PAGE_LINK, library_path
 from soulslab.siphon.memory import Region
 from soulslab.siphon.profile import Boundary, ClockFacts, load_profile
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, remove_entry, set_values
@@ -28,8 +27,7 @@ from soulslab.siphon.scanner.tick_search import (
     TickTrial,
     exact_period_s,
 )
-from soulslab.siphon.scanner.value_commands import Command
-from soulslab.siphon.scanner.workbench import Paths, Workbench
+from soulslab.siphon.scanner.workbench import Command, Paths, Workbench
 from soulslab.siphon.tick_alignment import advance_to_tick_middle
 
 #: Steps of one tick in a trial; more than 256, so that counters of 8 bits are seen to start again.

@@ -29,13 +29,19 @@ from soulslab.siphon.profile import Profile
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.attachment import Attachment, SessionOpener
-from soulslab.siphon.rpc.public.call_handlers import gone_event, stream_handler, text_of, unary_handler
+from soulslab.siphon.rpc.public.call_handlers import (
+    INT32,
+    gone_event,
+    response_of,
+    stream_handler,
+    text_of,
+    unary_handler,
+    value_of,
+)
 from soulslab.siphon.rpc.public.frame_streams import FrameStreams, bgra_of
-from soulslab.siphon.rpc.public.held_keys import HeldKeys
-from soulslab.siphon.rpc.public.peer_watch import PeerWatch
 from soulslab.siphon.rpc.public.programs import Programs
+from soulslab.siphon.rpc.public.public_clients import HeldKeys, PeerWatch
 from soulslab.siphon.rpc.public.recordings import Recordings
-from soulslab.siphon.rpc.public.value_messages import INT32, response_of, value_of
 from soulslab.siphon.session import Frame, Session, SessionOptions, Snapshot
 
 SERVICE = "siphon_service.SiphonService"
