@@ -40,12 +40,7 @@ REST_S = 10.0
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """Observable state of a standing game.
-
-    Attributes:
-        values: Attributes that were read, by name.
-        frame: Pixels of its window as bytes; empty without a window.
-    """
+    """Observable state of a standing game: attributes by name, and the pixels of its window, empty without a window."""
 
     values: Mapping[str, object]
     frame: bytes = b""
@@ -54,16 +49,13 @@ class Observation(msgspec.Struct, frozen=True):
 def find_lockstep_fault(
     clock: LockstepClock, observe: Callable[[], Observation], tick_s: float, tick_attribute: str = ""
 ) -> str:
-    """Return why a lockstep clock does not hold its game; "" if it does.
+    """Return why a lockstep clock does not hold its game; "" if it does. The game is held afterwards.
 
     Args:
-        clock: Clock of the game; the game is held afterwards.
+        clock: Clock of the game.
         observe: Reads the game.
         tick_s: Game time of a step; 0 for no steps, if the game's time must not change.
         tick_attribute: Attribute with the tick count in `Observation.values`; "" if there is none.
-
-    Raises:
-        ProcessExitedError: The game has ended.
     """
     try:
         clock.pause(deadline_s=REST_S)
@@ -123,13 +115,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClockSelection:
-    """Selects the clock of one game.
-
-    Args:
-        profile: Profile of the game.
-        options: Options of its session.
-        pid: Process id of the game.
-        servers: See `LockstepClock`.
+    """Selects the clock of one game; `servers` as in `LockstepClock`.
 
     Attributes:
         reason: Why the grade is lower than the profile's; "" if it is not.

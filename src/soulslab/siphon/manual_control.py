@@ -47,9 +47,6 @@ class ManualControl:
     """Sends keys and mouse movements to a game; leaving the context releases every key.
 
     Times are game time. While the game runs they pass with it; while its clock is paused, the clock is advanced.
-
-    Args:
-        session: Session of the game, opened with its window.
     """
 
     def __init__(self, session: Session) -> None:
@@ -110,13 +107,7 @@ class ManualControl:
         self._send()
 
     def move(self, dx_px: int, dy_px: int, *, n_steps: int = 1) -> None:
-        """Move the mouse relative to its position, in equal parts 10 ms apart. Raises as `tap`.
-
-        Args:
-            dx_px: Distance to the right, px.
-            dy_px: Distance downwards, px.
-            n_steps: Number of parts, at least 1.
-        """
+        """Move the mouse relative to its position, in `n_steps` equal parts 10 ms apart. Raises as `tap`."""
         x = y = 0
         for i in range(1, n_steps + 1):
             self.wait(MOVE_STEP_S if i > 1 else 0.0)
@@ -130,8 +121,8 @@ class ManualControl:
         """Capture frames at a rate, and write each as a numbered PNG file, until Ctrl-C.
 
         Args:
-            folder: Folder for the files ``000001.png`` and so on; it is created if it does not exist. None to capture
-                and count frames without writing them.
+            folder: Folder for the files ``000001.png`` and so on; None to capture and count frames without writing
+                them.
             frame: Format of the frames.
             rate_hz: Frames per second of wall time.
             n_frames: Number of frames; None for no limit.
@@ -188,12 +179,7 @@ def _make_folder(folder: Path) -> None:
 
 
 class Shell:
-    """Commands on a running game, read line by line.
-
-    Args:
-        control: Control of the game.
-        console: Output of the commands.
-    """
+    """Commands on a running game, read line by line."""
 
     def __init__(self, control: ManualControl, console: Console) -> None:
         self._control = control
@@ -202,13 +188,7 @@ class Shell:
     def run(self, lines: Iterable[str], *, is_interactive: bool) -> None:
         """Execute lines until the input ends or a line is ``quit``.
 
-        Args:
-            lines: Typed lines.
-            is_interactive: Whether to print an error and continue with the next line; otherwise the first error ends
-                the shell.
-
-        Raises:
-            SoulslabError: A line of a script failed.
+        In an interactive shell an error is printed and the next line is read; otherwise the first error is raised.
         """
         for number, line in enumerate(lines, 1):
             text = line.strip()
@@ -224,12 +204,7 @@ class Shell:
                 self._console.print(Text(str(error), style="red"))
 
     def do(self, line: str) -> None:
-        """Execute one line.
-
-        Raises:
-            ConfigError: The command does not exist, or its arguments are wrong.
-            SiphonError: The command failed.
-        """
+        """Execute one line. Raises `ConfigError` for a wrong line, and the errors of the command."""
         try:
             name, *words = shlex.split(line)
         except ValueError as error:

@@ -59,11 +59,6 @@ class RealGame:
     """The parts of a running game (`soulslab.siphon.local.Game`).
 
     Attributes:
-        info: Session info of the game.
-        attributes: Its attributes.
-        clock: Its clock.
-        input: Its keyboard and mouse; None without a window.
-        capture: Its window capture; None without a window.
         servers: Processes without the clock library that it may wait for; None if they are unknown.
         process: Started process; None for a game that was found.
         start: Advances it while it starts; None if its time is not held.
@@ -88,11 +83,7 @@ class RealGame:
             self.parts.callback(start.close)
 
     def find(self, executable: str, deadline: float) -> None:
-        """Wait until the command has started the game.
-
-        Raises:
-            LaunchError: It did not start the game.
-        """
+        """Wait until the command has started the game. Raises `LaunchError` if it does not."""
         process = self.process
         if process is None:
             raise AssertionError("only a game that was started is waited for")
@@ -137,11 +128,7 @@ class RealGameOpener:
         self._display: PrivateDisplay | None = None
 
     def open(self, profile: Profile, options: SessionOptions) -> RealGame:
-        """Find or start the game and wait until it is ready.
-
-        Raises:
-            SiphonError: See `soulslab.siphon.local.open_session`; nothing of this start is left behind.
-        """
+        """Find or start the game and wait until it is ready. Raises as `open_session`; nothing is left behind."""
         self.check(profile, options)
         deadline = time.monotonic() + options.deadline_s
         with ExitStack() as undo:

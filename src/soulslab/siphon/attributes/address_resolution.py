@@ -99,10 +99,6 @@ class CompleteCode:
     The code of a native program is mapped at once. A Windows program may unpack or decrypt its code, in some games for
     seconds. The code counts as complete if it has not changed for `STILL_S` and the program is native or some patterns
     match.
-
-    Args:
-        profile: Profile of the game.
-        memory: Memory of the game.
     """
 
     def __init__(self, profile: Profile, memory: Memory) -> None:
@@ -112,11 +108,7 @@ class CompleteCode:
         self._since_s = 0.0
 
     def is_complete(self, image: Image) -> bool:
-        """Return whether the code is complete; call it each time a pattern has no match.
-
-        Raises:
-            ProcessExitedError: The process has ended.
-        """
+        """Return whether the code is complete; call it each time a pattern has no match."""
         seen, now_s = (image.base, self._checksum(image)), time.monotonic()
         if seen != self._seen:
             self._seen, self._since_s = seen, now_s
@@ -142,13 +134,7 @@ class CompleteCode:
 
 
 class _Sought(msgspec.Struct, frozen=True):
-    """A base or a code offset to resolve.
-
-    Attributes:
-        place: Place in the profile.
-        name: Name in its table.
-        fact: Definition in the profile.
-    """
+    """A base or a code offset to resolve: its place in the profile, its name in its table, and its definition."""
 
     place: str
     name: str
@@ -191,16 +177,10 @@ def _scan(
     ranges: Sequence[tuple[int, int]],
     missing: dict[str, PatternError],
 ) -> tuple[dict[str, list[int]], int]:
-    """Search for all patterns in one pass.
-
-    Args:
-        sought: Bases and code offsets, by their place in the profile.
-        memory: Memory of the game.
-        ranges: Start and end of each executable section.
-        missing: Receives the errors for patterns with too many matches.
+    """Search for all patterns in one pass; `missing` receives the errors for patterns with too many matches.
 
     Returns:
-        The matches of each pattern, and the number of unreadable bytes.
+        The matches of each pattern by its place in the profile, and the number of unreadable bytes.
     """
     patterns = {place: Pattern.parse(one.fact.pattern) for place, one in sought.items() if one.fact.pattern}
     while patterns:

@@ -30,10 +30,6 @@ _log = logging.getLogger(__name__)
 class AlternativeSelection:
     """Selects one of the variants of an attribute.
 
-    Args:
-        name: Name of the attribute.
-        variants: Complete definitions, in the order in which they are tried.
-
     Attributes:
         variant: The variant to read now.
         is_decided: Whether the selection is final for the session.
@@ -52,15 +48,7 @@ class AlternativeSelection:
         return self.variant.source if self.is_decided else ""
 
     def look(self, read: Callable[[Attribute], Value]) -> None:
-        """Try the variants until one gives a plausible value.
-
-        Args:
-            read: Reads the attribute by a variant.
-
-        Raises:
-            UndecidedAttributeError: No variant gives a plausible value.
-            ProcessExitedError: The game has ended.
-        """
+        """Try the variants in order until one gives a plausible value. Raises `UndecidedAttributeError` for none."""
         problems: list[str] = []
         may_be_loading = False
         for variant in self._variants:
@@ -112,9 +100,6 @@ class ListSelection:
     Data at a wrong address is rarely a list and never contains the entity. If no list contains it, the game may be
     loading: nothing is decided, and the next read tries again.
 
-    Args:
-        variants: For each entity, the definitions for this version of the game, in the order in which they are tried.
-
     Attributes:
         now: The selected definition of each entity.
     """
@@ -126,14 +111,11 @@ class ListSelection:
     def look(self, name: str, find: Callable[[Entity], object]) -> None:
         """Select the list of an entity, unless it is selected already.
 
-        Args:
-            name: Name of the entity.
-            find: Searches the list of a definition; raises if the entity is not in it.
+        `find` searches the list of a definition, and raises if the entity is not in it.
 
         Raises:
             EntityNotFoundError: No list contains the entity.
             PointerError: No list can be reached now.
-            ProcessExitedError: The game has ended.
         """
         problems: list[EntityNotFoundError | PointerError] = []
         for variant in self._open.get(name, ()):
@@ -182,16 +164,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def examine_variant(source: str, read: Callable[[], Value], address: Callable[[], int]) -> Finding:
-    """Read one variant of an attribute.
-
-    Args:
-        source: Source of the variant.
-        read: Returns the value.
-        address: Returns the address that the value was read from.
-
-    Raises:
-        ProcessExitedError: The game has ended.
-    """
+    """Read one variant of an attribute, and the address that it was read from."""
     try:
         value = read()
         return Finding(source=source, address=address(), value=value)

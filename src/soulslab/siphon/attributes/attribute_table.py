@@ -41,12 +41,6 @@ MAX_PLANS = 64
 class AttributeTable:
     """Reads and writes the attributes of a game.
 
-    Args:
-        profile: Profile of the game.
-        memory: Memory of the game.
-        places: Addresses of its bases and values of its code offsets
-            (`soulslab.siphon.attributes.address_resolution.resolve_addresses`).
-
     Raises:
         ProfileError: The id of an entity does not fit its type.
     """
@@ -131,21 +125,13 @@ class AttributeTable:
     def read_number(self, where: ChainNumber) -> Number:
         """Return a number by a pointer chain that is not in the profile.
 
-        Raises:
-            PatternError: The profile has no such base, or its pattern has no match.
-            PointerError, ImplausibleValueError, ProcessExitedError: As in `read_many`.
+        Raises `PatternError` if the profile has no such base, or its pattern has no match; otherwise as `read_many`.
         """
         found: Number = self._make((NUMBER_NAME,), {NUMBER_NAME: where.attribute()}).read()[NUMBER_NAME]
         return found
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
-        """Write a number by a pointer chain that is not in the profile.
-
-        Raises:
-            InvalidValueError: The value has the wrong type, or does not fit.
-            PatternError, PointerError, ProcessExitedError: As in `read_number`.
-            MemoryAccessError: The operating system refuses the write.
-        """
+        """Write a number by a pointer chain that is not in the profile. Raises as `write` and `read_number`."""
         attribute = where.attribute()
         data = Codec(NUMBER_NAME, attribute).encode(value)
         self._store(attribute, self._make((NUMBER_NAME,), {NUMBER_NAME: attribute}).find()[0], data)
@@ -163,13 +149,9 @@ class AttributeTable:
         return self._query((name,)).find()[0]
 
     def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
-        """Return the result of reading each variant of some attributes, selected or not.
+        """Return the result of reading each variant of some attributes, selected or not; None for all known attributes.
 
-        Args:
-            names: Names of the attributes; None for all that are known for the version of the game.
-
-        Raises:
-            UnknownAttributeError, AttributeVersionError, ProcessExitedError: As in `read_many`.
+        Raises `UnknownAttributeError` and `AttributeVersionError` as `read_many`.
         """
         wanted = tuple(names) if names is not None else tuple(self._now)
         for name in wanted:
@@ -206,11 +188,7 @@ class AttributeTable:
         )
 
     def _decide(self, name: str) -> None:
-        """Select the variant of an attribute.
-
-        Raises:
-            UndecidedAttributeError: No variant gives a plausible value now.
-        """
+        """Select the variant of an attribute. Raises `UndecidedAttributeError` if none gives a plausible value now."""
         choice = self._choices[name]
         choice.look(lambda variant: self._make((name,), {name: variant}).read()[name])
         self._now[name] = choice.variant

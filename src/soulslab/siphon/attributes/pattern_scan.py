@@ -58,9 +58,7 @@ class CodeScan:
     def run(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Scan ranges. A match lies in one range with all of its bytes; overlapping ranges count as one.
 
-        Raises:
-            PatternError: A pattern has more than 4096 matches.
-            ProcessExitedError: The process has ended.
+        Raises `PatternError` if a pattern has more than 4096 matches.
         """
         for start, end in _merged(ranges):
             n_before = self.n_unreadable

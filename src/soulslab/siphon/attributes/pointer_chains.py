@@ -56,9 +56,7 @@ class Cell:
     """A pointer in memory or, without parent, a base with a known address.
 
     Attributes:
-        parent: Cell whose pointer `offset` is added to; None for a base.
-        offset: Offset from the parent's pointer; for a base its address. The offset of an entity's slot is set by a
-            search.
+        offset: Offset from the parent's pointer; for a base its address. A search sets the offset of an entity's slot.
         owner: Attribute, entity or base that the cell belongs to.
         level: Index in the offsets of its owner; -1 for the pointer of a base.
         depth: Number of reads before its address is known; 0 for a base.
@@ -77,15 +75,7 @@ class Cell:
 
 @dataclass(eq=False, slots=True)
 class Part:
-    """Bytes to read at the end of a chain: a value, or the id of an entity.
-
-    Attributes:
-        parent: Cell whose pointer `offset` is added to.
-        offset: Offset from the parent's pointer.
-        size: Size in bytes.
-        owner: Attribute or entity that it belongs to.
-        level: Index in the offsets of its owner.
-    """
+    """Bytes to read at the end of a chain: a value, or the id of an entity. The fields are those of `Cell`."""
 
     parent: Cell
     offset: int
@@ -96,16 +86,7 @@ class Part:
 
 @dataclass(eq=False, slots=True)
 class Listed:
-    """An entity in a list.
-
-    Attributes:
-        name: Name in the profile.
-        entity: Definition in the profile.
-        begin: Cell with the start of the list.
-        end: Cell with the end of the list.
-        slot: Cell in the list that points to the entity.
-        id: Part with its id.
-    """
+    """An entity in a list: cells with the ends of the list, cell in the list that points to the entity, and its id."""
 
     name: str
     entity: Entity
@@ -131,12 +112,7 @@ class Chains:
 
 
 def build_chains(profile: Profile, bases: Mapping[str, int], names: Sequence[str]) -> Chains:
-    """Build the pointer chains to some attributes.
-
-    Args:
-        profile: Profile of the game.
-        bases: Address of each base; a base that is a pointer is not followed yet.
-        names: Names of the attributes.
+    """Build the pointer chains to some attributes; a base that is a pointer is not followed yet.
 
     Raises:
         UnknownAttributeError: The profile has no such attribute.
@@ -217,19 +193,11 @@ def id_bytes(entity: Entity) -> bytes:
 
 
 def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int) -> int:
-    """Return the index in a list of the first entity with the id.
-
-    Args:
-        memory: Memory of the game.
-        name: Name of the entity, for errors.
-        entity: Definition in the profile.
-        begin: Address of the first pointer.
-        end: Address after the last pointer.
+    """Return the index in a list of the first entity with the id; `begin` and `end` are the addresses of its ends.
 
     Raises:
         EntityNotFoundError: No entity of the list has the id, or the list is invalid.
         MemoryAccessError: The list cannot be read.
-        ProcessExitedError: The process has ended.
     """
     if begin == end:
         raise EntityNotFoundError(name, f"its list is empty, so none has id {entity.id}", 0)

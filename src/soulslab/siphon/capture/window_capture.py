@@ -64,11 +64,7 @@ class Barrier:
             raise
 
     def wait(self) -> None:
-        """Wait for the server; afterwards all earlier events have arrived at the connection too.
-
-        Raises:
-            DisplayError: The display has ended.
-        """
+        """Wait for the server; afterwards all earlier events have arrived at the connection too."""
         if self._x.wait_until_idle():
             return
         with self._own.using("wait for the display"):
@@ -134,14 +130,7 @@ COLOUR_BYTES = 12
 
 
 class Framebuffer:
-    """A mapped XWD file of Xvfb (``-fbdir``) with 32 bits per pixel.
-
-    Args:
-        path: Path of the file.
-
-    Raises:
-        DisplayError: The file has another format.
-    """
+    """A mapped XWD file of Xvfb (``-fbdir``) with 32 bits per pixel. Raises `DisplayError` for another format."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
@@ -190,6 +179,10 @@ class WindowCapture:
 
     Attributes:
         backend: Backend of the last frame: ``framebuffer``, ``shm`` or ``composite``.
+
+    Raises:
+        WindowGoneError: The window was closed or is not mapped.
+        DisplayError: The display cannot share memory with this process.
     """
 
     def __init__(self, window: Window, display: PrivateDisplay | None) -> None:
@@ -220,13 +213,7 @@ class WindowCapture:
             return state.width_px, state.height_px
 
     def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
-        """See `Capture.grab`.
-
-        Raises:
-            WindowGoneError: The window was closed or unmapped.
-            WindowError: It was covered at the beginning, and has not been drawn since.
-            DisplayError: The display has ended.
-        """
+        """See `Capture.grab`; `WindowError` if a part that was covered at the beginning has not been drawn since."""
         x = self._window.x
         with x.using("take a picture", self._window.id):
             self._refuse_closed()

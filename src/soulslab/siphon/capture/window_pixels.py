@@ -32,9 +32,6 @@ class SharedImage:
 
     The segment is marked for removal as soon as both sides have attached it, so it never remains after both have ended.
 
-    Args:
-        x: Connection.
-
     Raises:
         DisplayError: The server cannot share memory: it lacks MIT-SHM, or runs on another machine.
     """
@@ -49,10 +46,7 @@ class SharedImage:
         self._bytes: NDArray[np.uint8] = np.empty(0, np.uint8)
 
     def read(self, drawable: int, left_px: int, top_px: int, width_px: int, height_px: int) -> NDArray[np.uint8]:
-        """Return a part of a window or pixmap.
-
-        Returns:
-            (H, W, 4) uint8, BGRX; the shared memory itself, which the next call overwrites.
+        """Return a part of a window or pixmap: (H, W, 4) uint8, BGRX, in the memory that the next call overwrites.
 
         Raises:
             xcffib.xproto.MatchError: The part is not inside the window, or the window is not visible.
@@ -135,9 +129,6 @@ class RedirectedWindow:
 
     The server does not have the pixels that were covered when the redirection began. The game is asked to draw them (an
     Expose event); until it has done so, frames are not available.
-
-    Args:
-        window: Window.
 
     Raises:
         DisplayError: The server lacks Composite.

@@ -52,17 +52,12 @@ class UnheldThread:
 
 
 def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) -> tuple[UnheldThread, ...]:
-    """Find the threads that wait in real time or run although the game is held.
+    """Find the threads that wait in real time, or run within `watch_s` of wall time, although the game is held.
 
     The system call numbers are those of x86-64.
 
-    Args:
-        page: Clock page of the game, which is paused.
-        pid: Process id of the game.
-        watch_s: Wall time in which a thread must not run, in seconds.
-
     Returns:
-        Threads in the order of their ids, then timers; empty if no such thread was found.
+        Threads in the order of their ids, then timers.
     """
     before = dict(_read_all(pid, "schedstat"))
     time.sleep(watch_s)

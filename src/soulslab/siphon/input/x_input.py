@@ -76,16 +76,9 @@ _CORE_KEYBOARD = 0x100  # XkbUseCoreKbd
 
 
 def read_keycodes(x: XConnection) -> dict[str, int]:
-    """Query the keycodes of the server.
+    """Query the keycode of each key of `soulslab.siphon.keys.KEYS` that the server has, by its name in `KEYS`.
 
-    Args:
-        x: Connection.
-
-    Returns:
-        Keycode of each key of `soulslab.siphon.keys.KEYS` that the server has, by its name in `KEYS`.
-
-    Raises:
-        DisplayError: The connection is broken, or the server has no XKB.
+    Raises `DisplayError` if the connection is broken, or the server has no XKB.
     """
     xkb = x.extension(xcffib.xkb.key)
     with x.using("ask for the names of the keys"):
@@ -99,12 +92,7 @@ def read_keycodes(x: XConnection) -> dict[str, int]:
 
 
 def match_keycodes(codes: Mapping[str, int], aliases: Mapping[str, str]) -> dict[str, int]:
-    """Return the keycode of each available key.
-
-    Args:
-        codes: Keycodes by XKB name.
-        aliases: Alternative XKB names: ``MENU`` for ``COMP`` (or the other way round).
-    """
+    """Return the keycode of each available key, given keycodes by XKB name and the aliases of XKB names."""
     codes = dict(codes)
     for alias, real in aliases.items():
         if real in codes:

@@ -33,13 +33,7 @@ _LOCKS = ("CAPSLOCK", "NUMLOCK", "SCROLLLOCK")
 
 
 class XSendEventSender:
-    """Sends events with the request SendEvent.
-
-    Args:
-        window: Window of the game.
-        keycodes: Keycodes of the server, by key name.
-        guard: Releases the keys when this process dies.
-    """
+    """Sends events with the request SendEvent, with the keycodes of the server by key name."""
 
     backend = "xsendevent"
 

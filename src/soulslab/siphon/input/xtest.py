@@ -28,7 +28,7 @@ _APART_MS = 3
 
 
 class XTestSender:
-    """Sends through XTest.
+    """Sends through XTest, with the keycodes of the server by key name.
 
     Args:
         window: Window of the game.

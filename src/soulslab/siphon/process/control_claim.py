@@ -50,12 +50,7 @@ class ControlClaim:
 
 
 def _locked(path: Path, pid: int) -> int:
-    """Return the descriptor of a claim file that this process has locked.
-
-    Raises:
-        ControlTakenError: The file is locked already.
-        ProcessError: The file cannot be opened.
-    """
+    """Return the descriptor of a claim file that this process has locked. Raises `ControlTakenError`."""
     while True:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -90,11 +85,7 @@ def _is_same_file(fd: int, path: Path) -> bool:
 
 
 def _claim_folder() -> Path:
-    """Return the folder of this user's claims; it is created if it does not exist.
-
-    Raises:
-        ProcessError: The folder belongs to another user, or others can write to it.
-    """
+    """Return the folder of this user's claims. Raises `ProcessError` if others can write to it."""
     runtime = _RUNTIME / str(os.getuid())
     folder = runtime / "soulslab" if os.access(runtime, os.W_OK | os.X_OK) else _FALLBACK / f"soulslab-{os.getuid()}"
     try:
@@ -109,11 +100,7 @@ def _claim_folder() -> Path:
 
 
 def _start_ticks(pid: int) -> str:
-    """Return the start time of a process in clock ticks since boot; process ids are reused.
-
-    Raises:
-        ProcessExitedError: The process does not exist.
-    """
+    """Return the start time of a process in clock ticks since boot, because process ids are reused."""
     try:
         # The name of the program, in parentheses, may contain spaces.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

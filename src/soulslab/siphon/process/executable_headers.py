@@ -23,15 +23,7 @@ Kind = Literal["elf", "pe"]
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A section of a program in memory.
-
-    Attributes:
-        name: ``.text``; of an ELF program whose file cannot be read, ``load0``, ``load1``, ...
-        start: Address.
-        size: Size in memory in bytes.
-        is_executable: Whether it contains code.
-        is_writable: Whether the program may write to it.
-    """
+    """A section of a program in memory; of an ELF program whose file cannot be read, ``load0``, ``load1``, ..."""
 
     name: str
     start: int
@@ -44,7 +36,6 @@ class Headers(msgspec.Struct, frozen=True):
     """Contents of the headers of a loaded program or library.
 
     Attributes:
-        kind: Format of the executable.
         size: Bytes from its base to its end.
         sections: Sections, ascending.
         preferred_base: Address that it was linked for; 0 for any.
@@ -81,12 +72,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_elf(memory: Memory, base: int, path: str = "") -> Headers:
-    """Read the headers of an ELF program or library.
-
-    Args:
-        memory: Memory of its process.
-        base: Address of its header.
-        path: Path of its file, which may name its sections; "" for none.
+    """Read the headers of an ELF program or library; `path` is that of its file, which may name its sections.
 
     Raises:
         ImageError: The header is missing or malformed.
@@ -171,16 +157,7 @@ _MAX_SECTIONS, _MAX_ENTRIES, _MAX_VERSION_SIZE, _MAX_NAME = 96, 4096, 4096, 256
 
 
 def read_pe(memory: Memory, base: int) -> Headers:
-    """Read the headers of a Windows program or DLL.
-
-    Args:
-        memory: Memory of its process.
-        base: Address of its header.
-
-    Raises:
-        ImageError: The header is missing or malformed.
-        MemoryAccessError: It cannot be read.
-    """
+    """Read the headers of a Windows program or DLL. Raises as `read_elf`."""
     start = memory.read(base, _PE_AT.size)
     (header_at,) = _PE_AT.unpack(start)
     if start[:2] != PE_MAGIC or not _PE_AT.size <= header_at <= 4096 - _FILE_HEADER.size:

@@ -54,11 +54,7 @@ class _Loaded(msgspec.Struct, frozen=True):
 
 
 def read_image(memory: Memory, executable: str) -> Image:
-    """Find the executable of a process and read its headers.
-
-    Args:
-        memory: Memory of the process.
-        executable: File name, with or without a path of Linux or Windows.
+    """Find the executable of a process by its file name, and read its headers.
 
     Raises:
         ImageError: It is not loaded (yet), its headers are malformed, or several modules match.
@@ -85,15 +81,9 @@ def read_image(memory: Memory, executable: str) -> Image:
 
 
 def module_base(memory: Memory, name: str) -> int:
-    """Return the base address of a library.
+    """Return the base address of a library. Raises as `read_image`.
 
-    Args:
-        memory: Memory of the process.
-        name: File name of the library; ``libSDL2-2.0.so.0`` also finds ``libSDL2-2.0.so.0.2800.5``.
-
-    Raises:
-        ImageError: It is not loaded (yet), or several libraries match.
-        ProcessExitedError: The process has ended.
+    ``libSDL2-2.0.so.0`` also finds ``libSDL2-2.0.so.0.2800.5``.
     """
     wanted = file_name(name)
     regions = [region for region in memory.regions() if region.is_readable]

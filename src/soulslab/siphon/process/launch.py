@@ -114,8 +114,7 @@ class GameProcess:
     def kill(self, grace_s: float = GRACE_S) -> None:
         """End the game with all of its processes, and remove its folder; a second call does nothing.
 
-        Args:
-            grace_s: Time for the processes to end after SIGTERM.
+        The processes have `grace_s` to end after SIGTERM.
         """
         self._end(signal.SIGTERM, grace_s)
         deadline = time.monotonic() + KILL_DEADLINE_S
@@ -143,15 +142,10 @@ class GameProcess:
         return not pids
 
     def find_game(self, executable: str, deadline_s: float, wait: Callable[[], object] | None = None) -> None:
-        """Wait until a process with a name runs among the started ones, and use it as the game.
+        """Wait until a process with a file name runs among the started ones, and use it as the game.
 
-        Args:
-            executable: File name of the program.
-            deadline_s: Wall time until the process must run.
-            wait: Called between two searches; None for a short sleep.
-
-        Raises:
-            LaunchError: All processes ended, or none has that name in time.
+        `wait` is called between two searches; None for a short sleep. Raises `LaunchError` if all processes ended, or
+        none has that name in time.
         """
         deadline = time.monotonic() + deadline_s
         while True:
@@ -188,12 +182,7 @@ def launch(
     ends_with_us: bool = True,
     deadline_s: float = DEADLINE_S,
 ) -> GameProcess:
-    """Start a game and wait for its process, as `start_command` and `GameProcess.find_game` do.
-
-    Raises:
-        LaunchError: The game cannot be started, or ends at once.
-        ConfigError: An option is unknown, or the profile has no command.
-    """
+    """Start a game and wait for its process: `start_command`, then `GameProcess.find_game`. Raises as both."""
     game = start_command(
         process, options=options, display=display, extra_environment=extra_environment, ends_with_us=ends_with_us
     )
@@ -312,11 +301,7 @@ def find_program(name: str) -> str:
 
 
 def _program(name: str) -> str:
-    """Return the path of a program.
-
-    Raises:
-        LaunchError: The program was not found.
-    """
+    """Return the path of a program. Raises `LaunchError` if it was not found."""
     program = find_program(name)
     if not program:
         raise LaunchError(
@@ -328,11 +313,7 @@ def _program(name: str) -> str:
 
 
 def check_options(process: Process, options: Mapping[str, str]) -> None:
-    """Check that a program can be started with some options.
-
-    Raises:
-        ConfigError: The profile has no such option, or a value is not valid on a command line.
-    """
+    """Raise `ConfigError` if the profile has no such option, or a value is not valid on a command line."""
     for name, value in options.items():
         if name not in process.options:
             raise ConfigError(f"unknown option{did_you_mean(name, process.options)}", path=f"options.{name:.64}")

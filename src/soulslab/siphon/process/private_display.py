@@ -47,9 +47,6 @@ class PrivateDisplay(Closing):
     drawn and the screen saver is off. The server ends with `close`. If this process dies without it, even by SIGKILL,
     the server ends when its last client disconnects: at once, or together with the game.
 
-    Args:
-        size_px: Width and height of the screen.
-
     Attributes:
         name: Name of the display, as ``:7``.
         pid: Process id of the server.
@@ -106,8 +103,7 @@ class PrivateDisplay(Closing):
     def environment(self, *, has_fixed_length: bool = False) -> dict[str, str]:
         """Return the environment variables with which a program draws on this display.
 
-        Args:
-            has_fixed_length: Pad the display number with zeros, because X libraries store its text on the heap.
+        `has_fixed_length` pads the display number with zeros, because X libraries store its text on the heap.
         """
         name = f":{int(self.name[1:]):0{DISPLAY_DIGITS}d}" if has_fixed_length else self.name
         return {"DISPLAY": name, "XAUTHORITY": str(self._authority)}

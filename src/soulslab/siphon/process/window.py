@@ -92,8 +92,8 @@ class WindowState(msgspec.Struct, frozen=True):
         height_px: Height of its inner area.
         border_px: Width of the border around it.
         depth: Bits per pixel of its colours.
-        hidden_px: Left, top, width and height, within the window, of the smallest rectangle around all parts that may
-            be covered or lie off the screen; (0, 0, 0, 0) if nothing is hidden.
+        hidden_px: Smallest rectangle within the window around all parts that may be covered or lie off the screen; (0,
+            0, 0, 0) if nothing is hidden.
         is_on_screen: Whether the whole window lies on the screen.
     """
 
@@ -116,9 +116,6 @@ class Window:
     """A window of another program, tracked by its events.
 
     Attributes:
-        x: Connection to the display.
-        id: Window id on that display.
-        pid: Process id of its program.
         n_changes: Number of changes that may concern its position, its size or the windows above it.
     """
 
@@ -175,10 +172,6 @@ class Window:
         Args:
             answer_deadline_s: Longest wait for the answer to the ping. A program that is held does not answer, and a
                 program without ``_NET_WM_PING`` is not waited for.
-
-        Raises:
-            WindowGoneError: The window was closed.
-            DisplayError: The display has ended.
         """
         protocols = memoryview(_property(self.x, self.id, "WM_PROTOCOLS")).cast("I").tolist()
         take_focus, ping = self.x.atom("WM_TAKE_FOCUS"), self.x.atom("_NET_WM_PING")
@@ -291,12 +284,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def find_window(x: XConnection, pid: int, title: str = "") -> Window:
-    """Return the visible window of a process; the largest one if there are several.
-
-    Args:
-        x: Connection to the display.
-        pid: Process id.
-        title: Text that its title must contain; "" for any.
+    """Return the visible window of a process with a text in its title; the largest one if there are several.
 
     Raises:
         WindowNotFoundError: No such window exists; the message lists the visible windows.
@@ -315,13 +303,7 @@ def find_window(x: XConnection, pid: int, title: str = "") -> Window:
 
 
 def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: float) -> Window:
-    """Wait until a process has a visible window.
-
-    Args:
-        x: Connection to the display.
-        pid: Process id.
-        title: Text that its title must contain; "" for any.
-        deadline_s: Longest wait.
+    """Wait until a process has a visible window with a text in its title.
 
     Raises:
         ProcessExitedError: The process has ended.
@@ -358,10 +340,7 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
 def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]:
     """Return the processes that have a visible window with a text in its title.
 
-    Args:
-        pids: Process ids.
-        title: Text of the title; "" for any window.
-        display: Name of the display; "" for the display that each process was started with.
+    They are searched on a display, or on the display that each process was started with.
     """
     found = []
     for pid in pids:
@@ -378,8 +357,7 @@ def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]
 def display_of(pid: int) -> str:
     """Return the name of the X display that a process was started with; by default the one of this process.
 
-    Raises:
-        DisplayError: Neither has one.
+    Raises `DisplayError` if neither has one.
     """
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -431,10 +409,7 @@ def _look_at(x: XConnection, window: int) -> _Found | None:
 
 
 def _client_pid(x: XConnection, window: int) -> int:
-    """Return the process that created a window, according to the server, or else according to the window.
-
-    0 if it is unknown.
-    """
+    """Return the process that created a window, according to the server, or else the window; 0 if it is unknown."""
     if x.has_extension(xcffib.res.key):
         resources: Any = xcffib.res
         spec = resources.ClientIdSpec.synthetic(window, LOCAL_CLIENT_PID)

@@ -103,11 +103,7 @@ def with_numbers(profile: Profile, code_offsets: Mapping[str, int]) -> Profile:
 
 
 def numbers(offsets: Sequence[int | str]) -> tuple[int, ...]:
-    """Check that offsets are all numbers, and return them.
-
-    Raises:
-        PatternError: An offset is a name that `with_numbers` had no number for.
-    """
+    """Return offsets that are all numbers. Raises `PatternError` for a name that `with_numbers` had no number for."""
     for offset in offsets:
         if isinstance(offset, str):
             place = join_place("code_offsets", offset)

@@ -42,13 +42,7 @@ _UTF8_PER_UTF16_BYTES = 1.5
 
 
 class OwnColumn(msgspec.Struct, frozen=True):
-    """A separate data set under ``values``.
-
-    Attributes:
-        name: Name of the attribute.
-        dtype: Type of its elements; ``text`` for UTF-8.
-        shape: Shape of one sample.
-    """
+    """A separate data set under ``values``: type of its elements (``text`` for UTF-8), and shape of a sample."""
 
     name: str
     dtype: str
@@ -66,11 +60,7 @@ class OwnColumn(msgspec.Struct, frozen=True):
 
 
 class Columns:
-    """Storage of some attributes in a recording.
-
-    Args:
-        names: Names of the attributes, all known.
-        attributes: Definitions of the attributes.
+    """Storage of some known attributes in a recording.
 
     Attributes:
         names: Names of the attributes: the columns of ``unreadable``.
@@ -160,7 +150,6 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Layout of the file of a recording.
 
     Attributes:
-        columns: Columns of the attributes.
         frame_shape: (H, W) of the data set of frames; None without frames.
         is_compressed: Whether frames are stored with gzip.
         facts: Attributes of the file.
@@ -174,10 +163,6 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 class RecordingFile:
     """Writes samples; they are valid after `commit`.
-
-    Args:
-        path: Path of a new file.
-        layout: Layout of the file.
 
     Raises:
         OSError: The file cannot be created or written; no file remains.
@@ -204,11 +189,7 @@ class RecordingFile:
             raise
 
     def append(self, sample: Sample) -> None:
-        """Add a sample.
-
-        Raises:
-            OSError: It cannot be written; the file stays at its last commit.
-        """
+        """Add a sample. Raises `OSError` if it cannot be written; the file then stays at its last commit."""
         if self._frames is not None and sample.frame is not None:
             data = np.ascontiguousarray(cv2.cvtColor(sample.frame, cv2.COLOR_RGB2BGRA)).data.cast("B")
             # HDF5 would compress with the GIL held, which would delay the next sample.

@@ -80,11 +80,7 @@ def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
 
 
 def video_frames(path: Path) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of a video, (H, W, 3) RGB, uint8.
-
-    Raises:
-        RecordingError: The file is not a video.
-    """
+    """Yield the frames of a video, (H, W, 3) RGB, uint8. Raises `RecordingError` if the file is not a video."""
     try:
         with av.open(str(path)) as film:
             for frame in film.decode(video=0):

@@ -52,14 +52,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse_address(text: str) -> Address:
-    """Parse an address.
-
-    Args:
-        text: ``host:port``, ``[::1]:port`` or ``unix:/path/of/socket``.
-
-    Raises:
-        ConfigError: The text has another form.
-    """
+    """Parse ``host:port``, ``[::1]:port`` or ``unix:/path/of/socket``. Raises `ConfigError` for another form."""
     if text.startswith("unix:") and len(text) > len("unix:"):
         return Address(path=text.removeprefix("unix:"))
     match = _HOST_PORT.fullmatch(text)

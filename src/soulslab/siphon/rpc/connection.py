@@ -37,10 +37,7 @@ _looks = make_decoder(m.Look)
 class Endpoint(msgspec.Struct, frozen=True):
     """Address of a server, with the credentials.
 
-    Attributes:
-        address: Address of the server.
-        token: Token; "" for none.
-        tls_pem: Certificates that the server's certificate must equal or be signed by; empty for no TLS.
+    `tls_pem` holds certificates that the server's certificate must equal or be signed by; empty for no TLS.
     """
 
     address: Address
@@ -89,12 +86,7 @@ def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoi
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Longest waits for a server.
-
-    Attributes:
-        answer_s: For most answers.
-        open_s: For answers that include a start of the game.
-    """
+    """Longest waits for a server: for most answers, and for answers that include a start of the game."""
 
     answer_s: float
     open_s: float
@@ -111,8 +103,6 @@ class Connection:
         limits_s: Longest waits.
 
     Attributes:
-        welcome: First answer of the server.
-        frames: Receiver of frames.
         is_over: Whether waiting for the server has failed, and the error was raised.
 
     Raises:
@@ -153,13 +143,9 @@ class Connection:
         return bool(self._call.is_active())
 
     def ask(self, request: m.AnyRequest, kind: type[A], *, wait_s: float, deadline_s: float) -> A:
-        """Send a request and return its answer.
+        """Send a request and return its answer, of an expected type.
 
-        Args:
-            request: Request.
-            kind: Expected type of the answer.
-            wait_s: Longest time that the server may let the request wait for other clients.
-            deadline_s: Longest wait for the answer.
+        `wait_s` is the longest time that the server may let the request wait for other clients.
 
         Raises:
             ServerUnavailableError: The connection is lost, or the answer was late; the stream is over.

@@ -28,10 +28,10 @@ WAIT_S = 0.5
 def serve_until_stopped(
     session: Session, options: ServerOptions, token_file: Path | None, console: Console, public: PublicOptions | None
 ) -> None:
-    """Serve a game until Ctrl-C or SIGTERM.
+    """Serve a game, which stays open, until Ctrl-C or SIGTERM.
 
     Args:
-        session: Session of the game; it stays open.
+        session: Session of the game.
         options: Options of the server.
         token_file: File with the token; created with a new token, for this user only, if it does not exist; None for a
             token that is only printed.

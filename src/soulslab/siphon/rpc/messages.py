@@ -305,13 +305,7 @@ class Done(Message, frozen=True, tag="done"):
 
 
 class Failure(Message, frozen=True, tag="failure"):
-    """The request failed.
-
-    Attributes:
-        error: Name of the class in `soulslab.errors`.
-        text: Message.
-        fields: Fields of the error, each as msgpack.
-    """
+    """The request failed: name of the class in `soulslab.errors`, message, and fields of the error, each as msgpack."""
 
     error: str
     text: str
@@ -401,29 +395,13 @@ class Look(Message, frozen=True, tag="look"):
 
 
 AnyAnswer: TypeAlias = (
-    Done
-    | Failure
-    | InfoNow
-    | Facts
-    | ReadValue
-    | Values
-    | Findings
-    | FrameData
-    | Stepped
-    | HeldKeys
-    | TimeState
-    | Advanced
-    | Look
-)
+    Done | Failure | InfoNow | Facts | ReadValue | Values | Findings | FrameData | Stepped | HeldKeys | TimeState
+    | Advanced | Look
+)  # fmt: skip
 
 
 class Answer(Message, frozen=True):
-    """The answer to a `Call`.
-
-    Attributes:
-        number: Number of the call; `UNREADABLE` if it could not be decoded.
-        answer: Result.
-    """
+    """The answer to a `Call`, with its number; `UNREADABLE` if the call could not be decoded."""
 
     number: int
     answer: AnyAnswer
@@ -434,11 +412,7 @@ REQUESTS: dict[str, type[Request]] = {kind.__name__: kind for kind in get_args(A
 
 
 def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
-    """Decode a received message.
-
-    Raises:
-        WireError: It is malformed.
-    """
+    """Decode a received message. Raises `WireError` if it is malformed."""
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
@@ -446,12 +420,7 @@ def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
 
 
 def check_version(version: int, whose: str) -> None:
-    """Raise `WireError` if the other side has another protocol version.
-
-    Args:
-        version: Version of the other side.
-        whose: Name of the other side: ``client`` or ``server``.
-    """
+    """Raise `WireError` if the other side (`whose`: ``client`` or ``server``) has another protocol version."""
     if version != VERSION:
         older = f"the {whose}" if version < VERSION else f"this {'client' if whose == 'server' else 'server'}"
         raise WireError(f"the {whose} speaks version {version} of {SERVICE}, and here it is {VERSION}; update {older}")

@@ -29,7 +29,11 @@ MAX_ADVANCE_S = 3600.0
 
 def perform(request: m.Request, session: Session, frames: FrameSender) -> m.AnyAnswer:
     """Execute a request. Raises `WireError` if it is not valid, and the errors of the session."""
-    return _DOERS[type(request)](request, session, frames)
+    action = _ACTIONS.get(type(request))
+    if action is None:
+        return _QUERIES[type(request)](request, session, frames)
+    action(request, session)
+    return m.Done()
 
 
 def changes_game(request: m.Request) -> bool:
@@ -107,68 +111,32 @@ def _grab(request: m.Grab, session: Session, frames: FrameSender) -> m.FrameData
     return frames.pack(session.capture(request.frame_format))
 
 
-def _write(request: m.Write, session: Session, _: FrameSender) -> m.Done:
-    session.write(request.values)
-    return m.Done()
+#: Requests without a result; their answer is `Done`.
+_ACTIONS: Final[dict[type[m.Request], Callable[[Any, Session], None]]] = {
+    m.Write: lambda request, session: session.write(request.values),
+    m.WriteNumber: lambda request, session: session.write_number(request.where, request.value),
+    m.Hold: lambda request, session: session.input.set_held(request.keys, request.again),
+    m.Type: lambda request, session: session.input.type(request.keys),
+    m.MoveMouse: lambda request, session: session.input.move_mouse(request.dx_px, request.dy_px),
+    m.Run: lambda request, session: session.clock.run(request.speed),
+    m.Pause: lambda _, session: session.clock.pause(),
+    m.Restart: lambda request, session: session.restart(request.options, seed=request.seed),
+}
 
-
-def _write_number(request: m.WriteNumber, session: Session, _: FrameSender) -> m.Done:
-    session.write_number(request.where, request.value)
-    return m.Done()
-
-
-def _hold(request: m.Hold, session: Session, _: FrameSender) -> m.Done:
-    session.input.set_held(request.keys, request.again)
-    return m.Done()
-
-
-def _type(request: m.Type, session: Session, _: FrameSender) -> m.Done:
-    session.input.type(request.keys)
-    return m.Done()
-
-
-def _move_mouse(request: m.MoveMouse, session: Session, _: FrameSender) -> m.Done:
-    session.input.move_mouse(request.dx_px, request.dy_px)
-    return m.Done()
-
-
-def _run(request: m.Run, session: Session, _: FrameSender) -> m.Done:
-    session.clock.run(request.speed)
-    return m.Done()
-
-
-def _pause(_: m.Pause, session: Session, __: FrameSender) -> m.Done:
-    session.clock.pause()
-    return m.Done()
-
-
-def _restart(request: m.Restart, session: Session, _: FrameSender) -> m.Done:
-    session.restart(request.options, seed=request.seed)
-    return m.Done()
-
-
-_DOERS: Final[dict[type[m.Request], Callable[[Any, Session, FrameSender], m.AnyAnswer]]] = {
+_QUERIES: Final[dict[type[m.Request], Callable[[Any, Session, FrameSender], m.AnyAnswer]]] = {
     m.Info: lambda _, session, __: m.InfoNow(session.info),
     m.Describe: lambda _, session, __: m.Facts(session.profile),
     m.Read: lambda request, session, _: m.ReadValue(session.read(request.name)),
     m.Snap: lambda request, session, _: pack_values(session.snapshot(request.names)),
     m.Examine: lambda request, session, _: m.Findings(session.examine(request.names)),
     m.ReadNumber: lambda request, session, _: m.ReadValue(session.read_number(request.where)),
-    m.Write: _write,
-    m.WriteNumber: _write_number,
     m.Grab: _grab,
     m.DoStep: _do_step,
     m.Held: lambda _, session, __: m.HeldKeys(tuple(sorted(session.input.held))),
-    m.Hold: _hold,
-    m.Type: _type,
-    m.MoveMouse: _move_mouse,
     m.Time: lambda _, session, __: m.TimeState(session.clock.game_time_s, session.clock.speed),
-    m.Run: _run,
-    m.Pause: _pause,
     m.DoAdvance: lambda request, session, _: m.Advanced(
         session.clock.advance(request.seconds, deadline_s=request.deadline_s, speed=request.speed)
     ),
-    m.Restart: _restart,
 }
 
 

@@ -35,13 +35,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A found value, as an attribute of a profile (see `Attribute` for the fields).
 
     Attributes:
-        name: Name of the attribute.
         path: Pointer path to it.
-        type: Type of the value.
         range: Smallest and largest plausible value; required for numbers.
-        length: See `Attribute`.
-        scale: See `Attribute`.
-        unit: See `Attribute`.
         source: Description of the scan.
         signature: Pattern for the start of the path; None for the offset from the module.
     """
@@ -116,11 +111,7 @@ def edit_profile(file: Path, new: Profile) -> Iterator[tomlkit.TOMLDocument]:
 
 
 def add_entry(document: tomlkit.TOMLDocument, found: Found) -> None:
-    """Add a base and an attribute to a profile.
-
-    Raises:
-        ProfileError: The profile has an entry with the name.
-    """
+    """Add a base and an attribute to a profile. Raises `ProfileError` if it has an entry with the name."""
     for name, tables in profile_entry(found).items():
         if name not in document:
             document.append(name, tomlkit.table(is_super_table=True))

@@ -155,11 +155,7 @@ def _save(bench: Workbench, words: list[str]) -> None:
 
 
 def check_name_is_free(bench: Workbench, name: str) -> None:
-    """Check that the profile has no value with a name.
-
-    Raises:
-        ProfileError: The profile has a value with the name.
-    """
+    """Raise `ProfileError` if the profile has a value with a name."""
     if not bench.file.exists():
         return
     there = load_profile(bench.file)

@@ -20,10 +20,7 @@ Bytes = NDArray[np.uint8]
 def writable_regions(memory: Memory, *, with_stacks: bool = False) -> list[Region]:
     """Return the regions that may hold a game's values: readable and writable ones.
 
-    Args:
-        memory: Memory of the game.
-        with_stacks: Whether to include the stack of the main thread, where values exist only for moments. The stacks of
-            other threads cannot be distinguished from other memory.
+    Values on the stack of the main thread exist only for moments; `with_stacks` includes it.
     """
     return [
         region
@@ -37,16 +34,10 @@ def writable_regions(memory: Memory, *, with_stacks: bool = False) -> list[Regio
 
 
 def chunks(memory: Memory, regions: Iterable[Region], extra: int = 0) -> Iterator[tuple[int, Bytes]]:
-    """Read regions in pieces.
+    """Yield address and bytes of pieces of regions: at most `CHUNK_BYTES` + `extra`, in a buffer that is reused.
 
-    Args:
-        memory: Memory of the game.
-        regions: Regions to read.
-        extra: Bytes after a piece that are read with it, if they exist, so that no value is split.
-
-    Yields:
-        Address and bytes of each piece: at most `CHUNK_BYTES` + `extra`, in a buffer that the next piece reuses.
-        Unreadable parts are skipped, because a game may free memory at any time.
+    The `extra` bytes after a piece are read with it, if they exist, so that no value is split. Unreadable parts are
+    skipped, because a game may free memory at any time.
     """
     buffer = np.empty(CHUNK_BYTES + extra, np.uint8)
     for region in regions:

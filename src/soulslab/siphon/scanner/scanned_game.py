@@ -106,11 +106,7 @@ class ScannedGame(Closing):
             self.attach()
 
     def attach(self, pid: int = 0) -> None:
-        """Continue with another process of the game, which the user has started.
-
-        Args:
-            pid: Process id; 0 for the only process.
-        """
+        """Continue with another process of the game, which the user has started; 0 for the only process."""
         old = self._options
         self._parts.close()
         self._options = msgspec.structs.replace(old, pid=pid, launch="never")
@@ -149,11 +145,7 @@ class ScannedGame(Closing):
             clock.run(speed)
 
     def pause(self) -> None:
-        """Hold its time.
-
-        Raises:
-            ClockUnavailableError: The game was started without the clock library.
-        """
+        """Hold its time. Raises `ClockUnavailableError` if the game was started without the clock library."""
         self._session.clock.pause()
 
     def run(self, speed: float = 1.0) -> None:
@@ -161,22 +153,16 @@ class ScannedGame(Closing):
         self._session.clock.run(speed)
 
     def configure_clock(self, facts: ClockFacts) -> None:
-        """Use other clock facts, in this run and after restarts.
-
-        Raises:
-            ClockUnavailableError: The clock is not a lockstep clock.
-        """
+        """Use other clock facts from now on. Raises `ClockUnavailableError` if the clock is not a lockstep clock."""
         clock = self._session.clock
         if not isinstance(clock, LockstepClock):
             raise ClockUnavailableError(f"the clock is {clock.grade}; settings can be tried in lockstep only")
         clock.configure(facts)
 
     def step(self, keys: Sequence[str], seconds: float) -> None:
-        """Hold exactly these keys from now on and advance game time; time is held afterwards.
+        """Hold exactly these keys (or actions of ``[keys]``) and advance game time; time is held afterwards.
 
-        Args:
-            keys: Physical keys, or actions of the profile's ``[keys]``; must be empty without a window.
-            seconds: Game time.
+        There must be no keys without a window.
         """
         if keys or self._options.with_window:
             self._with_window().input.set_held([self.profile.keys.get(key, key) for key in keys])
@@ -190,12 +176,7 @@ class ScannedGame(Closing):
     # --- its window -----------------------------------------------------------------------------------------
 
     def hold(self, keys: Sequence[str], seconds: float) -> None:
-        """Hold keys for some game time.
-
-        Args:
-            keys: Physical keys, or actions of the profile's ``[keys]``.
-            seconds: Game time.
-        """
+        """Hold keys (or actions of ``[keys]``) for some game time."""
         keyboard = self._with_window().input
         keyboard.set_held([self.profile.keys.get(key, key) for key in keys])
         try:
@@ -263,9 +244,6 @@ def new_profile(pid: int, executable: str, command: Sequence[str], environment: 
         command: Command line that starts it; empty for none.
         environment: Environment variables of the game.
         name: Name of the game; "" for that of its program.
-
-    Raises:
-        ProcessExitedError, AttachDeniedError: The process cannot be examined.
     """
     if not executable:
         executable = file_name(executable_of(pid) if pid else command[0])

@@ -80,12 +80,10 @@ class Search(Protocol):
 
 
 class NumberSearch:
-    """A search for a number.
+    """A search for a number, that is narrowed down line by line.
 
-    Args:
-        memory: Memory of the game.
-        value_type: Type of the stored number.
-        alignment: As in `ValueScan`.
+    Attributes:
+        type: Type of the value, as in a profile.
     """
 
     def __init__(self, memory: Memory, value_type: NumberType, alignment: int = 0) -> None:
@@ -152,12 +150,7 @@ class NumberSearch:
 
 
 class TextSearch:
-    """A search for a text: ``= Hero``.
-
-    Args:
-        memory: Memory of the game.
-        encoding: Encoding of the stored text.
-    """
+    """A search for a text: ``= Hero``, with the methods of `NumberSearch`."""
 
     def __init__(self, memory: Memory, encoding: TextType) -> None:
         self.type: NumberType | TextType = encoding
@@ -254,21 +247,12 @@ Encoding = Literal["utf8", "utf16"]
 def find_text(
     memory: Memory, text: str, encoding: Encoding, *, read_only: bool = False, limit: int = 1000
 ) -> list[int]:
-    """Find text in the memory of a game.
+    """Find text, case-sensitive, in the memory of a game; return the addresses, ascending.
 
-    Args:
-        memory: Memory of the game.
-        text: Text to find, case-sensitive.
-        encoding: Encoding of the stored text; Windows programs mostly use ``utf16``.
-        read_only: Whether to include memory that the game cannot write: its code and constants.
-        limit: Maximum number of addresses.
+    `read_only` includes memory that the game cannot write: its code and constants. Windows programs mostly use
+    ``utf16``.
 
-    Returns:
-        Addresses, ascending.
-
-    Raises:
-        ScanError: The text is empty, or cannot be encoded.
-        ProcessExitedError: The game has ended.
+    Raises `ScanError` if the text is empty, or cannot be encoded.
     """
     try:
         needle = text.encode(_CODECS[encoding])

@@ -39,26 +39,14 @@ _TWO_BYTES_MORE = frozenset([0xAF, 0xB6, 0xB7, 0xBE, 0xBF, 0xD6])
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A base by pattern, and the distance of the place from it.
-
-    Attributes:
-        base: Base for the profile.
-        distance: Bytes from the base to the place.
-    """
+    """A base by pattern, and the distance in bytes from the base to the place."""
 
     base: Base
     distance: int
 
 
 class _Reference(msgspec.Struct, frozen=True):
-    """An instruction that refers to a place.
-
-    Attributes:
-        start: Address of its first byte.
-        displacement_at: Bytes from the start to the displacement.
-        end: Bytes from the start to its end.
-        place: Address that it refers to.
-    """
+    """An instruction that refers to a place; `displacement_at` and `end` count from its first byte."""
 
     start: int
     displacement_at: int
@@ -69,11 +57,7 @@ class _Reference(msgspec.Struct, frozen=True):
 def find_signature(memory: Memory, image: Image, address: int, *, reach: int = DEFAULT_REACH_BYTES) -> Signature:
     """Find a pattern for a place in the program.
 
-    Args:
-        memory: Memory of the game.
-        image: Executable of the game.
-        address: Place in the image.
-        reach: Largest distance below it that an instruction may refer to.
+    `reach` is the largest distance below the address that an instruction may refer to, in bytes.
 
     Raises:
         ScanError: No instruction refers to it, or none has a unique pattern.

@@ -45,15 +45,7 @@ FRAME_TOLERANCE_S = 5e-5
 
 
 class TickSetting(msgspec.Struct, frozen=True):
-    """A tick counter with the clock settings that were tried on it.
-
-    Attributes:
-        counter: The counter.
-        value_type: Its type.
-        period_s: Exact length of a tick.
-        boundary: Value of ``clock.boundary``.
-        trial: Result with this boundary.
-    """
+    """A tick counter, its type, the exact length of a tick, and a trial with a value of ``clock.boundary``."""
 
     counter: TickCounter
     value_type: CounterType
@@ -329,11 +321,7 @@ def _new_path(
 
 
 def _write_frame_period(bench: Workbench, name: str) -> None:
-    """Write the time between two frames, of a game without a tick counter.
-
-    Raises:
-        ScanError: The game has no frames at regular intervals.
-    """
+    """Write the time between two frames, of a game without a tick counter. Raises `ScanError` for irregular frames."""
     program = next(regions for _, regions in _places(bench))
     period_s = _search(bench, "i32").frame_period_s(program)
     if period_s is None:

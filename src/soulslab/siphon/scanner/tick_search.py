@@ -196,10 +196,7 @@ class TickSearch:
     def trial(self, addresses: Addresses, step: Callable[[int], object], n_steps: int) -> list[TickTrial]:
         """Play steps of one tick and count for each counter the steps without exactly one tick.
 
-        Args:
-            addresses: Addresses of the counters.
-            step: Plays the step with that number.
-            n_steps: Number of steps; more than 256 also exclude counters of 8 bits.
+        More than 256 steps also exclude counters of 8 bits.
         """
         n_lost, n_doubled = np.zeros(addresses.size, np.int64), np.zeros(addresses.size, np.int64)
         last, was_readable = self.read(addresses)

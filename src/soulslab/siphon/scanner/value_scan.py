@@ -24,12 +24,7 @@ _DEFAULT_MAX_BYTES = 4 << 30
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """An address that may hold the value.
-
-    Attributes:
-        address: Address.
-        value: Value in the last round.
-    """
+    """An address that may hold the value, with the value in the last round."""
 
     address: int
     value: int | float
@@ -56,7 +51,6 @@ class ValueScan:
         memory: Memory of the game.
         value_type: Type of the stored number.
         alignment: Alignment of candidates in bytes; 0 for the size of the type, 1 for every address.
-        with_stacks: Whether to include the stack of the main thread.
         max_bytes: Maximum size of the stored candidates.
 
     Attributes:
@@ -90,19 +84,10 @@ class ValueScan:
         self.n_bytes = 0
 
     def first(self, condition: Condition, progress: Progress | None = None) -> int:
-        """Scan all writable memory; a scan in progress is restarted.
+        """Scan all writable memory and return the number of candidates; a scan in progress is restarted.
 
-        Args:
-            condition: ``exact``, ``between`` or ``unknown``.
-            progress: Called with the progress.
-
-        Returns:
-            Number of candidates.
-
-        Raises:
-            ScanError: The condition compares with an earlier round or does not fit the type, or the candidates would
-                need more than `max_bytes`.
-            ProcessExitedError: The game has ended.
+        Raises `ScanError` if the condition compares with an earlier round or does not fit the type, or if the
+        candidates would need more than `max_bytes`.
         """
         check_condition(condition, self._value_type)
         if condition.kind in COMPARING:
@@ -125,18 +110,9 @@ class ValueScan:
         return self.n_candidates
 
     def narrow(self, condition: Condition, progress: Progress | None = None) -> int:
-        """Keep the candidates that fulfil a condition now.
+        """Keep the candidates that fulfil a condition now, and return their number.
 
-        Args:
-            condition: Condition of any kind.
-            progress: Called with the progress.
-
-        Returns:
-            Number of remaining candidates.
-
-        Raises:
-            ScanError: The first round is missing, or the condition does not fit the type.
-            ProcessExitedError: The game has ended.
+        Raises `ScanError` if the first round is missing, or the condition does not fit the type.
         """
         check_condition(condition, self._value_type)
         if not self.n_rounds:
@@ -159,13 +135,9 @@ class ValueScan:
         return self.n_candidates
 
     def undo(self) -> int:
-        """Undo the last narrowing round.
+        """Undo the last narrowing round: the candidates have their values of that time again. Return their number.
 
-        Returns:
-            Number of candidates, which have their values of that time again.
-
-        Raises:
-            ScanError: No round can be undone, or it is no longer stored.
+        Raises `ScanError` if no round can be undone, or it is no longer stored.
         """
         if not self._earlier:
             raise ScanError("no round can be undone; a first round can only be repeated")

@@ -87,10 +87,7 @@ class Attachment:
         return self._title
 
     def configure(self, request: messages.SetProcessConfigRequest) -> str:
-        """Set the configuration; a new one ends the use of the old one.
-
-        Returns:
-            Message for the client.
+        """Set the configuration, and return a message for the client; a new one ends the use of the old one.
 
         Raises:
             ProfileError: It is malformed.
@@ -129,15 +126,10 @@ class Attachment:
         return reasons
 
     def open_window(self, title: str, part: str) -> tuple[int, int]:
-        """Find the window for keys or frames.
+        """Find the window for ``input`` or ``capture``; return its width and height.
 
-        Args:
-            title: Text in its title; "" for the configured one. All parts share one window, so another title changes
-                the window of the other parts too.
-            part: ``input`` or ``capture``.
-
-        Returns:
-            Its width and height.
+        All parts share one window, so another title changes the window of the other parts too; "" is the configured
+        title.
         """
         with self._changing:
             profile = self._configured()
@@ -149,15 +141,9 @@ class Attachment:
             return self._current().info.window_px
 
     def use(self, part: str, action: Callable[[Session], T]) -> T:
-        """Execute an action on the session.
+        """Execute an action on the session; it is repeated if the session is replaced in the meantime.
 
-        Args:
-            part: Part that must be initialised.
-            action: Action; repeated if the session is replaced in the meantime.
-
-        Raises:
-            SessionStateError: The part is not initialised.
-            SiphonError: Error raised by the action.
+        Raises `SessionStateError` if the part is not initialised, and the errors of the action.
         """
         if part not in self._parts:
             self._configured()
@@ -230,11 +216,7 @@ class Attachment:
             self._on_window()
 
     def _served_game(self, profile: Profile) -> SessionInfo:
-        """Return the game of the server.
-
-        Raises:
-            AccessRefusedError: The configuration names another game.
-        """
+        """Return the game of the server. Raises `AccessRefusedError` if the configuration names another game."""
         served = self._served()
         info = served.info
         # A game that a script or another program runs is identified by the name in its profile, not by its file name.

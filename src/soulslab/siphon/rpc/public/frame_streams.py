@@ -21,15 +21,11 @@ MAX_STREAMS = 8
 
 
 class FrameStreams:
-    """All frame streams of a server.
+    """All frame streams of a server, each of at most `rate_hz` frames per second.
 
     A client that stops a stalled stream (as pysiphon does) leaves it open until its connection ends, and each stream
     occupies a thread. Therefore their number is limited to `MAX_STREAMS`; one more ends the stream that has been
     stalled longest.
-
-    Args:
-        capture: Captures a frame.
-        rate_hz: Maximum number of frames per second.
     """
 
     def __init__(self, capture: Callable[[], Frame], rate_hz: float) -> None:
@@ -44,16 +40,7 @@ class FrameStreams:
     def frames(
         self, request: messages.StreamFramesRequest, context: Any, gone: threading.Event
     ) -> Iterator[messages.FrameData]:
-        """Yield frames.
-
-        Args:
-            request: Format (``jpeg`` or ``raw``) and JPEG quality.
-            context: Context of the call.
-            gone: Event that is set when the client has disconnected.
-
-        Raises:
-            SiphonError: The request is not valid, or the window cannot be captured any more.
-        """
+        """Yield frames until `gone` is set. Raises `SiphonError` if the request is not valid, or the window is gone."""
         kind, quality = _checked(request)
         token = object()
         self._enter(token, context)

@@ -33,7 +33,6 @@ class Outcome(msgspec.Struct, frozen=True):
         status: Exit status; negative for a signal.
         output: Standard output, at most `MAX_OUTPUT_BYTES`.
         errors: Standard error, limited likewise.
-        wall_ms: Wall time of the run.
         problem: Why the program was killed; "" if it ended by itself.
     """
 
@@ -45,11 +44,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Programs:
-    """Runs allowed programs, without a shell.
-
-    Args:
-        allowed: Paths of the programs.
-    """
+    """Runs allowed programs, without a shell."""
 
     def __init__(self, allowed: Sequence[Path]) -> None:
         self._allowed = tuple(path.resolve() for path in allowed)
@@ -57,14 +52,9 @@ class Programs:
     def run(
         self, command: Sequence[str], directory: str, timeout_s: int, gone: threading.Event, *, keeps_output: bool
     ) -> Outcome:
-        """Run a program to its end.
+        """Run a program, given by its path or unambiguous name, to its end.
 
-        Args:
-            command: Path of the program or its unambiguous name, followed by its arguments.
-            directory: Working folder; "" for the server's.
-            timeout_s: Time after which the program and all of its processes are killed; 0 for 30 s.
-            gone: Event that is set when the client has disconnected: then the program is killed too.
-            keeps_output: Whether to return the output.
+        The program and all of its processes are killed after `timeout_s` (0 for 30 s), and when `gone` is set.
 
         Raises:
             AccessRefusedError: The program is not allowed.

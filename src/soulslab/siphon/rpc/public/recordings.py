@@ -57,16 +57,7 @@ class Recordings:
         return {entry.peer for entry in self._running()}
 
     def start(self, source: Recordable, request: messages.StartRecordingRequest, peer: str, **options: Any) -> str:
-        """Start a recording.
-
-        Args:
-            source: Game to record.
-            request: Attributes, duration and folder.
-            peer: Client.
-            options: Fields of `RecordingOptions` to replace.
-
-        Returns:
-            Id of the recording.
+        """Start a recording and return its id; `options` replace fields of `RecordingOptions`.
 
         Raises:
             RecordingError: There are too many recordings, the folder is full, or the files cannot be written.
@@ -100,18 +91,13 @@ class Recordings:
         return self._find(recording_id).recorder.status()
 
     def stop(self, recording_id: str) -> RecordingStatus:
-        """Stop a recording; no effect on one that has ended.
-
-        Raises:
-            RecordingError: The id is unknown, or the recording was not written completely.
-        """
+        """Stop a recording; no effect on one that has ended. Raises `RecordingError`."""
         return self._find(recording_id).recorder.stop()
 
     def chunks(self, recording_id: str) -> Iterator[messages.RecordingChunk]:
         """Yield the files of a finished recording; the last chunk of the last file is marked as final.
 
-        Raises:
-            RecordingError: The id is unknown, the recording runs, or its files were removed.
+        Raises `RecordingError` if the id is unknown, the recording runs, or its files were removed.
         """
         entry = self._find(recording_id)
         if entry.recorder.status().is_recording:
@@ -137,11 +123,7 @@ class Recordings:
             entry.recorder.end()
 
     def _room_bytes(self) -> int:
-        """Return the maximum size of the next recording: an equal share of the free space.
-
-        Raises:
-            RecordingError: The folder is full.
-        """
+        """Return the maximum size of the next recording: an equal share of the free space. Raises `RecordingError`."""
         running = [entry.recorder for entry in self._running()]
         still_to_come = sum(max(recorder.max_bytes - recorder.n_bytes, 0) for recorder in running)
         used = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink())

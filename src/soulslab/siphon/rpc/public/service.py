@@ -5,9 +5,6 @@
     with PublicService(PublicOptions(open_session=open_session)) as service:
         with serve(session, ServerOptions(extra_handlers=service.handlers)) as server:
             server.wait()
-
-A failure is an answer with ``success=false`` and a message, as its clients expect. Only streams, whose messages have no
-such field, end with a gRPC status, and malformed bytes get INVALID_ARGUMENT.
 """
 
 from __future__ import annotations
@@ -82,11 +79,7 @@ class PublicOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublicService(Closing):
-    """The public service, with one configuration and one game for all of its clients.
-
-    Args:
-        options: Options.
-    """
+    """The public service, with one configuration and one game for all of its clients."""
 
     def __init__(self, options: PublicOptions) -> None:
         self._options = options
@@ -107,11 +100,9 @@ class PublicService(Closing):
         self._peers = PeerWatch(lambda: self._keys.peers | self._recordings.peers, self._client_is_gone)
 
     def handlers(self, served: Session) -> Sequence[grpc.GenericRpcHandler]:
-        """Return the handlers for a `grpc.Server`.
+        """Return the handlers for a `grpc.Server` that offers a session.
 
-        Args:
-            served: The session that the server offers. Clients can only attach to the process of its game, and cannot
-                change the game if this session is read-only.
+        Clients can only attach to the process of its game, and cannot change the game if this session is read-only.
         """
         self._served = served
         note = self._peers.called
@@ -354,12 +345,7 @@ def _int32(number: int) -> int:
 
 
 class SharedGame:
-    """The current session as `soulslab.siphon.recording.recorder.Recordable`.
-
-    Args:
-        game: Attachment with the current session.
-        profile: Profile of the game.
-    """
+    """The current session of an attachment as `soulslab.siphon.recording.recorder.Recordable`."""
 
     def __init__(self, game: Attachment, profile: Profile) -> None:
         self.profile = profile
