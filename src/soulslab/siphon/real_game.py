@@ -23,7 +23,7 @@ from soulslab.errors import (
 from soulslab.siphon.attributes.address_resolution import CompleteCode, resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.capture import Capture
-from soulslab.siphon.capture.window_capture import open_capture
+from soulslab.siphon.capture.window_capture import WindowCapture
 from soulslab.siphon.clock import Clock
 from soulslab.siphon.clock.held_start import BOOT_S, EPOCH_S, HeldStart
 from soulslab.siphon.clock.lockstep import LockstepPage
@@ -267,7 +267,7 @@ class RealGameOpener:
     def _open_parts(self, game: RealGame, window: Window, options: SessionOptions, backend: str) -> None:
         """Open the input and capture of a window; if one fails, the other is closed."""
         with ExitStack() as undo:
-            game.capture = open_capture(window, self._display if game.process else None)
+            game.capture = WindowCapture(window, self._display if game.process else None)
             undo.callback(game.capture.close)
             # On a private display no guard is needed: game and display end with this process.
             is_private = game.process is not None and self._display is not None and options.on_orphan == "end"

@@ -14,7 +14,7 @@ from soulslab.errors import ImplausibleValueError, PointerError, ProcessExitedEr
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.capture import NATIVE
-from soulslab.siphon.capture.window_capture import open_capture
+from soulslab.siphon.capture.window_capture import WindowCapture
 from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
 from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.memory.linux import LinuxMemory
@@ -58,7 +58,7 @@ class Doom:
         undo.callback(self.clock.close)
         self.keys = open_input(window, "xsendevent")
         undo.callback(self.keys.close)
-        self.frames = open_capture(window, display)
+        self.frames = WindowCapture(window, display)
         undo.callback(self.frames.close)
 
     def is_in_level(self) -> bool:

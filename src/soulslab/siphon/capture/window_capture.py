@@ -185,7 +185,7 @@ class WindowCapture:
         DisplayError: The display cannot share memory with this process.
     """
 
-    def __init__(self, window: Window, display: PrivateDisplay | None) -> None:
+    def __init__(self, window: Window, display: PrivateDisplay | None = None) -> None:
         self.backend = "framebuffer" if display is not None else "shm"
         self._window = window
         self._redirected: RedirectedWindow | None = None
@@ -264,17 +264,3 @@ class WindowCapture:
     def _refuse_closed(self) -> None:
         if self._is_closed:
             raise WindowGoneError("this capture was closed")
-
-
-def open_capture(window: Window, display: PrivateDisplay | None = None) -> WindowCapture:
-    """Return a capture of a window.
-
-    Args:
-        window: Window.
-        display: Private display of the window; None if it is on another display.
-
-    Raises:
-        WindowGoneError: The window was closed or is not mapped.
-        DisplayError: The display cannot share memory with this process.
-    """
-    return WindowCapture(window, display)

@@ -48,19 +48,15 @@ class Sender(Protocol):
 
     def check(self, keys: Collection[Key]) -> None:
         """Raise if these keys cannot be sent (`InputError`, `WindowGoneError`), before anything is sent."""
-        ...
 
     def send(self, changes: Sequence[Change]) -> None:
         """Send changes in this order; return once they are in the game's queue."""
-        ...
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
         """Move the mouse; return once the movement is in the game's queue."""
-        ...
 
     def close(self) -> None:
         """Close the backend; all keys have been released before."""
-        ...
 
 
 class HeldInput:
@@ -150,8 +146,8 @@ SCRIPT = Path(__file__).with_name("guard_process.py")
 _END_S = 5.0
 
 
-class Guard(Protocol):
-    """Releases held keys when this process dies; it is informed about every press and release.
+class Guard:
+    """Is informed about every press and release; this one does nothing, for a display that ends with this process.
 
     A recipe describes how to release a key: ``xtest 3 25`` (type of the event, detail) or ``send 0x400001 2 0319...``
     (window, mask, the event in hex).
@@ -159,31 +155,15 @@ class Guard(Protocol):
 
     def hold(self, recipes: Iterable[tuple[str, str]]) -> None:
         """Record keys that are about to be pressed: name and recipe."""
-        ...
 
     def free(self, names: Iterable[str]) -> None:
         """Remove keys that were released."""
-        ...
 
     def close(self) -> None:
         """End the guard; a second call does nothing."""
-        ...
 
 
-class NoGuard:
-    """No guard, for a display that ends with this process."""
-
-    def hold(self, recipes: Iterable[tuple[str, str]]) -> None:
-        """Do nothing."""
-
-    def free(self, names: Iterable[str]) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class ProcessGuard:
+class ProcessGuard(Guard):
     """A guard in a small helper process that outlives this one by a moment; it starts with the first press.
 
     A key that was pressed through XTest stays pressed in the X server, and a key that was sent to a game stays pressed

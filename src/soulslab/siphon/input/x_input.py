@@ -10,7 +10,7 @@ import xcffib.xkb
 
 from soulslab.errors import ConfigError, DisplayError, did_you_mean
 from soulslab.siphon.input import Input
-from soulslab.siphon.input.held_input import Guard, HeldInput, NoGuard, ProcessGuard, Sender
+from soulslab.siphon.input.held_input import Guard, HeldInput, ProcessGuard, Sender
 from soulslab.siphon.input.x_server import is_alone, stop_repetition
 from soulslab.siphon.input.xsendevent import XSendEventSender
 from soulslab.siphon.input.xtest import XTestSender
@@ -63,7 +63,7 @@ def open_input(window: Window, backend: str = "auto", *, is_private: bool = Fals
     if is_private:
         stop_repetition(window.x)
     keycodes = read_keycodes(window.x)
-    guard: Guard = NoGuard() if is_private else ProcessGuard(window.x.display)
+    guard = Guard() if is_private else ProcessGuard(window.x.display)
     _log.debug("keys of window %#x by %s, focus %s", window.id, backend, "ours" if owns_focus else "the user's")
     if backend == "xtest":
         # On a private display no other window has been the active one, and the game may be held.

@@ -49,7 +49,6 @@ class ReadBatch(Protocol):
             MemoryAccessError: An address cannot be read; the error names the first one.
             ProcessExitedError: The process has ended.
         """
-        ...
 
 
 class Memory(Protocol):
@@ -68,15 +67,12 @@ class Memory(Protocol):
             MemoryAccessError: Some bytes cannot be read.
             ProcessExitedError: The process has ended.
         """
-        ...
 
     def read_into(self, address: int, buffer: memoryview) -> None:
         """Fill a buffer; for large reads. Raises as `read`."""
-        ...
 
     def batch(self, sizes: Sequence[int]) -> ReadBatch:
         """Prepare a scattered read of parts of some sizes."""
-        ...
 
     def write(self, address: int, data: bytes) -> None:
         """Write bytes to pages that the process may write itself.
@@ -85,12 +81,9 @@ class Memory(Protocol):
             MemoryAccessError: Some bytes cannot be written, because a page is not mapped or is protected.
             ProcessExitedError: The process has ended.
         """
-        ...
 
     def regions(self) -> list[Region]:
         """Return the mapped regions, ascending. Raises `ProcessExitedError`."""
-        ...
 
     def close(self) -> None:
         """Release the process; a second call does nothing."""
-        ...

@@ -130,20 +130,16 @@ class Recordable(Protocol):
     @property
     def profile(self) -> Profile:
         """Profile of the game."""
-        ...
 
     @property
     def input(self) -> Input:
         """Its input."""
-        ...
 
     def snapshot(self, names: tuple[str, ...] | None = None) -> Snapshot:
         """Return several attributes."""
-        ...
 
     def capture(self, frame_format: FrameFormat) -> Frame:
         """Capture the window."""
-        ...
 
 
 class Recorder:
