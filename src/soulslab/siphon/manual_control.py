@@ -14,7 +14,6 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import msgspec
@@ -22,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from soulslab.closing import Closing
 from soulslab.errors import ConfigError, SoulslabError, did_you_mean
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.keys import key_named
@@ -43,7 +43,7 @@ class StreamResult(msgspec.Struct, frozen=True):
     size_px: tuple[int, int]
 
 
-class ManualControl:
+class ManualControl(Closing):
     """Sends keys and mouse movements to a game; leaving the context releases every key.
 
     Times are game time. While the game runs they pass with it; while its clock is paused, the clock is advanced.
@@ -53,12 +53,8 @@ class ManualControl:
         self.session = session
         self._down: dict[str, None] = {}
 
-    def __enter__(self) -> ManualControl:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Release every key; a second call does nothing."""
         if self._down:
             self._down.clear()
             self._send()

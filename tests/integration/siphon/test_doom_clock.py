@@ -19,12 +19,12 @@ from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
 from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.process.image import read_image
-from soulslab.siphon.process.launch import launch
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import wait_for_window
 from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.tick_alignment import advance_to_tick_middle
+from support.launching import launch
 from support.waiting import wait_for
 
 DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))

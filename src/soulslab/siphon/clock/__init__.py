@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import msgspec
 
+from soulslab.errors import ConfigError
 from soulslab.siphon.profile import ClockGrade
 
 
@@ -78,3 +80,16 @@ class Clock(Protocol):
 
     def close(self) -> None:
         """Run the game at 1x, unless an earlier owner held it, and release it; a second call does nothing."""
+
+
+def check_seconds(seconds: float) -> None:
+    """Raise `ConfigError` for an amount of game time that no clock can advance by."""
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
+
+
+def check_speed(speed: float, highest: float = math.inf) -> None:
+    """Raise `ConfigError` for a speed at which no game can run."""
+    if not (math.isfinite(speed) and 0.0 < speed <= highest):
+        limit = f" and at most {highest:g}" if math.isfinite(highest) else ""
+        raise ConfigError(f"is {speed!r}; it has to be above 0{limit}", path="speed")

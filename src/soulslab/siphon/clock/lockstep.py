@@ -3,7 +3,7 @@
 ::
 
     page = LockstepPage.create(on_orphan="end")
-    game = launch(profile.process, extra_environment=page.environment(), ...)
+    game = start_command(profile.process, extra_environment=page.environment(), ...)
     clock = LockstepClock(page, game.pid, profile.clock)
     clock.advance(1 / 35)
 
@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, SessionStateError
-from soulslab.siphon.clock import Advance
+from soulslab.errors import ClockStalledError, ClockUnavailableError, SessionStateError
+from soulslab.siphon.clock import Advance, check_seconds, check_speed
 from soulslab.siphon.clock.lockstep_page import (
     BOUNDARIES,
     CROWDED,
@@ -129,8 +129,7 @@ class LockstepClock:
 
     def run(self, speed: float = 1.0) -> None:
         """See `Clock.run`."""
-        if not 0.0 < speed <= _MAX_SPEED:
-            raise ConfigError(f"is {speed!r}; it has to be above 0 and at most {_MAX_SPEED:g}", path="speed")
+        check_speed(speed, _MAX_SPEED)
         with self._lock:
             address = self._address()
             self._watch.check()
@@ -160,10 +159,9 @@ class LockstepClock:
             speed: Advance continuously at this multiple of wall time, up to the limit, for games that need to see time
                 pass. The number of frames during the advance is then not deterministic.
         """
-        if not (math.isfinite(seconds) and seconds >= 0):
-            raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
-        if speed is not None and not 0.0 < speed <= _MAX_SPEED:
-            raise ConfigError(f"is {speed!r}; it has to be above 0 and at most {_MAX_SPEED:g}", path="speed")
+        check_seconds(seconds)
+        if speed is not None:
+            check_speed(speed, _MAX_SPEED)
         with self._lock:
             started_s = time.monotonic()
             self.pause(deadline_s=deadline_s)

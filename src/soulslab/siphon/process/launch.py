@@ -2,7 +2,8 @@
 
 ::
 
-    game = launch(profile.process, options={"skill": "4"}, display=":7")
+    game = start_command(profile.process, options={"skill": "4"}, display=":7")
+    game.find_game(profile.process.executable, deadline_s=20.0)
     game.pid, game.status(), game.output_tail()
     game.kill()
 """
@@ -30,7 +31,6 @@ from soulslab.siphon.profile import Process
 
 #: Folder in which Debian installs games; it is not on root's PATH.
 GAME_DIRS = ("/usr/games", "/usr/local/games")
-DEADLINE_S = 20.0
 GRACE_S = 1.0
 KILL_DEADLINE_S = 10.0
 POLL_S = 0.01
@@ -171,27 +171,6 @@ class GameProcess:
                     pid=self._child.pid,
                 )
             (wait or _sleep)()
-
-
-def launch(
-    process: Process,
-    *,
-    options: Mapping[str, str] | None = None,
-    display: str = "",
-    extra_environment: Mapping[str, str] | None = None,
-    ends_with_us: bool = True,
-    deadline_s: float = DEADLINE_S,
-) -> GameProcess:
-    """Start a game and wait for its process: `start_command`, then `GameProcess.find_game`. Raises as both."""
-    game = start_command(
-        process, options=options, display=display, extra_environment=extra_environment, ends_with_us=ends_with_us
-    )
-    try:
-        game.find_game(process.executable, deadline_s)
-    except BaseException:
-        game.kill(grace_s=0.0)
-        raise
-    return game
 
 
 def start_command(

@@ -19,12 +19,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Literal, Protocol, Self
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 from msgspec import Meta
 
+from soulslab.closing import Closing
 from soulslab.errors import (
     AttributeVersionError,
     EntityNotFoundError,
@@ -142,7 +142,7 @@ class Recordable(Protocol):
         """Capture the window."""
 
 
-class Recorder:
+class Recorder(Closing):
     """A recording that runs from now until `stop`, or until the game or the program ends.
 
     Args:
@@ -244,12 +244,8 @@ class Recorder:
         for thread in self._threads:
             thread.join()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Stop the recording, with the errors of `stop`."""
         self.stop()
 
     def _open(self, first: Sample) -> Destination:

@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import grpc
 import msgspec
 
+from soulslab.closing import Closing
 from soulslab.config import Secret, reveal
 from soulslab.errors import ConfigError
 from soulslab.siphon.rpc.access import AccessCheck, make_token, server_credentials, shorten_metadata_errors
@@ -80,7 +79,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "token", Secret(reveal(self.token)))
 
 
-class RunningServer:
+class RunningServer(Closing):
     """A running server.
 
     Attributes:
@@ -122,12 +121,8 @@ class RunningServer:
         if self._path:
             Path(self._path).unlink(missing_ok=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Stop the server, as `stop` with its default grace period."""
         self.stop()
 
 

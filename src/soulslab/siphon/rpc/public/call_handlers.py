@@ -23,22 +23,20 @@ from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.siphon_service_pb2 import Message
 
 Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
 
 
-def unary_handler(
-    request_type: type[Request],
-    response_type: Callable[..., Response],
-    answer: Callable[[Request, Any], Response],
-    note: Callable[[str], None],
-) -> grpc.RpcMethodHandler:
-    """Return the gRPC handler of a call with one answer.
+def handler_of(kind: Any, answer: Callable[[Any, Any], Any], note: Callable[[str], None]) -> grpc.RpcMethodHandler:
+    """Return the gRPC handler of a call.
 
-    `response_type` creates the answer for a failure, `answer` any other one; `note` is called with the client of each
-    call.
+    Args:
+        kind: Description of the call (`google.protobuf.descriptor.MethodDescriptor`).
+        answer: Creates the answer, or the stream of answers, from the request and the context of the call.
+        note: Called with the client of each call, and of each answer of a stream.
     """
+    request_type: type[Message] = getattr(messages, kind.input_type.name)
+    response_type: Callable[..., Message] = getattr(messages, kind.output_type.name)
 
-    def call(data: bytes, context: Any) -> Response:
+    def call(data: bytes, context: Any) -> Any:
         note(context.peer())
         request = _parsed(request_type, data, context)
         try:
@@ -46,17 +44,7 @@ def unary_handler(
         except (SoulslabError, OSError) as error:
             return response_type(success=False, message=text_of(str(error)))
 
-    return grpc.unary_unary_rpc_method_handler(call, response_serializer=_serialized)
-
-
-def stream_handler(
-    request_type: type[Request],
-    answer: Callable[[Request, Any], Iterator[Response]],
-    note: Callable[[str], None],
-) -> grpc.RpcMethodHandler:
-    """Return the gRPC handler of a call with a stream of answers; see `unary_handler`."""
-
-    def call(data: bytes, context: Any) -> Iterator[Response]:
+    def stream(data: bytes, context: Any) -> Iterator[Any]:
         request = _parsed(request_type, data, context)
         try:
             for message in answer(request, context):
@@ -65,7 +53,9 @@ def stream_handler(
         except (SoulslabError, OSError) as error:
             _abort(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
 
-    return grpc.unary_stream_rpc_method_handler(call, response_serializer=_serialized)
+    if kind.server_streaming:
+        return grpc.unary_stream_rpc_method_handler(stream, response_serializer=_serialized)
+    return grpc.unary_unary_rpc_method_handler(call, response_serializer=_serialized)
 
 
 def gone_event(context: Any) -> threading.Event:
