@@ -139,7 +139,7 @@ class ClockSelection:
         Raises:
             ClockUnavailableError: The requested grade is not available.
         """
-        if self._wants("lockstep"):
+        if (self._options.clock or self._profile.clock.grade) == "lockstep":
             clock = self._open_lockstep(page)
             if clock is not None and self._is_proven(clock, attributes, capture, is_started=page is not None):
                 return clock
@@ -156,9 +156,6 @@ class ClockSelection:
             why = "the session is read-only" if speed else "the profile names no clock.speed_attribute"
             raise ClockUnavailableError(f"cannot scale the time of {self._profile.name}: {why}")
         return RealtimeClock(self._pid)
-
-    def _wants(self, grade: str) -> bool:
-        return (self._options.clock or self._profile.clock.grade) == grade
 
     def _open_lockstep(self, page: LockstepPage | None) -> LockstepClock | None:
         """Open the lockstep clock of a game with the clock library; None if unavailable and not requested."""

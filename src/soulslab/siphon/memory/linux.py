@@ -162,19 +162,11 @@ class LinuxMemory:
     def read_into(self, address: int, buffer: memoryview) -> None:
         """See `Memory.read_into`."""
         local = np.frombuffer(buffer, np.uint8)
-        start, size, done = local.ctypes.data, local.size, 0
-        readv = _bulk_call("process_vm_readv")
-        if not 0 <= address < ADDRESS_END - size:
-            raise self.explain(address, size, errno.EFAULT)
-        while done < size:
-            to = (ctypes.c_uint64 * 2)(start + done, size - done)
-            of = (ctypes.c_uint64 * 2)(address + done, size - done)
-            n = readv(self.pid, ctypes.addressof(to), 1, ctypes.addressof(of), 1, 0)
-            if n <= 0:
-                raise self.explain(address + done, size - done, ctypes.get_errno())
-            done += n
+        if not 0 <= address < ADDRESS_END - local.size:
+            raise self.explain(address, local.size, errno.EFAULT)
+        self._transfer("process_vm_readv", address, local, "read")
         if self.check():
-            raise self.explain(address, size, errno.ESRCH)
+            raise self.explain(address, local.size, errno.ESRCH)
 
     def batch(self, sizes: Sequence[int]) -> LinuxBatch:
         """See `Memory.batch`."""
@@ -184,15 +176,18 @@ class LinuxMemory:
         """See `Memory.write`."""
         # A range that cannot be read is not written in part.
         self.read(address, len(data))
-        source = np.frombuffer(data, np.uint8)
-        start, size, done = source.ctypes.data, source.size, 0
-        writev = _bulk_call("process_vm_writev")
+        self._transfer("process_vm_writev", address, np.frombuffer(data, np.uint8), "written")
+
+    def _transfer(self, name: str, address: int, local: NDArray[np.uint8], what: str) -> None:
+        """Copy between this process and the other one, in as many calls as the kernel needs."""
+        call = _bulk_call(name)
+        start, size, done = local.ctypes.data, local.size, 0
         while done < size:
-            of = (ctypes.c_uint64 * 2)(start + done, size - done)
-            to = (ctypes.c_uint64 * 2)(address + done, size - done)
-            n = writev(self.pid, ctypes.addressof(of), 1, ctypes.addressof(to), 1, 0)
+            ours = (ctypes.c_uint64 * 2)(start + done, size - done)
+            theirs = (ctypes.c_uint64 * 2)(address + done, size - done)
+            n = call(self.pid, ctypes.addressof(ours), 1, ctypes.addressof(theirs), 1, 0)
             if n <= 0:
-                raise self.explain(address + done, size - done, ctypes.get_errno(), "written")
+                raise self.explain(address + done, size - done, ctypes.get_errno(), what)
             done += n
 
     def regions(self) -> list[Region]:

@@ -108,14 +108,15 @@ def _file_sections(path: Path, header: bytes, table: bytes, bias: int) -> tuple[
     segments_at, sections_at, _, _, entry_size, n_sections, names_index = _ELF_HEADER.unpack(header)
     try:
         with path.open("rb") as file:
-            is_same = file.read(len(header)) == header and _read_at(file.fileno(), segments_at, len(table)) == table
+            handle = file.fileno()
+            is_same = os.pread(handle, len(header), 0) == header and os.pread(handle, len(table), segments_at) == table
             if not is_same or entry_size != _ELF_SECTION.size or names_index >= n_sections:
                 return ()
-            entries = _read_at(file.fileno(), sections_at, entry_size * n_sections)
+            entries = os.pread(handle, entry_size * n_sections, sections_at)
             if len(entries) != entry_size * n_sections:
                 return ()
             names_at, names_size = _STRING_TABLE.unpack_from(entries, entry_size * names_index)
-            names = _read_at(file.fileno(), names_at, min(names_size, 2**20))
+            names = os.pread(handle, min(names_size, 2**20), names_at)
     except OSError as error:
         _log.debug("sections of %s are unnamed: %s", path, error)
         return ()
@@ -126,10 +127,6 @@ def _file_sections(path: Path, header: bytes, table: bytes, bias: int) -> tuple[
         if flags & _SHF_ALLOC and size and not (flags & _SHF_TLS and kind == _SHT_NOBITS)
     )
     return tuple(sorted(found, key=lambda section: section.start))
-
-
-def _read_at(file: int, offset: int, size: int) -> bytes:
-    return os.pread(file, size, offset)
 
 
 def _name(names: bytes, at: int) -> str:

@@ -98,6 +98,10 @@ class ProcessWatch:
         """Return whether the process runs."""
         return self._fd >= 0 and not self._poll.poll(0)
 
+    def fileno(self) -> int:
+        """Return the descriptor, which is readable once the process has ended."""
+        return self._fd
+
     def wait(self, seconds: float) -> None:
         """Wait for a wall time, exact to a microsecond. Raises as `check`, as soon as the process ends."""
         if select.select([self._fd], [], [], max(seconds, 0.0))[0]:

@@ -23,6 +23,7 @@ import xcffib.xproto
 from xcffib.xproto import EventMask, MapState
 
 from soulslab.errors import DisplayError, ProcessExitedError, WaitTimeoutError, WindowGoneError, WindowNotFoundError
+from soulslab.siphon.process.process_tree import ProcessWatch
 from soulslab.siphon.process.x11 import GONE_ERRORS, XConnection
 
 Rectangle: TypeAlias = tuple[int, int, int, int]
@@ -312,14 +313,8 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
     """
     started = time.monotonic()
     x.select(x.root, EventMask.SubstructureNotify)
+    watch = ProcessWatch(pid)
     try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError as error:
-        raise ProcessExitedError(f"process {pid} has ended, before it showed a window", pid=pid) from error
-    poll = select.poll()
-    try:
-        poll.register(pidfd, select.POLLIN)
-        poll.register(x.fileno(), select.POLLIN)
         while True:
             try:
                 return find_window(x, pid, title)
@@ -328,13 +323,13 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
                 if left_s <= 0:
                     what = f"a window of process {pid}"
                     raise WaitTimeoutError(what, time.monotonic() - started, str(error)) from error
-            # Events that arrived together with these replies do not wake poll, so the next check is soon.
-            ready = dict(poll.poll(min(left_s, LOOK_INTERVAL_S) * 1000))
-            if pidfd in ready:
+            # Events that arrived together with these replies do not wake select, so the next check is soon.
+            select.select([watch.fileno(), x.fileno()], [], [], min(left_s, LOOK_INTERVAL_S))
+            if not watch.is_alive():
                 raise ProcessExitedError(f"process {pid} has ended, before it showed a window", pid=pid)
             x.dispatch()
     finally:
-        os.close(pidfd)
+        watch.close()
 
 
 def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]:

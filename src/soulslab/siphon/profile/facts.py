@@ -19,11 +19,13 @@ from soulslab.errors import PatternError
 from soulslab.siphon.profile.schema import Alternative, Attribute, Base, CodeOffset, Entity, ListPlace, Profile
 
 Fact = Base | CodeOffset | Entity | Attribute
-F = TypeVar("F", bound=Attribute | Entity)
+F = TypeVar("F", bound=Base | CodeOffset | Entity | Attribute)
 
 
 def variants_of(fact: F) -> tuple[F, ...]:
-    """Return the variants of an attribute or entity: its own definition, then each alternative, completed."""
+    """Return the variants of a fact: its own definition, then each alternative of an attribute or entity, completed."""
+    if not isinstance(fact, Attribute | Entity):
+        return (fact,)
     own = msgspec.structs.replace(fact, alternatives=())
     return (own, *(_completed(own, other) for other in fact.alternatives))
 

@@ -73,14 +73,6 @@ class Columns:
         self.numbers = tuple(name for name in names if _is_number(attributes[name]))
         self.own = tuple(column for name in names if (column := _own_column(name, attributes[name])) is not None)
 
-    def numbers_of(self, values: dict[str, Value]) -> list[float]:
-        """Return a row of ``memory_data``; NaN for unreadable attributes."""
-        return [float(values.get(name, np.nan)) for name in self.numbers]
-
-    def unreadable_of(self, values: dict[str, Value]) -> list[bool]:
-        """Return a row of ``unreadable``: whether each attribute could not be read."""
-        return [name not in values for name in self.names]
-
 
 def key_row(held: Collection[str]) -> NDArray[np.uint8]:
     """Return a row of ``inputs``: 1 for each held key. (300,) uint8."""
@@ -225,15 +217,16 @@ class RecordingFile:
     def _values_of(self, rows: list[Sample]) -> list[Any]:
         """Return the rows of each data set for some samples, in the order of `_create`."""
         columns = self._columns
-        own = [_own_values(column, rows) for column in columns.own]
+        numbers = [[float(row.values.get(name, np.nan)) for name in columns.numbers] for row in rows]
+        unreadable = [[name not in row.values for name in columns.names] for row in rows]
         return [
             np.array([int(row.wall_time_s * 1000) for row in rows], np.int64),
-            np.array([columns.numbers_of(row.values) for row in rows], np.float32).reshape(len(rows), -1),
+            np.array(numbers, np.float32).reshape(len(rows), -1),
             np.array([key_row(row.held) for row in rows]),
             np.array([row.latencies_ms for row in rows], np.float32),
             np.array([row.game_time_s for row in rows]),
-            np.array([columns.unreadable_of(row.values) for row in rows], np.uint8).reshape(len(rows), -1),
-            *own,
+            np.array(unreadable, np.uint8).reshape(len(rows), -1),
+            *(_own_values(column, rows) for column in columns.own),
         ]
 
     def _create(self, columns: Columns) -> list[Any]:

@@ -85,12 +85,6 @@ class Hello(Message, frozen=True):
     memory: SharedMemory | None = None
 
 
-class AnyHello(msgspec.Struct, frozen=True, array_like=True):
-    """The part of a `Hello` that all versions share."""
-
-    version: int
-
-
 class Welcome(Message, frozen=True):
     """Answers a `Hello`.
 
@@ -110,10 +104,13 @@ class Welcome(Message, frozen=True):
     proof: bytes
 
 
-class AnyWelcome(msgspec.Struct, frozen=True, array_like=True):
-    """The part of a `Welcome` that all versions share."""
+class AnyVersion(msgspec.Struct, frozen=True, array_like=True):
+    """The part of a `Hello` and a `Welcome` that all versions share."""
 
     version: int
+
+
+ANY_VERSION = msgspec.msgpack.Decoder(AnyVersion)
 
 
 # --- requests -----------------------------------------------------------------------------------------------

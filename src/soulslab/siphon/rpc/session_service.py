@@ -144,7 +144,6 @@ _QUERIES: Final[dict[type[m.Request], Callable[[Any, Session, FrameSender], m.An
 WAIT_S = 10.0
 
 _log = logging.getLogger(__name__)
-_any_hellos = make_decoder(m.AnyHello)
 _hellos = make_decoder(m.Hello)
 _calls = make_decoder(m.Call)
 _watches = make_decoder(m.Watch)
@@ -210,10 +209,8 @@ class SessionService:
                 self._game.leave(client)
                 return encode(m.Answer(number, m.Done())), False
             return _encode_answer(m.Answer(number, self._do(client, call.request, call.wait_s, client.frames))), True
-        except SoulslabError as error:
-            return encode(m.Answer(number, to_failure(error))), True
-        except Exception as error:  # noqa: BLE001  (a bug of ours must not cost the client its keys; it is told)
-            return encode(m.Answer(number, to_failure(_as_bug(error)))), True
+        except Exception as error:  # noqa: BLE001  (a bug must not cost the client its keys)
+            return encode(m.Answer(number, to_failure(_reported(error)))), True
 
     # --- single calls ---------------------------------------------------------------------------------------
 
@@ -228,10 +225,8 @@ class SessionService:
                 client = self._game.clients.find(client_id) if client_id is not None else None
                 wait_s = min(WAIT_S, context.time_remaining() or WAIT_S)
                 return _encode_answer(self._do(client, m.decode(decoder, data), wait_s, frames))
-            except SoulslabError as error:
-                abort(context, error)
             except Exception as error:  # noqa: BLE001  (the same)
-                abort(context, _as_bug(error))
+                abort(context, _reported(error))
 
         return serve
 
@@ -272,15 +267,13 @@ class SessionService:
                 yield _encode_answer(m.Look(pack_values(result.snapshot), frame))
                 # A client that is too slow for the rate gets fewer observations, not late ones.
                 due_s = max(due_s + 1.0 / watch.rate_hz, time.monotonic())
-        except SoulslabError as error:
-            abort(context, error)
         except Exception as error:  # noqa: BLE001  (the same)
-            abort(context, _as_bug(error))
+            abort(context, _reported(error))
 
 
 def _read_hello(data: bytes) -> m.Hello:
     """Return the first message of a client."""
-    m.check_version(m.decode(_any_hellos, data).version, "client")
+    m.check_version(m.decode(m.ANY_VERSION, data).version, "client")
     return m.decode(_hellos, data)
 
 
@@ -295,7 +288,9 @@ def _encode_answer(answer: m.Message) -> bytes:
     return data
 
 
-def _as_bug(error: Exception) -> RemoteError:
-    """Log an unexpected error; return the error for the client."""
+def _reported(error: Exception) -> SoulslabError:
+    """Return the error for the client; one that is not soulslab's is a bug, and is logged."""
+    if isinstance(error, SoulslabError):
+        return error
     _log.error("a request failed in a way that it should not", exc_info=error)
     return RemoteError(f"the server failed: {type(error).__name__}: {error}; its log says where")

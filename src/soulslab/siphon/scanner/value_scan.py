@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -95,19 +95,9 @@ class ValueScan:
         regions = writable_regions(self._memory, with_stacks=self._with_stacks)
         self.n_bytes = sum(region.end - region.start for region in regions)
         self._blocks, self._earlier, self.n_candidates, self.n_rounds = [], [], 0, 0
-        n_done = n_kept = 0
-        found: list[_Block] = []
-        for start, data in chunks(self._memory, regions, extra=self._dtype.itemsize - 1):
-            block = self._search(start, data, condition)
-            if block is not None:
-                found.append(block)
-                n_kept += _size_of(block)
-                self._check_size(n_kept)
-            n_done += min(data.size, CHUNK_BYTES)
-            if progress is not None:
-                progress(n_done, self.n_bytes)
-        self._keep(found)
-        return self.n_candidates
+        pieces = chunks(self._memory, regions, extra=self._dtype.itemsize - 1)
+        searched = ((self._search(start, data, condition), min(data.size, CHUNK_BYTES)) for start, data in pieces)
+        return self._keep(self._collect(searched, self.n_bytes, progress))
 
     def narrow(self, condition: Condition, progress: Progress | None = None) -> int:
         """Keep the candidates that fulfil a condition now, and return their number.
@@ -117,22 +107,12 @@ class ValueScan:
         check_condition(condition, self._value_type)
         if not self.n_rounds:
             raise ScanError("there is nothing to narrow down; begin with a first round")
-        left: list[_Block] = []
-        n_done = n_kept = 0
-        for block in self._blocks:
-            kept = self._narrow(block, condition)
-            if kept is not None:
-                left.append(kept)
-                n_kept += _size_of(kept)
-                self._check_size(n_kept)
-            n_done += block.values.size
-            if progress is not None:
-                progress(n_done, self.n_candidates)
+        narrowed = ((self._narrow(block, condition), block.values.size) for block in self._blocks)
+        left = self._collect(narrowed, self.n_candidates, progress)
         self._earlier.append(self._blocks)
         while self._earlier and sum(_size_of(block) for blocks in self._earlier for block in blocks) > self._max_bytes:
             del self._earlier[0]
-        self._keep(left)
-        return self.n_candidates
+        return self._keep(left)
 
     def undo(self) -> int:
         """Undo the last narrowing round: the candidates have their values of that time again. Return their number.
@@ -221,17 +201,31 @@ class ValueScan:
             is_there |= (relative >= at) & (relative + np.uint32(size) <= at + run.size)
         return now, is_there
 
-    def _keep(self, blocks: list[_Block]) -> None:
+    def _collect(
+        self, blocks: Iterable[tuple[_Block | None, int]], total: int, progress: Progress | None
+    ) -> list[_Block]:
+        """Return the blocks with candidates; each comes with its share of the progress."""
+        kept: list[_Block] = []
+        n_bytes = n_done = 0
+        for block, n in blocks:
+            if block is not None:
+                kept.append(block)
+                n_bytes += _size_of(block)
+            if n_bytes > self._max_bytes:
+                raise ScanError(
+                    f"the candidates take up more than {self._max_bytes / 2**20:.0f} MiB here; "
+                    f"begin with exact or between, or raise max_bytes"
+                )
+            n_done += n
+            if progress is not None:
+                progress(n_done, total)
+        return kept
+
+    def _keep(self, blocks: list[_Block]) -> int:
         self._blocks = blocks
         self.n_candidates = sum(block.values.size for block in blocks)
         self.n_rounds += 1
-
-    def _check_size(self, n_bytes: int) -> None:
-        if n_bytes > self._max_bytes:
-            raise ScanError(
-                f"the candidates take up more than {self._max_bytes / 2**20:.0f} MiB here; "
-                f"begin with exact or between, or raise max_bytes"
-            )
+        return self.n_candidates
 
 
 def _size_of(block: _Block) -> int:
