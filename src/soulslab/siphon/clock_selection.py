@@ -51,11 +51,8 @@ def find_lockstep_fault(
 ) -> str:
     """Return why a lockstep clock does not hold its game; "" if it does. The game is held afterwards.
 
-    Args:
-        clock: Clock of the game.
-        observe: Reads the game.
-        tick_s: Game time of a step; 0 for no steps, if the game's time must not change.
-        tick_attribute: Attribute with the tick count in `Observation.values`; "" if there is none.
+    `tick_s` is the game time of a step; 0 for no steps, if the game's time must not change. `tick_attribute` is the
+    attribute with the tick count in `Observation.values`, if any.
     """
     try:
         clock.pause(deadline_s=REST_S)

@@ -108,11 +108,6 @@ class GameOpener(Protocol):
 class LocalSession(Closing):
     """A session with a game on this machine (`soulslab.siphon.session.Session`).
 
-    Args:
-        profile: Profile of the game.
-        options: Session options.
-        opener: Finds or starts the game.
-
     Raises:
         SiphonError: The session cannot be opened; nothing is left behind.
     """

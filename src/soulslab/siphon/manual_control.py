@@ -1,12 +1,4 @@
-"""Keys, mouse and frames of a running game by hand: single actions, and a shell that keeps keys down between lines.
-
-::
-
-    with ManualControl(session) as control:
-        control.tap(["W", "SPACE"], hold_s=0.1)
-        control.toggle(["SHIFT"])
-        control.move(100, 0, n_steps=10)
-"""
+"""Keys, mouse and frames of a running game by hand: single actions, and a shell that keeps keys down between lines."""
 
 from __future__ import annotations
 
@@ -114,18 +106,10 @@ class ManualControl(Closing):
     def stream(
         self, folder: Path | None, frame: FrameFormat, *, rate_hz: float, n_frames: int | None = None
     ) -> StreamResult:
-        """Capture frames at a rate, and write each as a numbered PNG file, until Ctrl-C.
+        """Capture frames at a rate, and write each as a numbered PNG file (``000001.png``), until Ctrl-C.
 
-        Args:
-            folder: Folder for the files ``000001.png`` and so on; None to capture and count frames without writing
-                them.
-            frame: Format of the frames.
-            rate_hz: Frames per second of wall time.
-            n_frames: Number of frames; None for no limit.
-
-        Raises:
-            ConfigError: A file cannot be written.
-            WindowGoneError: The window was closed.
+        Without a folder, frames are captured and counted. Raises `ConfigError` if a file cannot be written, and
+        `WindowGoneError`.
         """
         if folder is not None:
             _make_folder(folder)

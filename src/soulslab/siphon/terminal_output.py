@@ -127,7 +127,6 @@ def record(session: Recordable, file: Path, options: RecordingOptions, console: 
 
 
 def _counted(status: RecordingStatus) -> str:
-    """Return the numbers of recorded and missing samples."""
     n = status.n_samples
     parts = [f"{n} sample{'' if n == 1 else 's'} at {status.rate_hz:.1f} Hz", f"{status.n_dropped} dropped"]
     if status.n_dropped:
@@ -186,7 +185,6 @@ def _read_or_error(game: Session, name: str) -> Value | SiphonError:
 
 
 def _bytes(name: str, value: Value) -> bytes:
-    """Return the bytes of a hex text."""
     try:
         return bytes.fromhex(value)
     except (TypeError, ValueError) as error:

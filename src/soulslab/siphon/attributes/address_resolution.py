@@ -1,10 +1,4 @@
-"""Resolution of the bases and code offsets of a profile in a running game, with one scan of its code.
-
-::
-
-    addresses = resolve_addresses(profile, memory, read_image(memory, profile.process.executable))
-    addresses.bases["world"], addresses.code_offsets["last_frame"]
-"""
+"""Resolution of the bases and code offsets of a profile in a running game, with one scan of its code."""
 
 from __future__ import annotations
 
@@ -16,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from soulslab.config.checking import join_place
-from soulslab.errors import MemoryAccessError, PatternError
-from soulslab.siphon.attributes.pattern_scan import BLOCK_SIZE, N_SHOWN, CodeScan
-from soulslab.siphon.memory import Memory
+from soulslab.errors import PatternError
+from soulslab.siphon.attributes.pattern_scan import N_SHOWN, CodeScan
+from soulslab.siphon.memory import Memory, Region, chunks
 from soulslab.siphon.process.image import Image, module_base
 from soulslab.siphon.profile import Base, CodeOffset, Profile
 from soulslab.siphon.profile.facts import facts_behind, is_for, variants_of
@@ -68,7 +62,7 @@ def resolve_addresses(
         ProcessExitedError: The process has ended.
     """
     sought = {one.place: one for one in _sought(profile, image.version)}
-    ranges = _code_ranges(image)
+    ranges = image.code_ranges
     missing: dict[str, PatternError] = {}
     matches, n_unreadable = _scan(sought, memory, ranges, missing)
     found: dict[str, int] = {}
@@ -116,15 +110,9 @@ class CompleteCode:
 
     def _checksum(self, image: Image) -> int:
         """Return a checksum of the code; unreadable pages are left out."""
-        checksum, page = 0, bytearray(BLOCK_SIZE)
-        for start, end in _code_ranges(image):
-            for address in range(start, end, BLOCK_SIZE):
-                part = memoryview(page)[: min(BLOCK_SIZE, end - address)]
-                try:
-                    self._memory.read_into(address, part)
-                except MemoryAccessError:
-                    continue
-                checksum = zlib.crc32(part, checksum)
+        checksum = 0
+        for _, data in chunks(self._memory, [Region(*ends, True, False, True, "") for ends in image.code_ranges]):
+            checksum = zlib.crc32(data.data, checksum)
         return checksum
 
     def _has_some(self, image: Image) -> bool:
@@ -144,11 +132,6 @@ class _Sought(msgspec.Struct, frozen=True):
         """Return an error about this base or code offset."""
         place = f"{self.place}.{field}" if isinstance(self.fact, CodeOffset) else ""
         return PatternError(problem, base=self.name, addresses=addresses, place=place)
-
-
-def _code_ranges(image: Image) -> list[tuple[int, int]]:
-    """Return start and end of each executable section."""
-    return [(section.start, section.start + section.size) for section in image.sections if section.is_executable]
 
 
 def _sought(profile: Profile, version: str) -> Iterator[_Sought]:
@@ -196,7 +179,6 @@ def _scan(
 
 
 def _resolve(one: _Sought, matches: Sequence[int], memory: Memory, image: Image) -> int:
-    """Return the address of a base or the value of a code offset."""
     fact = one.fact
     start = _pick(one, matches) if fact.pattern else 0
     if isinstance(fact, CodeOffset):

@@ -1,11 +1,4 @@
-"""Reading and writing the attributes of a profile in the memory of a game, with checks.
-
-::
-
-    table = AttributeTable(profile, memory, resolve_addresses(profile, memory, image))
-    table.read_many(("player.hp", "boss.hp"))   # {"player.hp": 520, "boss.hp": 4174}
-    table.write({"player.hp": 300})
-"""
+"""Reading and writing the attributes of a profile in the memory of a game, with checks."""
 
 from __future__ import annotations
 
@@ -82,32 +75,18 @@ class AttributeTable:
         return self._query((name,)).read()[name]
 
     def read_many(self, names: Sequence[str] | None = None) -> dict[str, Value]:
-        """Return several attributes, read together.
+        """Return several attributes, read together; None for all that are known for the version of the game.
 
-        Args:
-            names: Names of the attributes; None for all that are known for the version of the game.
-
-        Raises:
-            UnknownAttributeError: No such attribute.
-            AttributeVersionError: It is not known for the version of the game.
-            PatternError: The version of the game is unknown, and a pattern that the attribute needs has no match.
-            PointerError: Its pointer chain cannot be followed now.
-            EntityNotFoundError: Its entity does not exist now.
-            ImplausibleValueError: It is outside its range.
-            UndecidedAttributeError: It has alternatives, and no variant gives a plausible value now.
-            ProcessExitedError: The game has ended.
+        Raises the errors of `soulslab.siphon.session.Session.read`, `ProcessExitedError`, and `PatternError` if the
+        version of the game is unknown and a pattern that the attribute needs has no match.
         """
         return self._query(tuple(names) if names is not None else self._all).read()
 
     def write(self, values: Mapping[str, Value]) -> None:
         """Write attributes; all values are checked and all addresses found before the first write.
 
-        Raises:
-            ReadOnlyError: An attribute is not writable in the profile.
-            InvalidValueError: A value has the wrong type or lies outside its range.
-            UndecidedAttributeError: The variant of an attribute is not selected yet.
-            UnknownAttributeError, PointerError, EntityNotFoundError, ProcessExitedError: As in `read_many`.
-            MemoryAccessError: The operating system refuses the write.
+        Raises the errors of `soulslab.siphon.session.Session.write`, and `MemoryAccessError` if the operating system
+        refuses it.
         """
         names = tuple(values)
         for name in names:
@@ -213,7 +192,6 @@ class AttributeTable:
         return query
 
     def _make(self, names: tuple[str, ...], variants: dict[str, Attribute]) -> _Query:
-        """Return a query for some variants of attributes."""
         for name in names:
             if name not in variants:
                 self._attribute(name)
@@ -263,8 +241,6 @@ def _of_attribute(name: str, mistake: PatternError) -> PatternError:
 
 
 class _Query:
-    """Reads and decodes some attributes."""
-
     def __init__(self, plan: ReadPlan, codecs: Sequence[Codec]) -> None:
         self.plan = plan
         self._codecs = codecs

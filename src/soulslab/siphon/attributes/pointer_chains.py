@@ -20,9 +20,9 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from soulslab.errors import EntityNotFoundError, MemoryAccessError, PatternError, UnknownAttributeError
+from soulslab.errors import EntityNotFoundError, PatternError, UnknownAttributeError
 from soulslab.siphon.attributes.value_codecs import size_of
-from soulslab.siphon.memory import Memory
+from soulslab.siphon.memory import Memory, read_scattered
 from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, NumberType, Offset, Profile
 from soulslab.siphon.profile.facts import numbers
 
@@ -208,26 +208,20 @@ def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int)
             name, f"begin {begin:#x} and end {end:#x} are not those of a list with stride {entity.stride}", 0
         )
     data = memory.read(begin, size)
-    objects = (
-        np.frombuffer(data, "<u8").reshape(n, -1)[:, 0] if entity.stride % 8 == 0 else _strided(data, entity.stride)
-    )
+    objects: NDArray[np.uint64] = np.ndarray((n,), "<u8", data, strides=(entity.stride,))
     wanted = id_bytes(entity)
     places = np.arange(n)
     *path, last = numbers(entity.id_offsets)
     for offset in path:
         places, objects = _are_pointers(places, objects)
-        places, found = _read_all(memory, places, objects, offset, 8)
-        objects = np.frombuffer(found, "<u8")
+        found, is_readable = read_scattered(memory, objects + np.uint64(offset % 2**64), 8)
+        places, objects = places[is_readable], found[is_readable].view("<u8")[:, 0]
     places, objects = _are_pointers(places, objects)
-    places, found = _read_all(memory, places, objects, last, len(wanted))
-    for i, place in enumerate(places.tolist()):
-        if found[i * len(wanted) : (i + 1) * len(wanted)] == wanted:
-            return int(place)
+    found, is_readable = read_scattered(memory, objects + np.uint64(last % 2**64), len(wanted))
+    is_match = is_readable & (found == np.frombuffer(wanted, np.uint8)).all(axis=1)
+    if is_match.any():
+        return int(places[np.argmax(is_match)])
     raise EntityNotFoundError(name, f"none of {n} has id {entity.id}; it is not there, or not yet", n)
-
-
-def _strided(data: bytes, stride: int) -> NDArray[np.uint64]:
-    return np.array([struct.unpack_from("<Q", data, at)[0] for at in range(0, len(data), stride)], np.uint64)
 
 
 def _are_pointers(
@@ -236,30 +230,3 @@ def _are_pointers(
     """Return the valid pointers and their indices."""
     keep = (pointers >= MIN_POINTER) & (pointers < MAX_POINTER)
     return places[keep], pointers[keep]
-
-
-def _read_all(
-    memory: Memory, places: NDArray[np.int64], objects: NDArray[np.uint64], offset: int, size: int
-) -> tuple[NDArray[np.int64], bytes]:
-    """Read the same number of bytes from each readable object; return the indices of the objects and the bytes."""
-    addresses = objects + np.uint64(offset % 2**64)
-    batch = memory.batch([size] * len(addresses))
-    batch.addresses[:] = addresses
-    try:
-        return places, bytes(batch.read())
-    except MemoryAccessError:
-        return _read_each(memory, places, addresses.tolist(), size)
-
-
-def _read_each(
-    memory: Memory, places: NDArray[np.int64], addresses: Sequence[int], size: int
-) -> tuple[NDArray[np.int64], bytes]:
-    """Read objects one by one, because at least one of them is unreadable."""
-    kept, found = [], []
-    for i, address in enumerate(addresses):
-        try:
-            found.append(memory.read(address, size))
-        except MemoryAccessError:
-            continue  # a freed object
-        kept.append(i)
-    return places[kept], b"".join(found)

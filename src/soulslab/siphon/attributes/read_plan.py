@@ -264,7 +264,6 @@ class ReadPlan:
         raise problem or AssertionError("there is at least one attempt")
 
     def _walk(self) -> None:
-        """Read all pointers, level by level."""
         pointers = self._pointers
         for level in self._levels:
             for listed in level.searched:
@@ -282,7 +281,6 @@ class ReadPlan:
             self._check_pointers(len(pointers))
 
     def _search(self, listed: Listed) -> None:
-        """Search an entity in its list."""
         begin, end = (int(self._pointers[cell.index]) for cell in (listed.begin, listed.end))
         try:
             place = find_entity(self._memory, listed.name, listed.entity, begin, end)

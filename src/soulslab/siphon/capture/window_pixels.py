@@ -216,7 +216,6 @@ class RedirectedWindow:
         self._composite = None
 
     def _watch_drawing(self) -> None:
-        """Start to track where the game draws."""
         number = self._x.raw.generate_id()
         level = xcffib.damage.ReportLevel.BoundingBox
         self._damage.Create(number, self._window.id, level, is_checked=True).check()

@@ -1,12 +1,5 @@
 """The lockstep clock: the game queries the time from its controller, so it cannot run past the limit.
 
-::
-
-    page = LockstepPage.create(on_orphan="end")
-    game = start_command(profile.process, extra_environment=page.environment(), ...)
-    clock = LockstepClock(page, game.pid, profile.clock)
-    clock.advance(1 / 35)
-
 Method, limits, and behaviour when the controller dies: docs/clock.md.
 """
 

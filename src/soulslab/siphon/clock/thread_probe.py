@@ -52,12 +52,9 @@ class UnheldThread:
 
 
 def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) -> tuple[UnheldThread, ...]:
-    """Find the threads that wait in real time, or run within `watch_s` of wall time, although the game is held.
+    """Return the threads that wait in real time, or run within `watch_s` of wall time, although the game is held.
 
-    The system call numbers are those of x86-64.
-
-    Returns:
-        Threads in the order of their ids, then timers.
+    Threads come in the order of their ids, then timers. The system call numbers are those of x86-64.
     """
     before = dict(_read_all(pid, "schedstat"))
     time.sleep(watch_s)
@@ -80,7 +77,6 @@ def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) 
 
 
 def _find_parked(page: LockstepPage, pid: int) -> set[int]:
-    """Return the threads that the library holds."""
     tids = (ctypes.c_int * MAX_THREADS)()
     n = native_library().parked(page.address, pid, tids, len(tids))
     return set(tids[:n])
@@ -110,7 +106,6 @@ def _find_wait(call: str) -> str:
 
 
 def _find_timers(pid: int) -> Iterator[str]:
-    """Find the kernel's timers of the process."""
     if "ID:" in Path(f"/proc/{pid}/timers").read_text(encoding="utf-8"):
         yield "timer_create"
     for fd in Path(f"/proc/{pid}/fd").iterdir():
@@ -122,6 +117,5 @@ def _find_timers(pid: int) -> Iterator[str]:
 
 
 def _is_armed(text: str) -> bool:
-    """Return whether a timer is armed, given its ``fdinfo``."""
     lines = [line for line in text.splitlines() if line.startswith(("it_value", "it_interval"))]
     return any(digit in "123456789" for line in lines for digit in line)

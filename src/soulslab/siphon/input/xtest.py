@@ -152,7 +152,6 @@ class XTestSender:
 
 
 def _type(change: Change) -> int:
-    """Return the type of the event."""
     if change.key.is_mouse:
         return _BUTTON_PRESS if change.is_press else _BUTTON_RELEASE
     return _KEY_PRESS if change.is_press else _KEY_RELEASE

@@ -24,10 +24,7 @@ _MAX_NAME_BYTES = 200
 class ControlClaim:
     """The claim of this process on a game, until `release` or the end of this process.
 
-    Args:
-        pid: Process id of the game.
-        holder: Name of the environment that controls the game, for errors: ``soulslab/Process-v0``.
-        folder: Folder of the claim files; None for the folder of this user.
+    Errors name the holder: ``soulslab/Process-v0``. `folder` holds the claim files; None for the folder of this user.
 
     Raises:
         ControlTakenError: Another environment, in this or another process, controls the game.

@@ -181,7 +181,6 @@ def executable_of(pid: int) -> str:
 
 
 def _running() -> Iterator[_Running]:
-    """Yield the running processes."""
     for pid in psutil.pids():
         try:
             one = psutil.Process(pid)

@@ -40,6 +40,11 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[Section, ...]
     pid: int = 0
 
+    @property
+    def code_ranges(self) -> list[tuple[int, int]]:
+        """Start and end of each executable section."""
+        return [(section.start, section.start + section.size) for section in self.sections if section.is_executable]
+
 
 class _Loaded(msgspec.Struct, frozen=True):
     """A loaded program or library: base address, file and headers."""

@@ -1,12 +1,4 @@
-"""Starting a game as a child process, and ending it with all of its processes.
-
-::
-
-    game = start_command(profile.process, options={"skill": "4"}, display=":7")
-    game.find_game(profile.process.executable, deadline_s=20.0)
-    game.pid, game.status(), game.output_tail()
-    game.kill()
-"""
+"""Starting a game as a child process, and ending it with all of its processes."""
 
 from __future__ import annotations
 
@@ -239,7 +231,6 @@ def _user() -> dict[str, str]:
 def _start(
     command: list[str], environment: dict[str, str], directory: Path, fds: tuple[int, ...], output: Output
 ) -> subprocess.Popen[bytes]:
-    """Start the command."""
     try:
         return subprocess.Popen(  # noqa: S603 - running the profile's command is what launch is for
             command,
@@ -303,7 +294,6 @@ def check_options(process: Process, options: Mapping[str, str]) -> None:
 
 
 def _chosen(process: Process, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the value of each option."""
     check_options(process, options)
     return {**process.options, **options}
 
@@ -323,7 +313,6 @@ def _fill(text: str, values: Mapping[str, str], path: str) -> str:
 def _environment(
     base: Mapping[str, str], display: str, own: Mapping[str, str], extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment variables of the game."""
     environment = dict(base)
     if display:
         environment["DISPLAY"] = display

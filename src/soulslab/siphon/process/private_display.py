@@ -1,11 +1,4 @@
-"""A private X display: an own Xvfb server, on which a game runs unseen, has the focus, and is captured cheaply.
-
-::
-
-    with PrivateDisplay((1280, 720)) as display:
-        display.name            # ":7"
-        display.framebuffer     # the file that holds its pixels, as they are now
-"""
+"""A private X display: an own Xvfb server, on which a game runs unseen, has the focus, and is captured cheaply."""
 
 from __future__ import annotations
 

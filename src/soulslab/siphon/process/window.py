@@ -1,10 +1,4 @@
-"""The window of a game: its identity, its position, and whether other windows cover it.
-
-::
-
-    window = wait_for_window(x, game.pid, "DOOM", deadline_s=10)
-    window.state().width_px
-"""
+"""The window of a game: its identity, its position, and whether other windows cover it."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""A connection to an X server: its lock, atoms, extensions and events, with errors converted to ours.
-
-::
-
-    x = XConnection(":7")
-    with x.using("read the title", window_id):
-        reply = x.core.GetGeometry(window_id).reply()
-    x.close()
-"""
+"""A connection to an X server: its lock, atoms, extensions and events, with errors converted to ours."""
 
 from __future__ import annotations
 
@@ -101,8 +93,7 @@ class XConnection:
         cookie: MIT-MAGIC-COOKIE-1 of 16 bytes; None to read the file of ``XAUTHORITY``.
 
     Attributes:
-        raw: Connection of xcffib.
-        core: Requests of the core protocol.
+        raw: Connection of xcffib; `core` has the requests of the core protocol.
         root: Root window of the first screen.
         root_depth: Bits per pixel of its colours, usually 24.
         size_px: Width and height of the screen at the time of connection.

@@ -1,11 +1,4 @@
-"""Facts derived from a profile: the variants of an attribute, and the versions of the game that each applies to.
-
-::
-
-    for variant in variants_of(profile.attributes["game.speed"]):   # its own definition, then each alternative,
-    completed
-        is_for(profile, variant, "2.6.2.0")
-"""
+"""Facts derived from a profile: the variants of an attribute, and the versions of the game that each applies to."""
 
 from __future__ import annotations
 

@@ -230,7 +230,6 @@ class RecordingFile:
         ]
 
     def _create(self, columns: Columns) -> list[Any]:
-        """Create the empty data sets."""
         memory = self._table("memory_data", (len(columns.numbers),), "<f4")
         memory.attrs["attribute_names"] = list(columns.numbers) or h5py.Empty(h5py.string_dtype())
         inputs = self._table("inputs", (N_KEYS,), "u1")

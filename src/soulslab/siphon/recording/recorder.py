@@ -1,11 +1,5 @@
 """Recording a game at a fixed rate: attributes, keys and frames, to HDF5.
 
-::
-
-    with Recorder(session, Path("fight.h5"), RecordingOptions(rate_hz=60)) as recorder:
-        ...                      # play
-    recorder.status().n_samples  # also the number of dropped samples, and the reasons
-
 One thread takes the samples, another one writes them; the queue between them is bounded. Samples that exceed the
 capacity are dropped and counted. `soulslab.siphon.recording.reading` reads the file.
 """
@@ -151,7 +145,6 @@ class Recorder(Closing):
         options: Options of the recording.
 
     Attributes:
-        path: Path of the file.
         video: Path of the video; None if there is none.
 
     Raises:
@@ -223,14 +216,10 @@ class Recorder(Closing):
         )
 
     def stop(self) -> RecordingStatus:
-        """Stop the recording; a second call returns the same.
+        """Stop the recording and return the final status; a second call returns the same.
 
-        Returns:
-            Final status.
-
-        Raises:
-            RecordingError: Not everything could be written, for example because the disk is full. The file holds
-                everything up to its last commit, at most a second earlier.
+        Raises `RecordingError` if not everything could be written, for example because the disk is full. The file holds
+        everything up to its last commit, at most a second earlier.
         """
         self.end()
         failure = self._writer.failure or self._crash
@@ -249,7 +238,6 @@ class Recorder(Closing):
         self.stop()
 
     def _open(self, first: Sample) -> Destination:
-        """Create the files."""
         options, profile = self._options, self._session.profile
         facts = {"game": profile.name, "executable": profile.process.executable, "rate_hz": options.rate_hz}
         if self.video is not None:
@@ -263,7 +251,6 @@ class Recorder(Closing):
         return Destination(self.path, self.video, layout, options.rate_hz)
 
     def _queue_size(self, first: Sample) -> int:
-        """Return the maximum length of the queue."""
         n_bytes = first.frame.nbytes if first.frame is not None else 1
         return min(max(self._options.queue_mib * MEBIBYTE // n_bytes, MIN_QUEUED), MAX_QUEUED)
 

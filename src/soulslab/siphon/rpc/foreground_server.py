@@ -30,16 +30,10 @@ def serve_until_stopped(
 ) -> None:
     """Serve a game, which stays open, until Ctrl-C or SIGTERM.
 
-    Args:
-        session: Session of the game.
-        options: Options of the server.
-        token_file: File with the token; created with a new token, for this user only, if it does not exist; None for a
-            token that is only printed.
-        console: Console for the instructions.
-        public: Options for clients of the public protocol; None for no such clients.
+    The token file is created with a new token, for this user only, if it does not exist; without one the token is
+    printed. `public` are options for clients of the public protocol; None for no such clients.
 
-    Raises:
-        ConfigError: The token file or the address cannot be used.
+    Raises `ConfigError` if the token file or the address cannot be used.
     """
     if token_file is not None:
         options = msgspec.structs.replace(options, token=_token_of(token_file))

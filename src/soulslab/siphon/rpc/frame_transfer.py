@@ -36,12 +36,9 @@ SHARED_BYTES = 32 << 20
 
 
 class FrameSender:
-    """The server side: converts frames to messages.
+    """The server side: converts frames to messages; `memory` is offered by a client that may be on this machine.
 
-    `memory` is offered by a client that may be on this machine.
-
-    Attributes:
-        proof: Proof that the memory was found; empty if it was not, or none was offered.
+    `proof` proves that the memory was found; it is empty if it was not, or none was offered.
     """
 
     def __init__(self, encoding: FrameEncoding, jpeg_quality: int, memory: SharedMemory | None = None) -> None:

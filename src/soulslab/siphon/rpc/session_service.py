@@ -272,7 +272,6 @@ class SessionService:
 
 
 def _read_hello(data: bytes) -> m.Hello:
-    """Return the first message of a client."""
     m.check_version(m.decode(m.ANY_VERSION, data).version, "client")
     return m.decode(_hellos, data)
 

@@ -1,11 +1,4 @@
-"""Editing of profiles: add, replace and remove scanned values.
-
-::
-
-    with edit_profile(Path("my_game.toml"), profile) as document:
-        add_entry(document, found)
-        set_values(document, "clock", {"tick_hz": 35, "tick_attribute": "tick"})
-"""
+"""Editing of profiles: add, replace and remove scanned values."""
 
 from __future__ import annotations
 
@@ -173,7 +166,6 @@ def _new_document(profile: Profile) -> tomlkit.TOMLDocument:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Replace a file atomically."""
     mode = file.stat().st_mode & 0o7777 if file.exists() else 0o644
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", newline="", dir=file.parent, prefix=f".{file.name}.", delete=False

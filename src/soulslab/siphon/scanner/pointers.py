@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ImageError, MemoryAccessError
-from soulslab.siphon.memory import Memory
+from soulslab.siphon.memory import Memory, chunks
 from soulslab.siphon.process.image import Image, file_name, read_image
-from soulslab.siphon.scanner.reading import chunks, writable_regions
+from soulslab.siphon.scanner.reading import writable_regions
 from soulslab.siphon.scanner.value_scan import Progress
 
 Addresses = NDArray[np.uint64]

@@ -185,7 +185,6 @@ def ask(question: str) -> str:
 
 
 def _help() -> Table:
-    """Return the table of all commands."""
     table = Table(box=None, show_header=False, pad_edge=False)
     sections: tuple[tuple[str, Iterable[tuple[str, str]]], ...] = (
         ("say what the value is, line by line, until few places are left", HELP),

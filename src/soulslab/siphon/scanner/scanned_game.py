@@ -224,7 +224,6 @@ class ScannedGame(Closing):
         self._look_into()
 
     def _look_into(self) -> None:
-        """Open the memory of the running process."""
         pid = self._session.info.pid
         try:
             self.memory = LinuxMemory(pid)
@@ -238,12 +237,8 @@ class ScannedGame(Closing):
 def new_profile(pid: int, executable: str, command: Sequence[str], environment: dict[str, str], name: str) -> Profile:
     """Return a profile that only identifies and starts a game.
 
-    Args:
-        pid: Process id of the game, if it runs.
-        executable: Name of its program; "" for that of the process or of the command.
-        command: Command line that starts it; empty for none.
-        environment: Environment variables of the game.
-        name: Name of the game; "" for that of its program.
+    The name of the program is by default that of the process or of the command; the name of the game is that of the
+    program.
     """
     if not executable:
         executable = file_name(executable_of(pid) if pid else command[0])

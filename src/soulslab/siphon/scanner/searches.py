@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from soulslab.errors import ConfigError, MemoryAccessError, ScanError
-from soulslab.siphon.memory import Memory
+from soulslab.siphon.memory import CHUNK_BYTES, Memory, chunks
 from soulslab.siphon.profile import NumberType
 from soulslab.siphon.scanner.conditions import (
     COMPARING,
@@ -18,7 +18,7 @@ from soulslab.siphon.scanner.conditions import (
     parse_condition,
     parse_number,
 )
-from soulslab.siphon.scanner.reading import CHUNK_BYTES, chunks, writable_regions
+from soulslab.siphon.scanner.reading import writable_regions
 from soulslab.siphon.scanner.value_scan import Progress, ValueScan
 
 TextType = Literal["utf8", "utf16"]

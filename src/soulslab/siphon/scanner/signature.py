@@ -14,11 +14,10 @@ import numpy as np
 
 from soulslab.errors import PatternError, ScanError
 from soulslab.siphon.attributes.pattern_scan import scan
-from soulslab.siphon.memory import Memory, Region
+from soulslab.siphon.memory import Bytes, Memory, Region, chunks
 from soulslab.siphon.process.image import Image
 from soulslab.siphon.profile import Base
 from soulslab.siphon.profile.pattern import Pattern
-from soulslab.siphon.scanner.reading import Bytes, chunks
 
 #: Largest distance below the address that an instruction may refer to: games mostly address a struct, not its fields.
 DEFAULT_REACH_BYTES = 256
@@ -69,11 +68,10 @@ def find_signature(memory: Memory, image: Image, address: int, *, reach: int = D
             f"no instruction was found that refers to {address:#x} or up to {reach} bytes below; use its offset from "
             f"the module, which holds for this version of the game"
         )
-    ranges = [(section.start, section.start + section.size) for section in image.sections if section.is_executable]
     for length in _LENGTHS:
         patterns = {str(i): _pattern(memory, one, length) for i, one in enumerate(found[:_MAX_REFERENCES])}
         try:
-            matches = scan(patterns, memory, ranges)
+            matches = scan(patterns, memory, image.code_ranges)
         except PatternError:
             continue  # a short pattern has thousands of matches; a longer one has fewer
         for i, one in enumerate(found[:_MAX_REFERENCES]):
@@ -96,11 +94,7 @@ def _base(pattern: Pattern, reference: _Reference, address: int) -> Base:
 
 def _references(memory: Memory, image: Image, address: int, reach: int) -> Iterator[_Reference]:
     """Yield the instructions that refer to an address or shortly below."""
-    code = [
-        Region(section.start, section.start + section.size, True, False, True, "")
-        for section in image.sections
-        if section.is_executable
-    ]
+    code = [Region(*ends, True, False, True, "") for ends in image.code_ranges]
     overlap = _BEFORE + 4 + 4
     for start, data in chunks(memory, code, extra=overlap):
         if data.size < overlap:

@@ -93,7 +93,6 @@ def _is_own_entry(bench: Workbench, name: str) -> bool:
 
 
 def _keys(bench: Workbench) -> tuple[str, ...]:
-    """Return the keys of a trial."""
     return tuple(bench.game.profile.keys) or TRIAL_KEYS if bench.game.has_window else ()
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import MemoryAccessError, ScanError
-from soulslab.siphon.memory import Memory
+from soulslab.siphon.memory import CHUNK_BYTES, Bytes, Memory, chunks, readable_runs
 from soulslab.siphon.profile import NumberType
 from soulslab.siphon.scanner.conditions import COMPARING, DTYPES, Condition, Values, check_condition, mask_of
-from soulslab.siphon.scanner.reading import CHUNK_BYTES, Bytes, chunks, readable_runs, writable_regions
+from soulslab.siphon.scanner.reading import writable_regions
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called regularly with the number of scanned bytes, and the total."""
@@ -229,5 +229,4 @@ class ValueScan:
 
 
 def _size_of(block: _Block) -> int:
-    """Return the size of a block in bytes."""
     return block.values.nbytes + (block.offsets.nbytes if block.offsets is not None else 0)

@@ -26,14 +26,9 @@ N_SHOWN = 10
 
 
 class Paths(msgspec.Struct):
-    """The pointer paths to a value.
+    """The pointer paths to a value, the shortest first, and the search for the type of the value.
 
-    Attributes:
-        all: Paths, the shortest first.
-        search: Search for the type of the value.
-        found_in: Number of the run of the game in which they were found.
-        n_restarts: Number of later runs in which they were valid.
-        seen_in: Number of the last run in which they were checked.
+    They were found in one run of the game, were valid in `n_restarts` later ones, and last checked in another one.
     """
 
     all: list[PointerPath]

@@ -292,7 +292,6 @@ class PublicService(Closing):
     # --- all calls ------------------------------------------------------------------------------------------
 
     def _calls(self) -> dict[str, Callable[[Any, Any], Any]]:
-        """Return the function of each call."""
         return {
             "GetAttribute": self._get,
             "SetAttribute": self._set,
