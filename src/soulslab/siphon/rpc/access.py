@@ -15,6 +15,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -186,7 +187,7 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
 
     def __init__(self, token: str) -> None:
         self._expected = bearer(token).encode() if token else b""
-        self._silent = SilentCalls()
+        self._silent = LimitedCalls(MAX_SILENT)
 
     def intercept_service(
         self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
@@ -236,7 +237,8 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
 
         def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             check(context)
-            first = self._silent.first(requests, context)
+            with self._silent.entered(context):
+                first = _first(requests, context)
             return behaviour(chain((first,), requests) if handler.request_streaming else first, context)
 
         make = (
@@ -247,33 +249,46 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         return make(call, handler.request_deserializer, handler.response_serializer)
 
 
-class SilentCalls:
-    """Calls whose first message has not arrived yet.
+class LimitedCalls:
+    """Calls that each occupy a thread of the server; one more than the limit ends the call that is idle longest."""
 
-    Each occupies a thread of the server, so their number is limited to `MAX_SILENT`; one more ends the call that has
-    waited longest.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._lock = threading.Lock()
-        self._waiting: dict[object, grpc.ServicerContext] = {}
+        #: The call that is idle longest comes first.
+        self._open: dict[object, grpc.ServicerContext] = {}
 
-    def first(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-        """Return the first message of a call; a call that ends without one is aborted."""
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @contextmanager
+    def entered(self, context: grpc.ServicerContext) -> Iterator[Callable[[], None]]:
+        """Count a call while the block runs; the yielded function marks the call as active now."""
         key, oldest = object(), None
+
+        def mark_active() -> None:
+            with self._lock:
+                self._open.pop(key, None)
+                self._open[key] = context
+
         with self._lock:
-            if len(self._waiting) >= MAX_SILENT:
-                oldest = self._waiting.pop(next(iter(self._waiting)))
-            self._waiting[key] = context
+            if len(self._open) >= self._limit:
+                oldest = self._open.pop(next(iter(self._open)))
+        mark_active()
         if oldest is not None:
             oldest.cancel()
         try:
-            for message in requests:
-                return message
+            yield mark_active
         finally:
             with self._lock:
-                self._waiting.pop(key, None)
-        return abort(context, WireError("the call ended before its first message"))
+                self._open.pop(key, None)
+
+
+def _first(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+    """Return the first message of a call; a call that ends without one is aborted."""
+    for message in requests:
+        return message
+    return abort(context, WireError("the call ended before its first message"))
 
 
 def _refusal(problem: str) -> grpc.RpcMethodHandler:

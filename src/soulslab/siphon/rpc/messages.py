@@ -10,7 +10,7 @@ All messages are msgpack arrays; see `soulslab.siphon.rpc.wire_encoding` for the
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
@@ -117,52 +117,38 @@ ANY_VERSION = msgspec.msgpack.Decoder(AnyVersion)
 
 
 class Request(Message, frozen=True):
-    """Base class of all requests.
-
-    Attributes:
-        controls: Whether it changes the game, so that only one client at a time may send it.
-    """
-
-    controls: ClassVar[bool] = True
+    """Base class of all requests."""
 
 
 class Info(Request, frozen=True, tag="info"):
     """`Session.info`: gives `InfoNow`."""
 
-    controls: ClassVar[bool] = False
-
 
 class Describe(Request, frozen=True, tag="profile"):
     """`Session.profile`: gives `Facts`."""
-
-    controls: ClassVar[bool] = False
 
 
 class Read(Request, frozen=True, tag="read"):
     """`Session.read`: gives `ReadValue`."""
 
-    controls: ClassVar[bool] = False
     name: str
 
 
 class Snap(Request, frozen=True, tag="snapshot"):
     """`Session.snapshot`: gives `Values`."""
 
-    controls: ClassVar[bool] = False
     names: tuple[str, ...] | None
 
 
 class Examine(Request, frozen=True, tag="examine"):
     """`Session.examine`: gives `Findings`."""
 
-    controls: ClassVar[bool] = False
     names: tuple[str, ...] | None
 
 
 class ReadNumber(Request, frozen=True, tag="read_number"):
     """`Session.read_number`: gives `ReadValue`."""
 
-    controls: ClassVar[bool] = False
     where: ChainNumber
 
 
@@ -182,7 +168,6 @@ class Write(Request, frozen=True, tag="write"):
 class Grab(Request, frozen=True, tag="capture"):
     """`Session.capture`: gives `FrameData`."""
 
-    controls: ClassVar[bool] = False
     frame_format: FrameFormat = NATIVE
 
 
@@ -194,8 +179,6 @@ class DoStep(Request, frozen=True, tag="step"):
 
 class Held(Request, frozen=True, tag="held"):
     """`Input.held`: gives `HeldKeys`."""
-
-    controls: ClassVar[bool] = False
 
 
 class Hold(Request, frozen=True, tag="hold"):
@@ -220,8 +203,6 @@ class MoveMouse(Request, frozen=True, tag="mouse"):
 
 class Time(Request, frozen=True, tag="time"):
     """`Clock.game_time_s` and `Clock.speed`: gives `TimeState`."""
-
-    controls: ClassVar[bool] = False
 
 
 class Run(Request, frozen=True, tag="run"):
@@ -252,13 +233,15 @@ class Restart(Request, frozen=True, tag="restart"):
 class Leave(Request, frozen=True, tag="leave"):
     """Ends the attachment: gives `Done` once keys are released; the game stays."""
 
-    controls: ClassVar[bool] = False
-
 
 AnyRequest: TypeAlias = (
     Info | Describe | Read | Snap | Examine | ReadNumber | Write | WriteNumber | Grab | DoStep | Held | Hold | Type
     | MoveMouse | Time | Run | Pause | DoAdvance | Restart | Leave
 )  # fmt: skip
+
+
+Query: TypeAlias = Info | Describe | Read | Snap | Examine | ReadNumber | Grab | Held | Time | Leave
+"""Requests that do not change the game, so that several clients at a time may send them."""
 
 
 class Call(Message, frozen=True):

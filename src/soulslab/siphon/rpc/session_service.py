@@ -40,7 +40,7 @@ def changes_game(request: m.Request) -> bool:
     """Return whether a request needs control of the game."""
     if isinstance(request, m.DoStep):
         return request.step.changes_game
-    return request.controls
+    return not isinstance(request, m.Query)
 
 
 def sends_input(request: m.Request) -> bool:

@@ -41,6 +41,12 @@ class Attachment:
         served: Returns the session of the server. Only its process can be attached to, and the session is read-only if
             this one is.
         on_window: Called after a session with a window is opened.
+
+    Attributes:
+        pid: Process id; 0 if no process is attached.
+        parts: The initialised parts, of ``memory``, ``input`` and ``capture``.
+        profile: The configuration; None before the first one.
+        window_name: Text in the title of the window that is or will be used.
     """
 
     def __init__(
@@ -60,31 +66,11 @@ class Attachment:
         # Held while attaching, which may take long; reading clients do not wait for it.
         self._changing = threading.Lock()
         self._public: PublicProfile | None = None
-        self._profile: Profile | None = None
-        self._title = ""
+        self.profile: Profile | None = None
+        self.window_name = ""
         self._session: Session | None = None
-        self._pid = 0
-        self._parts: frozenset[str] = frozenset()
-
-    @property
-    def pid(self) -> int:
-        """Process id; 0 if no process is attached."""
-        return self._pid
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """The initialised parts, of ``memory``, ``input`` and ``capture``."""
-        return self._parts
-
-    @property
-    def profile(self) -> Profile | None:
-        """The configuration; None before the first one."""
-        return self._profile
-
-    @property
-    def window_name(self) -> str:
-        """Text in the title of the window that is or will be used."""
-        return self._title
+        self.pid = 0
+        self.parts: frozenset[str] = frozenset()
 
     def configure(self, request: messages.SetProcessConfigRequest) -> str:
         """Set the configuration, and return a message for the client; a new one ends the use of the old one.
@@ -99,18 +85,18 @@ class Attachment:
         with self._changing:
             if self._public != public:
                 self._replace(None, frozenset())
-                self._title = profile.process.window_title
-            self._public, self._profile = public, profile
+                self.window_name = profile.process.window_title
+            self._public, self.profile = public, profile
         return f"{len(request.attributes)} attributes of {profile.process.executable}{note}"
 
     def open_memory(self) -> int:
         """Attach to the configured process; return its id. Raises the errors of `open_session`."""
         with self._changing:
-            has_window = bool(self._parts - {"memory"})
-            if not self._is_alive(self._title if has_window else None):
-                self._attach(self._title if has_window else None)
-            self._parts |= {"memory"}
-            return self._pid
+            has_window = bool(self.parts - {"memory"})
+            if not self._is_alive(self.window_name if has_window else None):
+                self._attach(self.window_name if has_window else None)
+            self.parts |= {"memory"}
+            return self.pid
 
     def missing(self) -> dict[str, str]:
         """Return the reason for each attribute whose pattern has no match in the game."""
@@ -136,8 +122,8 @@ class Attachment:
             title = title or profile.process.window_title
             if not self._is_alive(title):
                 self._attach(title)
-                self._title = title
-            self._parts |= {part}
+                self.window_name = title
+            self.parts |= {part}
             return self._current().info.window_px
 
     def use(self, part: str, action: Callable[[Session], T]) -> T:
@@ -145,7 +131,7 @@ class Attachment:
 
         Raises `SessionStateError` if the part is not initialised, and the errors of the action.
         """
-        if part not in self._parts:
+        if part not in self.parts:
             self._configured()
             raise SessionStateError(f"{part} is not initialised; call Initialize{part.capitalize()} first")
         session = self._current()
@@ -211,7 +197,7 @@ class Attachment:
             allow_missing=True,
             with_window=title is not None,
         )
-        self._replace(self._open_session(msgspec.structs.replace(profile, process=process), options), self._parts)
+        self._replace(self._open_session(msgspec.structs.replace(profile, process=process), options), self.parts)
         if title is not None:
             self._on_window()
 
@@ -234,7 +220,7 @@ class Attachment:
 
         A session without a window cannot get one, so it does not suffice where a title is asked for.
         """
-        if self._session is None or (title is not None and (title != self._title or self._parts <= {"memory"})):
+        if self._session is None or (title is not None and (title != self.window_name or self.parts <= {"memory"})):
             return False
         try:
             self._session.info  # noqa: B018  (raises if the window is gone)
@@ -252,14 +238,14 @@ class Attachment:
             if session is not None:
                 session.close()
             raise
-        old, self._session, self._pid, self._parts = self._session, session, pid, parts
+        old, self._session, self.pid, self.parts = self._session, session, pid, parts
         if old is not None:
             old.close()
 
     def _configured(self) -> Profile:
-        if self._profile is None:
+        if self.profile is None:
             raise SessionStateError("no configuration was sent; call SetProcessConfig first")
-        return self._profile
+        return self.profile
 
     def _current(self) -> Session:
         if self._session is None:

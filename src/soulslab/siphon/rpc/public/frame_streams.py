@@ -13,6 +13,7 @@ import simplejpeg
 from numpy.typing import NDArray
 
 from soulslab.errors import SiphonError
+from soulslab.siphon.rpc.access import LimitedCalls
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.session import Frame
 
@@ -31,8 +32,7 @@ class FrameStreams:
     def __init__(self, capture: Callable[[], Frame], rate_hz: float) -> None:
         self._capture = capture
         self._period_s = 1.0 / rate_hz
-        self._lock = threading.Lock()
-        self._open: dict[object, tuple[float, Any]] = {}
+        self._open = LimitedCalls(MAX_STREAMS)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -42,31 +42,14 @@ class FrameStreams:
     ) -> Iterator[messages.FrameData]:
         """Yield frames until `gone` is set. Raises `SiphonError` if the request is not valid, or the window is gone."""
         kind, quality = _checked(request)
-        token = object()
-        self._enter(token, context)
-        try:
+        with self._open.entered(context) as mark_active:
             due_s, number = time.perf_counter(), 0
             while not gone.wait(max(0.0, due_s - time.perf_counter())):
                 number += 1
                 yield _frame_data(self._capture(), kind, quality, number)
-                now = time.perf_counter()
-                with self._lock:
-                    self._open[token] = (now, context)
+                mark_active()
                 # Late frames are skipped.
-                due_s = max(due_s + self._period_s, now)
-        finally:
-            with self._lock:
-                self._open.pop(token, None)
-
-    def _enter(self, token: object, context: Any) -> None:
-        stalled = None
-        with self._lock:
-            if len(self._open) >= MAX_STREAMS:
-                oldest = min(self._open, key=lambda key: self._open[key][0])
-                stalled = self._open.pop(oldest)[1]
-            self._open[token] = (time.perf_counter(), context)
-        if stalled is not None:
-            stalled.cancel()
+                due_s = max(due_s + self._period_s, time.perf_counter())
 
 
 def bgra_of(pixels: NDArray[np.uint8]) -> bytes:

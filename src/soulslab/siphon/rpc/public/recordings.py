@@ -23,16 +23,11 @@ MIN_ROOM_BYTES = 1 << 20
 MAX_KNOWN = 100
 
 
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """A recording, or the status of a finished one."""
 
-    def __init__(self, recorder: Recorder, peer: str) -> None:
-        self.recorder = recorder
-        self.peer = peer
-
-    @property
-    def files(self) -> list[Path]:
-        return [path for path in (self.recorder.path, self.recorder.video) if path is not None]
+    recorder: Recorder
+    peer: str
 
 
 class Recordings:
@@ -102,9 +97,10 @@ class Recordings:
         entry = self._find(recording_id)
         if entry.recorder.status().is_recording:
             raise RecordingError(entry.recorder.path, "it is still recording; call StopRecording first")
-        for path in entry.files:
+        files = [path for path in (entry.recorder.path, entry.recorder.video) if path is not None]
+        for path in files:
             try:
-                yield from _chunks_of(path, is_last=path == entry.files[-1])
+                yield from _chunks_of(path, is_last=path == files[-1])
             except OSError as error:
                 raise RecordingError(path, f"cannot be read: {error.strerror}") from error
 
