@@ -112,11 +112,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClockSelection:
-    """Selects the clock of one game; `servers` as in `LockstepClock`.
-
-    Attributes:
-        reason: Why the grade is lower than the profile's; "" if it is not.
-    """
+    """Selects the clock of one game; `reason` states why the grade is lower than the profile's, "" if it is not."""
 
     def __init__(self, profile: Profile, options: SessionOptions, pid: int, servers: Sequence[int] | None) -> None:
         self.reason = ""
@@ -128,13 +124,8 @@ class ClockSelection:
     def open(self, attributes: AttributeTable, capture: Capture | None, page: LockstepPage | None) -> Clock:
         """Open the requested clock, or the best available one.
 
-        Args:
-            attributes: Attributes of the game.
-            capture: Capture of its window; None without a window.
-            page: Page of the clock library in a game started with it; a clock of another grade closes it.
-
-        Raises:
-            ClockUnavailableError: The requested grade is not available.
+        A capture is None without a window. A page is that of a game started with the clock library; a clock of another
+        grade closes it. Raises `ClockUnavailableError` if the requested grade is not available.
         """
         if (self._options.clock or self._profile.clock.grade) == "lockstep":
             clock = self._open_lockstep(page)

@@ -59,14 +59,9 @@ class ManualControl(Closing):
     def tap(self, keys: Sequence[str], *, hold_s: float = TAP_S, delay_s: float = 0.0) -> None:
         """Press keys in their order, hold all of them, and release them in the same order.
 
-        Args:
-            keys: Names of keys and mouse buttons, in capitals or not, or of actions in the profile's ``[keys]``.
-            hold_s: Time from the last press to the first release, s.
-            delay_s: Time between two presses and between two releases, s.
-
-        Raises:
-            UnknownKeyError: The key does not exist; nothing was sent.
-            InputError: A key cannot be sent.
+        The keys are names of keys and mouse buttons, in capitals or not, or of actions in the profile's ``[keys]``. The
+        delay is between two presses and between two releases. Raises `UnknownKeyError` before anything is sent, and
+        `InputError`.
         """
         names = self._names(keys)
         before = dict(self._down)

@@ -383,9 +383,7 @@ def _wait_for_memory(
 ) -> tuple[Image, AttributeTable]:
     """Wait until the executable is mapped and all of its patterns match.
 
-    Raises:
-        PatternError: The code is complete, and a pattern has no match.
-        WaitTimeoutError: The code is not complete at the deadline.
+    Raises `PatternError` if the code is complete, and `WaitTimeoutError` if it is not complete at the deadline.
     """
     started = time.monotonic()
     code = CompleteCode(profile, memory)

@@ -28,12 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class AlternativeSelection:
-    """Selects one of the variants of an attribute.
-
-    Attributes:
-        variant: The variant to read now.
-        is_decided: Whether the selection is final for the session.
-    """
+    """Selects one of the variants of an attribute: `variant` is read now, for the whole session if `is_decided`."""
 
     def __init__(self, name: str, variants: Sequence[Attribute]) -> None:
         self.name = name
@@ -98,10 +93,7 @@ class ListSelection:
     """Selects the list of each entity: the first list that contains the entity, for the rest of the session.
 
     Data at a wrong address is rarely a list and never contains the entity. If no list contains it, the game may be
-    loading: nothing is decided, and the next read tries again.
-
-    Attributes:
-        now: The selected definition of each entity.
+    loading: nothing is decided, and the next read tries again. `now` has the selected definition of each entity.
     """
 
     def __init__(self, variants: Mapping[str, Sequence[Entity]]) -> None:
@@ -111,11 +103,8 @@ class ListSelection:
     def look(self, name: str, find: Callable[[Entity], object]) -> None:
         """Select the list of an entity, unless it is selected already.
 
-        `find` searches the list of a definition, and raises if the entity is not in it.
-
-        Raises:
-            EntityNotFoundError: No list contains the entity.
-            PointerError: No list can be reached now.
+        `find` searches the list of a definition. Raises `EntityNotFoundError` if no list contains the entity, and
+        `PointerError` if no list can be reached now.
         """
         problems: list[EntityNotFoundError | PointerError] = []
         for variant in self._open.get(name, ()):

@@ -32,11 +32,7 @@ MAX_PLANS = 64
 
 
 class AttributeTable:
-    """Reads and writes the attributes of a game.
-
-    Raises:
-        ProfileError: The id of an entity does not fit its type.
-    """
+    """Reads and writes the attributes of a game. Raises `ProfileError` if the id of an entity does not fit its type."""
 
     def __init__(self, profile: Profile, memory: Memory, places: ResolvedAddresses) -> None:
         self._profile = profile

@@ -23,12 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class CodeScan:
-    """One scan of the memory of a process.
-
-    Args:
-        patterns: Patterns by name.
-        memory: Memory of the process.
-        block_size: Bytes that are read and scanned at a time.
+    """One scan of the memory of a process, in blocks.
 
     Attributes:
         matches: Start addresses of the matches of each pattern, ascending.

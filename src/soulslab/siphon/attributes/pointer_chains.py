@@ -61,7 +61,6 @@ class Cell:
         level: Index in the offsets of its owner; -1 for the pointer of a base.
         depth: Number of reads before its address is known; 0 for a base.
         is_followed: Whether its pointer must be valid. The ends of a list of entities need not be.
-        index: Index in `Chains.cells`.
     """
 
     parent: Cell | None
@@ -98,13 +97,7 @@ class Listed:
 
 @dataclass(eq=False, slots=True)
 class Chains:
-    """Everything to read for some attributes.
-
-    Attributes:
-        cells: Bases and cells, by depth.
-        values: The value of each attribute, in the requested order.
-        entities: Entities to search, by the depth of their slots.
-    """
+    """Everything to read for some attributes: cells and entities by depth, and the value of each attribute in order."""
 
     cells: list[Cell]
     values: list[Part]
@@ -114,9 +107,7 @@ class Chains:
 def build_chains(profile: Profile, bases: Mapping[str, int], names: Sequence[str]) -> Chains:
     """Build the pointer chains to some attributes; a base that is a pointer is not followed yet.
 
-    Raises:
-        UnknownAttributeError: The profile has no such attribute.
-        PatternError: A base has no address, or a code offset no value.
+    Raises `UnknownAttributeError`, and `PatternError` if a base has no address, or a code offset no value.
     """
     builder = _Builder(profile, bases)
     values = [builder.value(name) for name in names]
@@ -195,9 +186,7 @@ def id_bytes(entity: Entity) -> bytes:
 def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int) -> int:
     """Return the index in a list of the first entity with the id; `begin` and `end` are the addresses of its ends.
 
-    Raises:
-        EntityNotFoundError: No entity of the list has the id, or the list is invalid.
-        MemoryAccessError: The list cannot be read.
+    Raises `EntityNotFoundError` if no entity of the list has the id, or the list is invalid.
     """
     if begin == end:
         raise EntityNotFoundError(name, f"its list is empty, so none has id {entity.id}", 0)

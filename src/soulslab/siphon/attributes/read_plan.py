@@ -39,12 +39,8 @@ MAX_SHARE = 0.75
 class PackedRead:
     """Reads parts of memory by spans that cover several parts, with fixed addresses.
 
-    Args:
-        memory: Memory of the game.
-        addresses: (n,) uint64, addresses of the parts.
-        sizes: (n,) int64, sizes of the parts in bytes.
-        groups: (n,) int64, ascending: a span joins only parts of one group, and the spans of the first group are read
-            first.
+    Addresses, sizes and groups are (n,). A span joins only parts of one group; the groups ascend, and the spans of the
+    first one are read first.
     """
 
     def __init__(

@@ -46,9 +46,6 @@ class Barrier:
 
     The server checks for requests of other clients only when a client's turn ends. A request that arrives during our
     turn would be answered in that turn, so each request is preceded by one that ends the turn: a change of priority.
-
-    Args:
-        x: Connection that receives the events.
     """
 
     def __init__(self, x: XConnection) -> None:
@@ -162,7 +159,7 @@ MAX_TRIES = 5
 
 
 class WindowCapture:
-    """Capture of a window (`soulslab.siphon.capture.Capture`).
+    """Capture of a window (`soulslab.siphon.capture.Capture`), on a private display or on another one.
 
     On a private display, the framebuffer file is read while nothing covers the window and its colour depth is the
     screen's. Otherwise MIT-SHM is used; for parts that are covered or off the screen, the memory that XComposite
@@ -172,10 +169,6 @@ class WindowCapture:
     Every frame is captured after the server has drawn everything that the game had requested before (`Barrier`), and
     has the size of the window at that moment. A running game may draw the next frame during the copy; a game with held
     time cannot.
-
-    Args:
-        window: Window.
-        display: Private display of the window; None if it is on another display.
 
     Attributes:
         backend: Backend of the last frame: ``framebuffer``, ``shm`` or ``composite``.

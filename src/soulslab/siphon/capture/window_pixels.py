@@ -31,9 +31,7 @@ class SharedImage:
     """Memory that one connection shares with its X server; it grows as needed.
 
     The segment is marked for removal as soon as both sides have attached it, so it never remains after both have ended.
-
-    Raises:
-        DisplayError: The server cannot share memory: it lacks MIT-SHM, or runs on another machine.
+    Raises `DisplayError` if the server lacks MIT-SHM, or runs on another machine.
     """
 
     def __init__(self, x: XConnection) -> None:
@@ -130,9 +128,7 @@ class RedirectedWindow:
     The server does not have the pixels that were covered when the redirection began. The game is asked to draw them (an
     Expose event); until it has done so, frames are not available.
 
-    Raises:
-        DisplayError: The server lacks Composite.
-        WindowGoneError: The window was closed or is not mapped.
+    Raises `DisplayError` if the server lacks Composite, and `WindowGoneError`.
     """
 
     def __init__(self, window: Window) -> None:

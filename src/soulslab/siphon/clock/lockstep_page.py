@@ -270,10 +270,8 @@ class LockstepPage:
 def open_page_of(pid: int) -> int:
     """Open the page of a running game again, because a lock belongs to the open file. Returns a file descriptor.
 
-    Raises:
-        ClockUnavailableError: The game was not started with the library.
-        AttachDeniedError: The operating system denies access.
-        ProcessExitedError: The game has ended.
+    Raises `ClockUnavailableError` if the game was not started with the library, `AttachDeniedError` and
+    `ProcessExitedError`.
     """
     fds = Path(f"/proc/{pid}/fd")
     try:

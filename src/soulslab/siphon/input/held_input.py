@@ -38,11 +38,7 @@ def released_keys(changes: Sequence[Change]) -> list[Key]:
 
 
 class Sender(Protocol):
-    """A stateless backend that sends keys and mouse to one game.
-
-    Attributes:
-        backend: Name of the backend (`Input.backend`).
-    """
+    """A stateless backend that sends keys and mouse to one game; `backend` is its name."""
 
     backend: str
 

@@ -75,9 +75,7 @@ _KERNEL_PAGES = ("[vvar]", "[vvar_vclock]", "[vsyscall]")
 def read_regions(pid: int) -> list[Region]:
     """Return the mapped regions of a process, ascending, from ``/proc/PID/maps``; none for one that has ended.
 
-    Raises:
-        ProcessExitedError: The process does not exist any more.
-        AttachDeniedError: The operating system denies access.
+    Raises `ProcessExitedError` if it does not exist any more, and `AttachDeniedError`.
     """
     try:
         # File names are bytes; surrogates preserve names that are not UTF-8.

@@ -26,9 +26,8 @@ class ControlClaim:
 
     Errors name the holder: ``soulslab/Process-v0``. `folder` holds the claim files; None for the folder of this user.
 
-    Raises:
-        ControlTakenError: Another environment, in this or another process, controls the game.
-        ProcessError: The folder cannot be used, or the game has ended (`ProcessExitedError`).
+    Raises `ControlTakenError` if another environment, in this or another process, controls the game, and `ProcessError`
+    if the folder cannot be used, or the game has ended.
     """
 
     def __init__(self, pid: int, holder: str, folder: Path | None = None) -> None:

@@ -164,9 +164,7 @@ def has_ended(pid: int) -> bool:
 def executable_of(pid: int) -> str:
     """Return the path of the program of a process; under Wine, of the Windows program.
 
-    Raises:
-        ProcessExitedError: The process has ended.
-        AttachDeniedError: The operating system denies access.
+    Raises `ProcessExitedError` and `AttachDeniedError`.
     """
     try:
         path = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")

@@ -74,9 +74,7 @@ _log = logging.getLogger(__name__)
 def read_elf(memory: Memory, base: int, path: str = "") -> Headers:
     """Read the headers of an ELF program or library; `path` is that of its file, which may name its sections.
 
-    Raises:
-        ImageError: The header is missing or malformed.
-        MemoryAccessError: It cannot be read.
+    Raises `ImageError` if the header is missing or malformed, and `MemoryAccessError`.
     """
     header = memory.read(base, _ELF_HEADER.size)
     if header[:4] != ELF_MAGIC or header[4] != _CLASS_64 or header[5] != _LITTLE_ENDIAN:

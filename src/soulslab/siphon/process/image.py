@@ -24,12 +24,8 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         path: Path of its file; "" if the memory map does not name one.
-        kind: Format of its headers.
-        base: Address at which it is loaded.
         size: Bytes from its base to its end.
         version: Version from its version resource, as ``2.6.1.0``; "" without one, as for ELF programs.
-        sections: Sections, ascending.
-        pid: Process id.
     """
 
     path: str
@@ -61,9 +57,7 @@ class _Loaded(msgspec.Struct, frozen=True):
 def read_image(memory: Memory, executable: str) -> Image:
     """Find the executable of a process by its file name, and read its headers.
 
-    Raises:
-        ImageError: It is not loaded (yet), its headers are malformed, or several modules match.
-        ProcessExitedError: The process has ended.
+    Raises `ImageError` if it is not loaded (yet), its headers are malformed, or several modules match.
     """
     wanted = file_name(executable)
     regions = [region for region in memory.regions() if region.is_readable]

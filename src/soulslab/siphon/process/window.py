@@ -78,14 +78,9 @@ _log = logging.getLogger(__name__)
 
 
 class WindowState(msgspec.Struct, frozen=True):
-    """Position and visibility of a window.
+    """Position of the inner area of a window on the screen, and its visibility.
 
     Attributes:
-        x_px: Left edge of its inner area on the screen; negative if it is beyond the left edge.
-        y_px: Top edge of its inner area on the screen.
-        width_px: Width of its inner area.
-        height_px: Height of its inner area.
-        border_px: Width of the border around it.
         depth: Bits per pixel of its colours.
         hidden_px: Smallest rectangle within the window around all parts that may be covered or lie off the screen; (0,
             0, 0, 0) if nothing is hidden.
@@ -281,9 +276,7 @@ class _Found(msgspec.Struct, frozen=True):
 def find_window(x: XConnection, pid: int, title: str = "") -> Window:
     """Return the visible window of a process with a text in its title; the largest one if there are several.
 
-    Raises:
-        WindowNotFoundError: No such window exists; the message lists the visible windows.
-        DisplayError: The display has ended.
+    Raises `WindowNotFoundError` if there is none; the message lists the visible windows.
     """
     found = list(_visible(x, pid))
     fitting = [window for window in found if window.pid == pid and title in window.title]
@@ -300,10 +293,7 @@ def find_window(x: XConnection, pid: int, title: str = "") -> Window:
 def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: float) -> Window:
     """Wait until a process has a visible window with a text in its title.
 
-    Raises:
-        ProcessExitedError: The process has ended.
-        WaitTimeoutError: None appears in time; the message lists the visible windows.
-        DisplayError: The display has ended.
+    Raises `ProcessExitedError`, and `WaitTimeoutError` if none appears in time; the message lists the visible windows.
     """
     started = time.monotonic()
     x.select(x.root, EventMask.SubstructureNotify)

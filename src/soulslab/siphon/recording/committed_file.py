@@ -51,14 +51,9 @@ def journal_of(path: Path) -> Path:
 
 
 class CommittedFile(io.RawIOBase):
-    """A new file for h5py, with the methods of a file object.
+    """A new file for h5py, with the methods of a file object; `failure` is the error that stopped all writing, if any.
 
-    Attributes:
-        failure: Error that stopped all writing; None without an error.
-
-    Raises:
-        OSError: It cannot be created.
-        RecordingError: The operating system is Windows, which lacks the required file operations.
+    Raises `OSError` if it cannot be created, and `RecordingError` on Windows, which lacks the required file operations.
     """
 
     def __init__(self, path: Path) -> None:

@@ -118,10 +118,7 @@ class Sample(msgspec.Struct, eq=False):
     """A sample of the game.
 
     Attributes:
-        wall_time_s: ``time.time()``.
-        game_time_s: `Clock.game_time_s`.
         values: Attributes that could be read.
-        held: Held keys.
         frame: (H, W, 3) RGB, uint8; None without frames.
         latencies_ms: See `LATENCIES`; the last two are set when the sample is written.
         start_s: ``time.perf_counter()`` at the beginning of the sample.
@@ -141,10 +138,7 @@ class Sample(msgspec.Struct, eq=False):
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Layout of the file of a recording.
 
-    Attributes:
-        frame_shape: (H, W) of the data set of frames; None without frames.
-        is_compressed: Whether frames are stored with gzip.
-        facts: Attributes of the file.
+    `frame_shape` is (H, W) of the data set of frames, None without frames; `facts` are attributes of the file.
     """
 
     columns: Columns
@@ -154,11 +148,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordingFile:
-    """Writes samples; they are valid after `commit`.
-
-    Raises:
-        OSError: The file cannot be created or written; no file remains.
-    """
+    """Writes samples; they are valid after `commit`. Raises `OSError`, and then no file remains."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self._columns = layout.columns

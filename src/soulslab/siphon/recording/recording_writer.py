@@ -153,8 +153,7 @@ COMMIT_S = 0.5
 class Destination:
     """The file and the video of one recording; no video for frames in the file, or none.
 
-    Raises:
-        RecordingError: The files exist or cannot be created; neither remains.
+    Raises `RecordingError` if the files exist or cannot be created; neither remains.
     """
 
     def __init__(self, path: Path, video: Path | None, layout: Layout, rate_hz: float) -> None:

@@ -69,12 +69,10 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoint:
-    """Return an endpoint.
+    """Return an endpoint. Raises `ConfigError` if the address or the file is malformed.
 
-    Raises:
-        ConfigError: The address or the file is malformed.
-        AccessRefusedError: The address is on another machine, and TLS is not used: the token, the keys and all read
-            data would be readable on the network.
+    Raises `AccessRefusedError` for an address on another machine without TLS: the token, the keys and all read data
+    would be readable on the network.
     """
     place = parse_address(address)
     if tls is None and not place.is_local:

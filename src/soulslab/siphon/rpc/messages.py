@@ -52,13 +52,9 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class SharedMemory(Message, frozen=True):
-    """Anonymous memory that a client offers for frames.
+    """Anonymous memory that a client offers for frames: process id, descriptor and size of the memory in the client.
 
-    Attributes:
-        pid: Process id of the client.
-        fd: Descriptor of the memory in the client.
-        size: Size in bytes.
-        nonce: Its first bytes, which the server compares to verify that it has found the right memory.
+    The server compares its first bytes, `nonce`, to verify that it has found the right memory.
     """
 
     pid: Annotated[int, Meta(gt=0)]
@@ -70,12 +66,8 @@ class SharedMemory(Message, frozen=True):
 class Hello(Message, frozen=True):
     """Opens an attachment.
 
-    Attributes:
-        version: Protocol version.
-        name: Name of the client for people: ``alice@desk, process 4242``.
-        frames: Encoding of frames that do not go through shared memory.
-        jpeg_quality: Quality of JPEG frames.
-        memory: Memory for frames, if the client may be on the same machine.
+    `name` is the client's for people: ``alice@desk, process 4242``. `frames` is the encoding of frames that do not go
+    through `memory`, which is given if the client may be on the same machine.
     """
 
     version: int
@@ -89,9 +81,7 @@ class Welcome(Message, frozen=True):
     """Answers a `Hello`.
 
     Attributes:
-        version: Protocol version.
         client_id: Id for the metadata of unary calls; a secret of the client.
-        profile: Profile of the game.
         info: Session info; None if it is not available, for example because the game has ended.
         proof: The second 16 bytes of the client's shared memory, which prove that the server can see it; empty if it
             cannot, and then frames are sent inside the messages.
@@ -245,13 +235,9 @@ Query: TypeAlias = Info | Describe | Read | Snap | Examine | ReadNumber | Grab |
 
 
 class Call(Message, frozen=True):
-    """A request on the stream.
+    """A request on the stream, with a number that is repeated in the answer.
 
-    Attributes:
-        number: Number of the call, repeated in the answer.
-        wait_s: How long the client waits for the answer: if other clients keep the game busy for longer, the request is
-            refused.
-        request: Request.
+    If other clients keep the game busy for longer than `wait_s`, the request is refused.
     """
 
     number: int
@@ -260,14 +246,9 @@ class Call(Message, frozen=True):
 
 
 class Watch(Message, frozen=True):
-    """Requests a stream of `Look`.
+    """Requests a stream of `Look` at a rate per second of wall time; some are skipped if the client is slower.
 
-    Attributes:
-        rate_hz: Observations per second of wall time, 0.001 to 1000; some are skipped if the client is slower.
-        attributes: Attributes to read; None for all.
-        frame: Format of the image; None for none.
-        frames: Encoding of frames.
-        jpeg_quality: Quality of JPEG frames.
+    `attributes` are None for all, and `frame` for no image.
     """
 
     rate_hz: Annotated[float, Meta(ge=0.001, le=1000.0)]
@@ -327,10 +308,7 @@ class Findings(Message, frozen=True, tag="findings"):
 class FrameData(Message, frozen=True, tag="frame"):
     """A frame; see `Frame`.
 
-    Attributes:
-        shape: (H, W, 3) or (H, W).
-        encoding: Encoding: unchanged in the shared memory, after its two nonces, or in `data`.
-        data: Pixels; empty with shared memory.
+    Pixels of the shape (H, W, 3) or (H, W) are in the shared memory, after its two nonces, or encoded in `data`.
     """
 
     shape: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**15)], ...], Meta(min_length=2, max_length=3)]

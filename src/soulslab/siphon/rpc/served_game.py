@@ -24,12 +24,8 @@ def escape_control(text: str) -> str:
 class Client:
     """An attached client.
 
-    Attributes:
-        id: Secret id.
-        name: Name for people; control characters are escaped.
-        frames: Sender of its frames.
-        has_input: Whether it has sent keys, so that some may be held.
-        last_s: Time at which it last controlled the game, by `time.monotonic`.
+    `id` is secret; `name` is for people, with escaped control characters. `has_input` states that it has sent keys, so
+    that some may be held; `last_s` is the time at which it last controlled the game, by `time.monotonic`.
     """
 
     def __init__(self, hello: Hello) -> None:
@@ -96,9 +92,7 @@ class Clients:
     def take_control(self, client: Client) -> Client | None:
         """Give control to a client, or confirm it; return the client that loses control, whose keys must be released.
 
-        Raises:
-            ControlTakenError: Another client has control.
-            AccessRefusedError: The client has left.
+        Raises `ControlTakenError` if another client has control, and `AccessRefusedError` if the client has left.
         """
         with self._lock:
             self._check(client)
@@ -128,10 +122,8 @@ RELEASE_S = 60.0
 class ServedGame:
     """A session shared by several clients.
 
-    Args:
-        source: Session that its owner closes, or a function that opens one when the first client arrives.
-        clients: Attached clients.
-        closes_with_clients: Whether to close a session opened here when the last client leaves.
+    The source is a session that its owner closes, or a function that opens one when the first client arrives; with
+    `closes_with_clients` that one is closed when the last client leaves.
     """
 
     def __init__(self, source: Session | Callable[[], Session], clients: Clients, *, closes_with_clients: bool) -> None:
@@ -146,9 +138,7 @@ class ServedGame:
     def use(self, wait_s: float) -> Iterator[Session]:
         """Give one call exclusive use of the session, which is opened first if necessary.
 
-        Raises:
-            WaitTimeoutError: Other calls took longer than `wait_s`.
-            SiphonError: The session cannot be opened.
+        Raises `WaitTimeoutError` if other calls took longer than `wait_s`, and the errors of opening a session.
         """
         with self._locked(wait_s):
             if self._is_closed:
@@ -163,10 +153,7 @@ class ServedGame:
     def control(self, client: Client, wait_s: float) -> Iterator[Session]:
         """Give a call that changes the game exclusive use of the session.
 
-        Raises:
-            ControlTakenError: Another client has control.
-            ReadOnlyError: The session is read-only.
-            SiphonError: Any error of `use`.
+        Raises `ControlTakenError`, `ReadOnlyError`, and the errors of `use`.
         """
         # Also checked before the wait, so that a client without control gets the error at once.
         self.clients.check_control(client)

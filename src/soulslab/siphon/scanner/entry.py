@@ -27,11 +27,7 @@ from soulslab.siphon.scanner.signature import Signature
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A found value, as an attribute of a profile (see `Attribute` for the fields).
 
-    Attributes:
-        path: Pointer path to it.
-        range: Smallest and largest plausible value; required for numbers.
-        source: Description of the scan.
-        signature: Pattern for the start of the path; None for the offset from the module.
+    `signature` is a pattern for the start of the path; None for the offset from the module.
     """
 
     name: str
@@ -72,17 +68,11 @@ def profile_entry(found: Found) -> dict[str, Any]:
 
 @contextmanager
 def edit_profile(file: Path, new: Profile) -> Iterator[tomlkit.TOMLDocument]:
-    """Edit a profile; comments and the order of lines are preserved, and the file is replaced atomically.
+    """Edit a profile in a block; comments and the order of lines are preserved.
 
-    Args:
-        file: Path of the profile, which is created if it does not exist.
-        new: Contents of a new file: its name, process and grade of clock are written.
-
-    Yields:
-        The document. The file is replaced when the block ends without an error.
-
-    Raises:
-        ProfileError: The file cannot be read or written, or would not be a valid profile; it is unchanged.
+    The file is replaced atomically when the block ends without an error. A new file gets the name, process and grade of
+    the clock of `new`. Raises `ProfileError` if the file cannot be read or written, or would not be a valid profile; it
+    is unchanged then.
     """
     file = file.resolve()  # a symbolic link is preserved
     fail = partial(ProfileError, source=file)

@@ -37,13 +37,10 @@ class Module(msgspec.Struct, frozen=True):
 
 
 class PointerPath(msgspec.Struct, frozen=True, order=True):
-    """A pointer path from a module to an address; paths are ordered by length.
+    """A pointer path from a module to an address; paths are ordered by the number of pointers that are followed.
 
-    Attributes:
-        n_levels: Number of pointers that are followed.
-        offsets: Offset added after each followed pointer. None if the address lies in the module itself.
-        module: Module at which it starts.
-        offset: Offset in the module of the first pointer.
+    `offset` is that of the first pointer in the module; `offsets` are added after each followed pointer, and empty if
+    the address lies in the module itself.
     """
 
     n_levels: int
@@ -213,9 +210,7 @@ def modules_of(memory: Memory, image: Image, *, with_libraries: bool = False) ->
 def follow(path: PointerPath, memory: Memory, modules: Sequence[Module]) -> int:
     """Return the address that a path leads to now.
 
-    Raises:
-        MemoryAccessError: The path cannot be followed.
-        ImageError: Its module is not loaded.
+    Raises `MemoryAccessError` if it cannot be followed, and `ImageError` if its module is not loaded.
     """
     starts = {module.name: module.start for module in modules}
     if path.module not in starts:

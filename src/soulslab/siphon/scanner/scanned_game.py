@@ -35,16 +35,8 @@ _log = logging.getLogger(__name__)
 class ScannedGame(Closing):
     """A game of which only the name is known.
 
-    Args:
-        profile: Identifies and starts the game; its bases and attributes need not fit.
-        options: Session options.
-
-    Attributes:
-        profile: The given profile, with the grade realtime if the game cannot be held.
-        n_starts: Number of runs of the game so far.
-        is_child: Whether it was started here.
-        memory: Memory of the current run.
-        image: Executable of the current run.
+    The profile identifies and starts it; its bases and attributes need not fit. It gets the grade realtime if the game
+    cannot be held. Memory and image are those of the current run.
     """
 
     def __init__(self, profile: Profile, options: SessionOptions) -> None:
@@ -90,9 +82,7 @@ class ScannedGame(Closing):
     def restart(self) -> None:
         """Start it again, or find it again if it was not started here; a paused game is paused again.
 
-        Raises:
-            ProcessNotFoundError, AmbiguousProcessError: The user has not started it again, or several times.
-            SiphonError: The game did not start.
+        Raises `ProcessNotFoundError` or `AmbiguousProcessError` if the user has not started it again, or several times.
         """
         if self.is_child:
             is_paused = self.is_paused

@@ -28,11 +28,7 @@ _SHOWN_BYTES = 32
 
 
 class NumberSearch:
-    """A search for a number, that is narrowed down line by line.
-
-    Attributes:
-        type: Type of the value, as in a profile.
-    """
+    """A search for a number, that is narrowed down line by line."""
 
     def __init__(self, memory: Memory, value_type: NumberType, alignment: int = 0) -> None:
         self.type: NumberType | TextType = value_type

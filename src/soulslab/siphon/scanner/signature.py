@@ -56,11 +56,8 @@ class _Reference(msgspec.Struct, frozen=True):
 def find_signature(memory: Memory, image: Image, address: int, *, reach: int = DEFAULT_REACH_BYTES) -> Signature:
     """Find a pattern for a place in the program.
 
-    `reach` is the largest distance below the address that an instruction may refer to, in bytes.
-
-    Raises:
-        ScanError: No instruction refers to it, or none has a unique pattern.
-        ProcessExitedError: The game has ended.
+    `reach` is the largest distance below the address that an instruction may refer to, in bytes. Raises `ScanError` if
+    no instruction refers to it, or none has a unique pattern.
     """
     found = sorted(set(_references(memory, image, address, reach)), key=lambda one: (address - one.place, one.start))
     if not found:

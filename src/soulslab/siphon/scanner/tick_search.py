@@ -84,10 +84,7 @@ class TickFindings(msgspec.Struct, frozen=True):
 class TickTrial(msgspec.Struct, frozen=True):
     """Number of steps of one tick in which a counter did not grow by one.
 
-    Attributes:
-        n_steps: Steps that were played.
-        n_lost: Steps in which it did not grow, or could not be read.
-        n_doubled: Steps in which it grew by more than one, or fell.
+    A counter that could not be read counts as lost, one that fell as doubled.
     """
 
     n_steps: int

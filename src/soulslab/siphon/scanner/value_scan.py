@@ -31,12 +31,9 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class _Block(msgspec.Struct, frozen=True, eq=False):
-    """The candidates in one piece of memory.
+    """The candidates in one piece of memory: (n,) values in the last round, at ascending (n,) uint32 byte offsets.
 
-    Attributes:
-        start: Address of the piece.
-        offsets: (n,) uint32, byte offsets from the start, ascending; None for every position.
-        values: (n,) values in the last round.
+    Without offsets every position is a candidate.
     """
 
     start: int
@@ -52,11 +49,6 @@ class ValueScan:
         value_type: Type of the stored number.
         alignment: Alignment of candidates in bytes; 0 for the size of the type, 1 for every address.
         max_bytes: Maximum size of the stored candidates.
-
-    Attributes:
-        n_candidates: Number of candidates.
-        n_rounds: Number of rounds so far.
-        n_bytes: Number of bytes scanned in the first round.
     """
 
     def __init__(

@@ -75,9 +75,7 @@ class Attachment:
     def configure(self, request: messages.SetProcessConfigRequest) -> str:
         """Set the configuration, and return a message for the client; a new one ends the use of the old one.
 
-        Raises:
-            ProfileError: It is malformed.
-            AccessRefusedError: It names another game than the server's.
+        Raises `ProfileError`, and `AccessRefusedError` if it names another game than the server's.
         """
         public = from_public(_tables_of(request), SOURCE)
         profile, note = self._resolve(public)
@@ -145,9 +143,7 @@ class Attachment:
     def attribute(self, name: str) -> Attribute:
         """Return the definition of an attribute.
 
-        Raises:
-            UnknownAttributeError: The attribute does not exist.
-            SiphonError: It needs an injected library, which is not supported.
+        Raises `UnknownAttributeError`, and `SiphonError` if it needs an injected library, which is not supported.
         """
         session = self._session  # another thread may close it in the meantime
         profile = session.profile if session is not None else self._configured()

@@ -27,14 +27,7 @@ KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "DISPLAY", "XAUTHORITY", "TZ
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Result of a program.
-
-    Attributes:
-        status: Exit status; negative for a signal.
-        output: Standard output, at most `MAX_OUTPUT_BYTES`.
-        errors: Standard error, limited likewise.
-        problem: Why the program was killed; "" if it ended by itself.
-    """
+    """Result of a program: exit status (negative for a signal), output, and why it was killed ("" if not)."""
 
     status: int
     output: str
@@ -54,11 +47,8 @@ class Programs:
     ) -> Outcome:
         """Run a program, given by its path or unambiguous name, to its end.
 
-        The program and all of its processes are killed after `timeout_s` (0 for 30 s), and when `gone` is set.
-
-        Raises:
-            AccessRefusedError: The program is not allowed.
-            LaunchError: The program cannot be started.
+        The program and all of its processes are killed after `timeout_s` (0 for 30 s), and when `gone` is set. Raises
+        `AccessRefusedError` if it is not allowed, and `LaunchError` if it cannot be started.
         """
         program = self._find(command[0])
         if not 0 <= timeout_s <= MAX_TIMEOUT_S:

@@ -59,9 +59,7 @@ class HeldKeys:
         """Press keys, hold them and release them.
 
         The delay is between two presses and between two releases; when `gone` is set, the keys are released at once.
-
-        Raises:
-            InputError: The key does not exist, the times are not valid, or the keys cannot be sent.
+        Raises `InputError` for an unknown key or invalid times.
         """
         keys = list(dict.fromkeys(key_named(name) for name in names))
         _check_tap(keys, hold_ms, delay_ms)
@@ -143,9 +141,8 @@ class PeerWatch:
     gRPC for Python reports the end of a call to a server, but not the end of a connection, and a client that holds a
     key has no active call. Therefore the process examines its own sockets, but only while a client holds resources.
 
-    Args:
-        wanted: Returns the clients to watch; the watch pauses while there are none.
-        gone: Called repeatedly with a disconnected client and the time since, in seconds.
+    `wanted` returns the clients to watch; the watch pauses while there are none. `gone` is called repeatedly with a
+    disconnected client and the time since, in seconds.
     """
 
     def __init__(self, wanted: Callable[[], Iterable[str]], gone: Callable[[str, float], None]) -> None:

@@ -31,12 +31,9 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class Recordings:
-    """All recordings of public clients.
+    """All recordings of public clients, in a folder of a maximum total size.
 
-    Args:
-        folder: Folder of the files. A folder that a client asks for is a subfolder of it.
-        options: Recording options that clients do not set.
-        max_bytes: Maximum total size of the folder.
+    A folder that a client asks for is a subfolder of it. The options are those that clients do not set.
     """
 
     def __init__(self, folder: Path, options: RecordingOptions, max_bytes: int) -> None:
@@ -54,9 +51,8 @@ class Recordings:
     def start(self, source: Recordable, request: messages.StartRecordingRequest, peer: str, **options: Any) -> str:
         """Start a recording and return its id; `options` replace fields of `RecordingOptions`.
 
-        Raises:
-            RecordingError: There are too many recordings, the folder is full, or the files cannot be written.
-            SiphonError: The game cannot be recorded.
+        Raises `RecordingError` for too many recordings or a full folder, and `SiphonError` if the game cannot be
+        recorded.
         """
         if request.max_duration_seconds < 0:
             raise SiphonError(f"max_duration_seconds is {request.max_duration_seconds}; 0 is for no limit")
