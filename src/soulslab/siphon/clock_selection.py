@@ -18,7 +18,8 @@ from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.capture import NATIVE, Capture
 from soulslab.siphon.clock import Clock
 from soulslab.siphon.clock.frame_rate import FrameRate
-from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S, LockstepClock, LockstepPage, attach_lockstep
+from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S, LockstepClock, attach_lockstep
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock.realtime import RealtimeClock
 from soulslab.siphon.clock.scaled import ScaledClock
 from soulslab.siphon.profile import Profile

@@ -26,7 +26,7 @@ from soulslab.siphon.capture import Capture
 from soulslab.siphon.capture.window_capture import WindowCapture
 from soulslab.siphon.clock import Clock
 from soulslab.siphon.clock.held_start import BOOT_S, EPOCH_S, HeldStart
-from soulslab.siphon.clock.lockstep import LockstepPage
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock_selection import ClockSelection
 from soulslab.siphon.input import Input
 from soulslab.siphon.input.x_input import open_input

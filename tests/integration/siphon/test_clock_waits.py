@@ -22,7 +22,8 @@ from soulslab.errors import (
     SessionStateError,
 )
 from soulslab.siphon.clock import lockstep_page
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
+from soulslab.siphon.clock.lockstep import LockstepClock, attach_lockstep
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.profile import ClockFacts
 from soulslab.siphon.tick_alignment import advance_to_tick_middle

@@ -26,7 +26,8 @@ from soulslab.errors import (
 )
 from soulslab.games import profile_path
 from soulslab.siphon.capture import NATIVE
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
+from soulslab.siphon.clock.lockstep import LockstepClock
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.local import LocalSession, open_session
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.x11 import XConnection
