@@ -123,7 +123,7 @@ class PrivateDisplay(Closing):
         if not number:
             said = log.read_text(errors="replace").strip()[-2000:]
             raise DisplayError(f"Xvfb did not start within {START_DEADLINE_S:.0f} s; it says:\n{said}")
-        self.name, self.pid = f":{number}", process.pid
+        self._process, self.name, self.pid = process, f":{number}", process.pid
 
     def environment(self, *, has_fixed_length: bool = False) -> dict[str, str]:
         """Return the environment variables with which a program draws on this display.
