@@ -15,12 +15,11 @@ from struct import Struct
 from typing import Any, Literal, Self, TypeAlias
 
 from soulslab.errors import (
-    AttachDeniedError,
     ClockError,
     ClockUnavailableError,
     ConfigError,
-    ProcessExitedError,
 )
+from soulslab.siphon.memory.linux import denied, examining
 from soulslab.siphon.process.executable_headers import ELF_MAGIC
 
 #: Units of speed in the page: integers give the same result in the game and here.
@@ -232,7 +231,7 @@ class LockstepPage:
         except (FileNotFoundError, ProcessLookupError):
             return False
         except PermissionError as error:
-            raise _denied(pid) from error
+            raise denied(pid) from error
 
     def close(self) -> None:
         """Release the control and the page; a second call does nothing. The game continues with its time as set."""
@@ -274,15 +273,11 @@ def open_page_of(pid: int) -> int:
     `ProcessExitedError`.
     """
     fds = Path(f"/proc/{pid}/fd")
-    try:
+    with examining(pid):
         for fd in fds.iterdir():
             with suppress(FileNotFoundError):
                 if str(fd.readlink()).startswith(PAGE_LINK):
                     return os.open(fd, os.O_RDWR | os.O_CLOEXEC)
-    except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
-    except PermissionError as error:
-        raise _denied(pid) from error
     raise ClockUnavailableError(
         f"process {pid} was not started with the clock library, which cannot be loaded later; let soulslab start the "
         "game (--start on the command line, launch='always' in Python), or use the grade scaled or realtime"
@@ -292,9 +287,3 @@ def open_page_of(pid: int) -> int:
 def _own_file(fd: int) -> str:
     """Return the path of a descriptor of this process for other processes; its length does not depend on the ids."""
     return f"/proc/{str(os.getpid()).rjust(7, '/')}/fd/{str(fd).rjust(5, '/')}"
-
-
-def _denied(pid: int) -> AttachDeniedError:
-    return AttachDeniedError(
-        f"not allowed to look into process {pid}, as it belongs to another user; run soulslab as that user", pid=pid
-    )

@@ -14,7 +14,8 @@ import re
 import select
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,17 @@ def denied(pid: int, yama: Path = YAMA) -> AttachDeniedError:
     return AttachDeniedError(f"process {pid} must not be read: {advice}", pid=pid)
 
 
+@contextmanager
+def examining(pid: int) -> Iterator[None]:
+    """Convert the errors of reading the files of a process: `ProcessExitedError`, `AttachDeniedError`."""
+    try:
+        yield
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
+    except PermissionError as error:
+        raise denied(pid) from error
+
+
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 #: Regions that are mapped as readable but that only the kernel can read.
 _KERNEL_PAGES = ("[vvar]", "[vvar_vclock]", "[vsyscall]")
@@ -77,13 +89,9 @@ def read_regions(pid: int) -> list[Region]:
 
     Raises `ProcessExitedError` if it does not exist any more, and `AttachDeniedError`.
     """
-    try:
+    with examining(pid):
         # File names are bytes; surrogates preserve names that are not UTF-8.
         text = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="surrogateescape")
-    except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
-    except PermissionError as error:
-        raise denied(pid) from error
     return [_parse_region(line) for line in text.split("\n") if line]
 
 
@@ -137,7 +145,8 @@ class LinuxMemory:
         self._read_part = partial(_readv(), pid, ctypes.addressof(self._local), 1, ctypes.addressof(self._part), 1, 0)
         self._pidfd = _open_pidfd(pid)
         try:
-            _check_permission(pid)
+            with examining(pid):
+                os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
             #: Readable when the process has ended or this object was closed.
             self.check = self._watch()
         except BaseException:
@@ -280,16 +289,6 @@ def _open_pidfd(pid: int) -> int:
         if error.errno != errno.EINVAL:
             raise
         raise ProcessNotFoundError(f"{pid} is not a process id", pid=pid) from error
-
-
-def _check_permission(pid: int) -> None:
-    """Raise `AttachDeniedError` if the operating system denies access to the memory of a process."""
-    try:
-        os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
-    except PermissionError as error:
-        raise denied(pid) from error
-    except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
 
 
 @cache

@@ -23,10 +23,9 @@ from soulslab.errors import (
     AntiCheatError,
     GameVersionError,
     ProcessError,
-    ProcessExitedError,
     ProcessNotFoundError,
 )
-from soulslab.siphon.memory.linux import denied, read_regions
+from soulslab.siphon.memory.linux import examining, read_regions
 from soulslab.siphon.process.image import Image, file_name, same_name
 from soulslab.siphon.profile import Process
 
@@ -166,13 +165,9 @@ def executable_of(pid: int) -> str:
 
     Raises `ProcessExitedError` and `AttachDeniedError`.
     """
-    try:
+    with examining(pid):
         path = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
         arguments = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
-    except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
-    except PermissionError as error:
-        raise denied(pid) from error
     if file_name(path) in WINE_LOADERS:
         return next((argument for argument in arguments if argument.casefold().endswith(".exe")), path)
     return path

@@ -229,11 +229,7 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         It always takes a stream of messages: for a call with a single message, gRPC would assign a thread before the
         message arrives, and wait without a limit.
         """
-        behaviour = next(
-            one
-            for one in (handler.unary_unary, handler.unary_stream, handler.stream_unary, handler.stream_stream)
-            if one is not None
-        )
+        behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
 
         def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             check(context)

@@ -85,12 +85,10 @@ class Workbench:
                 return int(number, 16)
             except ValueError as error:
                 raise ConfigError("is not an address", source=number) from error
-        if not number.isascii() or not number.isdigit() or int(number) < 1:
-            raise ConfigError(
-                "is neither a candidate number, as list shows it, nor an address such as 0x1234", source=number
-            )
-        addresses = self.search.addresses(int(number))
-        if len(addresses) < int(number):
+        problem = "is neither a candidate number, as list shows it, nor an address such as 0x1234"
+        n = parse_whole(number, least=1, problem=problem)
+        addresses = self.search.addresses(n)
+        if len(addresses) < n:
             raise ConfigError(
                 f"is not a candidate; the number of candidates is {self.search.n_candidates}", source=number
             )
@@ -197,13 +195,13 @@ def _type(bench: Workbench, words: list[str]) -> None:
     name = words[0].lower()
     if name not in TYPES:
         raise ConfigError(f"unknown type{did_you_mean(name, TYPES)}", source=words[0])
-    alignment = _whole(words[1], least=1) if len(words) > 1 else 0
+    alignment = parse_whole(words[1], least=1) if len(words) > 1 else 0
     bench.begin(open_search(bench.game.memory, TYPES[name], alignment))
     bench.say(f"looking for {TYPES[name]}; say what the value is: = 100, or ? if you do not know")
 
 
 def _list(bench: Workbench, words: list[str]) -> None:
-    bench.show(min(_whole(words[0], least=1), MAX_LISTED) if words else 20)
+    bench.show(min(parse_whole(words[0], least=1), MAX_LISTED) if words else 20)
 
 
 def _undo(bench: Workbench, _words: list[str]) -> None:
@@ -272,9 +270,10 @@ def _run(bench: Workbench, words: list[str]) -> None:
 # --- reading numbers ----------------------------------------------------------------------------------------
 
 
-def _whole(text: str, *, least: int) -> int:
+def parse_whole(text: str, *, least: int, problem: str = "", source: str = "") -> int:
+    """Parse a whole number. Raises `ConfigError`, with another problem and source if they are given."""
     if not text.isascii() or not text.isdigit() or int(text) < least:
-        raise ConfigError(f"is not a whole number from {least} on", source=text)
+        raise ConfigError(problem or f"is not a whole number from {least} on", source=source or text)
     return int(text)
 
 
