@@ -395,8 +395,7 @@ def _wait_for_memory(
             return image, AttributeTable(profile, memory, places)
         except (ImageError, PatternError, MemoryAccessError) as error:
             # A game that has just been started unpacks itself, and Wine maps the program after its own loader. In a
-            # game
-            # that was found the code is complete, so the profile does not fit.
+            # game that was found the code is complete, so the profile does not fit.
             if game.process is None or (isinstance(error, PatternError) and code.is_complete(image)):
                 raise
             if time.monotonic() >= deadline:

@@ -54,8 +54,7 @@ class ScaledClock:
         self._is_closed = False
         self._speed = float(read_speed())
         # A clock that was only read leaves the game unchanged. A clock that has set the speed runs the game on close,
-        # even if
-        # the game stood at the beginning: a killed controller leaves it in that state.
+        # even if the game stood at the beginning: a killed controller leaves it in that state.
         self._has_set_speed = False
         self._since_s = time.monotonic()
         self._passed_s = 0.0  # up to _since_s

@@ -29,8 +29,7 @@ POLL_S = 0.01
 #: Variable that every process of a game inherits, so that all of them can be found.
 MARK = "SOULSLAB_RUN"
 #: Audio backends without a device, which would pace the game; used in lockstep or on a private display, unless the
-#: profile
-#: sets the variables.
+#: profile sets the variables.
 SILENT = {
     "SDL_AUDIODRIVER": "dummy",  # SDL 1.2 and 2
     "SDL_AUDIO_DRIVER": "dummy",  # SDL 3

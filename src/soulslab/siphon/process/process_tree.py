@@ -25,8 +25,7 @@ def marked(variable: str, value: str) -> set[int]:
 def is_program(pid: int, executable: str) -> bool:
     """Return whether a process runs the program with a file name."""
     # Under Wine the program is Wine, and its command line contains the path of the game. The name in the command line
-    # is
-    # compared as well, because /usr/bin/python3 is a link to another name, and the program of a script is the shell.
+    # is compared as well, because /usr/bin/python3 is a link to another name, and the program of a script is the shell.
     first = _words(PROC / str(pid) / "cmdline")[0].decode(errors="replace")
     try:
         path = str((PROC / str(pid) / "exe").readlink()).removesuffix(" (deleted)")

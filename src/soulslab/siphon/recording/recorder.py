@@ -170,8 +170,7 @@ class Recorder(Closing):
         self._stopping = threading.Event()
         self._start_s = time.perf_counter()
         # The first sample is taken here, so that a game that cannot be recorded is an error of this call, and because
-        # the
-        # file needs the size of the frames.
+        # the file needs the size of the frames.
         first = self._sample()
         self._n_samples = 1
         self.video = path.with_suffix(".mp4") if options.frames == "video" else None
