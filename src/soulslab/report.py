@@ -10,8 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from soulslab.learn.demonstrations.data_set_metadata import Description
-from soulslab.learn.evaluate import AttackRow, Evaluation
-from soulslab.learn.wilson_interval import Interval
+from soulslab.learn.evaluate import AttackRow, Evaluation, Interval
 
 UNKNOWN = "-"
 

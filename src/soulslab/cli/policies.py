@@ -37,7 +37,7 @@ def join(
         trust: The first policy's file may choose programs, profiles, servers and modules of the environment, which is
             created if the feature is given by name.
     """
-    from soulslab.learn.policy_joining import join_runs
+    from soulslab.learn.players import join_runs
 
     for run in runs:
         check_run(run)

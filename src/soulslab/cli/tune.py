@@ -79,9 +79,8 @@ def tune(
     """
     from soulslab.envs.registration import register_all
     from soulslab.learn.tuning.running import tune as run_study
-    from soulslab.learn.tuning.study_bar import StudyBar
     from soulslab.learn.tuning.study_folder import BEST_NAME
-    from soulslab.learn.tuning.study_report import study_report, summary
+    from soulslab.learn.tuning.study_report import StudyBar, study_report, summary
     from soulslab.learn.untrusted import trust_flag
 
     flags = flags or TuneFlags()

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -23,6 +25,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as pack_tensors
 
+import soulslab
 from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
 
@@ -228,3 +231,27 @@ def _digest(tensors: Mapping[str, NDArray[Any]], text: str) -> str:
         digest.update(f"\0{name}\0{tensor.dtype.str}\0{tensor.shape}\0".encode())
         digest.update(tensor.tobytes())
     return digest.hexdigest()
+
+
+def git_commit() -> str:
+    """Return the commit of the checkout that soulslab runs from.
+
+    Returns:
+        40 hex digits, with ``+`` appended if tracked files were changed; ``""`` for an installed package.
+    """
+    package = Path(soulslab.__file__).parent
+    checkout = package.parent.parent
+    git = shutil.which("git")
+    # An installed package may be inside another repository, whose commit does not describe it.
+    if git is None or not (checkout / ".git").exists() or package != checkout / "src" / "soulslab":
+        return ""
+
+    def ask(*arguments: str) -> str | None:
+        answer = subprocess.run(  # noqa: S603  fixed program and arguments
+            [git, "-C", str(checkout), *arguments], capture_output=True, text=True, check=False
+        )
+        return answer.stdout.strip() if answer.returncode == 0 else None
+
+    commit = ask("rev-parse", "HEAD")
+    changed = ask("status", "--porcelain", "--untracked-files=no")
+    return f"{commit}{'+' if changed else ''}" if commit else ""

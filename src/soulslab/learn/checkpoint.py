@@ -1,11 +1,18 @@
-"""The checkpoints of a run: written atomically, limited to the newest few, with checks for damage."""
+"""The checkpoints of a run: written atomically, limited to the newest few, with checks for damage.
+
+Arrays also hold the states of NumPy random generators (`rng_state`).
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
 from soulslab.learn.archive import Tensors, read_archive, read_archive_header, write_archive, writing
@@ -115,3 +122,20 @@ class CheckpointStore:
             except (CorruptCheckpointError, KeyError):
                 _log.warning("%s is damaged, or belongs to another kind of run; it is kept", path)
         return values
+
+
+def rng_state(rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Return the state of a generator as JSON in bytes, uint8; its integers are longer than 64 bits."""
+    return np.frombuffer(json.dumps(rng.bit_generator.state).encode(), np.uint8).copy()
+
+
+def load_rng(rng: np.random.Generator, state: NDArray[Any]) -> None:
+    """Restore the state of a generator from :func:`rng_state`.
+
+    Raises:
+        ValueError: The state is malformed, or belongs to another type of generator.
+    """
+    try:
+        rng.bit_generator.state = json.loads(state.tobytes())
+    except (KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"not a state of a random generator: {error}") from error

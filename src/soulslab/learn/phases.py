@@ -17,8 +17,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleCheckpointError
-from soulslab.learn.archive import Tensors, read_archive, write_archive
-from soulslab.learn.git_commit import git_commit
+from soulslab.learn.archive import Tensors, git_commit, read_archive, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy import Policy
 from soulslab.learn.policy_header import ActionScores, Header, Player, different_names, parse_header

@@ -1,27 +1,256 @@
-"""The policy of PPO: features and pixels in, masked action out; works without the training code.
+"""The policy of PPO: its network, features and pixels in, masked action out; works without the training code.
 
 The file is a safetensors archive (:mod:`soulslab.learn.archive`) with the weights of the network, the moments of the
 observation and value normalisers, and a header that describes the training environment and the version of soulslab.
+
+Shapes: B batch, F features, H W C pixels, A actions.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from soulslab.learn.actor_critic import ActorCritic, Estimate, count_parameters, masked_log_probs, sample
+from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.network_policy import NetworkPolicy
+from soulslab.learn.network_policy import NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, parse_header
-from soulslab.learn.running_moments import RunningMoments
 from soulslab.learn.settings import NetworkSettings
 from soulslab.learn.torch_device import CPU
+
+BLOCKED_LOGIT: Final = -1e9
+"""Logit of a forbidden action; its probability is 0 in float32, and the gradient stays finite."""
+
+_ACTIVATIONS: Final[dict[str, type[nn.Module]]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU}
+_HIDDEN_GAIN: Final = math.sqrt(2.0)
+_HEAD_GAIN: Final = 0.01
+_PER_LEVEL: Final = 1.0 / 255.0
+
+
+class Estimate(NamedTuple):
+    """Output of the network for a batch of observations.
+
+    Attributes:
+        logits: One score per action, unmasked, float32 (B, A).
+        values: Expected return in the normalised units of the critic, float32 (B,).
+    """
+
+    logits: Tensor
+    values: Tensor
+
+
+class ActorCritic(nn.Module):
+    """Separate perceptrons for actor and critic, or one with two heads; pixels first pass through convolutions.
+
+    The weights are orthogonal, and those of the heads so small that the initial policy is nearly uniform and the
+    initial values are nearly 0: Engstrom et al. 2020, "Implementation matters"; Andrychowicz et al. 2021, "What matters
+    in on-policy reinforcement learning?", section 3.2.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_actions: int,
+        settings: NetworkSettings,
+        generator: torch.Generator,
+        *,
+        pixels: tuple[int, int, int] | None = None,
+    ) -> None:
+        """Build the network.
+
+        Args:
+            n_features: Number of features, F.
+            n_actions: Number of actions, A.
+            settings: Widths, activation, and whether actor and critic share hidden layers.
+            generator: Random generator of the initial weights.
+            pixels: Height, width and channels of the pixels; None without pixels.
+
+        Raises:
+            EnvironmentUsageError: The pixels are too small for the convolutions.
+        """
+        super().__init__()
+        self.eye = PixelEncoder(pixels, settings, generator) if pixels is not None else None
+        n_inputs = n_features + (self.eye.n_outputs if self.eye else 0)
+        self.trunk = _trunk(n_inputs, settings, generator)
+        self.critic_trunk = None if settings.shared else _trunk(n_inputs, settings, generator)
+        self.actor = _linear(settings.widths[-1], n_actions, _HEAD_GAIN, generator)
+        self.critic = _linear(settings.widths[-1], 1, _HEAD_GAIN, generator)
+
+    def forward(self, obs: Tensor, pixels: Tensor | None = None) -> Estimate:
+        """Estimate actions and values.
+
+        Args:
+            obs: Normalised features, float32 (B, F).
+            pixels: uint8 (B, H, W, C), if the network was built for pixels.
+
+        Returns:
+            Logits and normalised values.
+        """
+        seen = self._look(obs, pixels)
+        hidden: Tensor = self.trunk(seen)
+        critic_hidden = self.critic_trunk(seen) if self.critic_trunk is not None else hidden
+        return Estimate(self.actor(hidden), self.critic(critic_hidden).squeeze(-1))
+
+    def logits(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
+        """Return the actor's logits alone, float32 (B, A), for the inputs of :meth:`forward`."""
+        result: Tensor = self.actor(self.trunk(self._look(obs, pixels)))
+        return result
+
+    def value(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
+        """Return the critic's normalised values alone, float32 (B,), for the inputs of :meth:`forward`."""
+        result: Tensor = self.critic((self.critic_trunk or self.trunk)(self._look(obs, pixels))).squeeze(-1)
+        return result
+
+    def _look(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
+        """Return the inputs of the hidden layers, float32 (B, n_inputs)."""
+        if self.eye is not None and pixels is not None:
+            return torch.cat((self.eye(pixels), obs), dim=-1)
+        return obs
+
+    @torch.no_grad()
+    def rescale_critic(self, old: tuple[float, float], new: tuple[float, float]) -> None:
+        """Change the normalisation of the critic's output without changing its values in units of return.
+
+        PopArt: van Hasselt et al. 2016, "Learning values across many orders of magnitude", equation 9.
+
+        Args:
+            old: Present mean and standard deviation of the normalisation.
+            new: New mean and standard deviation.
+        """
+        (old_mean, old_std), (new_mean, new_std) = old, new
+        self.critic.weight.mul_(old_std / new_std)
+        self.critic.bias.mul_(old_std).add_(old_mean - new_mean).div_(new_std)
+
+
+class PixelEncoder(nn.Module):
+    """Convolutions over pixels, small enough for training on one core.
+
+    Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods, with at most half the channels
+    and a stride in the last layer as well, which takes a third of the time.
+
+    Attributes:
+        n_outputs: Number of outputs.
+    """
+
+    def __init__(self, pixels: tuple[int, int, int], settings: NetworkSettings, generator: torch.Generator) -> None:
+        super().__init__()
+        n_in = pixels[2]
+        layers: list[nn.Module] = []
+        for n_out, kernel_px, stride_px in settings.convolutions:
+            layers += [_convolution(n_in, n_out, (kernel_px, stride_px), generator), nn.ReLU()]
+            n_in = n_out
+        self.layers = nn.Sequential(*layers, nn.Flatten())
+        self.n_outputs = _n_seen(pixels, settings)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Encode pixels, uint8 (B, H, W, C), as float32 (B, n_outputs)."""
+        # A view with the channels second and unchanged memory (channels last), as the convolutions expect it.
+        scaled = pixels.permute(0, 3, 1, 2).to(torch.float32).mul_(_PER_LEVEL)
+        result: Tensor = self.layers(scaled)
+        return result
+
+
+def count_parameters(
+    n_features: int, n_actions: int, settings: NetworkSettings, pixels: tuple[int, int, int] | None = None
+) -> int:
+    """Return the number of parameters of an `ActorCritic` with these arguments, without building it.
+
+    Raises:
+        EnvironmentUsageError: The pixels are too small for the convolutions.
+    """
+    n_eye, n_inputs = 0, n_features
+    if pixels is not None:
+        n_in = pixels[2]
+        for n_out, kernel_px, _ in settings.convolutions:
+            n_eye += (n_in * kernel_px**2 + 1) * n_out
+            n_in = n_out
+        n_inputs += _n_seen(pixels, settings)
+    n_trunk = sum((n_in + 1) * n_out for n_in, n_out in pairwise((n_inputs, *settings.widths)))
+    return n_eye + n_trunk * (1 if settings.shared else 2) + (settings.widths[-1] + 1) * (n_actions + 1)
+
+
+def masked_log_probs(logits: Tensor, blocked: Tensor) -> Tensor:
+    """Return log-probabilities in which forbidden actions have probability exactly 0.
+
+    Masking the logits gives the policy gradient of the masked policy: Huang & Ontanon 2022, "A closer look at invalid
+    action masking in policy gradient algorithms", proposition 1.
+
+    Args:
+        logits: float32 (B, A).
+        blocked: True for forbidden actions, bool (B, A). If a row forbids all actions, its distribution is uniform.
+
+    Returns:
+        Log-probabilities, float32 (B, A).
+    """
+    return torch.log_softmax(logits.masked_fill(blocked, BLOCKED_LOGIT), dim=-1)
+
+
+def sample(log_probs: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one action per row by inverting the cumulative distribution.
+
+    The threshold is in (0, total], so the first action that reaches it has a probability above 0. A forbidden action is
+    therefore never drawn, regardless of rounding. This is five times faster than drawing a number per action.
+
+    Args:
+        log_probs: float32 (B, A).
+        generator: Random generator of the B uniform numbers.
+
+    Returns:
+        Actions, int64 (B, 1).
+    """
+    cumulative = log_probs.exp().cumsum(dim=-1)
+    uniform = torch.rand(len(log_probs), 1, generator=generator)
+    threshold = (1.0 - uniform) * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, threshold)
+
+
+def _n_seen(pixels: tuple[int, int, int], settings: NetworkSettings) -> int:
+    """Return the number of outputs of the convolutions.
+
+    Raises:
+        EnvironmentUsageError: The pixels are too small.
+    """
+    height_px, width_px, _ = pixels
+    for _, kernel_px, stride_px in settings.convolutions:
+        height_px, width_px = (height_px - kernel_px) // stride_px + 1, (width_px - kernel_px) // stride_px + 1
+        if height_px < 1 or width_px < 1:
+            raise EnvironmentUsageError(
+                f"pixels of {pixels[0]}x{pixels[1]} are too small for network.convolutions = "
+                f"{settings.convolutions}; use larger frames, or smaller kernels and strides"
+            )
+    return settings.convolutions[-1][0] * height_px * width_px
+
+
+def _trunk(n_features: int, settings: NetworkSettings, generator: torch.Generator) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise((n_features, *settings.widths)):
+        layers += [_linear(n_in, n_out, _HIDDEN_GAIN, generator), _ACTIVATIONS[settings.activation]()]
+    return nn.Sequential(*layers)
+
+
+def _convolution(n_in: int, n_out: int, window: tuple[int, int], generator: torch.Generator) -> nn.Conv2d:
+    layer = nn.Conv2d(n_in, n_out, *window)
+    nn.init.orthogonal_(layer.weight, _HIDDEN_GAIN, generator=generator)
+    layer.weight = nn.Parameter(layer.weight.detach().contiguous(memory_format=torch.channels_last))
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _linear(n_in: int, n_out: int, gain: float, generator: torch.Generator) -> nn.Linear:
+    layer = nn.Linear(n_in, n_out)
+    nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
 
 FORMAT: Final = "soulslab-policy"
 FORMAT_VERSION: Final = 2

@@ -18,8 +18,7 @@ from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import RunFolder, TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, close_all
-from soulslab.learn.torch_device import select_device
-from soulslab.learn.torch_threads import one_core
+from soulslab.learn.torch_device import one_core, select_device
 from soulslab.learn.training_loop import TrainingLoop
 
 

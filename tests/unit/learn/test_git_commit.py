@@ -3,7 +3,7 @@ import shutil
 from pathlib import Path
 
 import soulslab
-from soulslab.learn.git_commit import git_commit
+from soulslab.learn.archive import git_commit
 
 
 def test_a_checkout_tells_its_commit():

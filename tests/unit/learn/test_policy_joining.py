@@ -10,7 +10,7 @@ from soulslab.arena.features import FEATURE_NAMES
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpointError
 from soulslab.learn.environment import feature_names, make_vector
-from soulslab.learn.policy_joining import find_switch, join_runs
+from soulslab.learn.players import find_switch, join_runs
 from support.policies import actor_critic, q_policy
 
 N_FEATURES = len(FEATURE_NAMES)

@@ -1,4 +1,4 @@
-"""Counters through which an actor reports its state, and through which the learner asks it to stop.
+"""Counters through which an actor reports its state and its lateness, and the learner asks it to stop.
 
 Lateness is counted in classes whose bounds grow by a constant factor. A quantile is therefore at most a tenth too high,
 the memory has a fixed size, and the counts continue after a crash of either process.
@@ -10,13 +10,15 @@ import enum
 import math
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from soulslab.learn.actors.memory_block import MemoryBlock, create_block, open_block
+from soulslab.learn.environment import Info
 
 LATE_S: Final = 0.005
 """A step counts as late if it comes more than this after its time (s)."""
@@ -170,3 +172,59 @@ def create_status(path: Path, token: int) -> StatusBoard:
 def open_status(path: Path) -> StatusBoard:
     """Open a block of counters; see `open_block`."""
     return StatusBoard(open_block(path, "status", _LAYOUT))
+
+
+LATENESS: Final = "late_s"
+"""Key of ``info`` in which a real-time environment reports the lateness of a step (s).
+
+That is the wall time between the moment at which the observation was due and the moment at which it was made. It
+includes the time that the agent took too long and the time in which the system woke the process up.
+"""
+
+
+class StepCounter(Protocol):
+    """Counts steps and their lateness; between processes this is an ``actor_status.StatusBoard``."""
+
+    def note_step(self, late_s: float | None) -> None:
+        """Count a step with its lateness (s); None if the environment does not run in real time."""
+
+
+class LatenessWrapper(VectorWrapper):
+    """Counts the steps of a vector environment and their lateness; the steps themselves are unchanged.
+
+    Attributes:
+        has_pace: Whether the last step reported its lateness; False before the first step.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], counter: StepCounter) -> None:
+        """Wrap an environment.
+
+        Args:
+            env: Vector environment with N environments.
+            counter: Receives the counts.
+        """
+        super().__init__(env)
+        self._counter = counter
+        self.has_pace = False
+
+    def step(self, actions: Any) -> Any:
+        """Step the environments and count the step."""
+        result = self.env.step(actions)
+        late_s = _lateness(result[-1])
+        self._counter.note_step(late_s)
+        self.has_pace = late_s is not None
+        return result
+
+
+def _lateness(info: Info) -> float | None:
+    """Return the lateness of the latest environment; None if no environment reports one.
+
+    Gymnasium's vector environments put the info of the last step of an episode into ``final_info``.
+    """
+    found = [
+        np.asarray(part[LATENESS], np.float64)[np.asarray(part.get(f"_{LATENESS}", True))]
+        for part in (info, info.get("final_info", {}))
+        if LATENESS in part
+    ]
+    told = np.concatenate([each.reshape(-1) for each in found]) if found else np.empty(0)
+    return float(told.max()) if len(told) else None

@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import DemonstrationError
+from soulslab.learn.archive import git_commit
 from soulslab.learn.demonstrations.data_set_metadata import (
     DATA_NAME,
     METADATA_NAME,
@@ -32,7 +33,6 @@ from soulslab.learn.demonstrations.data_set_metadata import (
     require_minari,
 )
 from soulslab.learn.demonstrations.recorded_episode import Episode
-from soulslab.learn.git_commit import git_commit
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.version import VERSION
 

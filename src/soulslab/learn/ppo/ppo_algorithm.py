@@ -2,7 +2,7 @@
 
 Schulman et al. 2017, "Proximal policy optimization algorithms". One iteration:
 
-1. Take T steps in N environments with the current policy (:mod:`soulslab.learn.ppo.rollout_collector`).
+1. Take T steps in N environments with the current policy (:mod:`soulslab.learn.ppo.rollout`).
 2. Compute the advantages: how much better each action was than expected (:mod:`soulslab.learn.ppo.rollout`).
 3. Pass over the T * N transitions several times in shuffled minibatches. The policy loss increases the probability of
    better actions; its gradient is 0 once the probability ratio of an action has changed by more than ``clip``, because
@@ -29,16 +29,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.errors import DivergedError
-from soulslab.learn.actor_critic import masked_log_probs
 from soulslab.learn.algorithm import AlgorithmState
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
 from soulslab.learn.network_policy import header_fields
-from soulslab.learn.policy import Policy, PolicyHeader
+from soulslab.learn.policy import Policy, PolicyHeader, masked_log_probs
 from soulslab.learn.ppo.episode_tracker import EpisodeTracker
-from soulslab.learn.ppo.rollout import Minibatch, Rollout, generalised_advantages
-from soulslab.learn.ppo.rollout_collector import Collector
+from soulslab.learn.ppo.rollout import Collector, Minibatch, Rollout, generalised_advantages
 from soulslab.learn.run_folder import RunFolder, part
 from soulslab.learn.settings import PPOSettings, TrainSettings
 from soulslab.learn.telemetry import Message, UpdateStats

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.learn.archive import Tensors
-from soulslab.learn.rainbow.mixed_replay import TransitionSource
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.q_targets import BLOCKED_VALUE, masked_log_policy, mean_values
 from soulslab.learn.rainbow.rainbow_settings import DemonstrationSettings
+from soulslab.learn.replay.replay_buffer import TransitionSource
 
 #: Function of features (B, F) and pixels (or None) that returns the value of each action, float32 (B, A).
 Values: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, EnvironmentUsageError, did_you_mean
+from soulslab.learn.network_policy import RunningMoments
 from soulslab.learn.rainbow.rainbow_settings import BinsSettings
 from soulslab.learn.replay.numba_kernel import kernel
-from soulslab.learn.running_moments import RunningMoments
 
 MAX_NORMALISED: Final = 10.0
 """Inputs of the network are clipped to this many standard deviations, so that rare large values do not dominate."""

@@ -14,13 +14,12 @@ from torch import Tensor
 
 from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.network_policy import NetworkPolicy
+from soulslab.learn.network_policy import NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, header_errors, parse_header
 from soulslab.learn.rainbow.feature_encoding import Encoding, check_bins, count_outputs
 from soulslab.learn.rainbow.q_network import QNetwork, count_parameters
 from soulslab.learn.rainbow.q_targets import BLOCKED_VALUE, masked_log_policy, mean_values
 from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
-from soulslab.learn.running_moments import RunningMoments
 from soulslab.learn.torch_device import CPU
 
 FORMAT: Final = "soulslab-action-values"

@@ -13,8 +13,7 @@ from gymnasium.vector import VectorEnv
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.algorithm import AlgorithmState
 from soulslab.learn.archive import Tensors, check_shapes
-from soulslab.learn.checkpoint import Checkpoint
-from soulslab.learn.generator_state import load_rng, rng_state
+from soulslab.learn.checkpoint import Checkpoint, load_rng, rng_state
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
 from soulslab.learn.rainbow.episode_window import EpisodeWindow
 from soulslab.learn.rainbow.q_learner import Learner, Measured

@@ -12,8 +12,15 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.learn.inputs import ExtraInputs
-from soulslab.learn.replay.replay_settings import ReplaySettings
-from soulslab.learn.settings import AlgorithmSettings, Coefficient, EnvSettings, Positive, RunSettings, Share
+from soulslab.learn.settings import (
+    AlgorithmSettings,
+    Coefficient,
+    EnvSettings,
+    Positive,
+    ReplaySettings,
+    RunSettings,
+    Share,
+)
 
 Rate = Annotated[float, Meta(gt=0.0, le=1.0)]
 Count = Annotated[int, Meta(ge=0)]

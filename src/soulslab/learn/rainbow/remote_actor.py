@@ -1,4 +1,4 @@
-"""An actor in another process, as the learner sees it (`soulslab.learn.rainbow.local_actor.ActorRunner`)."""
+"""An actor in another process, as the learner sees it (`soulslab.learn.rainbow.transition_actor.ActorRunner`)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from typing import Final
 import numpy as np
 
 from soulslab.errors import ActorError
-from soulslab.learn.actors.actor_process import ActorProcess
+from soulslab.learn.actors.actor_process import ActorProcess, batch_scheduling
 from soulslab.learn.actors.actor_status import lateness_quantile_s, open_status
-from soulslab.learn.actors.process_priority import batch_scheduling
-from soulslab.learn.actors.shared_folder import (
-    LEARNER_LOCK,
-    find_memory_folder,
-    make_memory_folder,
-    remove_memory_folder,
-)
 from soulslab.learn.actors.shared_memory import (
+    LEARNER_LOCK,
     Memory,
     create_memory,
+    find_memory_folder,
     has_memory,
+    make_memory_folder,
     memory_bytes,
     open_memory,
+    remove_memory_folder,
     write_header,
 )
 from soulslab.learn.actors.shared_memory_transport import SharedLearnerEnd, SharedMemoryTransport

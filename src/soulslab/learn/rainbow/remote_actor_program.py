@@ -20,12 +20,17 @@ import numpy as np
 import soulslab  # noqa: F401 - registers the environments
 from soulslab.config import load_settings
 from soulslab.errors import ChannelError, SoulslabError
-from soulslab.learn.actors.actor_status import ActorState
-from soulslab.learn.actors.process_priority import PriorityController, reset_priority
-from soulslab.learn.actors.shared_folder import ACTOR_LOCK, LEARNER_LOCK, find_memory_folder
-from soulslab.learn.actors.shared_memory import Memory, open_memory, read_header
+from soulslab.learn.actors.actor_process import PriorityController, reset_priority
+from soulslab.learn.actors.actor_status import ActorState, LatenessWrapper
+from soulslab.learn.actors.shared_memory import (
+    ACTOR_LOCK,
+    LEARNER_LOCK,
+    Memory,
+    find_memory_folder,
+    open_memory,
+    read_header,
+)
 from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
-from soulslab.learn.actors.step_lateness import LatenessWrapper
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, require_functions
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
@@ -34,7 +39,7 @@ from soulslab.learn.rainbow.transition_actor import Actor, step_shape
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.stop_request import StopRequest
-from soulslab.learn.torch_threads import one_core
+from soulslab.learn.torch_device import one_core
 
 EXIT_OK, EXIT_ERROR, EXIT_USAGE = range(3)
 LOOK_EVERY_S: Final = 1.0

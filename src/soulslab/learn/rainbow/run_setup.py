@@ -16,10 +16,10 @@ from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import feature_names, make_vector, sizes
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.rainbow.feature_encoding import resolve_bins
-from soulslab.learn.rainbow.local_actor import ActorRunner, LocalActor
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.rainbow.remote_actor import RemoteActor
+from soulslab.learn.rainbow.transition_actor import ActorRunner, LocalActor
 from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.torch_device import select_device
 

@@ -114,7 +114,7 @@ class Ring:
         """Append rows, those of each stream in order.
 
         Args:
-            rows: Contiguous record array (n,), validated by ``row_check.RowCheck``.
+            rows: Contiguous record array (n,), validated by ``replay_buffer.RowCheck``.
 
         Returns:
             Changes for the samplers, int64 (m,), in order: a place at which a transition can start from now on, or

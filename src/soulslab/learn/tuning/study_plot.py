@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from soulslab.config.writing import toml_value
 from soulslab.errors import MissingDependencyError
 from soulslab.learn.archive import writing
-from soulslab.learn.tuning.objective import is_maximised
 from soulslab.learn.tuning.settings import StudySettings, TuneSettings
-from soulslab.learn.tuning.trial import TrialStatus
+from soulslab.learn.tuning.trial import TrialStatus, is_maximised
 from soulslab.learn.tuning.trial_store import TrialRow
 
 if TYPE_CHECKING:

@@ -1,17 +1,17 @@
-"""The result of a study as tables."""
+"""The result of a study as tables, and its progress bar."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group
-from rich.table import Table
+from rich.console import Console, Group
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
 
-from soulslab.learn.tuning.objective import LEVELS
-from soulslab.learn.tuning.running import StudyResult
+from soulslab.learn.tuning.running import StudyProgress, StudyResult
 from soulslab.learn.tuning.settings import Objective
-from soulslab.learn.tuning.trial import TrialStatus
+from soulslab.learn.tuning.trial import LEVELS, TrialStatus
 from soulslab.learn.tuning.trial_store import MIN_FOR_IMPORTANCE, TrialRow, best_first, count_states
 
 N_BEST: Final = 10
@@ -150,3 +150,48 @@ def _costs(row: TrialRow) -> tuple[str, str, str]:
         return _NO_NUMBER, _NO_NUMBER, _NO_NUMBER
     won = f"{100 * outcome.win_rate:.1f} %" if outcome.win_rate is not None else _NO_NUMBER
     return won, short_count(outcome.env_steps), f"{outcome.seconds:.1f}"
+
+
+class StudyBar:
+    """Shows the number of finished candidates and the best value, from the first `show` to the end of the block."""
+
+    def __init__(self, objective: Objective, total_steps: int, console: Console | None = None) -> None:
+        """Prepare a progress bar.
+
+        Args:
+            objective: Objective of the study.
+            total_steps: Game decisions of one run.
+            console: Console to draw on; None makes one on standard error, so that standard output stays clean.
+        """
+        self._objective: Objective = objective
+        self._total_steps = total_steps
+        self._progress = Progress(
+            # In a terminal of 80 columns the bar is shortened, not the numbers.
+            BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
+            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            expand=True,
+            console=console or Console(stderr=True),
+        )
+        self._is_shown = False
+        self._task = self._progress.add_task("tuning", total=None, numbers="")
+
+    def show(self, progress: StudyProgress) -> None:
+        """Update the progress bar."""
+        best = format_value(progress.best, self._objective, self._total_steps)
+        numbers = (
+            f"{progress.n_done} of {progress.n_trials} candidates  {progress.n_pruned} pruned  "
+            f"{progress.n_failed} failed  best {best}"
+        )
+        done = progress.n_done + progress.under_way
+        if not self._is_shown:
+            self._progress.start()
+            self._is_shown = True
+        self._progress.update(self._task, total=progress.n_trials, completed=done, numbers=numbers)
+
+    def __enter__(self) -> StudyBar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._is_shown:
+            self._progress.stop()

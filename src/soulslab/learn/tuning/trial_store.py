@@ -15,12 +15,10 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import MissingDependencyError, StudyError
-from soulslab.learn.archive import writing
-from soulslab.learn.git_commit import git_commit
-from soulslab.learn.tuning.objective import is_maximised
+from soulslab.learn.archive import git_commit, writing
 from soulslab.learn.tuning.search_space import Params, SearchSpace
 from soulslab.learn.tuning.settings import StudySettings
-from soulslab.learn.tuning.trial import REPORTS_PER_RUN, TrialOutcome, TrialReport, TrialStatus
+from soulslab.learn.tuning.trial import REPORTS_PER_RUN, TrialOutcome, TrialReport, TrialStatus, is_maximised
 from soulslab.version import VERSION
 
 if TYPE_CHECKING:

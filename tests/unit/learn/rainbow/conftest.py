@@ -9,7 +9,7 @@ from soulslab.learn.rainbow.rainbow_settings import (
     RainbowRunSettings,
     RainbowSettings,
 )
-from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.settings import ReplaySettings
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ from soulslab.errors import CheckpointError
 from soulslab.learn.settings import RunSettings, TrainSettings
 from soulslab.learn.tuning.running import StudyProgress, StudyResult
 from soulslab.learn.tuning.settings import load_tune_settings
-from soulslab.learn.tuning.study_bar import StudyBar
 from soulslab.learn.tuning.study_plot import _draw_history, draw_study
-from soulslab.learn.tuning.study_report import format_param, format_value, short_names, study_report, summary
+from soulslab.learn.tuning.study_report import StudyBar, format_param, format_value, short_names, study_report, summary
 from soulslab.learn.tuning.trial import TrialOutcome, TrialStatus
 from soulslab.learn.tuning.trial_store import TrialRow
 
