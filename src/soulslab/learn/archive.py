@@ -39,16 +39,7 @@ _MAX_FILE_BYTES: Final = 16 << 30
 
 
 def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> None:
-    """Write a file atomically.
-
-    Args:
-        path: The file; an existing one is replaced only after the new one is on the disk.
-        tensors: Numeric or bool arrays by name.
-        header: JSON-compatible values by name.
-
-    Raises:
-        CheckpointError: The disk is full or the folder cannot be written; an existing file is unchanged.
-    """
+    """Write numeric or bool arrays and JSON-compatible values to a file, atomically; see `write_atomically`."""
     packed = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     text = msgspec.json.encode(header, order="sorted").decode()
     data = pack_tensors(packed, metadata={_HEADER: text, _DIGEST: _digest(packed, text)})
@@ -56,17 +47,9 @@ def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mappi
 
 
 def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
-    """Read a file and verify its checksum.
+    """Read a file of `write_archive`, verify its checksum, and return the tensors by name and the header.
 
-    Args:
-        path: A file from :func:`write_archive`.
-
-    Returns:
-        The tensors by name, and the header.
-
-    Raises:
-        CheckpointError: The file does not exist or cannot be read.
-        CorruptCheckpointError: The file is truncated, altered, or not a file of soulslab.
+    Raises CheckpointError if the file cannot be read, CorruptCheckpointError if it is truncated or altered.
     """
     data = read_bytes(path, _MAX_FILE_BYTES, partial(CheckpointError, path))
     metadata = _read_metadata(data, path)
@@ -80,30 +63,16 @@ def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
 
 
 def read_archive_header(path: Path) -> dict[str, Any]:
-    """Read only the header of a file, without verifying the checksum.
-
-    Args:
-        path: A file from :func:`write_archive`.
-
-    Raises:
-        CheckpointError: The file does not exist or cannot be read.
-        CorruptCheckpointError: The file is truncated, or not a file of soulslab.
-    """
+    """Read only the header of a file, without verifying the checksum; errors as in `read_archive`."""
     start = read_bytes(path, _MAX_FILE_BYTES, partial(CheckpointError, path), n_first_bytes=8 + _MAX_HEADER_BYTES)
     return _parse_header(_read_metadata(start, path).soulslab, path)
 
 
 def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]], path: str | Path) -> None:
-    """Check that all expected tensors exist, with their shapes and types, and are finite.
+    """Check that all expected tensors exist, with their shapes and types, and are finite; others are ignored.
 
-    Args:
-        tensors: The tensors by name; further ones are ignored.
-        expected: Tensors of the expected shapes and types, by name.
-        path: Source of the tensors, for error messages.
-
-    Raises:
-        CorruptCheckpointError: A number is NaN or infinite.
-        IncompatibleCheckpointError: A tensor is missing or has another shape or type.
+    Raises IncompatibleCheckpointError for a missing tensor or another shape or type, CorruptCheckpointError for NaN or
+    infinity.
     """
     for name, example in expected.items():
         if name not in tensors or tensors[name].shape != example.shape:
@@ -120,17 +89,9 @@ def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDA
 
 
 def check_n_parameters(tensors: Mapping[str, NDArray[Any]], n_expected: int, path: str | Path) -> None:
-    """Check that a file holds as many parameters of a network as its header describes.
+    """Check that a file holds as many parameters (``network/...``) as the network of its header has.
 
     This is checked before the network is built, because a network takes memory and time in proportion to its size.
-
-    Args:
-        tensors: The tensors by name; the names of the parameters begin with ``network/``.
-        n_expected: Number of parameters of the network that the header describes.
-        path: Source of the tensors, for error messages.
-
-    Raises:
-        IncompatibleCheckpointError: The numbers differ.
     """
     n_found = sum(tensor.size for name, tensor in tensors.items() if name.startswith("network/"))
     if n_found != n_expected:
@@ -140,15 +101,7 @@ def check_n_parameters(tensors: Mapping[str, NDArray[Any]], n_expected: int, pat
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it holds either the old or the new contents after a crash.
-
-    Args:
-        path: The file.
-        data: The new contents.
-
-    Raises:
-        CheckpointError: The disk is full or the folder cannot be written; an existing file is unchanged.
-    """
+    """Write a file so that it holds either the old or the new contents after a crash; see `writing`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
         try:
@@ -163,15 +116,9 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Remove the temporary files of :func:`write_atomically` whose process was killed.
+    """Remove the temporary files of :func:`write_atomically` whose process was killed; other files are kept.
 
-    No other process may write to the folder at the same time. Other hidden files are kept.
-
-    Args:
-        folder: The folder; nothing happens if it does not exist.
-
-    Raises:
-        CheckpointError: A file cannot be removed.
+    No other process may write to the folder at the same time. The folder does not have to exist.
     """
     with writing(folder):
         for path in folder.glob(".*.tmp"):
@@ -181,14 +128,7 @@ def remove_temporary_files(folder: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Convert an OSError while a file or folder is written into an error that names it.
-
-    Args:
-        path: The file or folder.
-
-    Raises:
-        CheckpointError: The disk is full, or the file or folder cannot be written.
-    """
+    """Convert an OSError while a file or folder is written into a CheckpointError that names it."""
     try:
         yield
     except OSError as error:
@@ -234,11 +174,7 @@ def _digest(tensors: Mapping[str, NDArray[Any]], text: str) -> str:
 
 
 def git_commit() -> str:
-    """Return the commit of the checkout that soulslab runs from.
-
-    Returns:
-        40 hex digits, with ``+`` appended if tracked files were changed; ``""`` for an installed package.
-    """
+    """Return the commit of soulslab's checkout; ``+`` marks changed files, "" is an installed package."""
     package = Path(soulslab.__file__).parent
     checkout = package.parent.parent
     git = shutil.which("git")

@@ -24,13 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint that was read.
-
-    Attributes:
-        path: The file.
-        tensors: Arrays by name.
-        header: Further values by name.
-    """
+    """A checkpoint that was read: its file, arrays by name, and further values by name."""
 
     path: Path
     tensors: Tensors
@@ -38,42 +32,23 @@ class Checkpoint(NamedTuple):
 
 
 class CheckpointStore:
-    """The folder of a run's checkpoints."""
+    """The folder of a run's checkpoints, of which the newest ``keep`` stay; made by the first save."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        """Use a folder; it is made when the first checkpoint is saved.
-
-        Args:
-            folder: Folder for checkpoints only.
-            keep: Number of newest checkpoints to keep.
-        """
         self._folder = folder
         self._keep = keep
 
     def paths(self) -> list[Path]:
-        """Return the checkpoint files, oldest first; empty if the folder does not exist.
-
-        Raises:
-            CheckpointError: The folder cannot be read.
-        """
+        """Return the checkpoint files, oldest first; empty if the folder does not exist."""
         try:
             return sorted(self._folder.glob("step_*.safetensors"))
         except OSError as error:
             raise CheckpointError(self._folder, f"cannot be read: {error.strerror or error}") from error
 
     def save(self, env_steps: int, tensors: Tensors, header: Mapping[str, Any]) -> Path:
-        """Write a checkpoint, then remove old ones.
+        """Write a checkpoint, named by the number of game decisions, then remove old ones; return the file.
 
-        Args:
-            env_steps: Number of game decisions so far; it determines name and order of the files.
-            tensors: Arrays by name.
-            header: JSON-compatible values by name.
-
-        Returns:
-            The file.
-
-        Raises:
-            CheckpointError: The disk is full or the folder cannot be written; older checkpoints are unchanged.
+        Raises CheckpointError if the folder cannot be written; older checkpoints are then unchanged.
         """
         path = self._folder / f"step_{env_steps:015d}.safetensors"
         with writing(self._folder):
@@ -87,14 +62,9 @@ class CheckpointStore:
         return path
 
     def latest(self, before: Path | None = None) -> Checkpoint:
-        """Read the newest intact checkpoint; each damaged one gives a warning.
+        """Read the newest intact checkpoint older than ``before``; each damaged one gives a warning.
 
-        Args:
-            before: Consider only checkpoints older than this file.
-
-        Raises:
-            CheckpointError: The folder holds no intact checkpoint.
-            IncompatibleCheckpointError: The newest intact checkpoint has an unknown format.
+        Raises CheckpointError without an intact checkpoint, IncompatibleCheckpointError for an unknown format.
         """
         paths = self.paths()
         for path in reversed([each for each in paths if before is None or each < before]):
@@ -130,11 +100,7 @@ def rng_state(rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def load_rng(rng: np.random.Generator, state: NDArray[Any]) -> None:
-    """Restore the state of a generator from :func:`rng_state`.
-
-    Raises:
-        ValueError: The state is malformed, or belongs to another type of generator.
-    """
+    """Restore the state of a generator from :func:`rng_state`; raises ValueError for a malformed state."""
     try:
         rng.bit_generator.state = json.loads(state.tobytes())
     except (KeyError, TypeError, OverflowError, RecursionError) as error:

@@ -44,19 +44,7 @@ class Curve(NamedTuple):
 
 
 def read_curve(log: Path) -> list[TrainProgress]:
-    """Read the progress of a run.
-
-    Args:
-        log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
-
-    Returns:
-        Progress messages in order of game decisions. If the run was resumed from an earlier checkpoint, the messages
-        after that checkpoint are left out.
-
-    Raises:
-        CheckpointError: The log cannot be read.
-        CorruptCheckpointError: A line of the log is not a message.
-    """
+    """Return the progress of a run without messages that a resumed run repeated; errors as `read_evaluations`."""
     return _told(log, TrainProgress)
 
 
@@ -79,13 +67,7 @@ def read_evaluations(log: Path) -> list[Evaluated]:
 def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
     """Return the best available curve of a log: evaluated win rates, else moving averages, else mean returns.
 
-    Args:
-        log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
-        of_returns: Whether to use mean returns even if win rates are known.
-
-    Raises:
-        CheckpointError: The log cannot be read or holds no finished episode.
-        CorruptCheckpointError: A line of the log is not a message.
+    ``of_returns`` uses mean returns even if win rates are known. Raises CheckpointError without a finished episode.
     """
     progress = read_curve(log)
     judged = [point for point in read_evaluations(log) if point.win_rate is not None]

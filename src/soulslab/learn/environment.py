@@ -133,11 +133,7 @@ def make_any_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Vec
 
 
 def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:
-    """Return the sizes of a vector environment.
-
-    Raises:
-        EnvironmentUsageError: The actions are not discrete, or the observations are neither flat nor pixels.
-    """
+    """Return the sizes of a vector environment; raises EnvironmentUsageError unless actions are discrete."""
     actions = env.single_action_space
     name = _name(env)
     if not isinstance(actions, Discrete) or actions.start != 0:
@@ -149,11 +145,7 @@ def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:
 
 
 def sizes_of_one(env: gymnasium.Env[Any, Any]) -> Sizes:
-    """Return the sizes of a single environment; 0 actions if they are not discrete.
-
-    Raises:
-        EnvironmentUsageError: The observations are neither flat nor pixels.
-    """
+    """Return the sizes of a single environment; 0 actions if they are not discrete."""
     seen = Layout(env.observation_space, env.spec.id if env.spec else type(env).__name__)
     n_actions = int(env.action_space.n) if isinstance(env.action_space, Discrete) else 0
     names = tuple(env.get_wrapper_attr("feature_names")) if env.has_wrapper_attr("feature_names") else ()
@@ -184,18 +176,10 @@ def stateful(env: VectorEnv[Any, Any, Any]) -> Stateful | None:
 
 
 def environment_seed(seed: int, purpose: int) -> int:
-    """Return a seed for ``env.reset`` that is far from the seeds of other purposes and other runs.
+    """Return a seed for ``env.reset`` in 0..2**31-1, far from the seeds of other purposes and other runs.
 
     Vector environments seed environment i with s + i, so without this function the runs with seeds 0 and 1, or training
-    and evaluation, would share nearly all fights. Numpy's ``SeedSequence`` hashes seed and purpose to one of 2**31
-    numbers.
-
-    Args:
-        seed: Seed of the run or of the evaluation.
-        purpose: ``TRAINING`` or ``EVALUATION``.
-
-    Returns:
-        A seed in 0..2**31-1.
+    and evaluation, would share nearly all fights. NumPy's ``SeedSequence`` hashes seed and purpose.
     """
     words = np.random.SeedSequence(seed, spawn_key=(purpose,)).generate_state(1, np.uint64)
     return int(words[0] % _SEED_LIMIT)
@@ -222,16 +206,10 @@ def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
 def check_finite(
     what: str, values: NDArray[np.floating], steps: NDArray[np.int64], envs: NDArray[np.intp] | None = None
 ) -> None:
-    """Check that values of environments are finite.
+    """Raise NonFiniteError if a value is NaN or infinite; ``what`` names the values in the message.
 
-    Args:
-        what: Name of the values, for the error message.
-        values: One row for each environment, (B, ...).
-        steps: Number of the step in the episode of each environment, (N,), for the error message.
-        envs: Indices of the environments of the rows, (B,); None if there is a row for each of the N environments.
-
-    Raises:
-        NonFiniteError: A value is NaN or infinite.
+    ``values`` are (B, ...), one row for each index in ``envs`` (B,), or for each of the N environments; ``steps`` (N,)
+    are the numbers of the steps in the episodes.
     """
     # One sum is ten times faster than a check of each number, and no finite batch overflows it.
     if np.isfinite(values.sum(dtype=np.float64)):
@@ -244,14 +222,7 @@ def check_finite(
 
 
 def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return environment options as JSON- and TOML-compatible values.
-
-    Args:
-        options: Keyword arguments of an environment; a value may be a Python function.
-
-    Returns:
-        The options without secrets, with each function replaced by ``"<function module.name>"``.
-    """
+    """Return options as JSON- and TOML-compatible values: no secrets, and ``"<function module.name>"``."""
     return {
         key: f"<function {value.__module__}.{value.__qualname__}>" if callable(value) else value
         for key, value in options.items()
@@ -260,15 +231,7 @@ def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_functions(options: Mapping[str, Any], source: str | Path) -> None:
-    """Check that no option is the recorded name of a Python function.
-
-    Args:
-        options: Keyword arguments of an environment.
-        source: Source of the options, for the error message.
-
-    Raises:
-        ConfigError: An option was recorded by :func:`describe_options`, and the function itself is needed.
-    """
+    """Raise ConfigError if an option is the name of a function that `describe_options` recorded in ``source``."""
     for key, value in options.items():
         if isinstance(value, str) and value.startswith("<function "):
             raise ConfigError(

@@ -85,15 +85,7 @@ class Layout:
     """
 
     def __init__(self, space: Space[Any], env_name: str) -> None:
-        """Determine the layout of a space.
-
-        Args:
-            space: Observation space of a single environment.
-            env_name: Name of the environment, for the error message.
-
-        Raises:
-            EnvironmentUsageError: The space is not a flat vector, pixels, or both.
-        """
+        """Determine the layout of a space; raises EnvironmentUsageError unless it is flat, pixels, or both."""
         parts = dict(space.spaces) if isinstance(space, DictSpace) else {"": space}
         self._is_dict = isinstance(space, DictSpace)
         self._pixels_key = next((key for key, part in parts.items() if _is_pixels(part)), None)

@@ -41,9 +41,7 @@ class RunningMoments:
     def __init__(self, shape: tuple[int, ...], max_count: float = float("inf")) -> None:
         """Start with mean 0 and variance 1, which the first batch replaces.
 
-        Args:
-            shape: Shape of one sample.
-            max_count: Limit of the weight of earlier samples; a finite limit follows a distribution that drifts.
+        ``max_count`` limits the weight of earlier samples; a finite limit follows a distribution that drifts.
         """
         self.mean = np.zeros(shape, np.float64)
         self.var = np.ones(shape, np.float64)
@@ -51,11 +49,7 @@ class RunningMoments:
         self._max_count = max_count
 
     def update(self, batch: NDArray[np.floating]) -> None:
-        """Merge a batch of samples.
-
-        Args:
-            batch: Samples, shape (B, *shape); an empty batch changes nothing.
-        """
+        """Merge a batch of samples, shape (B, *shape); an empty batch changes nothing."""
         n_new = float(len(batch))
         if n_new == 0:
             return
@@ -77,11 +71,7 @@ class RunningMoments:
         return {"mean": self.mean.copy(), "var": self.var.copy(), "count": np.array([self.count])}
 
     def load(self, state: dict[str, NDArray[np.float64]]) -> None:
-        """Continue from what :meth:`state` returned.
-
-        Args:
-            state: The arrays ``mean``, ``var`` (shape ``shape``) and ``count`` (1,).
-        """
+        """Continue from what :meth:`state` returned."""
         self.mean = np.array(state["mean"], np.float64)
         self.var = np.array(state["var"], np.float64)
         self.count = float(state["count"][0])
@@ -91,12 +81,7 @@ H = TypeVar("H", bound=Header)
 
 
 def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
-    """Return the fields of a header that do not depend on the algorithm.
-
-    Args:
-        settings: Settings of the run that trains the policy.
-        sizes: Sizes of its environments.
-    """
+    """Return the fields of a header that do not depend on the algorithm."""
     return {
         "env_id": settings.env.id,
         "env_options": settings.env.options,
@@ -152,14 +137,9 @@ class NetworkPolicy(ABC, Generic[H]):
         return tensors
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
-        """Load the tensors of :meth:`state`.
+        """Load the tensors of :meth:`state`; further ones are ignored, and ``path`` is named in errors.
 
-        Args:
-            tensors: The tensors by name; further ones are ignored.
-            path: Source of the tensors, for error messages.
-
-        Raises:
-            IncompatibleCheckpointError: A tensor is missing or does not have the shape that the header defines.
+        Raises IncompatibleCheckpointError for a missing tensor, or a shape that the header does not define.
         """
         check_shapes(tensors, self.state(), path)
         network = self._network()
@@ -200,14 +180,8 @@ class NetworkPolicy(ABC, Generic[H]):
     def from_tensors(cls, raw: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], path: Path) -> Self:
         """Build a policy from the header and the tensors of a file.
 
-        Args:
-            raw: The header as the file holds it.
-            tensors: From :meth:`state`; further ones are ignored.
-            path: The file, for error messages.
-
-        Raises:
-            CorruptCheckpointError: The header is malformed, or a number is NaN or infinite.
-            IncompatibleCheckpointError: The header has another format, or does not match the tensors.
+        Raises CorruptCheckpointError for a malformed header or NaN, IncompatibleCheckpointError for another format or a
+        header that does not match the tensors.
         """
         header = cls.read_header(raw, path)
         with header_errors(path):
@@ -219,16 +193,7 @@ class NetworkPolicy(ABC, Generic[H]):
     @classmethod
     @abstractmethod
     def read_header(cls, raw: Mapping[str, Any], path: Path) -> H:
-        """Validate the header of a policy file.
-
-        Args:
-            raw: The header as the file holds it.
-            path: The file, for error messages.
-
-        Raises:
-            CorruptCheckpointError: A field is missing or malformed.
-            IncompatibleCheckpointError: The file is not a policy of this kind, or has an unknown version.
-        """
+        """Validate the header of a policy file; see `soulslab.learn.policy_header.parse_header`."""
 
     @classmethod
     @abstractmethod
@@ -258,11 +223,7 @@ class NetworkPolicy(ABC, Generic[H]):
         return torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
 
     def _pixels(self, inputs: Inputs) -> Tensor | None:
-        """Return the pixels on the device of the network.
-
-        Raises:
-            EnvironmentUsageError: There are pixels although the network has no input for them, or the reverse.
-        """
+        """Return the pixels on the device of the network; raises EnvironmentUsageError unless it expects them."""
         pixels = torch.from_numpy(inputs.pixels).to(self.device) if inputs.pixels is not None else None
         if (pixels is None) != (self.header.pixels is None):
             given = "pixels" if pixels is not None else "features alone"

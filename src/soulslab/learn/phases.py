@@ -89,14 +89,7 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class PhaseHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Header of a joined policy; see also :class:`soulslab.learn.policy_header.Header`.
-
-    Attributes:
-        format: Name of the file format, ``FORMAT``.
-        version: Version of the format.
-        switch: Determines the phase.
-        members: Headers of the policies, in the order of the phases.
-    """
+    """Header of a joined policy: the switch and the headers of the policies, in the order of the phases."""
 
     format: str = FORMAT
     version: int = FORMAT_VERSION

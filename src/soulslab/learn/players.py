@@ -82,16 +82,10 @@ def load_player(path: Path) -> Player:
 
 
 def start_from(policy: Policy | QPolicy, path: Path, alike: Collection[str] = ()) -> None:
-    """Copy the weights and the normalisers of another policy.
+    """Copy the weights and the normalisers of another policy, or of the folder of its run.
 
-    Args:
-        policy: The policy to change; its header stays.
-        path: File of the other policy, or folder of its run.
-        alike: Ids of environments whose policies also match this policy's (``metadata["policies_of"]``).
-
-    Raises:
-        CheckpointError: The file does not exist or cannot be used.
-        IncompatibleCheckpointError: The other policy has another format, or other inputs, actions or layers.
+    The header stays. ``alike`` are ids of environments whose policies also match (``metadata["policies_of"]``). Raises
+    IncompatibleCheckpointError if the other policy has another format, or other inputs, actions or layers.
     """
     other, here = load_player(path), policy.header
     if not isinstance(other, Policy | QPolicy) or other.header.format != here.format:
@@ -135,25 +129,12 @@ def join_runs(
     *,
     trust: bool = False,
 ) -> PhasePolicy:
-    """Join the policies of several runs.
+    """Join the policies of several runs, or policy files, in the order of the phases.
 
-    Args:
-        runs: Folders of runs, or policy files, in the order of the phases.
-        feature: Feature of the observation that determines the phase: its index, or its name if the environment
-            defines names (``feature_names``).
-        at_most: The second phase starts when the feature is at most the first threshold, and so on.
-        changes: Options of the environment of the joined policy, if they differ from the options of the training.
-            Options that the training environments did not have are ignored.
-        trust: Whether the first policy's file may name any environment, even one that runs code.
-
-    Returns:
-        The joined policy.
-
-    Raises:
-        CheckpointError: A run has no policy, or its file cannot be used.
-        ConfigError: There are too few policies, the feature is unknown, or the number of thresholds is wrong.
-        IncompatibleCheckpointError: The policies have different inputs, or one is a joined policy already.
-        UntrustedFileError: The environment has to be made, and the file names code to run.
+    ``feature`` is the index or the name of the feature that determines the phase; ``at_most`` are the thresholds of
+    :class:`Switch`. ``changes`` are options of the joined policy's environment; those that no training environment had
+    are ignored. ``trust`` allows the first file to name any environment. Raises ConfigError,
+    IncompatibleCheckpointError or UntrustedFileError.
     """
     if len(runs) < 2:
         raise ConfigError(f"needs policies of at least two phases, not {len(runs)}; name a run for each", source="join")
@@ -169,15 +150,9 @@ def join_runs(
 
 
 def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switch:
-    """Return the switch for a feature that is given by index or by name.
+    """Return the switch for a feature that is given by index, or by name in the environment of a header.
 
-    Args:
-        header: Header of one of the policies. Its environment is made to look up a name.
-        feature: Index or name.
-        at_most: Thresholds in descending order.
-
-    Raises:
-        ConfigError: The environment does not define names, or not this name.
+    Raises ConfigError if the environment does not define names, or not this name.
     """
     if feature.isdecimal():
         return Switch(feature=int(feature), at_most=tuple(at_most))

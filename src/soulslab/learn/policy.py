@@ -36,12 +36,7 @@ _PER_LEVEL: Final = 1.0 / 255.0
 
 
 class Estimate(NamedTuple):
-    """Output of the network for a batch of observations.
-
-    Attributes:
-        logits: One score per action, unmasked, float32 (B, A).
-        values: Expected return in the normalised units of the critic, float32 (B,).
-    """
+    """Unmasked scores of the actions, float32 (B, A), and normalised expected returns, float32 (B,)."""
 
     logits: Tensor
     values: Tensor
@@ -64,18 +59,7 @@ class ActorCritic(nn.Module):
         *,
         pixels: tuple[int, int, int] | None = None,
     ) -> None:
-        """Build the network.
-
-        Args:
-            n_features: Number of features, F.
-            n_actions: Number of actions, A.
-            settings: Widths, activation, and whether actor and critic share hidden layers.
-            generator: Random generator of the initial weights.
-            pixels: Height, width and channels of the pixels; None without pixels.
-
-        Raises:
-            EnvironmentUsageError: The pixels are too small for the convolutions.
-        """
+        """Build the network; raises EnvironmentUsageError if the pixels (H, W, C) are too small."""
         super().__init__()
         self.eye = PixelEncoder(pixels, settings, generator) if pixels is not None else None
         n_inputs = n_features + (self.eye.n_outputs if self.eye else 0)
@@ -85,15 +69,7 @@ class ActorCritic(nn.Module):
         self.critic = _linear(settings.widths[-1], 1, _HEAD_GAIN, generator)
 
     def forward(self, obs: Tensor, pixels: Tensor | None = None) -> Estimate:
-        """Estimate actions and values.
-
-        Args:
-            obs: Normalised features, float32 (B, F).
-            pixels: uint8 (B, H, W, C), if the network was built for pixels.
-
-        Returns:
-            Logits and normalised values.
-        """
+        """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C)."""
         seen = self._look(obs, pixels)
         hidden: Tensor = self.trunk(seen)
         critic_hidden = self.critic_trunk(seen) if self.critic_trunk is not None else hidden
@@ -117,13 +93,9 @@ class ActorCritic(nn.Module):
 
     @torch.no_grad()
     def rescale_critic(self, old: tuple[float, float], new: tuple[float, float]) -> None:
-        """Change the normalisation of the critic's output without changing its values in units of return.
+        """Replace the mean and standard deviation of the critic's normalisation, without changing its values.
 
         PopArt: van Hasselt et al. 2016, "Learning values across many orders of magnitude", equation 9.
-
-        Args:
-            old: Present mean and standard deviation of the normalisation.
-            new: New mean and standard deviation.
         """
         (old_mean, old_std), (new_mean, new_std) = old, new
         self.critic.weight.mul_(old_std / new_std)
@@ -161,11 +133,7 @@ class PixelEncoder(nn.Module):
 def count_parameters(
     n_features: int, n_actions: int, settings: NetworkSettings, pixels: tuple[int, int, int] | None = None
 ) -> int:
-    """Return the number of parameters of an `ActorCritic` with these arguments, without building it.
-
-    Raises:
-        EnvironmentUsageError: The pixels are too small for the convolutions.
-    """
+    """Return the number of parameters of an `ActorCritic` with these arguments, without building it."""
     n_eye, n_inputs = 0, n_features
     if pixels is not None:
         n_in = pixels[2]
@@ -178,33 +146,19 @@ def count_parameters(
 
 
 def masked_log_probs(logits: Tensor, blocked: Tensor) -> Tensor:
-    """Return log-probabilities in which forbidden actions have probability exactly 0.
+    """Return log-probabilities, float32 (B, A), in which forbidden actions have probability exactly 0.
 
     Masking the logits gives the policy gradient of the masked policy: Huang & Ontanon 2022, "A closer look at invalid
-    action masking in policy gradient algorithms", proposition 1.
-
-    Args:
-        logits: float32 (B, A).
-        blocked: True for forbidden actions, bool (B, A). If a row forbids all actions, its distribution is uniform.
-
-    Returns:
-        Log-probabilities, float32 (B, A).
+    action masking in policy gradient algorithms", proposition 1. A row that forbids all actions is uniform.
     """
     return torch.log_softmax(logits.masked_fill(blocked, BLOCKED_LOGIT), dim=-1)
 
 
 def sample(log_probs: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw one action per row by inverting the cumulative distribution.
+    """Draw one action per row, int64 (B, 1), by inverting the cumulative distribution.
 
     The threshold is in (0, total], so the first action that reaches it has a probability above 0. A forbidden action is
     therefore never drawn, regardless of rounding. This is five times faster than drawing a number per action.
-
-    Args:
-        log_probs: float32 (B, A).
-        generator: Random generator of the B uniform numbers.
-
-    Returns:
-        Actions, int64 (B, 1).
     """
     cumulative = log_probs.exp().cumsum(dim=-1)
     uniform = torch.rand(len(log_probs), 1, generator=generator)
@@ -213,11 +167,7 @@ def sample(log_probs: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _n_seen(pixels: tuple[int, int, int], settings: NetworkSettings) -> int:
-    """Return the number of outputs of the convolutions.
-
-    Raises:
-        EnvironmentUsageError: The pixels are too small.
-    """
+    """Return the number of outputs of the convolutions; raises EnvironmentUsageError for too small pixels."""
     height_px, width_px, _ = pixels
     for _, kernel_px, stride_px in settings.convolutions:
         height_px, width_px = (height_px - kernel_px) // stride_px + 1, (width_px - kernel_px) // stride_px + 1
@@ -263,13 +213,7 @@ _VALUE_MEMORY: Final = 1_000_000.0
 
 
 class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Header of an actor-critic policy; see also :class:`soulslab.learn.policy_header.Header`.
-
-    Attributes:
-        format: Name of the file format, ``FORMAT``.
-        version: Version of the format.
-        network: Settings of the network.
-    """
+    """Header of an actor-critic policy; see also :class:`soulslab.learn.policy_header.Header`."""
 
     format: str = FORMAT
     version: int = FORMAT_VERSION
@@ -328,15 +272,7 @@ class Policy(NetworkPolicy[PolicyHeader]):
         return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
 
     def estimate(self, obs: Tensor, pixels: Tensor | None) -> Estimate:
-        """Return logits and values for normalised observations; see :meth:`ActorCritic.forward`.
-
-        Args:
-            obs: Normalised features, float32 (B, F).
-            pixels: uint8 (B, H, W, C), or None.
-
-        Returns:
-            Logits and normalised values, on the CPU.
-        """
+        """Return logits and normalised values on the CPU, for normalised features (B, F) and pixels or None."""
         on_device = pixels.to(self.device) if pixels is not None else None
         logits, values = self.network(obs.to(self.device), on_device)
         return Estimate(logits.cpu(), values.cpu())

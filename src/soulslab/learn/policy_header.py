@@ -73,14 +73,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def check_env(self, env_id: str, sizes: Sizes, path: str | Path = "policy", *, alike: Collection[str] = ()) -> None:
         """Check that the policy matches an environment.
 
-        Args:
-            env_id: Gymnasium id with its version.
-            sizes: Sizes of the environment; ``n_envs`` is ignored.
-            path: File of the policy, for the error message.
-            alike: Ids whose policies also match the environment (``metadata["policies_of"]``).
-
-        Raises:
-            IncompatibleCheckpointError: The id, its version, a size or the name of a feature differs.
+        ``alike`` are ids whose policies also match the environment (``metadata["policies_of"]``). Raises
+        IncompatibleCheckpointError if the id, its version, a size or the name of a feature differs.
         """
         if self.env_id not in (env_id, *alike):
             raise IncompatibleCheckpointError(
@@ -119,17 +113,9 @@ H = TypeVar("H", bound=Header)
 
 
 def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Collection[int]) -> H:
-    """Validate the header of a policy file.
+    """Validate the header of a policy file; the default of the field ``format`` is the expected format.
 
-    Args:
-        raw: Contents of the header.
-        path: The file, for the error message.
-        kind: Type of the header; the default of its field ``format`` is the expected format.
-        versions: Versions of the format that can be read.
-
-    Raises:
-        CorruptCheckpointError: A field is missing or malformed.
-        IncompatibleCheckpointError: The format or its version is not the expected one.
+    Raises CorruptCheckpointError for a malformed field, IncompatibleCheckpointError for another format or version.
     """
     known = next(field.default for field in msgspec.structs.fields(kind) if field.name == "format")
     if raw.get("format") != known or raw.get("version") not in versions:
@@ -164,11 +150,7 @@ class ActionScores(NamedTuple):
 
 @contextmanager
 def header_errors(path: Path) -> Iterator[None]:
-    """Convert errors in the settings of a header into an error that names the file.
-
-    Raises:
-        CorruptCheckpointError: The block raised ConfigError or EnvironmentUsageError.
-    """
+    """Convert errors in the settings of a header into a CorruptCheckpointError that names the file."""
     try:
         yield
     except (ConfigError, EnvironmentUsageError) as error:
@@ -198,12 +180,7 @@ class Player(Protocol):
         """
 
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
-        """Return the score of each action, for display; draws no random numbers.
-
-        Args:
-            inputs: Inputs of a :class:`soulslab.learn.inputs.Observer`.
-            mask: True for allowed actions, bool (B, A).
-        """
+        """Return the score of each action, for display; draws no random numbers."""
 
     def seed(self, seed: int) -> None:
         """Seed the random draws of :meth:`act`."""

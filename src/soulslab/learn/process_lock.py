@@ -25,15 +25,7 @@ class ProcessLock:
     """A lock that this process holds until `release`, or until the process ends."""
 
     def __init__(self, path: Path, what: str) -> None:
-        """Acquire the lock.
-
-        Args:
-            path: The lock file; created if it does not exist.
-            what: Description of the holder for the error message: "an actor".
-
-        Raises:
-            ChannelError: Another process holds the lock (the message names it), or the file cannot be opened.
-        """
+        """Acquire the lock; raises ChannelError with the description of the holder (``what``: "an actor")."""
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:

@@ -11,13 +11,10 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Records SIGINT and SIGTERM as a request to stop while the ``with`` block runs, then restores the handlers.
+    """Records SIGINT and SIGTERM while the ``with`` block runs; ``signal_name`` is "" without a request.
 
     A second SIGINT raises KeyboardInterrupt immediately. Outside of the main thread, where Python cannot handle
     signals, nothing is recorded.
-
-    Attributes:
-        signal_name: Name of the signal that requested the stop; "" without a request.
     """
 
     def __init__(self) -> None:

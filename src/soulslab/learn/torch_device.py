@@ -15,14 +15,7 @@ CPU: Final = torch.device("cpu")
 
 
 def select_device(name: str) -> torch.device:
-    """Return the device of ``run.device``.
-
-    Args:
-        name: ``cpu``, ``cuda``, or ``auto`` for a GPU if torch can use one, else the CPU.
-
-    Raises:
-        ConfigError: ``cuda`` was requested, but torch cannot use a GPU.
-    """
+    """Return the device of ``run.device``; raises ConfigError for ``cuda`` without a usable GPU."""
     has_gpu = name != "cpu" and torch.cuda.is_available()
     if name == "cuda" and not has_gpu:
         raise ConfigError(
@@ -38,10 +31,8 @@ def one_core() -> Iterator[None]:
     """Limit torch to one thread and flush denormal numbers to zero inside the ``with`` block.
 
     A second thread does not speed up networks of this size, and it slows them tenfold on a busy machine. Operations on
-    numbers below the normal range cost about a hundred cycles each and do not affect the result of training.
-
-    The former number of threads and the former mode of the processor are restored at the end. Blocks can therefore be
-    nested: an evaluation during training leaves the mode of the training run unchanged.
+    numbers below the normal range cost about a hundred cycles each and do not affect the result of training. The former
+    state is restored at the end, so blocks can be nested.
     """
     n_threads = torch.get_num_threads()
     is_flushing = flushes_denormals()

@@ -65,13 +65,7 @@ class TrainingLoop:
     """Trains one algorithm: budget, checkpoints, signals, evaluation, milestones and telemetry."""
 
     def __init__(self, folder: RunFolder[Any], algorithm: Algorithm, sinks: Sequence[Sink]) -> None:
-        """Prepare a run; :meth:`begin` must follow.
-
-        Args:
-            folder: Folder of the run, with the settings and the checkpoint to resume.
-            algorithm: The algorithm with its environments.
-            sinks: Receivers of the telemetry; they stay open.
-        """
+        """Prepare a run; :meth:`begin` must follow. The sinks stay open."""
         self._folder = folder
         self._settings: AlgorithmSettings = folder.settings
         self._algorithm = algorithm
@@ -90,9 +84,7 @@ class TrainingLoop:
     def begin(self) -> None:
         """Start a new run, or load the checkpoint of a resumed one.
 
-        Raises:
-            CorruptCheckpointError: The checkpoint holds no state from which the run can continue.
-            IncompatibleCheckpointError: The checkpoint was written with other settings.
+        Raises CorruptCheckpointError or IncompatibleCheckpointError if the run cannot continue from the checkpoint.
         """
         if self._folder.checkpoint is None:
             self._algorithm.start()
@@ -103,11 +95,7 @@ class TrainingLoop:
             self._load(checkpoint)
 
     def run(self) -> TrainResult:
-        """Train until a limit is reached, a signal arrives or an error occurs.
-
-        Returns:
-            Result of the training run.
-        """
+        """Train until a limit is reached, a signal arrives or an error occurs."""
         self._folder.begin()
         run = self._settings.run
         started = TrainStarted(

@@ -37,13 +37,6 @@ class ActorProcess:
     """The process of a remote actor. It runs in a new session, so Ctrl-C does not reach it."""
 
     def __init__(self, run_dir: Path, place: Path, status: StatusBoard) -> None:
-        """Prepare to start the actor of a run; `watch` starts it.
-
-        Args:
-            run_dir: Folder of the run, with its settings.
-            place: Folder of the shared memory.
-            status: Counters that the actor writes.
-        """
         self._run_dir = run_dir
         self._lock = place / ACTOR_LOCK
         self._status = status
@@ -65,8 +58,7 @@ class ActorProcess:
     def watch(self) -> None:
         """Start the actor unless it is running; an actor that an earlier learner started is reused.
 
-        Raises:
-            ActorError: It failed more than `MAX_FAILURES` times within `FAILURES_WITHIN_S`, or cannot be started.
+        Raises ActorError after more than `MAX_FAILURES` failures within `FAILURES_WITHIN_S`.
         """
         if self.is_alive():
             if self._child is None and not self._is_found:
@@ -78,15 +70,9 @@ class ActorProcess:
         self._start()
 
     def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
-        """Ask the actor to end and wait until it has ended.
+        """Ask the actor to end and wait until it has ended; a child process is killed after the deadline.
 
-        An actor that this learner started is killed if it does not end in time.
-
-        Args:
-            deadline_s: Time that it gets to end (s).
-
-        Raises:
-            ActorError: The actor does not end, and another process started it.
+        Raises ActorError if the actor does not end, and another process started it.
         """
         self._status.set_stop_request(True)
         if self._child is not None:
@@ -204,12 +190,7 @@ class PriorityController:
     def __init__(
         self, go: Callable[[], None] = raise_priority, clocks: Sequence[Clock] = (time.monotonic, time.process_time)
     ) -> None:
-        """Start the first check interval.
-
-        Args:
-            go: Called once, to raise the priority.
-            clocks: Wall time, and processor time of this process (s).
-        """
+        """Start the first check interval; ``go`` raises the priority, ``clocks`` are wall and processor time (s)."""
         self._go = go
         self._clocks = clocks
         self._is_first = False
@@ -217,11 +198,7 @@ class PriorityController:
         self._began_s = [clock() for clock in clocks]
 
     def after_step(self, *, has_pace: bool) -> None:
-        """Count a step, and check the priority if it is due.
-
-        Args:
-            has_pace: Whether the environment runs in real time.
-        """
+        """Count a step, and check the priority if it is due; ``has_pace`` means that the game runs in real time."""
         self._n_steps += 1
         if self._is_first or self._n_steps % JUDGED_AFTER_STEPS:
             return

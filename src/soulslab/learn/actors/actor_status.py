@@ -100,11 +100,7 @@ class StatusBoard:
         self._block.set(_VERSION, version + 1)
 
     def note_step(self, late_s: float | None) -> None:
-        """Count a step (called by the actor).
-
-        Args:
-            late_s: Lateness of the step (s); None if the environment does not run in real time.
-        """
+        """Count a step with its lateness (s), None without real time (called by the actor)."""
         block = self._block
         block.set(_N_STEPS, block.get(_N_STEPS) + 1)
         if late_s is not None:
@@ -148,14 +144,9 @@ def lateness_class(late_s: float) -> int:
 
 
 def lateness_quantile_s(classes: NDArray[np.uint64], share: float) -> float | None:
-    """Return a quantile of the lateness in seconds.
+    """Return a quantile of the lateness (s) from the number of steps per class; None without steps.
 
-    Args:
-        classes: Number of steps in each class.
-        share: Share of the steps that are at most this late, 0..1.
-
-    Returns:
-        Upper bound of the class of the quantile, at most a tenth too high; None without steps.
+    It is the upper bound of the class of the quantile, at most a tenth too high.
     """
     total = int(classes.sum())
     if total == 0:
@@ -197,12 +188,6 @@ class LatenessWrapper(VectorWrapper):
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], counter: StepCounter) -> None:
-        """Wrap an environment.
-
-        Args:
-            env: Vector environment with N environments.
-            counter: Receives the counts.
-        """
         super().__init__(env)
         self._counter = counter
         self.has_pace = False

@@ -47,7 +47,6 @@ class MemoryBlock:
     """
 
     def __init__(self, path: Path, mapped: mmap.mmap) -> None:
-        """Wrap a mapped file; see `create_block` and `open_block`."""
         self.path = path
         header = np.frombuffer(mapped, _HEADER, 1)[0]
         self.token = int(header["token"])
@@ -65,17 +64,10 @@ class MemoryBlock:
 
 
 def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) -> MemoryBlock:
-    """Make a file of memory; an existing one is replaced.
+    """Make a file of memory of this kind (at most 16 ASCII characters); an existing one is replaced.
 
-    Args:
-        path: The file.
-        kind: Purpose of the block, at most 16 ASCII characters.
-        layout: Description of the layout of the data; `open_block` must be given the same.
-        n_data: Size of the data in bytes.
-        token: Random number that identifies the memory.
-
-    Raises:
-        ChannelError: There is not enough space, or the folder cannot be written.
+    ``layout`` describes the data, and `open_block` must be given the same. ``token`` is a random number that identifies
+    the memory. Raises ChannelError without enough space.
     """
     header = np.zeros(1, _HEADER)
     header[0] = (_MAGIC, VERSION, kind.encode(), np.frombuffer(_digest(layout), np.uint8), token, n_data)
@@ -93,16 +85,7 @@ def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) ->
 
 
 def open_block(path: Path, kind: str, layout: str) -> MemoryBlock:
-    """Map an existing file of memory.
-
-    Args:
-        path: The file.
-        kind: Expected purpose of the block.
-        layout: Expected layout of the data.
-
-    Raises:
-        ChannelError: The file cannot be opened, is damaged, or has another version or layout.
-    """
+    """Map a file of memory; raises ChannelError if it is damaged or has another kind, version or layout."""
     with _touching(path, "opened"), path.open("r+b") as file:
         n_bytes = os.fstat(file.fileno()).st_size
         if n_bytes < _DATA_AT:
@@ -214,14 +197,7 @@ class RecordQueue:
         return self._block.get(_DROPPED)
 
     def push(self, items: NDArray[Any]) -> bool:
-        """Append all records, or none if there is not enough space.
-
-        Args:
-            items: Records of the item type, (n,).
-
-        Returns:
-            Whether there was enough space.
-        """
+        """Append all records, (n,), or none if there is not enough space; return whether there was."""
         n, head = len(items), self.head
         if head + n - self.freed > self.capacity:
             return False
@@ -240,8 +216,7 @@ class RecordQueue:
     def take(self) -> NDArray[Any]:
         """Return copies of the records that have arrived since the last call, oldest first.
 
-        Raises:
-            ChannelError: A record is damaged.
+        Raises ChannelError if a record is damaged.
         """
         n = self.head - self._position
         if n <= 0:
@@ -259,8 +234,7 @@ class RecordQueue:
     def go_to(self, position: int) -> int:
         """Continue with the record of this number; return how many records from there on are lost.
 
-        Raises:
-            ChannelError: No record of this number has been written.
+        Raises ChannelError if no record of this number has been written.
         """
         if position > self.head:
             raise ChannelError(

@@ -67,16 +67,9 @@ class Memory(NamedTuple):
 
 
 def create_memory(folder: Path, row_type: np.dtype[Any], n_streams: int, tensors: Tensors) -> Memory:
-    """Make the files; existing ones are replaced.
+    """Make the files in a folder of `make_memory_folder`; existing ones are replaced.
 
-    Args:
-        folder: From `make_memory_folder`.
-        row_type: ``step_rows.row_type`` of the steps.
-        n_streams: Number of environments of the actor.
-        tensors: Weights; only their names, types and shapes are used.
-
-    Raises:
-        ChannelError: There is not enough space.
+    Of ``tensors``, the weights, only names, types and shapes are used. Raises ChannelError without enough space.
     """
     # Not 0, which stands for "no token" in a checkpoint.
     token = secrets.randbits(62) + 1
@@ -94,11 +87,7 @@ def create_memory(folder: Path, row_type: np.dtype[Any], n_streams: int, tensors
 
 
 def open_memory(folder: Path, row_type: np.dtype[Any]) -> Memory:
-    """Open the existing files.
-
-    Raises:
-        ChannelError: A file is missing, damaged, of another version, or has the layout of other steps.
-    """
+    """Open the existing files; raises ChannelError if one is missing, damaged, or of another layout."""
     steps, episodes, weights, status = (folder / name for name in _FILES)
     rows = open_queue(steps, "steps", row_type)
     parts = (open_queue(episodes, "episodes", MESSAGE_PART_TYPE), open_weights(weights), open_status(status))
@@ -138,12 +127,7 @@ def write_header(folder: Path, header: Header) -> None:
 def read_header(folder: Path, kind: type[H]) -> H:
     """Return the header of the policy with which the actor acts.
 
-    Args:
-        folder: Folder of the shared memory.
-        kind: Type of the header.
-
-    Raises:
-        ChannelError: The header cannot be read, or was written by another version of soulslab.
+    Raises ChannelError if it cannot be read, or was written by another version of soulslab.
     """
     path = folder / HEADER_NAME
     try:
@@ -166,8 +150,7 @@ _log = logging.getLogger(__name__)
 def find_memory_folder(run_dir: Path) -> Path | None:
     """Return the folder with the shared memory of a run, or None if there is none.
 
-    Raises:
-        ChannelError: The folder inside the run belongs to another user.
+    Raises ChannelError if the folder inside the run belongs to another user.
     """
     *shared, in_run = _candidates(run_dir)
     for folder in shared:
@@ -179,14 +162,8 @@ def find_memory_folder(run_dir: Path) -> Path | None:
 def make_memory_folder(run_dir: Path, n_bytes: int) -> Path:
     """Make the folder for the shared memory of a run; an existing one is reused.
 
-    Shared memory of runs whose folder no longer exists is removed if no process uses it.
-
-    Args:
-        run_dir: Folder of the run.
-        n_bytes: Space that is needed.
-
-    Raises:
-        ChannelError: The folder cannot be made, or belongs to another user.
+    Shared memory of runs whose folder no longer exists is removed if no process uses it. Raises ChannelError if the
+    folder cannot be made, or belongs to another user.
     """
     _sweep()
     found = find_memory_folder(run_dir)
@@ -227,11 +204,7 @@ def _user() -> int:
 
 
 def _make(folder: Path, run_dir: Path) -> bool:
-    """Make a folder in a place that all users can write; return whether it belongs to this user.
-
-    Raises:
-        ChannelError: The folder cannot be made.
-    """
+    """Make a folder in a place that all users can write; return whether it belongs to this user."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         if not _is_ours(folder):
@@ -259,11 +232,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _refuse_foreign(folder: Path) -> Path:
-    """Return the folder if only this user may write to it.
-
-    Raises:
-        ChannelError: The folder belongs to another user, or others may write to it.
-    """
+    """Return the folder; raises ChannelError unless only this user may write to it."""
     if not _is_ours(folder):
         raise ChannelError(folder, "belongs to another user, or others may write to it; remove it")
     return folder

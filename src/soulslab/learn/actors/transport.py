@@ -174,12 +174,6 @@ class InProcessTransport:
     n_dropped: Final = 0
 
     def __init__(self, row_type: np.dtype[Any], n_streams: int) -> None:
-        """Make an empty transport.
-
-        Args:
-            row_type: ``step_rows.row_type`` of the rows.
-            n_streams: Number of environments.
-        """
         self._empty = np.empty(0, row_type)
         self._filter = EpisodeFilter(n_streams)
         self._rows: list[NDArray[Any]] = []

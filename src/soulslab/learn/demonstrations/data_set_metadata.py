@@ -97,14 +97,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     def check_env(self, env_id: str, options: Mapping[str, Any], alike: Collection[str] = ()) -> None:
         """Check that the data set was recorded in the same environment with the same options.
 
-        Args:
-            env_id: Gymnasium id with its version.
-            options: Keyword arguments of the environment.
-            alike: Ids of environments with the same fights (``metadata["policies_of"]``); only options that both have
-                are compared.
-
-        Raises:
-            DemonstrationError: The id, its version or an option differs.
+        ``alike`` are ids of environments with the same fights (``metadata["policies_of"]``); of these only options that
+        both have are compared. Raises DemonstrationError if the id, its version or an option differs.
         """
         if self.env_id not in (env_id, *alike):
             raise DemonstrationError(
@@ -132,15 +126,9 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_folder(path: str | Path) -> Path:
-    """Return the folder of a data set.
+    """Return the folder of a data set, given as a folder or as an id among Minari's on this machine.
 
-    Args:
-        path: The folder, or the id of a data set among Minari's on this machine (``MINARI_DATASETS_PATH``, else
-            ``~/.minari/datasets``).
-
-    Raises:
-        DemonstrationError: The data set does not exist.
-        MissingDependencyError: Minari is not installed.
+    Raises DemonstrationError if it does not exist, MissingDependencyError without Minari.
     """
     places = [Path(path), Path(path) / _MINARI_DATA]
     if not places[0].exists():
@@ -158,15 +146,7 @@ def find_folder(path: str | Path) -> Path:
 
 
 def describe(path: str | Path) -> Description:
-    """Read the metadata of a data set.
-
-    Args:
-        path: See :func:`find_folder`.
-
-    Raises:
-        DemonstrationError: The data set does not exist, its metadata are malformed, or its format is unknown.
-        MissingDependencyError: Minari is not installed.
-    """
+    """Read the metadata of a data set (:func:`find_folder`); raises DemonstrationError for malformed metadata."""
     folder = find_folder(path)
 
     def fail(problem: str) -> DemonstrationError:
@@ -206,11 +186,7 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_minari() -> None:
-    """Check that Minari and h5py are installed.
-
-    Raises:
-        MissingDependencyError: One of them is not installed.
-    """
+    """Raise MissingDependencyError unless Minari and h5py are installed."""
     try:
         import h5py  # noqa: F401, PLC0415  (learn works without)
         import minari  # noqa: F401, PLC0415  (as above)

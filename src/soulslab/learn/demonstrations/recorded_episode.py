@@ -49,13 +49,7 @@ class Episode(NamedTuple):
 
 
 def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None) -> Episode:
-    """Play an episode and record it.
-
-    Args:
-        env: A single Gymnasium environment; its ``info`` may hold ``action_mask`` and ``n_decisions``.
-        act: Chooses the actions.
-        seed: Seed of the episode.
-    """
+    """Play and record an episode; ``info`` may hold ``action_mask`` and ``n_decisions``."""
     observation, info = env.reset(seed=seed)
     observations, masks = [observation], [info.get("action_mask")]
     actions: list[int] = []
@@ -84,13 +78,7 @@ def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None
 
 
 class PolicyActor:
-    """Adapts a policy to :func:`play_episode`.
-
-    Args:
-        player: The policy.
-        space: Observation space of the environment.
-        env_name: Name of the environment, for error messages.
-    """
+    """Adapts a policy to :func:`play_episode`."""
 
     def __init__(self, player: Player, space: gymnasium.Space[Any], env_name: str) -> None:
         header = player.header

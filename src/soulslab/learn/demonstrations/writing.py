@@ -112,18 +112,13 @@ class DemonstrationWriter:
         return frozenset(seed for seed in self._recorded if seed is not None)
 
     def is_recorded(self, episode: Episode) -> bool:
-        """Return whether the data set holds an episode with the same seed, actions and rewards.
-
-        Args:
-            episode: The episode.
-        """
+        """Return whether the data set holds an episode with the same seed, actions and rewards."""
         return self._find(episode) is not None
 
     def add(self, episode: Episode) -> None:
         """Write one episode; it is part of the data set after :meth:`publish`, or when the context is left.
 
-        Raises:
-            DemonstrationError: The episode is already recorded, or cannot be written; published episodes are unchanged.
+        Raises DemonstrationError if it is already recorded or cannot be written; published episodes are unchanged.
         """
         same = self._find(episode)
         if same is not None:
@@ -160,11 +155,7 @@ class DemonstrationWriter:
         self._recorded.setdefault(episode.seed, []).append(number)
 
     def publish(self) -> None:
-        """Replace the data set by the copy with all added episodes.
-
-        Raises:
-            DemonstrationError: The disk is full, or the folder cannot be written; published episodes are unchanged.
-        """
+        """Replace the data set by the copy with all added episodes; after an error it is unchanged."""
         # The data come first: data that the metadata do not describe are ignored.
         for name in (DATA_NAME, METADATA_NAME):
             temporary = self._folder / f".{name}.tmp"
@@ -212,11 +203,7 @@ class DemonstrationWriter:
         return missing[-1] if missing else None
 
     def _remove_copies_of_killed_processes(self) -> None:
-        """Remove copies that no process uses.
-
-        Raises:
-            DemonstrationError: Another process records into this data set.
-        """
+        """Remove copies that no process uses; raises DemonstrationError if another process records."""
         for path in self._folder.parent.glob(f".{escape(self._folder.name)}.*.partial"):
             if is_held(path / _LOCK_NAME):
                 raise DemonstrationError(

@@ -38,13 +38,9 @@ class EpisodeTracker:
         dones: NDArray[np.bool_],
         info: dict[str, Any],
     ) -> None:
-        """Record one step of all environments.
+        """Record one step of all environments; wins are in ``final_info["fight"]["won"]``.
 
-        Args:
-            rewards: float64 (N,).
-            decisions: Game decisions that each step took, int64 (N,).
-            dones: Whether an episode ended, bool (N,).
-            info: Info of the step; wins are in ``final_info["fight"]["won"]``.
+        Rewards are float64 (N,), decisions int64 (N,), dones bool (N,).
         """
         self.steps += 1
         self._decisions += decisions

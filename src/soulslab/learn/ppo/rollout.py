@@ -150,16 +150,7 @@ class Collector:
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1) -> None:
-        """Make a collector; :meth:`reset` or :meth:`load` must follow.
-
-        Args:
-            env: From :func:`soulslab.learn.environment.make_vector`.
-            gamma: Discount per game decision.
-            frame_stack: Number of last frames of each environment that the policy sees.
-
-        Raises:
-            EnvironmentUsageError: Frames are to be stacked, but the observations have no pixels.
-        """
+        """Make a collector; :meth:`reset` or :meth:`load` must follow."""
         self._env = env
         self._gamma = gamma
         self._sizes = sizes(env)
@@ -177,15 +168,9 @@ class Collector:
         self._look(info)
 
     def collect(self, policy: Policy, rollout: Rollout, generator: torch.Generator) -> None:
-        """Take T steps and record them.
+        """Take T steps and overwrite the rollout, except for advantages and returns; raises NonFiniteError.
 
-        Args:
-            policy: Chooses the actions; its observation normaliser is updated.
-            rollout: Overwritten, except for advantages and returns.
-            generator: Random generator of the action draws.
-
-        Raises:
-            NonFiniteError: A reward or an observation is NaN or infinite.
+        The observation normaliser of the policy is updated.
         """
         mean, std = float(policy.value_moments.mean), float(policy.value_moments.std)
         with torch.inference_mode():
@@ -207,11 +192,7 @@ class Collector:
         }
 
     def load(self, state: Tensors) -> None:
-        """Continue from what :meth:`state` returned.
-
-        Raises:
-            ValueError: The state is invalid.
-        """
+        """Continue from what :meth:`state` returned; raises ValueError for an invalid state."""
         self._observer.load(state)
         self._blocked[:] = state["blocked"]
         if self._blocked.all(axis=1).any():

@@ -33,13 +33,7 @@ class MixedReplay:
     """
 
     def __init__(self, own: ReplayBuffer, shown: ReplayBuffer, share: float) -> None:
-        """Combine two sources.
-
-        Args:
-            own: Transitions of the policy.
-            shown: Recorded transitions; must not be empty.
-            share: Share of each batch from the recorded ones, 0..1; rounded to whole transitions.
-        """
+        """Combine two sources; ``share`` of each batch is recorded, rounded to whole transitions."""
         self.own = own
         self.shown = shown
         self._share = share
@@ -57,11 +51,7 @@ class MixedReplay:
             source.sample(part, n_steps=n_steps, gamma=gamma, beta=beta, rng=rng)
 
     def priorities(self, places: Tensor) -> NDArray[np.float64]:
-        """Return the priorities of the last batch, float64 (B,).
-
-        Args:
-            places: Places of the transitions of that batch, int64 (B,).
-        """
+        """Return the priorities of the last batch, whose places these are, float64 (B,)."""
         found, start = [], 0
         for source, part in self._parts:
             stop = start + len(part.places)
@@ -70,12 +60,7 @@ class MixedReplay:
         return np.concatenate(found)
 
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
-        """Set the priorities of the last batch from its errors.
-
-        Args:
-            places: Places of the transitions of that batch, int64 (B,).
-            errors: float32 (B,).
-        """
+        """Set the priorities of the last batch, whose places these are, from its errors, float32 (B,)."""
         start = 0
         for source, part in self._parts:
             stop = start + len(part.places)
@@ -94,16 +79,7 @@ class MixedReplay:
 
 
 def shown_replay(rows: NDArray[Any], shape: StepShape, settings: ReplaySettings) -> ReplayBuffer:
-    """Return a replay buffer that holds all recorded episodes.
-
-    Args:
-        rows: From :func:`soulslab.learn.demonstrations.reading.read_demonstrations`.
-        shape: Sizes of a step.
-        settings: Settings of the policy's replay buffer, except for the capacity.
-
-    Raises:
-        NonFiniteError: A reward or an observation is NaN or infinite.
-    """
+    """Return a replay buffer that holds all recorded episodes, from rows of `read_demonstrations`."""
     replay = ReplayBuffer(shape, msgspec.structs.replace(settings, capacity=len(rows), is_mapped=False), 1)
     replay.append(rows)
     return replay
@@ -139,16 +115,7 @@ class DemonstrationLearning:
         policy: QPolicy,
         rng: np.random.Generator,
     ) -> None:
-        """Store the recorded episodes in a replay buffer.
-
-        Args:
-            settings: Settings of the run.
-            rows: From :func:`soulslab.learn.demonstrations.reading.read_demonstrations`.
-            shape: Sizes of a step.
-            own: Replay buffer with the transitions of the policy.
-            policy: The policy to train.
-            rng: Random generator of the draws; the learner uses the same one.
-        """
+        """Store the rows of `read_demonstrations` in a replay buffer; the learner uses the same ``rng``."""
         self._settings = settings.demonstrations
         self._features = rows["features"]
         self._policy = policy
@@ -165,12 +132,7 @@ class DemonstrationLearning:
             _log.info("cloned for %d updates: %.0f %% of the actions agree", n_updates, 100 * found.agreement)
 
     def after_update(self, n_updates: int, env_steps: int) -> None:
-        """Make an update of cloning, if it is due.
-
-        Args:
-            n_updates: Number of updates of the learner so far.
-            env_steps: Number of game decisions so far.
-        """
+        """Make an update of cloning, if it is due after these updates and game decisions."""
         every = self._settings.cloning_every
         if every and n_updates % every == 0 and (weight := cloning_weight(self._settings, env_steps)) > 0.0:
             self._cloner.update(weight)
@@ -181,11 +143,7 @@ class DemonstrationLearning:
         return shown | {_CLONER + name: array for name, array in self._cloner.state().items()}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what :meth:`state` returned.
-
-        Raises:
-            ReplayError: The data set has another number of steps than before.
-        """
+        """Continue from what :meth:`state` returned; raises ReplayError for another number of recorded steps."""
         parts = {
             prefix: {name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)}
             for prefix in (_SHOWN, _CLONER)

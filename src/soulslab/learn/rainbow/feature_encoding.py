@@ -56,9 +56,7 @@ class Encoding:
     def __init__(self, n_inputs: int, bins: Sequence[BinsSettings]) -> None:
         """Prepare the expansion; before :meth:`follow` the values are not normalised.
 
-        Args:
-            n_inputs: Number of features, F.
-            bins: Checked bins (:func:`check_bins`) with features given by index.
+        The features of the bins are given by index and checked (:func:`check_bins`).
         """
         self._n_inputs = n_inputs
         plan = np.array([_plan_row(each) for each in bins], np.int64).reshape(-1, 4)
@@ -73,14 +71,7 @@ class Encoding:
         self._moved = self._unmoved
 
     def expand(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the features and their bins, not normalised, float32 (B, O); the same array without bins.
-
-        Args:
-            features: float32 (B, F).
-
-        Raises:
-            EnvironmentUsageError: The number of features is not F.
-        """
+        """Return features (B, F) and their bins, not normalised, float32 (B, O); the same array without bins."""
         self._check(features)
         if self.n_outputs == self._n_inputs:
             return features
@@ -98,15 +89,7 @@ class Encoding:
         self._moved = (shift, scale, at_zero)
 
     def normalise(self, features: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-        """Write the inputs of the network: ``(value - mean) / std`` of features and bins, clipped to `MAX_NORMALISED`.
-
-        Args:
-            features: float32 (B, F).
-            out: float32 (B, O).
-
-        Raises:
-            EnvironmentUsageError: The number of features is not F.
-        """
+        """Write ``(value - mean) / std`` of features (B, F) and bins to ``out`` (B, O), clipped to `MAX_NORMALISED`."""
         self._check(features)
         _encode(features, self._bins, self._moved, np.float32(MAX_NORMALISED), out)
 
@@ -124,14 +107,8 @@ def resolve_bins(
 ) -> tuple[BinsSettings, ...]:
     """Return bins whose features are given by index, as needed in a policy file.
 
-    Args:
-        bins: Bins of the config.
-        n_features: Number of features of an observation, without extra inputs.
-        names: Names of these features; empty if the environment does not define names.
-        env_id: The environment, for error messages.
-
-    Raises:
-        ConfigError: A feature does not exist, or the bins are invalid.
+    ``n_features`` and ``names`` exclude the extra inputs; the names may be empty. Raises ConfigError if a feature does
+    not exist, or the bins are invalid.
     """
     found = []
     for i, each in enumerate(bins):
@@ -147,16 +124,7 @@ def resolve_bins(
 
 
 def check_bins(bins: Sequence[BinsSettings], n_features: int, env_id: str) -> None:
-    """Check that bins match the observations.
-
-    Args:
-        bins: Bins with features given by index.
-        n_features: Number of features of an observation, without extra inputs.
-        env_id: The environment, for error messages.
-
-    Raises:
-        ConfigError: A feature does not exist, or the range of the bins is invalid.
-    """
+    """Raise ConfigError if the feature of a bin does not exist, or the range of the bins is invalid."""
     for i, each in enumerate(bins):
         path = f"network.bins[{i}]"
         numbers: list[tuple[str, str | int]] = [("feature", each.feature)]

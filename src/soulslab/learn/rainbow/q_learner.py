@@ -153,15 +153,6 @@ class Learner:
         replay: TransitionSource,
         rng: np.random.Generator,
     ) -> None:
-        """Make the target network and the optimiser.
-
-        Args:
-            settings: Settings of the updates.
-            replay_settings: Settings of the replay buffer, for the correction of the sampling bias.
-            policy: The policy to train.
-            replay: Source of the transitions.
-            rng: Random generator of the draws.
-        """
         self._settings = settings
         self._replay_settings = replay_settings
         self._policy = policy
@@ -179,17 +170,7 @@ class Learner:
         self._loss = QuantileLoss(settings.batch_size, network.taus)
 
     def update(self, progress: float) -> Measured:
-        """Make one update.
-
-        Args:
-            progress: Share of the run that is complete, 0..1; it sets the correction of the sampling bias.
-
-        Returns:
-            Measurements of the update.
-
-        Raises:
-            EnvironmentUsageError: The replay buffer is empty.
-        """
+        """Make one update when a share of the run is complete, 0..1; raises ReplayError without transitions."""
         schedule = self.schedule(progress)
         batch = self._batch
         self._replay.sample(batch, n_steps=schedule.n_steps, gamma=schedule.gamma, beta=schedule.beta, rng=self._rng)

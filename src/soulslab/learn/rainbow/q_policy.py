@@ -56,16 +56,7 @@ class QPolicy(NetworkPolicy[QHeader]):
     """
 
     def __init__(self, header: QHeader, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
-        """Make an untrained policy.
-
-        Args:
-            header: Header of the policy; it defines the network.
-            generator: Random generator of the initial weights and of the noise; None makes one with seed 0.
-            device: Device of the network.
-
-        Raises:
-            ConfigError: The bins of the header refer to features that do not exist.
-        """
+        """Make an untrained policy; raises ConfigError if bins of the header refer to unknown features."""
         check_bins(header.network.bins, header.n_features, header.env_id)
         super().__init__(header, generator, device)
         self.encoding = Encoding(header.n_inputs, header.network.bins)
@@ -96,26 +87,14 @@ class QPolicy(NetworkPolicy[QHeader]):
         self._refresh()
 
     def normalise(self, features: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the normalised inputs of the network.
-
-        Args:
-            features: Features of the environment followed by the extra inputs, float32 (B, F).
-            out: Tensor for the result, float32 (B, O); None allocates one.
-
-        Raises:
-            EnvironmentUsageError: The number of features is not that of the policy.
-        """
+        """Return the normalised inputs of the network, float32 (B, O), from features and extra inputs (B, F)."""
         if out is None:
             out = torch.empty(len(features), self.encoding.n_outputs)
         self.encoding.normalise(features.numpy(), out.numpy())
         return out
 
     def values(self, inputs: Inputs) -> Tensor:
-        """Return the expected return of each action, allowed or not, float32 (B, A).
-
-        Raises:
-            EnvironmentUsageError: The pixels or the number of features are not those of the policy.
-        """
+        """Return the expected return of each action, allowed or not, float32 (B, A)."""
         pixels = self._pixels(inputs)
         with torch.no_grad():
             features = self.normalise(torch.from_numpy(inputs.features)).to(self.device)

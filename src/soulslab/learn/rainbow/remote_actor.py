@@ -117,10 +117,7 @@ class RemoteActor:
         """Check the actor's process from time to time, and sleep a short time if there is nothing to do.
 
         The learner does not sleep if steps have arrived, or if it published weights since the last call, because then
-        more updates may be due.
-
-        Raises:
-            ActorError: The actor failed too often.
+        more updates may be due. Raises ActorError if the actor failed too often.
         """
         memory, process = self._opened()
         now = time.monotonic()
@@ -188,12 +185,7 @@ class RemoteActor:
 def discard(run_dir: Path) -> None:
     """Stop the actor of a run that will not be resumed, and remove its shared memory.
 
-    Args:
-        run_dir: Folder of the run, on which no learner works.
-
-    Raises:
-        ActorError: The actor does not end.
-        ChannelError: The memory belongs to another user, or cannot be read.
+    Raises ActorError if the actor does not end, ChannelError if the memory belongs to another user.
     """
     place = find_memory_folder(run_dir)
     if place is not None:

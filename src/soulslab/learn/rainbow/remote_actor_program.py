@@ -70,13 +70,7 @@ def main(arguments: list[str]) -> int:
 def play(run_dir: Path) -> None:
     """Act for a run until there is a reason to stop.
 
-    Args:
-        run_dir: Folder of the run, whose learner has made the shared memory.
-
-    Raises:
-        ChannelError: The run has no valid shared memory, or another actor is running.
-        ConfigError: The settings cannot be read, or need a Python function, which a file cannot hold.
-        EnvironmentUsageError: The environment cannot be made, or returned NaN or infinity.
+    Raises ChannelError without valid shared memory or if another actor is running.
     """
     place = find_memory_folder(run_dir)
     if place is None:

@@ -46,11 +46,7 @@ class Actor:
     ) -> None:
         """Make an actor; :meth:`reset` must follow, and :meth:`load` may.
 
-        Args:
-            env: From :func:`soulslab.learn.environment.make_vector`.
-            policy: Chooses the actions; its weights are replaced by those from the transport.
-            channel: The actor's end of the transport.
-            rng: Random generator of the random actions.
+        The weights of the policy are replaced by those from the transport; ``rng`` draws the random actions.
         """
         header = policy.header
         self._env = env
@@ -85,13 +81,9 @@ class Actor:
         self._look(info)
 
     def step(self) -> int:
-        """Take one step in all environments.
+        """Take one step in all environments; return its number of game decisions, all environments together.
 
-        Returns:
-            Number of game decisions of the step, all environments together.
-
-        Raises:
-            NonFiniteError: A reward or an observation is NaN or infinite; nothing of this step is sent.
+        Raises NonFiniteError for NaN or infinity; nothing of this step is sent.
         """
         weights = self._channel.pull(self._version)
         if weights is not None:
@@ -240,13 +232,7 @@ class LocalActor:
     """An actor in this process; it takes one step per call."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
-        """Make the actor for an environment.
-
-        Args:
-            env: From :func:`soulslab.learn.environment.make_vector`; closed by :meth:`close`.
-            policy: A separate policy for the actor.
-            seed: Seed of the run.
-        """
+        """Make the actor for an environment, which it closes, with a separate policy for the actor."""
         self._lateness = _Lateness()
         self._env = LatenessWrapper(env, self._lateness)
         self._seed = seed

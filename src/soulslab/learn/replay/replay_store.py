@@ -40,13 +40,7 @@ _ROWS: Final = "rows"
 
 
 class Segment(NamedTuple):
-    """Consecutive rows of one environment.
-
-    Attributes:
-        stream: Number of the environment.
-        first: Running number of the first row.
-        n: Number of rows.
-    """
+    """Consecutive rows of environment ``stream``; ``first`` is the running number of the first one."""
 
     stream: int
     first: int
@@ -54,12 +48,7 @@ class Segment(NamedTuple):
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """A file of rows.
-
-    Attributes:
-        name: Name of the file in the folder.
-        segments: Contents of the file, in this order.
-    """
+    """A file of rows: its name in the folder, and its contents in this order."""
 
     name: str
     segments: tuple[Segment, ...]
@@ -89,29 +78,17 @@ class ReplayStore:
     """A folder of chunks."""
 
     def __init__(self, folder: Path, chunk_bytes: int = CHUNK_BYTES) -> None:
-        """Use a folder; it is made at the first save.
-
-        Args:
-            folder: Folder for chunks only.
-            chunk_bytes: Size at which a chunk is full.
-        """
+        """Use a folder for chunks only; it is made at the first save. A chunk is full at ``chunk_bytes``."""
         self._folder = folder
         self._chunk_bytes = chunk_bytes
         self._full: list[Chunk] = []
         self._saved: NDArray[np.int64] | None = None  # number of rows of each stream in full chunks
 
     def save(self, buffer: ReplayBuffer) -> dict[str, Any]:
-        """Write the rows that are not in a full chunk yet.
+        """Write the rows that are not in a full chunk yet; return the manifest as JSON-compatible values.
 
-        Args:
-            buffer: The buffer; always the same one, or one that :meth:`load` has filled.
-
-        Returns:
-            The manifest, as JSON-compatible values. The rows are flushed to the disk.
-
-        Raises:
-            CheckpointError: The disk is full or the folder cannot be written; the files of earlier manifests are
-                unchanged, and the save can be repeated.
+        The buffer must always be the same one, or one that :meth:`load` has filled. Raises CheckpointError if the
+        folder cannot be written; the files of earlier manifests are unchanged, and the save can be repeated.
         """
         ring = buffer.ring
         with writing(self._folder):
@@ -142,17 +119,10 @@ class ReplayStore:
         return plain
 
     def load(self, buffer: ReplayBuffer, manifest: Mapping[str, Any]) -> None:
-        """Load the rows of a checkpoint; ``buffer.load`` must follow.
+        """Load the rows of a checkpoint, given the manifest of its header; ``buffer.load`` must follow.
 
-        Args:
-            buffer: Overwritten; it must have the shape, the capacity and the number of environments of the saved one.
-            manifest: From the header of the checkpoint.
-
-        Raises:
-            IncompatibleCheckpointError: The rows have another format, shape, capacity or number of environments.
-            CheckpointError: A chunk cannot be read.
-            CorruptCheckpointError: A chunk is missing, truncated or altered, or the manifest is malformed; the buffer
-                is empty.
+        Raises IncompatibleCheckpointError for another format, shape, capacity or number of environments,
+        CorruptCheckpointError if a chunk is missing or altered; the buffer is then empty.
         """
         ring = buffer.ring
         wanted = self._read_manifest(ring, manifest)
@@ -183,14 +153,7 @@ class ReplayStore:
                 self._saved[stream] = max(self._saved[stream], first + n)
 
     def prune(self, kept: Sequence[Mapping[str, Any]]) -> None:
-        """Remove the chunks to which no manifest refers, and temporary files of killed processes.
-
-        Args:
-            kept: Manifests of all checkpoints that are kept, including the newest.
-
-        Raises:
-            CheckpointError: A file cannot be removed.
-        """
+        """Remove the chunks to which none of these manifests of checkpoints refers, and temporary files."""
         named = {chunk["name"] for manifest in kept for chunk in manifest["chunks"]}
         named |= {chunk.name for chunk in self._full}
         with writing(self._folder):

@@ -46,41 +46,27 @@ class Sampler(Protocol):
         beta: float,
         rng: np.random.Generator,
     ) -> None:
-        """Draw places with replacement; there must be at least one.
+        """Draw places with replacement, int64 (B,), and importance weights of at most 1, float32 (B,).
 
-        Args:
-            places: Output, int64 (B,).
-            weights: Output: importance weights, at most 1, float32 (B,).
-            beta: Share of the bias that the weights correct, 0..1.
-            rng: Random generator.
+        There must be at least one place. ``beta`` is the share of the bias that the weights correct, 0..1.
         """
 
     def priorities(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the priorities of places, float64 (B,)."""
 
     def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
-        """Set the priorities of places from the errors of the network.
+        """Set the priorities of places from the errors of the network; places without a transition are ignored.
 
-        Args:
-            places: Places of the ring, int64 (B,); those at which no transition starts are ignored.
-            errors: Errors of either sign, float32 (B,).
-
-        Raises:
-            NonFinitePriorityError: An error is NaN or infinite; no priority was changed.
+        Raises NonFinitePriorityError for NaN or infinity; no priority was changed.
         """
 
     def state(self) -> Tensors:
         """Return copies of everything that :meth:`load` needs."""
 
     def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
-        """Continue from what :meth:`state` returned.
+        """Continue from what :meth:`state` returned, for these places, ascending, int64 (n,).
 
-        Args:
-            state: The arrays.
-            places: Places at which a transition can start, ascending, int64 (n,).
-
-        Raises:
-            ReplayError: The state belongs to other places.
+        Raises ReplayError if the state belongs to other places.
         """
 
 
@@ -146,12 +132,6 @@ class PrioritisedSampler:
     """
 
     def __init__(self, capacity: int, alpha: float) -> None:
-        """Start without places.
-
-        Args:
-            capacity: Places are in 0..capacity-1.
-            alpha: Exponent of the errors, 0..1.
-        """
         self._tree = SumTree(capacity)
         self._alpha = alpha
         self.priority_max = 1.0
@@ -318,20 +298,13 @@ class SumTree:
         return self._nodes.nbytes
 
     def set(self, places: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
-        """Set priorities; if a place occurs twice, the last value counts.
-
-        Args:
-            places: Each in 0..n-1, int64 (m,).
-            priorities: Finite and not negative, float64 (m,).
-        """
+        """Set priorities of places, float64 (m,), finite and not negative; the last value of a place counts."""
         _set(self._nodes, places + self._first_leaf, priorities)
 
     def find(self, masses: NDArray[np.float64], places: NDArray[np.int64]) -> None:
-        """Find the place of each mass in the cumulative sum of the priorities.
+        """Write the place of each mass of 0..total in the cumulative sum of the priorities; overwrites the masses.
 
-        Args:
-            masses: Each in 0..total, float64 (m,); overwritten.
-            places: Output, int64 (m,); their priorities are greater than 0 if the total is.
+        The priorities of the places are greater than 0 if the total is.
         """
         _find(self._nodes, masses, places)
         places -= self._first_leaf
@@ -346,10 +319,7 @@ class SumTree:
 def _set(nodes: NDArray[np.float64], at: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
     """Write leaves, then the sums one level after another, so that the memory accesses of a level overlap.
 
-    Args:
-        nodes: Output.
-        at: Nodes of the leaves, all of one level, int64 (m,); overwritten.
-        priorities: float64 (m,).
+    ``at`` are the nodes of the leaves, all of one level, int64 (m,); overwritten.
     """
     for i in range(len(at)):
         nodes[at[i]] = priorities[i]
@@ -365,15 +335,10 @@ def _set(nodes: NDArray[np.float64], at: NDArray[np.int64], priorities: NDArray[
 
 @kernel
 def _find(nodes: NDArray[np.float64], masses: NDArray[np.float64], at: NDArray[np.int64]) -> None:
-    """Descend from the root to the leaves, one level for all masses at once.
+    """Descend from the root to the leaves, one level for all masses at once; the root must not be 0.
 
     In each node the child that contains the mass is chosen; if the mass exceeds the sum because of rounding, the last
-    child that is not 0.
-
-    Args:
-        nodes: The tree; its root must not be 0.
-        masses: float64 (m,); overwritten.
-        at: Output: node of each leaf, int64 (m,).
+    child that is not 0. The masses are overwritten; ``at`` gets the node of each leaf, int64 (m,).
     """
     at[:] = _ROOT
     while len(at) and 8 * (at[0] - 6) < len(nodes):

@@ -32,20 +32,12 @@ class JsonLinesSink:
     """
 
     def __init__(self, path: Path) -> None:
-        """Set the path of the file.
-
-        Args:
-            path: The file; its folder is made if needed.
-        """
+        """Set the path of the file; its folder is made if needed."""
         self._path = path
         self._file: BinaryIO | None = None
 
     def write(self, message: Message) -> None:
-        """Append a message.
-
-        Raises:
-            CheckpointError: The file cannot be written.
-        """
+        """Append a message; raises CheckpointError if the file cannot be written."""
         with writing(self._path):
             if self._file is None:
                 self._file = self._open()

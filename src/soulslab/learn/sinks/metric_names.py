@@ -120,12 +120,7 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NameTag(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric of Prometheus whose labels are texts of a message.
-
-    Attributes:
-        metric: Name of the metric; its value is 1.
-        fields: Fields of the message that are the labels.
-    """
+    """A metric of Prometheus whose value is 1 and whose labels are texts of a message."""
 
     metric: str
     fields: tuple[str, ...]
@@ -149,15 +144,7 @@ def name_tag(kind: type[Message]) -> NameTag | None:
 
 
 def values(number: Number, message: Message) -> list[tuple[str, float]]:
-    """Return the values of a number of a message, with their labels; empty if the number is unknown.
-
-    Args:
-        number: One of ``numbers(type(message))``.
-        message: The message.
-
-    Returns:
-        Pairs of label ("" for a single value) and value, in the unit of the message.
-    """
+    """Return pairs of label ("" for a single value) and value of a number; empty if it is unknown."""
     value = getattr(message, number.field)
     match value:
         case None:

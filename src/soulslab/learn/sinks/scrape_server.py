@@ -50,16 +50,9 @@ class ScrapeServer:
     """
 
     def __init__(self, host: str, port: int, snapshot: Callable[[], Snapshot], access: RemoteAccess | None) -> None:
-        """Start the server.
+        """Start the server; ``snapshot`` is called in the thread of each request.
 
-        Args:
-            host: Address.
-            port: Port; 0 uses a free one.
-            snapshot: Returns the numbers; called in the thread of each request.
-            access: Token and TLS, or None for neither.
-
-        Raises:
-            ConfigError: The address or port cannot be used, or certificate and key are invalid.
+        Raises ConfigError for an address or port that cannot be used, or an invalid certificate and key.
         """
         context = _tls(access) if access is not None else None
         # A separate registry, so that nothing is shared with other runs or with metrics of the process.

@@ -182,11 +182,7 @@ class _Search:
         return self._store.report(report)
 
     def end(self, outcome: TrialOutcome) -> None:
-        """Record the outcome of a candidate.
-
-        Raises:
-            StudyError: ``study.max_failures`` candidates in a row have failed.
-        """
+        """Record the outcome of a candidate; raises StudyError after ``study.max_failures`` failures in a row."""
         self._store.end(outcome)
         del self._under_way[outcome.number]
         remove_unneeded_files(self._folder.trial(outcome.number))

@@ -32,23 +32,13 @@ _OWN_NAMES = {
 
 
 class SearchSpace:
-    """Search space of a study; converts parameters of candidates to settings.
-
-    Attributes:
-        names: Names of the searched settings.
-    """
+    """Search space of a study, for these names of settings; converts parameters of candidates to settings."""
 
     def __init__(self, search: Mapping[str, Dimension], settings: AnySettings, objective: Objective) -> None:
-        """Check a search space.
+        """Check a search space against the settings that the candidates are based on.
 
-        Args:
-            search: The values of each setting, by its name.
-            settings: Settings that the candidates are based on; their type bounds the values.
-            objective: Objective of the study.
-
-        Raises:
-            ConfigError: The search space is empty, a name is unknown, or a value is of the wrong type or out of range;
-                ``error.path`` names the setting.
+        Raises ConfigError if the search space is empty, a name is unknown, or a value is of the wrong type or out of
+        range; ``error.path`` names the setting.
         """
         if not search:
             raise ConfigError(
@@ -86,14 +76,9 @@ class SearchSpace:
         return found
 
     def settings(self, params: Params, seed: int | None = None) -> AnySettings:
-        """Return the complete settings of a candidate.
+        """Return the complete settings of a candidate, with another seed if given.
 
-        Args:
-            params: Parameters of the candidate.
-            seed: Seed of the run; None takes the seed of the base settings.
-
-        Raises:
-            ConfigError: The settings contradict each other.
+        Raises ConfigError if the settings contradict each other.
         """
         values = {
             name: tomllib.loads(f"value = {value}")["value"] if self._search[name].choices is not None else value

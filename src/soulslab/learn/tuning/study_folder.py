@@ -35,11 +35,7 @@ _CHANGEABLE: Final = frozenset({"study.n_trials", "study.max_failures", "env.opt
 
 
 class StudyFolder:
-    """The folder of a study, locked by one process while the ``with`` block runs.
-
-    Attributes:
-        path: The folder.
-    """
+    """The folder of a study, locked by one process while the ``with`` block runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,12 +55,7 @@ class StudyFolder:
         return (self.path / STUDY_NAME).exists()
 
     def load(self) -> tuple[AnySettings, TuneSettings]:
-        """Return the base settings and the definition of the study.
-
-        Raises:
-            StudyError: The folder holds no study.
-            ConfigError: A file was changed and is no longer valid.
-        """
+        """Return the base settings and the definition; raises StudyError without a study, or ConfigError."""
         if not self.has_study():
             raise StudyError(self.path, "holds no study; start one with --config and --search")
         return load_run_settings(self.path / CONFIG_NAME), load_tune_settings(self.path / STUDY_NAME)
@@ -72,9 +63,7 @@ class StudyFolder:
     def take(self, settings: AnySettings, tuning: TuneSettings) -> None:
         """Start a study, or resume the study in the folder.
 
-        Raises:
-            StudyError: The folder holds another study or other files, or another process uses it.
-            CheckpointError: The folder cannot be written.
+        Raises StudyError if the folder holds another study or other files, or another process uses it.
         """
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)

@@ -31,11 +31,7 @@ _LABELS: Final = {
 
 
 def require_matplotlib() -> None:
-    """Check that matplotlib is installed.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-    """
+    """Raise MissingDependencyError unless matplotlib is installed."""
     try:
         import matplotlib.figure  # noqa: F401, PLC0415  (takes a second to import)
     except ImportError as error:
@@ -43,17 +39,7 @@ def require_matplotlib() -> None:
 
 
 def draw_study(rows: list[TrialRow], tuning: TuneSettings, importances: dict[str, float], picture: Path) -> None:
-    """Plot a study; call `require_matplotlib` before.
-
-    Args:
-        rows: The candidates; at least one is complete.
-        tuning: Definition of the study.
-        importances: Importance of each setting, highest first; {} leaves that panel empty.
-        picture: Path of the PNG file.
-
-    Raises:
-        CheckpointError: The file cannot be written.
-    """
+    """Plot a study with at least one complete candidate to a PNG file; call `require_matplotlib` before."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  (as above)
     from matplotlib.figure import Figure  # noqa: PLC0415  (as above)
 

@@ -156,13 +156,7 @@ class StudyBar:
     """Shows the number of finished candidates and the best value, from the first `show` to the end of the block."""
 
     def __init__(self, objective: Objective, total_steps: int, console: Console | None = None) -> None:
-        """Prepare a progress bar.
-
-        Args:
-            objective: Objective of the study.
-            total_steps: Game decisions of one run.
-            console: Console to draw on; None makes one on standard error, so that standard output stays clean.
-        """
+        """Prepare a bar for runs of this many game decisions, on standard error by default."""
         self._objective: Objective = objective
         self._total_steps = total_steps
         self._progress = Progress(

@@ -56,13 +56,7 @@ class _Point(NamedTuple):
 
 
 class RunValue:
-    """Computes the value of one run from its messages.
-
-    Attributes:
-        env_steps: Number of game decisions so far.
-        seconds: Training time so far (s).
-        win_rate: Last win rate; None before the first.
-    """
+    """Computes the value of one run, and its last win rate (None before the first), from its messages."""
 
     def __init__(self, settings: AnySettings, study: StudySettings) -> None:
         self.env_steps = 0
@@ -151,13 +145,7 @@ class TrialStatus(enum.StrEnum):
 
 
 class TrialJob(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A candidate to train.
-
-    Attributes:
-        number: Number of the candidate.
-        folder: Folder of the candidate, which holds its settings.
-        study: Objective and budget of the study.
-    """
+    """A candidate to train; the folder holds its settings."""
 
     number: int
     folder: str
@@ -227,10 +215,7 @@ def run_trial(job: TrialJob, control: Control) -> TrialOutcome:
     """Train a candidate and return its outcome.
 
     An error in a run ends the candidate, not the study: the traceback is written to ``error.txt`` in the folder of the
-    candidate.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C was pressed twice.
+    candidate. Ctrl-C twice raises KeyboardInterrupt.
     """
     folder = Path(job.folder)
     measures: list[RunValue] = []

@@ -73,18 +73,10 @@ class TrialStore:
     """Draws candidates and stores their results; needs Optuna (`require_optuna`)."""
 
     def __init__(self, path: Path, study: StudySettings, space: SearchSpace) -> None:
-        """Open a study, or start one.
+        """Open the study in a journal that only this process uses, or start one.
 
-        Candidates that were in training when the process of the study was killed are queued again.
-
-        Args:
-            path: The journal; only this process may use it.
-            study: Objective and budget of the study.
-            space: Search space of the study.
-
-        Raises:
-            StudyError: The journal is damaged, or was written by another version.
-            CheckpointError: The journal cannot be written.
+        Candidates that were in training when the process of the study was killed are queued again. Raises StudyError if
+        the journal is damaged or of another version, CheckpointError if it cannot be written.
         """
         self._path = path
         self._settings = study
@@ -225,11 +217,7 @@ def _row(trial: FrozenTrial, *, is_retried: bool) -> TrialRow:
 
 
 def require_optuna() -> None:
-    """Check that Optuna is installed.
-
-    Raises:
-        MissingDependencyError: Optuna is not installed.
-    """
+    """Raise MissingDependencyError unless Optuna is installed."""
     try:
         import optuna  # noqa: F401, PLC0415  (takes half a second, and comes with an extra)
     except ImportError as error:
