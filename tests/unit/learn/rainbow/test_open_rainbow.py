@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from gymnasium.vector import VectorWrapper
 
-from soulslab.learn.rainbow import run_setup
+from soulslab.learn.rainbow import rainbow_algorithm
+from soulslab.learn.rainbow.rainbow_algorithm import open_rainbow
 from soulslab.learn.rainbow.rainbow_settings import (
     DemonstrationSettings,
     QLearningSettings,
@@ -12,7 +13,6 @@ from soulslab.learn.rainbow.rainbow_settings import (
     RainbowRunSettings,
     RainbowSettings,
 )
-from soulslab.learn.rainbow.run_setup import set_up_run
 from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.settings import EnvSettings
 from soulslab.learn.train import train
@@ -30,8 +30,8 @@ class Counting(VectorWrapper):
 
 
 @pytest.mark.parametrize("actor", ["here", "apart"])
-def test_a_run_that_goes_on_begins_no_fight_to_look_at_recorded_ones(tmp_path, monkeypatch, actor):
-    """An actor apart may be in the middle of one, in the same game."""
+def test_resumed_run_starts_no_fight_when_it_reads_demonstrations(tmp_path, monkeypatch, actor):
+    """A remote actor may be in the middle of a fight in the same game."""
     record_random(tmp_path / "shown", "soulslab/Arena-v0", ARENA, 1)
     settings = RainbowSettings(
         env=EnvSettings(n_envs=1, options=ARENA),
@@ -42,12 +42,12 @@ def test_a_run_that_goes_on_begins_no_fight_to_look_at_recorded_ones(tmp_path, m
     )
     train(settings, tmp_path / "run")
     settings = msgspec.structs.replace(settings, run=msgspec.structs.replace(settings.run, actor=actor))
-    make_vector = run_setup.make_vector
-    monkeypatch.setattr(run_setup, "make_vector", lambda *arguments: Counting(make_vector(*arguments)))
+    make_vector = rainbow_algorithm.make_vector
+    monkeypatch.setattr(rainbow_algorithm, "make_vector", lambda *arguments: Counting(make_vector(*arguments)))
     monkeypatch.setattr(Counting, "n_resets", 0)
     folder = RunFolder(tmp_path / "run", settings, resume=True)
-    opened = set_up_run(folder, lambda *_: None)
-    opened.playing.close()
+    algorithm = open_rainbow(folder, lambda *_: None)
+    algorithm.close()
     folder.close()
-    assert opened.shown is not None
+    assert algorithm._demonstrations is not None
     assert Counting.n_resets == 0
