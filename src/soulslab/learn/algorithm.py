@@ -80,21 +80,14 @@ class Algorithm(Protocol):
     def act(self) -> None:
         """Step the environments, or wait a short time for the steps of a remote actor.
 
-        Raises:
-            NonFiniteError: A reward or an observation is NaN or infinite.
-            ActorError: The remote actor failed too often.
+        Raises NonFiniteError for NaN or infinity, ActorError if the remote actor failed too often.
         """
 
     def observe(self) -> None:
         """Receive the transitions since the last call."""
 
     def update(self) -> None:
-        """Make the updates that are due for the observed transitions.
-
-        Raises:
-            DivergedError: A gradient of PPO is NaN or infinite.
-            NonFinitePriorityError: An error of Rainbow is NaN or infinite.
-        """
+        """Make the updates that are due; raises DivergedError or NonFinitePriorityError for infinite weights."""
 
     def state(self, *, with_env: bool) -> AlgorithmState:
         """Return copies of everything that :meth:`load` needs; without the environments after one failed."""

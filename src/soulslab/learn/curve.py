@@ -26,14 +26,10 @@ RETURNS: Final = "mean return of the last episodes"
 
 
 class Curve(NamedTuple):
-    """A learning curve: points with optional intervals.
+    """A learning curve: points with optional intervals, in %, or returns.
 
-    Attributes:
-        env_steps: Game decisions of each point.
-        seconds: Training time of each point (s).
-        heights: Win rates (%) or returns.
-        margins: Lower and upper ends of the intervals, in the unit of ``heights``; None without intervals.
-        label: Label of the axis: :data:`EVALUATED`, :data:`MOVING` or :data:`RETURNS`.
+    ``margins`` are the lower and upper ends of the intervals; the label is :data:`EVALUATED`, :data:`MOVING` or
+    :data:`RETURNS`.
     """
 
     env_steps: list[int]

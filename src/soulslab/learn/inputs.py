@@ -47,12 +47,7 @@ class PixelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Inputs(NamedTuple):
-    """A batch of inputs of a policy.
-
-    Attributes:
-        features: float32 (B, F); F is 0 if there are only pixels.
-        pixels: uint8 (B, H, W, C * K), oldest frame first; None if there are only features.
-    """
+    """A batch of inputs of a policy: float32 (B, F), and uint8 (B, H, W, C * K), oldest frame first, or None."""
 
     features: NDArray[np.float32]
     pixels: NDArray[np.uint8] | None = None
@@ -77,12 +72,7 @@ class ExtraInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Layout:
-    """Layout of features and pixels in the observations of a space.
-
-    Attributes:
-        n_features: Number of features, F.
-        pixels: Size of the pixels, or None.
-    """
+    """Layout of features, F, and pixels, or None, in the observations of a space."""
 
     def __init__(self, space: Space[Any], env_name: str) -> None:
         """Determine the layout of a space; raises EnvironmentUsageError unless it is flat, pixels, or both."""

@@ -97,12 +97,7 @@ def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
 
 
 class NetworkPolicy(ABC, Generic[H]):
-    """A network with the normalisers of its inputs and outputs, saved in one file.
-
-    Attributes:
-        header: Header of the policy.
-        device: Device of the network; inputs and results are on the CPU.
-    """
+    """A network on a device, with the normalisers of its inputs and outputs; inputs and results are on the CPU."""
 
     header: H
 

@@ -107,9 +107,6 @@ class PixelEncoder(nn.Module):
 
     Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods, with at most half the channels
     and a stride in the last layer as well, which takes a third of the time.
-
-    Attributes:
-        n_outputs: Number of outputs.
     """
 
     def __init__(self, pixels: tuple[int, int, int], settings: NetworkSettings, generator: torch.Generator) -> None:
@@ -233,13 +230,7 @@ class Policy(NetworkPolicy[PolicyHeader]):
     def __init__(
         self, header: PolicyHeader, generator: torch.Generator | None = None, device: torch.device = CPU
     ) -> None:
-        """Make an untrained policy.
-
-        Args:
-            header: Header of the policy; it defines the network.
-            generator: Random generator of the initial weights; None makes one with seed 0.
-            device: Device of the network.
-        """
+        """Make an untrained policy; without a generator, the initial weights are drawn with seed 0."""
         super().__init__(header, generator, device)
         self.network = ActorCritic(
             header.n_features,

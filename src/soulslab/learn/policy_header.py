@@ -137,11 +137,10 @@ def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Co
 
 
 class ActionScores(NamedTuple):
-    """A number for each action.
+    """A number for each action, float32 (B, A).
 
-    Attributes:
-        kind: ``probability`` (0 to 1, masked actions 0) or ``value`` (expected discounted return, masked actions too).
-        numbers: float32 (B, A).
+    ``kind`` is ``probability`` (0 to 1, masked actions 0) or ``value`` (expected discounted return, masked actions
+    too).
     """
 
     kind: str

@@ -33,13 +33,7 @@ MILESTONES: Final = (0.5, 0.8, 0.9)
 
 
 class Milestone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The win rate reached a level for the first time.
-
-    Attributes:
-        win_rate: The level, 0..1.
-        env_steps: Number of game decisions until then.
-        seconds: Training time until then (s).
-    """
+    """The win rate first reached a level after this many game decisions and this training time (s)."""
 
     win_rate: float
     env_steps: int

@@ -48,16 +48,10 @@ class ActorState(enum.IntEnum):
 
 
 class ActorStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of an actor.
+    """Status of an actor; a killed actor leaves its last state, and pid 0 means that none was started.
 
-    Attributes:
-        state: State of the actor; a killed actor leaves its last state.
-        pid: Process id; 0 if no actor has been started.
-        silent_s: Time since its last step (s).
-        n_steps: Calls of ``step`` so far, by all actors of the run; each call steps all environments.
-        n_late: Calls that were later than ``LATE_S``.
-        weights_version: Version of the weights with which it acts; -1 if it has no weights.
-        n_starts: How often an actor was started.
+    ``silent_s`` is the time since its last step. ``n_steps`` counts calls of ``step`` by all actors of the run,
+    ``n_late`` those that were later than `LATE_S`. ``weights_version`` is -1 if it has no weights.
     """
 
     state: ActorState

@@ -37,13 +37,9 @@ _DATA_AT: Final = 4096
 
 
 class MemoryBlock:
-    """A mapped file of memory.
+    """A mapped file of memory; counters, uint64, and data, uint8 (n,), are all 0 at first.
 
-    Attributes:
-        path: The file.
-        token: Random number that identifies the memory.
-        counters: uint64 (N_COUNTERS,), all 0 at first; each has one writer.
-        data: uint8 (n,), all 0 at first.
+    Each counter has one writer. ``token`` is a random number that identifies the memory.
     """
 
     def __init__(self, path: Path, mapped: mmap.mmap) -> None:

@@ -49,15 +49,7 @@ H = TypeVar("H", bound=Header)
 
 
 class Memory(NamedTuple):
-    """The shared memory of actor and learner.
-
-    Attributes:
-        token: Random number that identifies the memory.
-        rows: Queue of steps.
-        episode_parts: Queue of messages about episodes, in parts of ``MESSAGE_PART_TYPE``.
-        weights: Newest weights for the actor.
-        status: Counters of the actor, and the request to stop.
-    """
+    """The shared memory of actor and learner; messages about episodes are in parts of `MESSAGE_PART_TYPE`."""
 
     token: int
     rows: RecordQueue

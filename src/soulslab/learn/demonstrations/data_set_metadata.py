@@ -32,14 +32,7 @@ _DEFAULT: Final = "(default)"
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Metadata that soulslab adds to those of Minari.
-
-    Attributes:
-        format: Version of these metadata, ``FORMAT``.
-        soulslab: Version of soulslab that wrote the data set.
-        commit: Git commit of that version, with ``+`` appended if files had been changed; "" if unknown.
-        defaults: Default values of the environment's options.
-    """
+    """Metadata that soulslab adds to those of Minari: versions, and default values of the options."""
 
     format: int = FORMAT
     soulslab: str = ""
@@ -66,20 +59,10 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """Description of a data set.
+    """Description of a data set; spaces are in Minari's notation.
 
-    Attributes:
-        folder: Folder of the data set.
-        env_id: Gymnasium id, with its version, of the environment of the recording.
-        options: Keyword arguments of that environment; of a Python function only the name.
-        player: Name of the player.
-        n_episodes: Number of episodes.
-        n_steps: Number of environment steps.
-        observation_space: Space of the observations, in Minari's notation.
-        action_space: Space of the actions, in Minari's notation.
-        has_jpeg: Whether images are encoded as JPEG, which changes them.
-        minari_version: Version of Minari that wrote the data set.
-        origin: Metadata of soulslab; empty for a data set of other programs.
+    ``options`` are the keyword arguments of the environment, of a Python function only the name. ``has_jpeg`` tells
+    that images are encoded as JPEG, which changes them. ``origin`` is empty for a data set of other programs.
     """
 
     folder: Path

@@ -16,12 +16,7 @@ _WIN, _RETURN, _DECISIONS = range(3)
 
 
 class EpisodeTracker:
-    """Moving averages over the last finished episodes of N environments.
-
-    Attributes:
-        n_episodes: Number of finished episodes.
-        steps: Number of steps of each running episode, int64 (N,).
-    """
+    """Moving averages over the last episodes of N environments; ``steps`` (N,) counts the running ones."""
 
     def __init__(self, n_envs: int) -> None:
         self.n_episodes = 0

@@ -30,17 +30,7 @@ from soulslab.learn.ppo.episode_tracker import EpisodeTracker
 
 
 class Minibatch(msgspec.Struct, frozen=True):
-    """Transitions selected from a rollout; the first axis of all arrays is B.
-
-    Attributes:
-        obs: Normalised features, float32 (B, F).
-        pixels: uint8 (B, H, W, C), or None.
-        blocked: Forbidden actions, bool (B, A).
-        actions: Actions taken, int64 (B, 1).
-        log_probs: Log-probability of the actions when they were taken, float32 (B,).
-        advantages: Normalised advantages, float32 (B,).
-        returns: Normalised value targets, float32 (B,).
-    """
+    """Transitions selected from a `Rollout`, with the same columns; the first axis of all arrays is B."""
 
     obs: Tensor
     pixels: Tensor | None
@@ -142,12 +132,7 @@ def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.fl
 
 
 class Collector:
-    """N environments and their state between two rollouts.
-
-    Attributes:
-        tracker: Statistics of the episodes.
-        env_steps: Number of game decisions so far, all environments together.
-    """
+    """N environments, their state between two rollouts, and statistics of their episodes."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1) -> None:
         """Make a collector; :meth:`reset` or :meth:`load` must follow."""

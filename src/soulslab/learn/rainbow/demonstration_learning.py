@@ -26,10 +26,6 @@ class MixedReplay:
     Vecerik et al. 2017, "Leveraging demonstrations for deep reinforcement learning", store both in one buffer and mix
     them by priority. With a fixed share (Ball et al. 2023, "Efficient online reinforcement learning with offline data":
     one half) the mixture does not change while the policy's buffer grows a hundred times larger.
-
-    Attributes:
-        own: Transitions of the policy.
-        shown: Recorded transitions.
     """
 
     def __init__(self, own: ReplayBuffer, shown: ReplayBuffer, share: float) -> None:

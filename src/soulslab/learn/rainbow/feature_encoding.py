@@ -44,13 +44,10 @@ _FEATURE, _N, _FIRST, _N_TIMES = range(4)
 
 
 class Encoding:
-    """Expands features by soft bins, and normalises both.
+    """Expands features by soft bins, and normalises both; the network has ``n_outputs`` (O) inputs.
 
     The bins follow the features, in the order of the settings. For bins with factors, each factor in turn has the
     products with all bins.
-
-    Attributes:
-        n_outputs: Number of inputs of the network, O; F without bins.
     """
 
     def __init__(self, n_inputs: int, bins: Sequence[BinsSettings]) -> None:

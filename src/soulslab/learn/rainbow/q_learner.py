@@ -60,14 +60,9 @@ class Rates(Protocol):
 
 
 class Adam(NamedTuple):
-    """torch's fused AdamW (Loshchilov & Hutter 2019), called as a function.
+    """torch's fused AdamW (Loshchilov & Hutter 2019), called as a function, with its two moments.
 
     For a network this small, torch's optimiser class takes longer for hooks and groups than for the step itself.
-
-    Attributes:
-        mean: First moment, like the parameters.
-        square: Second moment, like the parameters.
-        n_steps: Number of steps so far, float32 scalar.
     """
 
     mean: Tensor
@@ -106,13 +101,7 @@ _TINY: Final = 1e-6
 
 
 class Schedule(NamedTuple):
-    """Values of the schedules for one update.
-
-    Attributes:
-        n_steps: Number of rewards in the n-step return.
-        gamma: Discount per game decision.
-        beta: Share of the sampling bias that is corrected.
-    """
+    """Values of the schedules: rewards per n-step return, discount, corrected share of the sampling bias."""
 
     n_steps: int
     gamma: float
@@ -120,15 +109,7 @@ class Schedule(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Measurements of one update.
-
-    Attributes:
-        loss: Weighted loss.
-        q_mean: Value of the actions taken.
-        q_max: Value of the best allowed action.
-        td_error: Mean absolute error of the means.
-        grad_norm: Norm of the gradient before clipping.
-    """
+    """Measurements of one update: those of `LossSums`, and the norm of the gradient before clipping."""
 
     loss: float
     q_mean: float
@@ -138,12 +119,7 @@ class Measured(NamedTuple):
 
 
 class Learner:
-    """A policy, its target network and its optimiser.
-
-    Attributes:
-        n_updates: Number of updates so far.
-        n_resets: Number of resets so far.
-    """
+    """A policy, its target network and its optimiser, with the number of updates and resets so far."""
 
     def __init__(
         self,

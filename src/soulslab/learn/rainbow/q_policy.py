@@ -30,13 +30,9 @@ _OBSERVED_AT_ONCE: Final = 4096
 
 
 class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Header of a policy of action values; see also :class:`soulslab.learn.policy_header.Header`.
+    """Header of a policy of action values, with features of bins given by index.
 
-    Attributes:
-        format: Name of the file format, ``FORMAT``.
-        version: Version of the format.
-        network: Settings of the network, with features of bins given by index.
-        temperature: Temperature of the softmax over the values, for drawn actions.
+    ``temperature`` is that of the softmax over the values, for drawn actions.
     """
 
     format: str = FORMAT
@@ -46,14 +42,7 @@ class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class QPolicy(NetworkPolicy[QHeader]):
-    """Action values with the normaliser of their inputs.
-
-    Attributes:
-        header: Header of the policy.
-        network: The network of action values.
-        encoding: Expansion and normalisation of the features.
-        moments: Mean and variance of the inputs of the network, shape (O,).
-    """
+    """Action values with the expansion and the normaliser of their inputs, whose moments have shape (O,)."""
 
     def __init__(self, header: QHeader, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
         """Make an untrained policy; raises ConfigError if bins of the header refer to unknown features."""

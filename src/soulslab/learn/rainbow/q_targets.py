@@ -54,12 +54,7 @@ def greedy_targets(chooser: Tensor, judge: Tensor, blocked: Tensor, rewards: Ten
 
 
 class Munchausen(NamedTuple):
-    """Parameters of the Munchausen term.
-
-    Attributes:
-        weight: Weight of the log-policy in the reward, alpha.
-        temperature: Temperature of the softmax policy, tau.
-    """
+    """Weight of the log-policy in the reward (alpha), and temperature of the softmax policy (tau)."""
 
     weight: float
     temperature: float

@@ -54,15 +54,10 @@ class RemoteActor:
     channel: SharedLearnerEnd
 
     def __init__(self, run_dir: Path, header: QHeader) -> None:
-        """Prepare the shared memory of a run; :meth:`begin` must follow.
+        """Prepare the shared memory of a run, whose folder is made if needed; :meth:`begin` must follow.
 
-        Args:
-            run_dir: Folder of the run; made if needed.
-            header: Header of the policy that acts.
-
-        Raises:
-            ChannelError: Another learner works on this run, or there is not enough space.
-            ConfigError: The environment needs a Python function, which cannot be passed to another process.
+        Raises ChannelError if another learner works on this run or there is not enough space, ConfigError if the
+        environment needs a Python function, which cannot be passed to another process.
         """
         require_functions(header.env_options, run_dir / CONFIG_NAME)
         policy = QPolicy(header)

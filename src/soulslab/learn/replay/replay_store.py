@@ -55,15 +55,9 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows that a checkpoint needs.
+    """The rows that a checkpoint needs: the columns of a row, and files with the newest rows of each environment.
 
-    Attributes:
-        format: Always `FORMAT`.
-        version: Version of the format.
-        row: Description of the columns of a row.
-        n_per_stream: Number of rows that are kept of each environment.
-        written: Number of rows that were written for each environment.
-        chunks: The files; together they hold the newest ``n_per_stream`` rows of each environment.
+    ``n_per_stream`` is the number of rows that are kept of each environment, ``written`` the number that was written.
     """
 
     format: str

@@ -30,14 +30,7 @@ class Outcome(enum.IntEnum):
 
 
 class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Sizes of a step.
-
-    Attributes:
-        n_features: Number of features including extra inputs, F.
-        n_actions: Number of actions, A.
-        pixels: Size of one frame of the environment; None without pixels.
-        frame_stack: Number of frames that the network sees, K; each frame is stored once.
-    """
+    """Sizes of a step; features include the extra inputs, and each of the K frames is stored once."""
 
     n_features: int
     n_actions: int

@@ -98,16 +98,10 @@ _METRICS: Final[dict[str, str]] = {
 
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of a message, and its names.
+    """A number of a message and its names; ``doc`` is from the docstring of the message.
 
-    Attributes:
-        field: Name of the field in the message.
-        doc: Description, from the docstring of the message.
-        tag: Tag in TensorBoard, or with a label the folder of the tags; "" if TensorBoard does not show it.
-        is_histogram: Whether TensorBoard shows all values as one histogram with that tag.
-        metric: Name of the metric in Prometheus.
-        scale: Factor from the unit of the message to the unit in Prometheus.
-        label: Name of the label in Prometheus; "" for a single value.
+    ``tag`` is the tag in TensorBoard, with a label the folder of the tags, and "" if TensorBoard does not show it.
+    ``scale`` converts the unit of the message to the unit in Prometheus; ``label`` is "" for a single value.
     """
 
     field: str

@@ -44,16 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class StudyProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a study.
-
-    Attributes:
-        n_trials: Candidates to try.
-        n_done: Candidates that have ended.
-        under_way: Sum of the completed shares of the candidates that are being trained.
-        n_pruned: Candidates that were pruned.
-        n_failed: Candidates that failed.
-        best: Value of the best candidate; None before the first.
-    """
+    """Progress of a study; ``under_way`` is the sum of the completed shares of the candidates in training."""
 
     n_trials: int
     n_done: int

@@ -153,13 +153,9 @@ class TrialJob(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class TrialReport(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Progress of a candidate.
+    """Progress of a candidate between two points, counted through the runs of all seeds, from 1.
 
-    Attributes:
-        number: Number of the candidate.
-        first_step: First point that the report covers, counted through the runs of all seeds, from 1.
-        last_step: Last point that the report covers.
-        value: Mean value of the runs so far, including the present one.
+    ``value`` is the mean value of the runs so far, including the present one.
     """
 
     number: int
@@ -169,17 +165,10 @@ class TrialReport(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class TrialOutcome(msgspec.Struct, frozen=True, tag="Outcome", kw_only=True):
-    """Result of a candidate.
+    """Result of a candidate: totals over all runs, and the values of the complete runs.
 
-    Attributes:
-        number: Number of the candidate.
-        state: How it ended.
-        value: Mean value over all seeds; None if it is not complete.
-        values: Value of each run that is complete.
-        env_steps: Game decisions of all runs together.
-        seconds: Training time of all runs together (s).
-        win_rate: Mean of the last win rates of the runs; None if no run has one.
-        reason: Why it is not complete; "" if it is.
+    ``value`` is the mean over all seeds, None if it is not complete; ``reason`` then names the cause. ``win_rate`` is
+    the mean of the last win rates of the runs.
     """
 
     number: int

@@ -48,16 +48,11 @@ _log = logging.getLogger(__name__)
 
 
 class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate of a study.
+    """One candidate of a study; ``state`` is None while it is queued or in training.
 
-    Attributes:
-        number: Number of the candidate, in the order in which they were drawn.
-        params: Values of the searched settings.
-        state: How it ended; None while it is queued or in training.
-        value: Value of the candidate, or the last reported value of a pruned one; None if unknown.
-        outcome: Result of the candidate; None if its process ended without one.
-        is_base: Whether it has the base settings of the study.
-        is_retried: Whether another candidate repeats it, so that it does not count.
+    ``value`` is the last reported value if it was pruned; ``outcome`` is None if its process ended without one.
+    ``is_base`` marks the base settings of the study, ``is_retried`` a candidate that another one repeats, so that it
+    does not count.
     """
 
     number: int
