@@ -100,6 +100,17 @@ def check_n_parameters(tensors: Mapping[str, NDArray[Any]], n_expected: int, pat
         )
 
 
+def join_parts(parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Tensors:
+    """Return the tensors of several parts in one table, named ``part/tensor``."""
+    return {f"{name}/{key}": array for name, part in parts.items() for key, array in part.items()}
+
+
+def take_part(tensors: Mapping[str, NDArray[Any]], name: str) -> Tensors:
+    """Return the tensors of one part of :func:`join_parts`, without its name."""
+    prefix = f"{name}/"
+    return {key.removeprefix(prefix): array for key, array in tensors.items() if key.startswith(prefix)}
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that it holds either the old or the new contents after a crash; see `writing`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

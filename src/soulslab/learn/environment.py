@@ -44,7 +44,6 @@ _RESERVED: Final = {
     "wrappers": "register an environment that applies its wrappers, and set env.id to it",
 }
 """Options of ``gymnasium.make_vec`` that soulslab sets itself, with the alternative for the user."""
-"""Options of ``gymnasium.make_vec`` that are not the user's to give, and what to do instead."""
 
 
 class Stateful(Protocol):

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.errors import EnvironmentUsageError
-from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, git_commit, read_archive, write_archive
+from soulslab.learn.archive import (
+    Tensors,
+    check_n_parameters,
+    check_shapes,
+    git_commit,
+    join_parts,
+    read_archive,
+    take_part,
+    write_archive,
+)
 from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy_header import Header, header_errors
@@ -124,12 +133,8 @@ class NetworkPolicy(ABC, Generic[H]):
 
     def state(self) -> Tensors:
         """Return copies of all tensors of the policy by name."""
-        tensors: Tensors = {
-            f"network/{name}": tensor.cpu().numpy().copy() for name, tensor in self._network().state_dict().items()
-        }
-        for prefix, moments in self._moments().items():
-            tensors |= {f"{prefix}/{name}": array for name, array in moments.state().items()}
-        return tensors
+        network = {name: tensor.cpu().numpy().copy() for name, tensor in self._network().state_dict().items()}
+        return join_parts({"network": network, **{name: each.state() for name, each in self._moments().items()}})
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
         """Load the tensors of :meth:`state`; further ones are ignored, and ``path`` is named in errors.
@@ -141,8 +146,8 @@ class NetworkPolicy(ABC, Generic[H]):
         network.load_state_dict(
             {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in network.state_dict()}
         )
-        for prefix, moments in self._moments().items():
-            moments.load({name: tensors[f"{prefix}/{name}"] for name in moments.state()})
+        for name, moments in self._moments().items():
+            moments.load(take_part(tensors, name))
         self._refresh()
 
     def count_decisions(self, env_steps: int) -> dict[str, Any]:

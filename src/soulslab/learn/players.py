@@ -15,14 +15,14 @@ from soulslab.config.writing import toml_value
 from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpointError, did_you_mean
 from soulslab.learn import checkpoint, phases
 from soulslab.learn import policy as actor_critic
-from soulslab.learn.archive import check_shapes, read_archive, read_archive_header
+from soulslab.learn.archive import check_shapes, read_archive, read_archive_header, take_part
 from soulslab.learn.environment import Sizes, feature_names, make_vector
 from soulslab.learn.phases import Member, PhasePolicy, Switch
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.policy_header import Header, Player
 from soulslab.learn.rainbow import q_policy as action_values
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
-from soulslab.learn.run_folder import CHECKPOINTS_NAME, POLICY_NAME, part
+from soulslab.learn.run_folder import CHECKPOINTS_NAME, POLICY_NAME
 from soulslab.learn.untrusted import check_named_environment
 
 _AVERAGE: Final = "learner/average"
@@ -36,7 +36,7 @@ def _load_checkpoint(path: Path) -> Player:
         raise IncompatibleCheckpointError(
             path, f"does not describe its policy, because an older soulslab wrote it; use the run's {POLICY_NAME}"
         )
-    held = part(tensors, "policy")
+    held = take_part(tensors, "policy")
     if header.get("format") != action_values.FORMAT:
         return Policy.from_tensors(header, held, path)
     values = QPolicy.from_tensors(header, held, path)

@@ -12,7 +12,7 @@ import msgspec
 
 from soulslab.config import dump_settings, without_secrets
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError, SoulslabError
-from soulslab.learn.archive import Tensors, remove_temporary_files, write_atomically, writing
+from soulslab.learn.archive import remove_temporary_files, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.environment import describe_options, require_functions
 from soulslab.learn.process_lock import ProcessLock
@@ -143,12 +143,6 @@ class RunFolder(Generic[_Settings]):
 def lock_run(path: Path) -> ProcessLock:
     """Lock the folder of a run; raises ChannelError if another process trains in it."""
     return ProcessLock(path / LOCK_NAME, "another soulslab train")
-
-
-def part(tensors: Tensors, name: str) -> Tensors:
-    """Return the tensors whose names start with ``name/``, without that prefix."""
-    prefix = f"{name}/"
-    return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.learn.archive import Tensors
+from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.environment import (
     Info,
     blocked_actions,
@@ -168,12 +168,11 @@ class Collector:
 
     def state(self) -> Tensors:
         """Return copies of everything that :meth:`load` needs, without the state of the environment."""
-        tracker = {f"tracker/{name}": array for name, array in self.tracker.state().items()}
         return {
             **self._observer.state(),
             "blocked": self._blocked.copy(),
             "env_steps": np.array([self.env_steps]),
-            **tracker,
+            **join_parts({"tracker": self.tracker.state()}),
         }
 
     def load(self, state: Tensors) -> None:
@@ -183,7 +182,7 @@ class Collector:
         if self._blocked.all(axis=1).any():
             raise ValueError("an environment has no allowed action")
         self.env_steps = int(state["env_steps"][0])
-        self.tracker.load({name: state[f"tracker/{name}"] for name in self.tracker.state()})
+        self.tracker.load(take_part(state, "tracker"))
 
     def _act(self, t: int, policy: Policy, rollout: Rollout, generator: torch.Generator) -> NDArray[np.float32]:
         """Choose and record the actions of step t; return the normalised values of the critic, float32 (N,)."""

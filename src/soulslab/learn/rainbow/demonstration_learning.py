@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.learn.archive import Tensors
+from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.rainbow.behaviour_cloning import clone, cloner_of, cloning_weight
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
@@ -81,8 +81,6 @@ def shown_replay(rows: NDArray[Any], shape: StepShape, settings: ReplaySettings)
     return replay
 
 
-_SHOWN, _CLONER = "shown/", "cloner/"
-
 _log = logging.getLogger(__name__)
 
 
@@ -135,14 +133,9 @@ class DemonstrationLearning:
 
     def state(self) -> Tensors:
         """Return copies of what :meth:`load` needs, without the policy, the random generator and the data set."""
-        shown = {_SHOWN + name: array for name, array in self._shown.state().items()}
-        return shown | {_CLONER + name: array for name, array in self._cloner.state().items()}
+        return join_parts({"shown": self._shown.state(), "cloner": self._cloner.state()})
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned; raises ReplayError for another number of recorded steps."""
-        parts = {
-            prefix: {name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)}
-            for prefix in (_SHOWN, _CLONER)
-        }
-        self._shown.load(parts[_SHOWN])
-        self._cloner.load(parts[_CLONER])
+        self._shown.load(take_part(state, "shown"))
+        self._cloner.load(take_part(state, "cloner"))

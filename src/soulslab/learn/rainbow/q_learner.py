@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from soulslab.learn.archive import Tensors
+from soulslab.learn.archive import Tensors, join_parts
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.q_targets import Munchausen, QuantileLoss, greedy_targets, munchausen_targets
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings
@@ -41,22 +41,6 @@ from soulslab.learn.replay.step_rows import Batch
 from soulslab.learn.settings import ReplaySettings
 
 _BETAS = (0.9, 0.999)
-
-
-class Rates(Protocol):
-    """Step sizes of the optimiser."""
-
-    @property
-    def lr(self) -> float:
-        """Learning rate."""
-
-    @property
-    def adam_epsilon(self) -> float:
-        """Constant that is added to the root of the second moment."""
-
-    @property
-    def weight_decay(self) -> float:
-        """Decay of the weights in a step, relative to ``lr``."""
 
 
 class Adam(NamedTuple):
@@ -76,7 +60,7 @@ class Adam(NamedTuple):
             torch.zeros_like(parameters), torch.zeros_like(parameters), torch.zeros((), device=parameters.device)
         )
 
-    def step(self, parameters: Tensor, gradients: Tensor, rates: Rates) -> None:
+    def step(self, parameters: Tensor, gradients: Tensor, settings: QLearningSettings) -> None:
         """Take one step, in place."""
         beta1, beta2 = _BETAS
         adamw(
@@ -90,9 +74,9 @@ class Adam(NamedTuple):
             amsgrad=False,
             beta1=beta1,
             beta2=beta2,
-            lr=rates.lr,
-            weight_decay=rates.weight_decay,
-            eps=rates.adam_epsilon,
+            lr=settings.lr,
+            weight_decay=settings.weight_decay,
+            eps=settings.adam_epsilon,
             maximize=False,
         )
 
@@ -261,7 +245,8 @@ class Learner:
             "average": self._average.cpu().numpy().copy(),
             "noise": self._policy.noise_state(),
         }
-        return tensors | {f"adam/{name}": tensor.cpu().numpy().copy() for name, tensor in self._adam._asdict().items()}
+        adam = {name: tensor.cpu().numpy().copy() for name, tensor in self._adam._asdict().items()}
+        return tensors | join_parts({"adam": adam})
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned."""

@@ -17,7 +17,7 @@ from soulslab.config import Secret
 from soulslab.errors import ConfigError
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.algorithm import AlgorithmState
-from soulslab.learn.archive import Tensors, check_shapes
+from soulslab.learn.archive import Tensors, check_shapes, join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint, load_rng, rng_state
 from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import feature_names, make_vector, sizes
@@ -33,7 +33,7 @@ from soulslab.learn.rainbow.transition_actor import ActorRunner, LocalActor, ste
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import Outcome
-from soulslab.learn.run_folder import RunFolder, part
+from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.telemetry import LearningStats, Message
 from soulslab.learn.torch_device import select_device
 
@@ -169,19 +169,17 @@ class RainbowAlgorithm:
             "rng": rng_state(self._rng),
             "episodes": np.frombuffer(self.episodes.state(), np.uint8).copy(),
         }
-        tensors: Tensors = {}
         # The names are those of the first version, so that old checkpoints can be loaded.
-        for name, each in (
-            ("policy", self._policy.state()),
-            ("learner", self._learner.state()),
-            ("replay", self._replay.state()),
-            ("playing", self._actor.state(with_env=with_env)),
-            ("teaching", self._demonstrations.state() if self._demonstrations else {}),
-            ("run", own),
-            ("published", self._published),
-        ):
-            tensors |= {f"{name}/{key}": array for key, array in each.items()}
-        return AlgorithmState(tensors, {"replay": self._manifest})
+        parts = {
+            "policy": self._policy.state(),
+            "learner": self._learner.state(),
+            "replay": self._replay.state(),
+            "playing": self._actor.state(with_env=with_env),
+            "teaching": self._demonstrations.state() if self._demonstrations else {},
+            "run": own,
+            "published": self._published,
+        }
+        return AlgorithmState(join_parts(parts), {"replay": self._manifest})
 
     def after_save(self, path: Path) -> None:
         """Remove the files of the replay buffer and the steps of the actor that no checkpoint needs."""
@@ -198,20 +196,20 @@ class RainbowAlgorithm:
     def load(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint."""
         tensors = checkpoint.tensors
-        self._policy.load_state(part(tensors, "policy"), checkpoint.path)
-        self._learner.load(part(tensors, "learner"))
-        self._replay.load(part(tensors, "replay"))
+        self._policy.load_state(take_part(tensors, "policy"), checkpoint.path)
+        self._learner.load(take_part(tensors, "learner"))
+        self._replay.load(take_part(tensors, "replay"))
         if self._demonstrations:
-            self._demonstrations.load(part(tensors, "teaching"))
+            self._demonstrations.load(take_part(tensors, "teaching"))
         self._manifests = self._folder.store.header_values("replay")
-        own = part(tensors, "run")
+        own = take_part(tensors, "run")
         self._n_env_steps, self._n_steps = (int(count) for count in own["counts"])
         self._credit = float(own["credit"][0])
         load_rng(self._rng, own["rng"])
         self.episodes.load(own["episodes"].tobytes())
         self._n_ended = self.episodes.n_episodes
-        self._actor.begin(part(tensors, "playing"), self.env_steps)
-        published = part(tensors, "published")
+        self._actor.begin(take_part(tensors, "playing"), self.env_steps)
+        published = take_part(tensors, "published")
         check_shapes(published, {**self._policy.moments.state(), "epsilon": np.zeros(1)}, checkpoint.path)
         epsilon = float(published.pop("epsilon")[0])
         self._publish(published, epsilon)

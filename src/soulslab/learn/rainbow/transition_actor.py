@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from soulslab.learn.actors.actor_status import LATE_S, LatenessWrapper
 from soulslab.learn.actors.transport import ActorEnd, InProcessTransport, LearnerEnd
-from soulslab.learn.archive import Tensors
+from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.checkpoint import load_rng, rng_state
 from soulslab.learn.environment import (
     TRAINING,
@@ -30,7 +30,6 @@ from soulslab.learn.inputs import Inputs, Observer
 from soulslab.learn.rainbow.episode_window import EpisodeCounter
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
-from soulslab.learn.run_folder import part
 from soulslab.learn.telemetry import ActorStats
 
 
@@ -248,10 +247,10 @@ class LocalActor:
         load_rng(self._rng, state["rng"])
         if "n_late" in state:  # older checkpoints lack it
             self._lateness.n_late = int(state["n_late"][0])
-        env_state, base = part(state, "env"), stateful(self._env)
+        env_state, base = take_part(state, "env"), stateful(self._env)
         if env_state and base is not None:
             base.set_state(env_state)
-            self._actor.load(part(state, "actor"))
+            self._actor.load(take_part(state, "actor"))
         else:
             self._actor.env_steps = env_steps
 
@@ -273,9 +272,8 @@ class LocalActor:
     def state(self, *, with_env: bool) -> Tensors:
         """Return what :meth:`begin` needs."""
         base = stateful(self._env) if with_env else None
-        tensors: Tensors = {"rng": rng_state(self._rng), "n_late": np.array([self._lateness.n_late])}
-        tensors |= {f"actor/{name}": array for name, array in self._actor.state().items()}
-        return tensors | {f"env/{name}": array for name, array in (base.get_state() if base else {}).items()}
+        parts = join_parts({"actor": self._actor.state(), "env": base.get_state() if base else {}})
+        return {"rng": rng_state(self._rng), "n_late": np.array([self._lateness.n_late]), **parts}
 
     def saved(self) -> None:
         """Do nothing: no steps are stored."""

@@ -172,6 +172,10 @@ class _Search:
         self._tell()
         return self._store.report(report)
 
+    def is_stopped(self) -> bool:
+        """Return False: a candidate that is trained in this process handles signals itself."""
+        return False
+
     def end(self, outcome: TrialOutcome) -> None:
         """Record the outcome of a candidate; raises StudyError after ``study.max_failures`` failures in a row."""
         self._store.end(outcome)
@@ -231,23 +235,10 @@ class _Search:
         )
 
 
-class _Here:
-    """Controls a candidate that is trained in this process, where the run itself handles signals."""
-
-    def __init__(self, search: _Search) -> None:
-        self._search = search
-
-    def report(self, report: TrialReport) -> str:
-        return self._search.report(report)
-
-    def is_stopped(self) -> bool:
-        return False
-
-
 def _alone(search: _Search, request: StopRequest) -> bool:
     """Train candidates one after the other; return whether the study was interrupted."""
     while not request.signal_name and (job := search.next_job()) is not None:
-        outcome = run_trial(job, _Here(search))
+        outcome = run_trial(job, search)
         search.end(outcome)
         if outcome.state is TrialStatus.INTERRUPTED:
             return True
