@@ -29,7 +29,7 @@ class Setting(msgspec.Struct, frozen=True):
         type: Type and range in words: ``number > 0``.
         default: Default as TOML; "" if a value is required, "unset" if the setting may be left out.
         doc: Meaning: ``Meta(description=...)``, otherwise the entry under ``Attributes`` in the docstring of the
-            struct; "" if neither exists.
+            struct or its bases; "" if neither exists.
     """
 
     path: str
@@ -48,8 +48,10 @@ def describe_settings(settings_type: type[msgspec.Struct]) -> list[Setting]:
 
 def _rows(struct: inspect.StructType, prefix: str) -> list[Setting]:
     rows: list[Setting] = []
-    parsed = docstring_parser.parse(struct.cls.__doc__ or "", docstring_parser.DocstringStyle.GOOGLE)
-    attributes = {entry.arg_name: entry.description or "" for entry in parsed.params}
+    attributes: dict[str, str] = {}
+    for cls in reversed(struct.cls.__mro__):  # a struct documents only the fields that it adds or changes
+        parsed = docstring_parser.parse(cls.__doc__ or "", docstring_parser.DocstringStyle.GOOGLE)
+        attributes |= {entry.arg_name: entry.description or "" for entry in parsed.params}
     for field in struct.fields:
         path = f"{prefix}{field.encode_name}"
         inner, doc = _unwrap(field.type)

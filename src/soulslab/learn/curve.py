@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 MessageType = TypeVar("MessageType", TrainProgress, Evaluated)
 
-_DPI: Final = 120
-_INK: Final = "#1b4965"
-_FAINT: Final = "#9aa5b1"
+DPI: Final = 120
+INK: Final = "#1b4965"
+FAINT: Final = "#9aa5b1"
 MOVING: Final = "win rate of the last fights (%)"
 EVALUATED: Final = "evaluated win rate, 95 % interval (%)"
 RETURNS: Final = "mean return of the last episodes"
@@ -41,7 +41,7 @@ class Curve(NamedTuple):
 
 def read_curve(log: Path) -> list[TrainProgress]:
     """Return the progress of a run without messages that a resumed run repeated; errors as `read_evaluations`."""
-    return _told(log, TrainProgress)
+    return _read(log, TrainProgress)
 
 
 def read_evaluations(log: Path) -> list[Evaluated]:
@@ -57,7 +57,7 @@ def read_evaluations(log: Path) -> list[Evaluated]:
         CheckpointError: The log cannot be read.
         CorruptCheckpointError: A line of the log is not a message.
     """
-    return _told(log, Evaluated)
+    return _read(log, Evaluated)
 
 
 def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
@@ -124,7 +124,7 @@ def draw_curve(
     except ImportError as error:
         raise MissingDependencyError("matplotlib", "learn") from error
     curve = learning_curve(log, of_returns=of_returns)
-    figure = Figure(figsize=(9.0, 3.6), dpi=_DPI, layout="constrained")
+    figure = Figure(figsize=(9.0, 3.6), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=True)
     unit, word = (1e6, "millions") if curve.env_steps[-1] >= 1_000_000 else (1e3, "thousands")
@@ -134,12 +134,12 @@ def draw_curve(
     right.set_xlabel("training time (s)")
     left.set_ylabel(curve.label)
     for axes in (left, right):
-        _plain(axes)
+        plain_axes(axes)
         if curve.label != RETURNS:
             axes.set_ylim(-2.0, 101.0)  # a line at 0 % must not coincide with the axis
-            axes.axhline(90.0, color=_FAINT, linewidth=0.8, linestyle="--")
+            axes.axhline(90.0, color=FAINT, linewidth=0.8, linestyle="--")
         elif baseline is not None:
-            axes.axhline(baseline, color=_FAINT, linewidth=0.8, linestyle="--")
+            axes.axhline(baseline, color=FAINT, linewidth=0.8, linestyle="--")
             axes.annotate("at random", (1.0, baseline), xycoords=("axes fraction", "data"), ha="right", va="bottom")
     if title:
         figure.suptitle(title, fontsize=11)
@@ -147,7 +147,7 @@ def draw_curve(
         figure.savefig(picture)
 
 
-def _told(log: Path, kind: type[MessageType]) -> list[MessageType]:
+def _read(log: Path, kind: type[MessageType]) -> list[MessageType]:
     """Return the messages of a type, without messages that a resumed run repeated."""
     points: list[MessageType] = []
     for message in read_json_lines(log):
@@ -164,13 +164,13 @@ def _told(log: Path, kind: type[MessageType]) -> list[MessageType]:
 def _plot(axes: Axes, places: list[float], curve: Curve) -> None:
     # Evaluations are few, so each is marked.
     marker = "o" if curve.margins is not None else ""
-    axes.plot(places, curve.heights, color=_INK, linewidth=1.8, marker=marker, markersize=3.5)
+    axes.plot(places, curve.heights, color=INK, linewidth=1.8, marker=marker, markersize=3.5)
     if curve.margins is not None:
-        axes.fill_between(places, *curve.margins, color=_INK, alpha=0.18, linewidth=0.0)
+        axes.fill_between(places, *curve.margins, color=INK, alpha=0.18, linewidth=0.0)
 
 
-def _plain(axes: Axes) -> None:
+def plain_axes(axes: Axes) -> None:
     """Remove the upper and right border, and draw a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(visible=True, color=_FAINT, alpha=0.25, linewidth=0.6)
+    axes.grid(visible=True, color=FAINT, alpha=0.25, linewidth=0.6)
     axes.set_xlim(left=0.0)

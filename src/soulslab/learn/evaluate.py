@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import gymnasium
 import msgspec
@@ -184,10 +184,9 @@ def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Si
         policy.header.check_env(settings.env_id, sizes(env), alike=alike)
         with one_core():
             fights = _play(_PlayerChoice(policy, env, settings), env, settings, sinks)
-        names = tuple(getattr(env.unwrapped, "attack_names", ()))
     finally:
         env.close()
-    return _summarise(fights, names)
+    return _summarise(fights, _attack_names(env))
 
 
 def evaluate_function(
@@ -237,7 +236,7 @@ def evaluate_function(
     finally:
         if isinstance(env, str):
             played.close()
-    return _summarise(fights, tuple(_attack_names(played)))
+    return _summarise(fights, _attack_names(played))
 
 
 def _as_vector(
@@ -257,26 +256,13 @@ def _as_vector(
     return env
 
 
-def _attack_names(env: VectorEnv[Any, Any, Any]) -> Sequence[str]:
+def _attack_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
     single = env.envs[0].unwrapped if isinstance(env, SyncVectorEnv) else env.unwrapped
     return tuple(getattr(single, "attack_names", ()))
 
 
-class _Choice(Protocol):
-    """Chooses the actions of N environments."""
-
-    def begin(self, obs: Any) -> None:
-        """Process the first observations."""
-
-    def choose(self, mask: NDArray[np.bool_] | None) -> Any:
-        """Return N actions."""
-
-    def follow(self, obs: Any, dones: NDArray[np.bool_], actions: Any, taken: NDArray[np.int64]) -> None:
-        """Process the next observations; see `Observer.follow`."""
-
-
 class _FunctionChoice:
-    """Actions of a function of the unchanged observations."""
+    """Chooses the actions of N environments with a function of the unchanged observations."""
 
     def __init__(self, policy: PolicyFunction) -> None:
         self._policy = policy
@@ -293,7 +279,7 @@ class _FunctionChoice:
 
 
 class _PlayerChoice:
-    """Actions of a policy of soulslab, with seeded random draws."""
+    """Chooses the actions of N environments with a policy of soulslab, with seeded random draws."""
 
     def __init__(self, policy: Player, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings) -> None:
         header, n_actions = policy.header, policy.header.n_actions
@@ -340,9 +326,15 @@ class _Fights:
     def n_wins(self) -> int | None:
         return int(self.columns["won"][: self.n_done].sum()) if "won" in self.columns else None
 
+    def mean(self, name: str) -> float | None:
+        return float(self.columns[name].mean()) if name in self.columns else None
+
 
 def _play(
-    choice: _Choice, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings, sinks: Sequence[Sink]
+    choice: _FunctionChoice | _PlayerChoice,
+    env: VectorEnv[Any, Any, Any],
+    settings: EvaluationSettings,
+    sinks: Sequence[Sink],
 ) -> _Fights:
     left = quotas(settings.n_fights, env.num_envs)
     returns, decisions = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
@@ -364,9 +356,9 @@ def _play(
         failed = info.get("final_info", {}).get("_failure", np.zeros(env.num_envs, np.bool_))
         n_failures = n_failures + len(finished) if failed[finished].all() else 0
         if n_failures > MAX_FAILURES * env.num_envs:
-            raise _never_ending(info, n_failures)
+            raise _too_many_failures(info, n_failures)
         counted = finished[(left[finished] > 0) & ~failed[finished]]
-        fights.add(counted, {"return": returns, "decisions": decisions, **_told(info)})
+        fights.add(counted, {"return": returns, "decisions": decisions, **_fight_values(info)})
         left[counted] -= 1
         returns[finished] = 0.0
         decisions[finished] = 0
@@ -377,7 +369,7 @@ def _play(
     return fights
 
 
-def _never_ending(info: Info, n_failures: int) -> EnvironmentUsageError:
+def _too_many_failures(info: Info, n_failures: int) -> EnvironmentUsageError:
     """Return the error for games that fail in every fight, with the reason of the last failure."""
     failure = info["final_info"].get("failure", {})
     said = [message for message in failure.get("message", ()) if message]
@@ -388,7 +380,7 @@ def _never_ending(info: Info, n_failures: int) -> EnvironmentUsageError:
     )
 
 
-def _told(info: Info) -> dict[str, NDArray[Any]]:
+def _fight_values(info: Info) -> dict[str, NDArray[Any]]:
     """Return the values of finished fights that the environment reports, except return and length."""
     fight = info.get("final_info", {}).get("fight", {})
     names = ("won", "time_s", "start_pose", "damage_taken", "damage_by_attack", "killed_by")
@@ -396,9 +388,7 @@ def _told(info: Info) -> dict[str, NDArray[Any]]:
 
 
 def _summarise(fights: _Fights, attack_names: tuple[str, ...]) -> Evaluation:
-    columns = fights.columns
-    won = columns.get("won")
-    n_wins = int(won.sum()) if won is not None else None
+    columns, n_wins = fights.columns, fights.n_wins()
     return Evaluation(
         n_fights=fights.n_done,
         mean_return=float(columns["return"].mean()),
@@ -406,8 +396,8 @@ def _summarise(fights: _Fights, attack_names: tuple[str, ...]) -> Evaluation:
         n_wins=n_wins,
         win_rate=n_wins / fights.n_done if n_wins is not None else None,
         interval=wilson_interval(n_wins, fights.n_done) if n_wins is not None else None,
-        mean_time_s=float(columns["time_s"].mean()) if "time_s" in columns else None,
-        mean_damage_taken=float(columns["damage_taken"].mean()) if "damage_taken" in columns else None,
+        mean_time_s=fights.mean("time_s"),
+        mean_damage_taken=fights.mean("damage_taken"),
         by_attack=_by_attack(columns, attack_names),
         by_pose=_by_pose(columns),
     )

@@ -145,7 +145,7 @@ def join_runs(
     switch = find_switch(headers[0], feature, at_most)
     known = {name for header in headers for name in header.env_options}
     given = {name: value for name, value in (changes or {}).items() if name in known}
-    _tell_of_differences(headers, runs, given)
+    _warn_of_differences(headers, runs, given)
     return PhasePolicy(members, switch, given, names=runs)
 
 
@@ -187,7 +187,7 @@ def _load_member(run: Path) -> Member:
     return player
 
 
-def _tell_of_differences(headers: Sequence[Header], runs: Sequence[Path], given: Mapping[str, Any]) -> None:
+def _warn_of_differences(headers: Sequence[Header], runs: Sequence[Path], given: Mapping[str, Any]) -> None:
     """Warn if policies were trained with different options and ``given`` does not override them."""
     first = headers[0].env_options
     for header, run in zip(headers[1:], runs[1:], strict=True):

@@ -147,10 +147,8 @@ class TrainSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, 
 
     Attributes:
         algorithm: Always ``ppo``.
-        env: The environment.
         learner: The PPO algorithm.
         network: The actor-critic network.
-        run: Limits of the run, checkpoints and evaluations.
     """
 
     algorithm: Literal["ppo"] = "ppo"

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
+from rich.table import Table
 
+from soulslab.learn.sinks.console_sink import make_progress
 from soulslab.learn.tuning.running import StudyProgress, StudyResult
 from soulslab.learn.tuning.settings import Objective
 from soulslab.learn.tuning.trial import LEVELS, TrialStatus
@@ -159,14 +159,7 @@ class StudyBar:
         """Prepare a bar for runs of this many game decisions, on standard error by default."""
         self._objective: Objective = objective
         self._total_steps = total_steps
-        self._progress = Progress(
-            # In a terminal of 80 columns the bar is shortened, not the numbers.
-            BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
-            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            expand=True,
-            console=console or Console(stderr=True),
-        )
+        self._progress = make_progress(console)
         self._is_shown = False
         self._task = self._progress.add_task("tuning", total=None, numbers="")
 
