@@ -109,6 +109,7 @@ class NetworkPolicy(ABC, Generic[H]):
     """A network on a device, with the normalisers of its inputs and outputs; inputs and results are on the CPU."""
 
     header: H
+    network: nn.Module
 
     def __init__(self, header: H, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
         """Store the header and the device, and seed the random draws with 0."""
@@ -133,7 +134,7 @@ class NetworkPolicy(ABC, Generic[H]):
 
     def state(self) -> Tensors:
         """Return copies of all tensors of the policy by name."""
-        network = {name: tensor.cpu().numpy().copy() for name, tensor in self._network().state_dict().items()}
+        network = {name: tensor.cpu().numpy().copy() for name, tensor in self.network.state_dict().items()}
         return join_parts({"network": network, **{name: each.state() for name, each in self._moments().items()}})
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
@@ -142,10 +143,8 @@ class NetworkPolicy(ABC, Generic[H]):
         Raises IncompatibleCheckpointError for a missing tensor, or a shape that the header does not define.
         """
         check_shapes(tensors, self.state(), path)
-        network = self._network()
-        network.load_state_dict(
-            {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in network.state_dict()}
-        )
+        parameters = {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in self.network.state_dict()}
+        self.network.load_state_dict(parameters)
         for name, moments in self._moments().items():
             moments.load(take_part(tensors, name))
         self._refresh()
@@ -199,10 +198,6 @@ class NetworkPolicy(ABC, Generic[H]):
     @abstractmethod
     def count_parameters(cls, header: H) -> int:
         """Return the number of parameters of the network that a header describes, without building it."""
-
-    @abstractmethod
-    def _network(self) -> nn.Module:
-        """Return the network."""
 
     @abstractmethod
     def _moments(self) -> dict[str, RunningMoments]:

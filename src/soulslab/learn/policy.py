@@ -227,6 +227,8 @@ class Policy(NetworkPolicy[PolicyHeader]):
         value_moments: Mean and variance of the returns, with which the outputs of the critic are normalised.
     """
 
+    network: ActorCritic
+
     def __init__(
         self, header: PolicyHeader, generator: torch.Generator | None = None, device: torch.device = CPU
     ) -> None:
@@ -301,9 +303,6 @@ class Policy(NetworkPolicy[PolicyHeader]):
         """Return the inputs of the network."""
         pixels = self._pixels(inputs)
         return self.normalise(inputs.features).to(self.device), pixels
-
-    def _network(self) -> ActorCritic:
-        return self.network
 
     def _moments(self) -> dict[str, RunningMoments]:
         return {"observation": self.observation_moments, "value": self.value_moments}

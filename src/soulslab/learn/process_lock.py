@@ -7,7 +7,6 @@ import socket
 import time
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from filelock import lock_descriptor
@@ -42,9 +41,7 @@ class ProcessLock:
     def __enter__(self) -> ProcessLock:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
     def release(self) -> None:

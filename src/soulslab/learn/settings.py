@@ -152,10 +152,8 @@ class TrainSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, 
     """
 
     algorithm: Literal["ppo"] = "ppo"
-    env: EnvSettings = EnvSettings()
     learner: PPOSettings = PPOSettings()
     network: NetworkSettings = NetworkSettings()
-    run: RunSettings = RunSettings()
 
 
 class ReplaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

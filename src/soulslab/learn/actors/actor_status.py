@@ -69,12 +69,8 @@ class StatusBoard:
     def __init__(self, block: MemoryBlock) -> None:
         """Use a block; see `create_status` and `open_status`."""
         self._block = block
+        self.token = block.token
         self._classes: NDArray[np.uint64] = block.data.view(np.uint64)
-
-    @property
-    def token(self) -> int:
-        """Random number that identifies the memory."""
-        return self._block.token
 
     def begin(self, pid: int) -> None:
         """Record that an actor starts (called by the actor)."""

@@ -152,11 +152,14 @@ class RecordQueue:
 
     Attributes:
         capacity: Number of records that fit into the queue.
+        position: Number of the next record that this reader takes.
+        token: Random number that identifies the memory.
     """
 
     def __init__(self, block: MemoryBlock, item_type: np.dtype[Any]) -> None:
         """Use a block; see `create_queue` and `open_queue`."""
         self._block = block
+        self.token = block.token
         self._item_type = item_type
         size = slot_size(item_type)
         self.capacity = len(block.data) // size
@@ -164,13 +167,8 @@ class RecordQueue:
         stamp_size = _STAMP.itemsize
         self._stamps = self._slots[:, :stamp_size].view(_STAMP)[:, 0]
         self._items = self._slots[:, stamp_size : stamp_size + item_type.itemsize]
-        self._position = 0
+        self.position = 0
         self._stuck_at = (-1, 0.0)
-
-    @property
-    def token(self) -> int:
-        """Random number that identifies the memory."""
-        return self._block.token
 
     @property
     def head(self) -> int:
@@ -181,11 +179,6 @@ class RecordQueue:
     def freed(self) -> int:
         """Number of the oldest record that can still be taken."""
         return self._block.get(_FREED)
-
-    @property
-    def position(self) -> int:
-        """Number of the next record that this reader takes."""
-        return self._position
 
     @property
     def n_dropped(self) -> int:
@@ -214,17 +207,17 @@ class RecordQueue:
 
         Raises ChannelError if a record is damaged.
         """
-        n = self.head - self._position
+        n = self.head - self.position
         if n <= 0:
             return np.empty(0, self._item_type)
-        slots = (self._position + np.arange(n)) % self.capacity
+        slots = (self.position + np.arange(n)) % self.capacity
         raw, stamps = self._items[slots], self._stamps[slots]
         n_right = self._n_right(raw, stamps)
         if n_right < n:
-            self._check_stuck(self._position + n_right)
-        self._position += n_right
+            self._check_stuck(self.position + n_right)
+        self.position += n_right
         # Records that wait for a checkpoint may fill half of the queue; then the oldest of them are freed.
-        self.free(self._position - self.capacity // 2)
+        self.free(self.position - self.capacity // 2)
         return raw[:n_right].reshape(-1).view(self._item_type)
 
     def go_to(self, position: int) -> int:
@@ -238,8 +231,8 @@ class RecordQueue:
                 f"has {self.head} records, but a checkpoint refers to record {position}; it belongs to another run: "
                 "remove it",
             )
-        self._position = max(position, self.freed)
-        return self._position - position
+        self.position = max(position, self.freed)
+        return self.position - position
 
     def free(self, position: int) -> None:
         """Free the records before this one, which the reader has saved."""
@@ -249,7 +242,7 @@ class RecordQueue:
     def _n_right(self, raw: NDArray[np.uint8], stamps: NDArray[Any]) -> int:
         """Return the number of consecutive valid records, starting with the oldest."""
         for i, (number, checksum) in enumerate(stamps.tolist()):
-            if number != self._position + i or checksum != _checksum(raw[i], number):
+            if number != self.position + i or checksum != _checksum(raw[i], number):
                 return i
         return len(raw)
 

@@ -60,13 +60,9 @@ class WeightsBoard:
 
     def __init__(self, block: MemoryBlock) -> None:
         self._block = block
+        self.token = block.token
         self._places = block.data.reshape(2, -1)
         self._heads = [self._places[i, : _PLACE.itemsize].view(_PLACE) for i in range(2)]
-
-    @property
-    def token(self) -> int:
-        """Random number that identifies the memory."""
-        return self._block.token
 
     @property
     def n_published(self) -> int:

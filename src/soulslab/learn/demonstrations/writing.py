@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 import gymnasium
@@ -173,9 +172,7 @@ class DemonstrationWriter:
     def __enter__(self) -> DemonstrationWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if self._n_unpublished and not self._is_damaged:
                 self.publish()

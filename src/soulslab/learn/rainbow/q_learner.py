@@ -34,7 +34,7 @@ from torch.optim.adamw import adamw
 
 from soulslab.learn.archive import Tensors, join_parts
 from soulslab.learn.rainbow.q_policy import QPolicy
-from soulslab.learn.rainbow.q_targets import Munchausen, QuantileLoss, greedy_targets, munchausen_targets
+from soulslab.learn.rainbow.q_targets import QuantileLoss, greedy_targets, munchausen_targets
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings
 from soulslab.learn.replay.replay_buffer import TransitionSource
 from soulslab.learn.replay.step_rows import Batch
@@ -208,8 +208,14 @@ class Learner:
         blocked = batch.next_blocked if settings.is_target_masked else torch.zeros_like(batch.next_blocked)
         if settings.munchausen:
             here = (self._target(features[:n_rows], pixels[0]).cpu(), batch.blocked, batch.actions)
-            term = Munchausen(settings.munchausen, settings.munchausen_temperature)
-            return munchausen_targets(here, (judge, blocked), batch.rewards, batch.discounts, term)
+            return munchausen_targets(
+                here,
+                (judge, blocked),
+                batch.rewards,
+                batch.discounts,
+                weight=settings.munchausen,
+                temperature=settings.munchausen_temperature,
+            )
         return greedy_targets(chooser if chooser is not None else judge, judge, blocked, batch.rewards, batch.discounts)
 
     def _pixels_of(self, batch: Batch) -> tuple[Tensor | None, Tensor | None]:

@@ -44,6 +44,8 @@ class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class QPolicy(NetworkPolicy[QHeader]):
     """Action values with the expansion and the normaliser of their inputs, whose moments have shape (O,)."""
 
+    network: QNetwork
+
     def __init__(self, header: QHeader, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
         """Make an untrained policy; raises ConfigError if bins of the header refer to unknown features."""
         check_bins(header.network.bins, header.n_features, header.env_id)
@@ -137,9 +139,6 @@ class QPolicy(NetworkPolicy[QHeader]):
             return values.masked_fill_(blocked, BLOCKED_VALUE).argmax(1)
         policy = masked_log_policy(values, blocked, self.header.temperature).exp_()
         return torch.multinomial(policy, 1, generator=self._generator).squeeze(1)
-
-    def _network(self) -> QNetwork:
-        return self.network
 
     def _moments(self) -> dict[str, RunningMoments]:
         return {"observation": self.moments}

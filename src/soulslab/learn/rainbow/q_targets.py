@@ -53,19 +53,14 @@ def greedy_targets(chooser: Tensor, judge: Tensor, blocked: Tensor, rewards: Ten
     return targets
 
 
-class Munchausen(NamedTuple):
-    """Weight of the log-policy in the reward (alpha), and temperature of the softmax policy (tau)."""
-
-    weight: float
-    temperature: float
-
-
 def munchausen_targets(
     here: tuple[Tensor, Tensor, Tensor],
     following: tuple[Tensor, Tensor],
     rewards: Tensor,
     discounts: Tensor,
-    term: Munchausen,
+    *,
+    weight: float,
+    temperature: float,
 ) -> Tensor:
     """Return rewards plus the clipped log-policy of the action plus the discounted soft next value, (B, Q).
 
@@ -86,8 +81,8 @@ def munchausen_targets(
         next_blocked.numpy(),
         rewards.numpy(),
         discounts.numpy(),
-        term.weight,
-        term.temperature,
+        weight,
+        temperature,
         targets.numpy(),
     )
     return targets

@@ -29,7 +29,7 @@ from soulslab.learn.rainbow.q_learner import Learner, Measured
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.rainbow.remote_actor import RemoteActor
-from soulslab.learn.rainbow.transition_actor import ActorRunner, LocalActor, step_shape
+from soulslab.learn.rainbow.transition_actor import LocalActor, step_shape
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import Outcome
@@ -57,7 +57,7 @@ class RainbowAlgorithm:
         self,
         folder: RunFolder[RainbowSettings],
         policy: QPolicy,
-        actor: ActorRunner,
+        actor: LocalActor | RemoteActor,
         demonstrations: NDArray[Any] | None = None,
     ) -> None:
         """Prepare the learner; the recorded episodes are rows of `read_demonstrations`."""
@@ -276,7 +276,7 @@ def open_rainbow(
     """
     settings = folder.settings
     env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
-    actor: ActorRunner | None = None
+    actor: LocalActor | RemoteActor | None = None
     try:
         found = sizes(env)
         bins = resolve_bins(settings.network.bins, found.n_features, feature_names(env), settings.env.id)

@@ -1,4 +1,4 @@
-"""An actor in another process, as the learner sees it (`soulslab.learn.rainbow.transition_actor.ActorRunner`)."""
+"""An actor in another process, as the learner sees it."""
 
 from __future__ import annotations
 

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.learn.actors.actor_status import LATE_S, LatenessWrapper
-from soulslab.learn.actors.transport import ActorEnd, InProcessTransport, LearnerEnd
+from soulslab.learn.actors.transport import ActorEnd, InProcessTransport
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.checkpoint import load_rng, rng_state
 from soulslab.learn.environment import (
@@ -198,37 +198,11 @@ _PLAYING = 2
 """Number of the purpose "random actions" in seed sequences; environments use 0 and 1."""
 
 
-class ActorRunner(Protocol):
-    """An actor and its environments, in this process or in another one."""
-
-    @property
-    def channel(self) -> LearnerEnd:
-        """The learner's end of the transport."""
-
-    def begin(self, state: Tensors | None, env_steps: int) -> None:
-        """Start acting, in a new run or from the state that :meth:`state` returned after ``env_steps`` decisions."""
-
-    def advance(self) -> None:
-        """Step the environments once, or wait a short time for the steps of a remote actor."""
-
-    def stats(self, env_steps: int, version: int) -> ActorStats:
-        """Return statistics of the actor, for a learner that has made ``version`` updates."""
-
-    def state(self, *, with_env: bool) -> Tensors:
-        """Return what :meth:`begin` needs; ``with_env`` is False after an environment failed."""
-
-    def saved(self) -> None:
-        """Free the steps that were taken before the last :meth:`state`, because a checkpoint holds them."""
-
-    def finish(self) -> None:
-        """Stop acting; the steps taken before can still be received from the transport."""
-
-    def close(self) -> None:
-        """Stop acting and close the environments."""
-
-
 class LocalActor:
-    """An actor in this process; it takes one step per call."""
+    """An actor in this process, with the methods of `soulslab.learn.rainbow.remote_actor.RemoteActor`.
+
+    It takes one step per call of :meth:`advance`.
+    """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
         """Make the actor for an environment, which it closes, with a separate policy for the actor."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,58 +20,8 @@ _OTHER_PLACES: Final = (
 EPSILON: Final = 1e-6
 
 
-class Sampler(Protocol):
-    """Draws from the places of a ring at which a transition can start."""
-
-    @property
-    def n_places(self) -> int:
-        """Number of these places."""
-
-    @property
-    def n_bytes(self) -> int:
-        """Size in memory (bytes)."""
-
-    @property
-    def priority_max(self) -> float:
-        """Largest priority so far."""
-
-    def change(self, events: NDArray[np.int64]) -> None:
-        """Process the changes that ``Ring.append`` returned."""
-
-    def draw(
-        self,
-        places: NDArray[np.int64],
-        weights: NDArray[np.float32],
-        *,
-        beta: float,
-        rng: np.random.Generator,
-    ) -> None:
-        """Draw places with replacement, int64 (B,), and importance weights of at most 1, float32 (B,).
-
-        There must be at least one place. ``beta`` is the share of the bias that the weights correct, 0..1.
-        """
-
-    def priorities(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the priorities of places, float64 (B,)."""
-
-    def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
-        """Set the priorities of places from the errors of the network; places without a transition are ignored.
-
-        Raises NonFinitePriorityError for NaN or infinity; no priority was changed.
-        """
-
-    def state(self) -> Tensors:
-        """Return copies of everything that :meth:`load` needs."""
-
-    def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
-        """Continue from what :meth:`state` returned, for these places, ascending, int64 (n,).
-
-        Raises ReplayError if the state belongs to other places.
-        """
-
-
 class UniformSampler:
-    """Draws uniformly, from a list of the places without gaps."""
+    """Draws uniformly from the places of a ring at which a transition can start, in a list without gaps."""
 
     priority_max = 1.0
 
@@ -87,7 +37,7 @@ class UniformSampler:
         return self._listed.nbytes + self._index.nbytes
 
     def change(self, events: NDArray[np.int64]) -> None:
-        """Add and remove places."""
+        """Process the changes that ``Ring.append`` returned."""
         self.n_places = _list(self._listed, self._index, self.n_places, events)
 
     def draw(
@@ -98,7 +48,7 @@ class UniformSampler:
         beta: float,  # noqa: ARG002 - uniform draws have no bias
         rng: np.random.Generator,
     ) -> None:
-        """Draw places; all weights are 1."""
+        """Draw places with replacement, int64 (B,); there must be at least one. All weights, float32 (B,), are 1."""
         places[:] = self._listed[rng.integers(self.n_places, size=len(places))]
         weights[:] = 1.0
 
@@ -115,7 +65,7 @@ class UniformSampler:
         return {"listed": self._listed[: self.n_places].copy()}
 
     def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
-        """Replace the list."""
+        """Continue from a state of the same places, ascending, int64 (n,)."""
         listed = state["listed"]
         if not np.array_equal(np.sort(listed), places):
             raise ReplayError(_OTHER_PLACES)
@@ -157,7 +107,11 @@ class PrioritisedSampler:
         beta: float,
         rng: np.random.Generator,
     ) -> None:
-        """Draw places with their weights ``(n * P) ** -beta``, divided by the largest of the batch (section 3.4)."""
+        """Draw places with replacement, int64 (B,), and importance weights, float32 (B,); there must be a place.
+
+        The weights are ``(n * P) ** -beta``, divided by the largest of the batch (section 3.4). ``beta`` is the share
+        of the bias that they correct, 0..1.
+        """
         masses = rng.random(len(places))
         _spread(masses, self._tree.total)
         self._tree.find(masses, places)
@@ -169,7 +123,10 @@ class PrioritisedSampler:
         return found
 
     def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
-        """Set the priorities from errors."""
+        """Set the priorities of places from errors of either sign; places without a transition are ignored.
+
+        Raises NonFinitePriorityError for NaN or infinity; no priority was changed.
+        """
         priorities = np.empty(len(errors))
         largest = _prioritise(self._tree.leaves, places, errors, self._alpha, priorities)
         if largest < 0.0:
@@ -183,7 +140,7 @@ class PrioritisedSampler:
         return {"priorities": leaves[leaves > 0.0], "priority_max": np.array(self.priority_max)}
 
     def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
-        """Replace all priorities."""
+        """Continue from a state of the same places, ascending, int64 (n,)."""
         priorities, priority_max = state["priorities"], float(state["priority_max"])
         if len(priorities) != len(places):
             raise ReplayError(_OTHER_PLACES)
@@ -194,6 +151,10 @@ class PrioritisedSampler:
         self._tree.load(leaves)
         self.priority_max = priority_max
         self.n_places = len(places)
+
+
+#: Draws from the places of a ring at which a transition can start.
+Sampler: TypeAlias = UniformSampler | PrioritisedSampler
 
 
 def _require_finite(errors: NDArray[np.float32]) -> None:
