@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -20,7 +20,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.config import Secret
-from soulslab.errors import ConfigError, EnvironmentUsageError, NonFiniteError, UnknownOptionError
+from soulslab.errors import ConfigError, EnvironmentUsageError, NonFiniteError, UnknownOptionError, did_you_mean
 from soulslab.learn.inputs import Layout, PixelShape
 
 Info = dict[str, Any]
@@ -166,6 +166,24 @@ def feature_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
     if isinstance(base, SyncVectorEnv) and base.envs[0].has_wrapper_attr("feature_names"):
         return tuple(base.envs[0].get_wrapper_attr("feature_names"))
     return tuple(getattr(base, "feature_names", ()))
+
+
+def find_feature(name: str, names: Sequence[str], env_id: str, path: str) -> int:
+    """Return the index of a feature; raises ConfigError for the setting ``path`` without a feature of this name."""
+    require_feature_names(name, names, env_id, path)
+    if name not in names:
+        raise ConfigError(f"{env_id} has no feature {name!r}{did_you_mean(name, names)}", path=path)
+    return names.index(name)
+
+
+def require_feature_names(name: str, names: Sequence[str], env_id: str, path: str) -> None:
+    """Raise ConfigError if the setting ``path`` names a feature, but the environment does not define names."""
+    if not names:
+        raise ConfigError(
+            f"{env_id} does not define names of its features, so {name!r} is unknown; give the index of the feature, "
+            "counted from 0",
+            path=path,
+        )
 
 
 def stateful(env: VectorEnv[Any, Any, Any]) -> Stateful | None:

@@ -210,13 +210,11 @@ class PhasePolicy:
 
 
 def _read_member(raw: Mapping[str, Any], tensors: Tensors, number: int, path: Path) -> Member:
-    """Return the policy of one phase."""
     kind: type[Member] = QPolicy if raw.get("format") == action_values.FORMAT else Policy
     return kind.from_tensors(raw, take_part(tensors, str(number)), path)
 
 
 def _check_alike(headers: Sequence[Header], names: Sequence[str | Path]) -> None:
-    """Check that all policies have the same inputs and actions."""
     first = headers[0]
     for header, name in zip(headers[1:], names[1:], strict=True):
         differences = [

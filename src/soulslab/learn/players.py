@@ -12,11 +12,11 @@ import msgspec
 import torch
 
 from soulslab.config.writing import toml_value
-from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpointError, did_you_mean
+from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpointError
 from soulslab.learn import checkpoint, phases
 from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import check_shapes, read_archive, read_archive_header, take_part
-from soulslab.learn.environment import Sizes, feature_names, make_vector
+from soulslab.learn.environment import Sizes, feature_names, find_feature, make_vector
 from soulslab.learn.phases import Member, PhasePolicy, Switch
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.policy_header import Header, Player
@@ -158,17 +158,8 @@ def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switc
         return Switch(feature=int(feature), at_most=tuple(at_most))
     with closing(make_vector(header.env_id, 1, _without_functions(header.env_options))) as env:
         names = feature_names(env)
-    if not names:
-        raise ConfigError(
-            f"{header.env_id} does not define names of its features, so {feature!r} is unknown; give the index of "
-            "the feature, counted from 0",
-            path="switch.feature",
-        )
-    if feature not in names:
-        raise ConfigError(
-            f"{header.env_id} has no feature {feature!r}{did_you_mean(feature, names)}", path="switch.feature"
-        )
-    return Switch(feature=names.index(feature), at_most=tuple(at_most), name=feature)
+    index = find_feature(feature, names, header.env_id, "switch.feature")
+    return Switch(feature=index, at_most=tuple(at_most), name=feature)
 
 
 def _without_functions(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -300,7 +300,6 @@ class Policy(NetworkPolicy[PolicyHeader]):
         return masked_log_probs(self.network.logits(*self._tensors(inputs)).cpu(), blocked)
 
     def _tensors(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
-        """Return the inputs of the network."""
         pixels = self._pixels(inputs)
         return self.normalise(inputs.features).to(self.device), pixels
 

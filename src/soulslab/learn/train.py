@@ -72,7 +72,6 @@ def train(
 
 
 def _open_algorithm(folder: RunFolder[Any]) -> Algorithm:
-    """Make the environments and the algorithm of a run."""
     run = folder.settings.run
 
     def initialise(policy: Policy | QPolicy, env: VectorEnv[Any, Any, Any]) -> None:

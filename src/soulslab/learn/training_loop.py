@@ -239,7 +239,6 @@ class TrainingLoop:
         self._reported_at_s, self._reported_steps, self._is_reported = seconds, env_steps, True
 
     def _save(self, *, with_env: bool = True) -> None:
-        """Write a checkpoint and the policy."""
         algorithm = self._algorithm
         state, policy_header = algorithm.state(with_env=with_env), algorithm.policy_header()
         header = {

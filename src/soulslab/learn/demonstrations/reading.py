@@ -105,7 +105,6 @@ def _damage(folder: Path, episode: int | None = None) -> Iterator[None]:
 
 
 def _names(description: Description) -> list[str]:
-    """Return the names of the episodes in the file."""
     return [f"episode_{number}" for number in range(description.n_episodes)]
 
 
@@ -235,7 +234,6 @@ def _check(episode: Episode, number: int, folder: Path, n_actions: int, *, is_ma
 
 
 def _check_finite(values: NDArray[Any], what: str, folder: Path, number: int, *, offset: int) -> None:
-    """Check that values, (steps, n), are finite."""
     wrong = ~np.isfinite(values).all(axis=1)
     if wrong.any():
         step = int(wrong.argmax())

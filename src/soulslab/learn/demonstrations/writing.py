@@ -209,7 +209,6 @@ class DemonstrationWriter:
             shutil.rmtree(path)
 
     def _note_seeds(self) -> None:
-        """Read the seeds of the episodes in the data set."""
         numbers = range(self._storage.total_episodes)
         if not numbers:  # then the file is empty and not valid HDF5
             return
@@ -230,7 +229,6 @@ class DemonstrationWriter:
     def _begin(
         self, env: gymnasium.Env[Any, Any], options: Mapping[str, Any], player: str, defaults: Mapping[str, Any]
     ) -> Any:
-        """Make a new data set."""
         import minari  # noqa: PLC0415  (learn works without Minari)
         from minari.dataset.minari_storage import MinariStorage  # noqa: PLC0415  (as above)
 
@@ -254,7 +252,6 @@ class DemonstrationWriter:
         return storage
 
     def _continue(self) -> Any:
-        """Open a copy of the existing data set."""
         from minari.dataset.minari_storage import MinariStorage  # noqa: PLC0415  (learn works without Minari)
 
         for name in (DATA_NAME, METADATA_NAME):

@@ -155,8 +155,6 @@ class EpisodeWindow:
 
 
 class _Running(msgspec.Struct):
-    """Sums of a running episode."""
-
     actions: list[int]
     total_reward: float = 0.0
     n_decisions: int = 0

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, EnvironmentUsageError, did_you_mean
+from soulslab.learn.environment import find_feature, require_feature_names
 from soulslab.learn.network_policy import RunningMoments
 from soulslab.learn.rainbow.rainbow_settings import BinsSettings
 from soulslab.learn.replay.numba_kernel import kernel
@@ -111,7 +112,7 @@ def resolve_bins(
     for i, each in enumerate(bins):
         feature, times, path = each.feature, each.times, f"network.bins[{i}]"
         if isinstance(feature, str):
-            feature = _find(feature, names, env_id, f"{path}.feature")
+            feature = find_feature(feature, names, env_id, f"{path}.feature")
         if isinstance(times, str) and times:
             times = _find_all(times, names, env_id, f"{path}.times")
         ends = {"low": float(each.low), "high": float(each.high)}
@@ -169,17 +170,9 @@ def _plan_row(bins: BinsSettings) -> tuple[Any, ...]:
     return bins.feature, bins.n, first, n_times
 
 
-def _find(name: str, names: Sequence[str], env_id: str, path: str) -> int:
-    """Return the index of a feature."""
-    _check_names(name, names, env_id, path)
-    if name not in names:
-        raise ConfigError(f"{env_id} has no feature {name!r}{did_you_mean(name, names)}", path=path)
-    return list(names).index(name)
-
-
 def _find_all(prefix: str, names: Sequence[str], env_id: str, path: str) -> tuple[int, int]:
     """Return the first and the last index of the features whose names start with a prefix."""
-    _check_names(prefix, names, env_id, path)
+    require_feature_names(prefix, names, env_id, path)
     found = [number for number, name in enumerate(names) if name.startswith(prefix)]
     if not found:
         raise ConfigError(
@@ -194,15 +187,6 @@ def _find_all(prefix: str, names: Sequence[str], env_id: str, path: str) -> tupl
                 path=path,
             )
     return found[0], found[-1]
-
-
-def _check_names(name: str, names: Sequence[str], env_id: str, path: str) -> None:
-    if not names:
-        raise ConfigError(
-            f"{env_id} does not define names of its features, so {name!r} is unknown; give the index of the feature, "
-            "counted from 0",
-            path=path,
-        )
 
 
 @kernel

@@ -241,7 +241,6 @@ class RainbowAlgorithm:
         return _interpolate(settings.epsilon, settings.epsilon_end, self.env_steps / settings.epsilon_decisions)
 
     def _progress(self) -> float:
-        """Return the share of the run that is complete, 0..1."""
         return min(1.0, self.env_steps / self._settings.run.total_steps)
 
     def _learning_stats(self, seconds: float) -> LearningStats:
@@ -302,7 +301,6 @@ def open_rainbow(
 
 
 def _refuse_secrets(options: Mapping[str, Any]) -> None:
-    """Check that the options can be passed to another process."""
     for name, value in options.items():
         if isinstance(value, Secret):
             raise ConfigError(
@@ -313,7 +311,6 @@ def _refuse_secrets(options: Mapping[str, Any]) -> None:
 
 
 def _read_demonstrations(folder: RunFolder[RainbowSettings], env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:
-    """Return the recorded episodes as rows of the replay buffer."""
     settings = folder.settings
     # Only a reset shows whether there are masks. A resumed run was checked when it started, and must not start a fight
     # in a game that a remote actor still plays.

@@ -189,6 +189,5 @@ def discard(run_dir: Path) -> None:
 
 
 def _end_actor(run_dir: Path, place: Path) -> None:
-    """Stop an actor whose shared memory will be removed."""
     if has_memory(place):
         ActorProcess(run_dir, place, open_status(place / "status")).stop()

@@ -211,7 +211,6 @@ class ReplayStore:
 
 
 def _describe(ring: Ring) -> str:
-    """Return the columns of a row as text."""
     return msgspec.json.encode(ring.rows.dtype.descr).decode()
 
 

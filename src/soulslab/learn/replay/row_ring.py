@@ -102,7 +102,6 @@ class Ring:
         self._events = np.empty(_BLOCK * (shape.frame_stack + 2), np.int64)
 
     def __len__(self) -> int:
-        """Return the number of stored rows."""
         return int(np.minimum(self.written, self.n_per_stream).sum())
 
     def append(self, rows: NDArray[Any]) -> NDArray[np.int64]:

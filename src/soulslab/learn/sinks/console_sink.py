@@ -108,7 +108,6 @@ class ConsoleSink:
             self._progress.console.print("  ".join(self._numbers(self._at)), soft_wrap=True, highlight=False)
 
     def _numbers(self, at: TrainProgress) -> list[str]:
-        """Return the lines next to the bar."""
         lines = [_standing(at), _learner(self._learning, self._evaluated, self._actor)]
         return [line for line in lines if line]
 

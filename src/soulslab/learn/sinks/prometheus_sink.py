@@ -235,7 +235,6 @@ def _labels(tag: NameTag, message: Message) -> dict[str, str]:
 
 
 def _require_token(app: WSGIApplication, token: str) -> WSGIApplication:
-    """Return an application that rejects requests without the token."""
     expected = f"Bearer {token}".encode()
 
     def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

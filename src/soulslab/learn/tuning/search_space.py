@@ -136,7 +136,6 @@ def _check_own(name: str, objective: Objective) -> None:
 
 
 def _kind(name: str, described: inspect.Type, settings_type: type[msgspec.Struct]) -> inspect.Type:
-    """Return the type of a setting."""
     known = [row.path for row in describe_settings(settings_type)]
     for key in name.split("."):
         options = [_plain(option) for option in _options(described)]
@@ -225,7 +224,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_inside(value: float, dimension: Dimension) -> bool:
-    """Return whether a value is in the range."""
     low, high, step = dimension.low or 0.0, dimension.high or 0.0, dimension.step
     if not low <= value <= high or (isinstance(dimension.low, int) and not float(value).is_integer()):
         return False

@@ -193,7 +193,6 @@ def _flatten(table: dict[str, Any], prefix: str, source: str) -> dict[str, Any]:
 
 
 def _number(text: str, name: str, source: str) -> int | float:
-    """Parse a text as an integer, else as a float."""
     for kind in (int, float):
         try:
             return kind(text.strip())

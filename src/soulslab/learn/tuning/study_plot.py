@@ -88,7 +88,6 @@ def _draw_importances(axes: Axes, importances: dict[str, float]) -> None:
 
 
 def _draw_setting(axes: Axes, rows: list[TrialRow], tuning: TuneSettings, name: str) -> None:
-    """Draw the value of each candidate against one of its settings."""
     dimension = tuning.search[name]
     for state, mark, colour in ((TrialStatus.PRUNED, "x", FAINT), (TrialStatus.COMPLETE, "o", INK)):
         points = [(row.params[name], value) for row, value in _points(rows, state, tuning.study) if name in row.params]

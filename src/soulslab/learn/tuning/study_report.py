@@ -83,7 +83,6 @@ def _ended(rows: list[TrialRow]) -> list[TrialRow]:
 
 
 def _ended_table(result: StudyResult, rows: list[TrialRow]) -> Table:
-    """Return a table of candidates that did not complete."""
     title = "Pruned, failed or cut off" + (f", the last {N_ENDED} of {len(rows)}" if len(rows) > N_ENDED else "")
     table = _table(title, result)
     table.add_column(result.tuning.study.objective, justify="right", overflow="fold")
@@ -96,7 +95,6 @@ def _ended_table(result: StudyResult, rows: list[TrialRow]) -> Table:
 
 
 def _table(title: str, result: StudyResult) -> Table:
-    """Return a table with a column for the number and for each setting of a candidate."""
     table = Table(title=title, box=SIMPLE_HEAD, padding=0)
     table.add_column("trial", justify="right", overflow="fold")
     for name in short_names(list(result.tuning.search)).values():

@@ -247,7 +247,6 @@ def _end_actor(run: Path) -> None:
 
 
 def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
-    """Train one run of a candidate."""
     try:
         result = train(settings, run_dir, sinks=(JsonLinesSink(run_dir / PROGRESS_NAME), watcher))
     finally:

@@ -136,7 +136,6 @@ class TrialStore:
         return get_param_importances(self._study, evaluator=evaluator)
 
     def _settle(self, outcome: TrialOutcome) -> None:
-        """Report the end of a candidate to Optuna."""
         from optuna.trial import TrialState  # noqa: PLC0415
 
         if outcome.state is TrialStatus.COMPLETE:
@@ -220,7 +219,6 @@ def require_optuna() -> None:
 
 
 def _open(path: Path, settings: StudySettings) -> Study:
-    """Open Optuna's study."""
     import optuna  # noqa: PLC0415  (as above)
 
     # By default Optuna writes to standard error; its messages belong into the log.
