@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -66,6 +66,17 @@ def read_archive_header(path: Path) -> dict[str, Any]:
     """Read only the header of a file, without verifying the checksum; errors as in `read_archive`."""
     start = read_bytes(path, _MAX_FILE_BYTES, partial(CheckpointError, path), n_first_bytes=8 + _MAX_HEADER_BYTES)
     return _parse_header(_read_metadata(start, path).soulslab, path)
+
+
+def check_format(header: Mapping[str, Any], known: str, versions: Collection[int], path: str | Path) -> None:
+    """Raise IncompatibleCheckpointError if the header of a file has another format, or an unknown version of it."""
+    if header.get("format") != known or header.get("version") not in versions:
+        raise IncompatibleCheckpointError(
+            path,
+            f"has format {header.get('format')!r:.100} version {header.get('version')!r:.100}; "
+            f"this soulslab reads {known!r} version {' or '.join(map(str, versions))}; "
+            f"it was written by soulslab {header.get('soulslab', 'of unknown version')!s:.100}",
+        )
 
 
 def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]], path: str | Path) -> None:

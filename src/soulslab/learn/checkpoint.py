@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
-from soulslab.learn.archive import Tensors, read_archive, read_archive_header, write_archive, writing
+from soulslab.errors import CheckpointError, CorruptCheckpointError
+from soulslab.learn.archive import Tensors, check_format, read_archive, read_archive_header, write_archive, writing
 
 FORMAT: Final = "soulslab-checkpoint"
 FORMAT_VERSION: Final = 1
@@ -73,12 +73,7 @@ class CheckpointStore:
             except CorruptCheckpointError as error:
                 _log.warning("skipping a damaged checkpoint: %s", error)
                 continue
-            if (header.get("format"), header.get("version")) != (FORMAT, FORMAT_VERSION):
-                raise IncompatibleCheckpointError(
-                    path,
-                    f"has format {header.get('format')!r} version {header.get('version')!r}; this soulslab "
-                    f"reads {FORMAT!r} version {FORMAT_VERSION}",
-                )
+            check_format(header, FORMAT, (FORMAT_VERSION,), path)
             return Checkpoint(path, tensors, header)
         problem = f"none of its {len(paths)} checkpoints is intact" if paths else "holds no checkpoint"
         raise CheckpointError(self._folder, f"{problem}; start a new run")

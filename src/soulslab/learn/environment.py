@@ -57,14 +57,10 @@ class Stateful(Protocol):
 
 
 class Sizes(NamedTuple):
-    """Sizes of a vector environment.
+    """Sizes of a vector environment: N environments, F features, A actions.
 
-    Attributes:
-        n_envs: Number of environments, N.
-        n_features: Number of features, F; 0 if the observations are pixels only.
-        n_actions: Number of actions, A.
-        pixels: Size of the pixels; None if the observations are features only.
-        feature_names: Names of the features, (F,); empty if the environment does not define names.
+    Without features F is 0; without pixels ``pixels`` is None. ``feature_names``, (F,), is empty if the environment
+    does not define names.
     """
 
     n_envs: int

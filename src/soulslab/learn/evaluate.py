@@ -76,17 +76,11 @@ PolicyFunction: TypeAlias = Callable[[Any, NDArray[np.bool_] | None], Any]
 
 
 class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings of an evaluation.
+    """Settings of an evaluation; ``deterministic`` chooses the most probable action instead of drawing one.
 
-    Attributes:
-        env_id: Gymnasium id, with its version.
-        env_options: Keyword arguments of the environment.
-        n_fights: Number of fights that count.
-        n_envs: Number of environments, at most ``n_fights``. None uses ``MANY``, but not more than the policy was
-            trained in, because each may be a game in a window.
-        seed: Seed of the fights. With the same number of environments equal seeds give equal fights; no fight is one of
-            the training fights.
-        deterministic: Whether to choose the most probable action instead of drawing one.
+    ``n_envs`` is at most ``n_fights``; None uses `MANY`, but not more than the policy was trained in, because each may
+    be a game in a window. With the same number of environments equal seeds give equal fights; no fight is one of the
+    training fights.
     """
 
     env_id: str
@@ -160,20 +154,10 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Sink] = ()) -> Evaluation:
-    """Evaluate a policy in new fights.
+    """Evaluate a policy in new fights; its random draws are seeded, and the sinks stay open.
 
-    Args:
-        policy: The policy; its random draws are seeded from ``settings.seed``.
-        settings: Settings of the evaluation.
-        sinks: Telemetry sinks for the progress; they stay open.
-
-    Returns:
-        Result of the evaluation.
-
-    Raises:
-        IncompatibleCheckpointError: The policy does not match the environment.
-        EnvironmentUsageError: The environment does not support policies, or its games fail all the time.
-        ConfigError: An option names a Python function that was not passed, or is not an option of the environment.
+    Raises IncompatibleCheckpointError if the policy does not match the environment, EnvironmentUsageError if its games
+    fail all the time, ConfigError if an option names a Python function that was not passed, or is unknown.
     """
     require_functions(settings.env_options, "evaluation")
     n_envs = min(settings.n_envs or min(MANY, policy.header.n_envs or MANY), settings.n_fights)

@@ -30,13 +30,7 @@ _WHAT_WORKS: Final = (
 
 
 class PixelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Size of the pixels of one observation.
-
-    Attributes:
-        height_px: Height, H.
-        width_px: Width, W.
-        n_channels: Channels, C, including frames that the environment stacks.
-    """
+    """Size of the pixels of one observation; the channels include frames that the environment stacks."""
 
     height_px: Annotated[int, Meta(ge=1, le=16384)]
     width_px: Annotated[int, Meta(ge=1, le=16384)]
@@ -237,11 +231,7 @@ class Observer:
         return state | ({"pixels": pixels.copy()} if pixels is not None else {})
 
     def load(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue from what :meth:`state` returned.
-
-        Raises:
-            ValueError: A feature is NaN or infinite.
-        """
+        """Continue from what :meth:`state` returned; raises ValueError for NaN or infinity."""
         self.inputs.features[:] = state["obs"]
         if not np.isfinite(self.inputs.features).all():
             raise ValueError("a feature is NaN or infinite")

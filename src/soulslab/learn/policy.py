@@ -252,15 +252,7 @@ class Policy(NetworkPolicy[PolicyHeader]):
         self._refresh()
 
     def normalise(self, obs: NDArray[np.float32], out: Tensor | None = None) -> Tensor:
-        """Return observations in units of their standard deviation, clipped.
-
-        Args:
-            obs: float32 (B, F).
-            out: Array for the result, float32 (B, F); None allocates one.
-
-        Returns:
-            float32 (B, F), within ``MAX_NORMALISED`` of 0.
-        """
+        """Return observations (B, F) in units of their standard deviation, within `MAX_NORMALISED` of 0."""
         centred = torch.sub(torch.from_numpy(obs), self._shift, out=out)
         return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from soulslab.config import without_secrets
 from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.learn.archive import check_format
 from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
 
@@ -118,13 +119,7 @@ def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Co
     Raises CorruptCheckpointError for a malformed field, IncompatibleCheckpointError for another format or version.
     """
     known = next(field.default for field in msgspec.structs.fields(kind) if field.name == "format")
-    if raw.get("format") != known or raw.get("version") not in versions:
-        raise IncompatibleCheckpointError(
-            path,
-            f"has format {raw.get('format')!r:.100} version {raw.get('version')!r:.100}; "
-            f"this soulslab reads {known!r} version {' or '.join(map(str, versions))}; "
-            f"it was written by soulslab {raw.get('soulslab', 'of unknown version')!s:.100}",
-        )
+    check_format(raw, known, versions, path)
     try:
         header = msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:

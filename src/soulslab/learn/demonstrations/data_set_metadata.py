@@ -45,37 +45,39 @@ class _EnvSpec(msgspec.Struct, frozen=True):
     kwargs: dict[str, Any] = {}
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+_NAMES: Final = {
+    "n_episodes": "total_episodes",
+    "n_steps": "total_steps",
+    "player": "algorithm_name",
+    "has_jpeg": "jpeg_encoding",
+    "origin": "soulslab",
+}
+"""Names of fields in Minari's file."""
+
+
+class _Metadata(msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES):
     env_spec: str
     observation_space: str
     action_space: str
     data_format: str
-    total_episodes: Annotated[int, Meta(ge=0, le=1_000_000)]
-    total_steps: Annotated[int, Meta(ge=0, lt=2**53)]
-    algorithm_name: str = ""
-    jpeg_encoding: bool = True
+    n_episodes: Annotated[int, Meta(ge=0, le=1_000_000)]
+    n_steps: Annotated[int, Meta(ge=0, lt=2**53)]
+    player: str = ""
+    has_jpeg: bool = True
     minari_version: str = ""
-    soulslab: Origin = Origin()
+    origin: Origin = Origin()
 
 
-class Description(msgspec.Struct, frozen=True, kw_only=True):
+class Description(_Metadata, frozen=True, kw_only=True):
     """Description of a data set; spaces are in Minari's notation.
 
-    ``options`` are the keyword arguments of the environment, of a Python function only the name. ``has_jpeg`` tells
+    ``options`` are the keyword arguments of the environment, of a Python function only the name. ``has_jpeg`` means
     that images are encoded as JPEG, which changes them. ``origin`` is empty for a data set of other programs.
     """
 
     folder: Path
     env_id: str
     options: dict[str, Any]
-    player: str
-    n_episodes: int
-    n_steps: int
-    observation_space: str
-    action_space: str
-    has_jpeg: bool
-    minari_version: str
-    origin: Origin
 
     def check_env(self, env_id: str, options: Mapping[str, Any], alike: Collection[str] = ()) -> None:
         """Check that the data set was recorded in the same environment with the same options.
@@ -141,25 +143,13 @@ def describe(path: str | Path) -> Description:
     spec = parse_json(data.env_spec, _EnvSpec, fail)
     if data.data_format != _DATA_FORMAT:
         raise DemonstrationError(folder, f"has the format {data.data_format!r}; soulslab only reads {_DATA_FORMAT!r}")
-    if data.soulslab.format != FORMAT:
+    if data.origin.format != FORMAT:
         raise DemonstrationError(
             folder,
-            f"has version {data.soulslab.format} of soulslab's metadata; this soulslab reads version {FORMAT}; it was "
-            f"written by soulslab {data.soulslab.soulslab or 'of unknown version'}",
+            f"has version {data.origin.format} of soulslab's metadata; this soulslab reads version {FORMAT}; it was "
+            f"written by soulslab {data.origin.soulslab or 'of unknown version'}",
         )
-    return Description(
-        folder=folder,
-        env_id=spec.id,
-        options=spec.kwargs,
-        player=data.algorithm_name,
-        n_episodes=data.total_episodes,
-        n_steps=data.total_steps,
-        observation_space=data.observation_space,
-        action_space=data.action_space,
-        has_jpeg=data.jpeg_encoding,
-        minari_version=data.minari_version,
-        origin=data.soulslab,
-    )
+    return Description(**msgspec.structs.asdict(data), folder=folder, env_id=spec.id, options=spec.kwargs)
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:

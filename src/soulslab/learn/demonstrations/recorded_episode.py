@@ -26,16 +26,9 @@ Act: TypeAlias = Callable[[Any, NDArray[np.bool_] | None, int], int]
 class Episode(NamedTuple):
     """Observations, actions and rewards of an episode.
 
-    Attributes:
-        observations: Observations of the environment, stacked along a first axis of T + 1; a dict of such arrays for a
-            Dict space.
-        actions: int64 (T,).
-        rewards: float64 (T,).
-        masks: True for allowed actions, before each step and at the end, bool (T + 1, A); None without masks.
-        n_decisions: Game decisions that each step took, int64 (T,).
-        is_terminated: Whether it terminated; otherwise it was truncated.
-        is_won: Whether it was won; None if the environment does not report it.
-        seed: Seed of its reset; None if it followed the episode before without a seed.
+    Observations are stacked along a first axis of T + 1, in a dict for a Dict space. Actions and game decisions are
+    int64 (T,), rewards float64 (T,). Masks are True for allowed actions, before each step and at the end, bool (T + 1,
+    A). ``is_won`` is None if unknown; ``seed`` is None if it followed the episode before without a seed.
     """
 
     observations: Any

@@ -47,18 +47,9 @@ _LOCK_NAME: Final = ".lock"
 class DemonstrationWriter:
     """Writes episodes to a data set; as a context manager it publishes the added episodes on exit.
 
-    Args:
-        folder: Folder of the data set; made with its parents.
-        env: The environment of the recording; its id and spaces are stored.
-        options: Keyword arguments of the environment.
-        player: Short name of the player.
-        defaults: Default values of the environment's options, if known.
-        is_continued: Whether to add episodes to an existing data set; otherwise the folder must not exist.
-
-    Raises:
-        DemonstrationError: The folder exists, its data set belongs to another environment, another process records into
-            it, or it cannot be made.
-        MissingDependencyError: Minari is not installed.
+    The options of the environment and their default values are stored with its id and spaces. ``is_continued`` adds
+    episodes to an existing data set; otherwise the folder must not exist. Raises DemonstrationError if the folder
+    exists, its data set belongs to another environment, or another process records into it.
     """
 
     def __init__(

@@ -104,20 +104,12 @@ class Rollout:
 
 
 def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.float64]:
-    """Compute generalised advantage estimates.
+    """Return generalised advantage estimates in units of return, float64 (T, N).
 
     Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation", equation 16, as
     the recursion A_t = delta_t + gamma * lambda * A_{t+1}. A step of k game decisions is discounted by gamma**k. A
     terminated episode does not bootstrap; a truncated one bootstraps from its final observation (Pardo et al. 2018,
-    "Time limits in RL").
-
-    Args:
-        rollout: Rewards, discounts, dones, values and bootstrap values are used.
-        gae_lambda: Decay per step, 0..1.
-
-    Returns:
-        Advantages in units of return, float64 (T, N). The value targets are the advantages plus
-        ``rollout.values[:-1]``.
+    "Time limits in RL"). The value targets are the advantages plus ``rollout.values[:-1]``.
     """
     n_steps, n_envs = rollout.rewards.shape
     advantages = np.empty((n_steps, n_envs))

@@ -85,20 +85,7 @@ _log = logging.getLogger(__name__)
 
 
 class DemonstrationLearning:
-    """Uses recorded episodes in a run.
-
-    ::
-
-        teaching = DemonstrationLearning(settings, rows, shape, own, policy, rng)
-        teaching.begin()                       # or load() in a resumed run
-        learner = Learner(..., teaching.replay, rng)
-        while ...:
-            learner.update(progress)
-            teaching.after_update(learner.n_updates, env_steps)
-
-    Attributes:
-        replay: Replay buffer for the learner, with both kinds of transitions.
-    """
+    """Uses recorded episodes in a run; ``replay`` is the buffer for the learner, with both kinds of transitions."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
-from soulslab.learn.archive import read_archive, write_archive, writing
+from soulslab.learn.archive import check_format, read_archive, write_archive, writing
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.row_ring import Ring
 
@@ -182,13 +182,7 @@ class ReplayStore:
         return rows
 
     def _read_manifest(self, ring: Ring, manifest: Mapping[str, Any]) -> Manifest:
-        found = (manifest.get("format"), manifest.get("version"))
-        if found != (FORMAT, FORMAT_VERSION):
-            raise IncompatibleCheckpointError(
-                self._folder,
-                f"its manifest has format {found[0]!r} version {found[1]!r}; this soulslab reads {FORMAT!r} version "
-                f"{FORMAT_VERSION}",
-            )
+        check_format(manifest, FORMAT, (FORMAT_VERSION,), self._folder)
         try:
             wanted = msgspec.convert(dict(manifest), Manifest)
         except msgspec.ValidationError as error:
