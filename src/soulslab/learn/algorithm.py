@@ -93,10 +93,7 @@ class Algorithm(Protocol):
         """Return copies of everything that :meth:`load` needs; without the environments after one failed."""
 
     def load_files(self, header: dict[str, Any]) -> None:
-        """Load what a checkpoint with this header stores in separate files.
-
-        Raises CorruptCheckpointError if a file is damaged; an older checkpoint may be intact.
-        """
+        """Load what a checkpoint with this header stores in other files; raises CorruptCheckpointError."""
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint; :meth:`load_files` was called before."""

@@ -47,10 +47,7 @@ def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mappi
 
 
 def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
-    """Read a file of `write_archive`, verify its checksum, and return the tensors by name and the header.
-
-    Raises CheckpointError if the file cannot be read, CorruptCheckpointError if it is truncated or altered.
-    """
+    """Return the tensors and the header of a file; raises CorruptCheckpointError if it was truncated or altered."""
     data = read_bytes(path, _MAX_FILE_BYTES, partial(CheckpointError, path))
     metadata = _read_metadata(data, path)
     try:

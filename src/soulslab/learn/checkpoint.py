@@ -46,10 +46,7 @@ class CheckpointStore:
             raise CheckpointError(self._folder, f"cannot be read: {error.strerror or error}") from error
 
     def save(self, env_steps: int, tensors: Tensors, header: Mapping[str, Any]) -> Path:
-        """Write a checkpoint, named by the number of game decisions, then remove old ones; return the file.
-
-        Raises CheckpointError if the folder cannot be written; older checkpoints are then unchanged.
-        """
+        """Write a checkpoint, named by the number of game decisions, then remove old ones; return the file."""
         path = self._folder / f"step_{env_steps:015d}.safetensors"
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)

@@ -61,10 +61,7 @@ def read_evaluations(log: Path) -> list[Evaluated]:
 
 
 def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
-    """Return the best available curve of a log: evaluated win rates, else moving averages, else mean returns.
-
-    ``of_returns`` uses mean returns even if win rates are known. Raises CheckpointError without a finished episode.
-    """
+    """Return the best curve of a log: evaluated win rates, else moving averages, else mean returns."""
     progress = read_curve(log)
     judged = [point for point in read_evaluations(log) if point.win_rate is not None]
     if judged and progress and not of_returns:

@@ -356,8 +356,8 @@ def _play(
 def _too_many_failures(info: Info, n_failures: int) -> EnvironmentUsageError:
     """Return the error for games that fail in every fight, with the reason of the last failure."""
     failure = info["final_info"].get("failure", {})
-    said = [message for message in failure.get("message", ()) if message]
-    why = said[-1] if said else "the environment did not report a reason"
+    reasons = [message for message in failure.get("message", ()) if message]
+    why = reasons[-1] if reasons else "the environment did not report a reason"
     return EnvironmentUsageError(
         f"the evaluation was stopped, because the game failed in {n_failures} fights in a row, and such fights do not "
         f"count; correct the cause of the last failure, then evaluate again: {why}"

@@ -150,10 +150,7 @@ def join_runs(
 
 
 def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switch:
-    """Return the switch for a feature that is given by index, or by name in the environment of a header.
-
-    Raises ConfigError if the environment does not define names, or not this name.
-    """
+    """Return the switch for a feature that is given by index, or by name in the environment of a header."""
     if feature.isdecimal():
         return Switch(feature=int(feature), at_most=tuple(at_most))
     with closing(make_vector(header.env_id, 1, _without_functions(header.env_options))) as env:

@@ -70,22 +70,22 @@ class ActorCritic(nn.Module):
 
     def forward(self, obs: Tensor, pixels: Tensor | None = None) -> Estimate:
         """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C)."""
-        seen = self._look(obs, pixels)
+        seen = self._join_inputs(obs, pixels)
         hidden: Tensor = self.trunk(seen)
         critic_hidden = self.critic_trunk(seen) if self.critic_trunk is not None else hidden
         return Estimate(self.actor(hidden), self.critic(critic_hidden).squeeze(-1))
 
     def logits(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
         """Return the actor's logits alone, float32 (B, A), for the inputs of :meth:`forward`."""
-        result: Tensor = self.actor(self.trunk(self._look(obs, pixels)))
+        result: Tensor = self.actor(self.trunk(self._join_inputs(obs, pixels)))
         return result
 
     def value(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
         """Return the critic's normalised values alone, float32 (B,), for the inputs of :meth:`forward`."""
-        result: Tensor = self.critic((self.critic_trunk or self.trunk)(self._look(obs, pixels))).squeeze(-1)
+        result: Tensor = self.critic((self.critic_trunk or self.trunk)(self._join_inputs(obs, pixels))).squeeze(-1)
         return result
 
-    def _look(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
+    def _join_inputs(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
         """Return the inputs of the hidden layers, float32 (B, n_inputs)."""
         if self.eye is not None and pixels is not None:
             return torch.cat((self.eye(pixels), obs), dim=-1)

@@ -114,10 +114,7 @@ H = TypeVar("H", bound=Header)
 
 
 def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Collection[int]) -> H:
-    """Validate the header of a policy file; the default of the field ``format`` is the expected format.
-
-    Raises CorruptCheckpointError for a malformed field, IncompatibleCheckpointError for another format or version.
-    """
+    """Validate the header of a policy file; the default of its field ``format`` is the expected format."""
     known = next(field.default for field in msgspec.structs.fields(kind) if field.name == "format")
     check_format(raw, known, versions, path)
     try:

@@ -52,10 +52,7 @@ class ProcessLock:
 
 
 def _write_holder(fd: int) -> None:
-    """Write the holder of the lock into the lock file.
-
-    The text begins at byte 1, because Windows does not let other processes read byte 0, which is locked there.
-    """
+    """Write the holder of the lock into the lock file, from byte 1: Windows does not let others read byte 0."""
     now = datetime.now().astimezone()
     text = f"\nprocess {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S}\n"
     os.ftruncate(fd, 0)

@@ -147,10 +147,7 @@ def lock_run(path: Path) -> ProcessLock:
 
 @contextmanager
 def continuing_from(path: Path) -> Iterator[None]:
-    """Convert errors from a missing or malformed state of a checkpoint into a CorruptCheckpointError.
-
-    The checksum of a checkpoint does not exclude them.
-    """
+    """Convert errors from a malformed state into CorruptCheckpointError; a checksum does not exclude them."""
     try:
         yield
     except SoulslabError:

@@ -46,8 +46,5 @@ def one_core() -> Iterator[None]:
 
 
 def flushes_denormals() -> bool:
-    """Return whether the processor flushes denormal results to zero in this thread.
-
-    torch can set this mode but cannot report it, so the result of one operation is checked.
-    """
+    """Return whether the processor flushes denormal results to zero; torch cannot report it."""
     return sys.float_info.min * 0.5 == 0.0

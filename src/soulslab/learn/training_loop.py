@@ -82,10 +82,7 @@ class TrainingLoop:
     # --- begin and end ------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start a new run, or load the checkpoint of a resumed one.
-
-        Raises CorruptCheckpointError or IncompatibleCheckpointError if the run cannot continue from the checkpoint.
-        """
+        """Start a new run, or load the checkpoint of a resumed one, which must belong to it and be intact."""
         if self._folder.checkpoint is None:
             self._algorithm.start()
             return

@@ -53,10 +53,7 @@ def check_named_environment(env_id: str, options: Mapping[str, Any], source: str
 
 
 def check_stored_settings(settings: AnySettings, source: str | Path, overrides: Sequence[str] = ()) -> None:
-    """Check the environment in the settings of a run that is resumed; see `check_named_environment`.
-
-    ``overrides`` come from the command line and are not checked.
-    """
+    """Check the settings of a run that is resumed, except for overrides of the command line."""
     given = read_overrides(overrides, "--set").get("env", {})
     options = {name: value for name, value in settings.env.options.items() if name not in given.get("options", {})}
     check_named_environment("" if "id" in given else settings.env.id, options, source)

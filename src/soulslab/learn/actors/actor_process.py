@@ -70,10 +70,7 @@ class ActorProcess:
         self._start()
 
     def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
-        """Ask the actor to end and wait until it has ended; a child process is killed after the deadline.
-
-        Raises ActorError if the actor does not end, and another process started it.
-        """
+        """Ask the actor to end and wait; after the deadline kill a child, or raise ActorError for another process."""
         self._status.set_stop_request(True)
         if self._child is not None:
             _end(self._child, deadline_s)

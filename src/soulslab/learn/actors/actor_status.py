@@ -201,5 +201,5 @@ def _lateness(info: Info) -> float | None:
         for part in (info, info.get("final_info", {}))
         if LATENESS in part
     ]
-    told = np.concatenate([each.reshape(-1) for each in found]) if found else np.empty(0)
-    return float(told.max()) if len(told) else None
+    reported_s = np.concatenate([each.reshape(-1) for each in found]) if found else np.empty(0)
+    return float(reported_s.max()) if len(reported_s) else None

@@ -203,10 +203,7 @@ class RecordQueue:
         self._block.set(_DROPPED, self.n_dropped + n)
 
     def take(self) -> NDArray[Any]:
-        """Return copies of the records that have arrived since the last call, oldest first.
-
-        Raises ChannelError if a record is damaged.
-        """
+        """Return copies of the records since the last call, oldest first; raises ChannelError if one is damaged."""
         n = self.head - self.position
         if n <= 0:
             return np.empty(0, self._item_type)
@@ -221,10 +218,7 @@ class RecordQueue:
         return raw[:n_right].reshape(-1).view(self._item_type)
 
     def go_to(self, position: int) -> int:
-        """Continue with the record of this number; return how many records from there on are lost.
-
-        Raises ChannelError if no record of this number has been written.
-        """
+        """Continue with this record, which must have been written; return how many from there on are lost."""
         if position > self.head:
             raise ChannelError(
                 self._block.path,

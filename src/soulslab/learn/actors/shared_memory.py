@@ -117,10 +117,7 @@ def write_header(folder: Path, header: Header) -> None:
 
 
 def read_header(folder: Path, kind: type[H]) -> H:
-    """Return the header of the policy with which the actor acts.
-
-    Raises ChannelError if it cannot be read, or was written by another version of soulslab.
-    """
+    """Return the header of the policy with which the actor acts; raises ChannelError if it is not valid."""
     path = folder / HEADER_NAME
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
@@ -140,10 +137,7 @@ _log = logging.getLogger(__name__)
 
 
 def find_memory_folder(run_dir: Path) -> Path | None:
-    """Return the folder with the shared memory of a run, or None if there is none.
-
-    Raises ChannelError if the folder inside the run belongs to another user.
-    """
+    """Return the folder with the shared memory of a run, or None; raises ChannelError for another user's."""
     *shared, in_run = _candidates(run_dir)
     for folder in shared:
         if folder.is_dir() and _is_ours(folder):

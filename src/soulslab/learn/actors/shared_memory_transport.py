@@ -44,7 +44,7 @@ class SharedActorEnd:
             rows = rows[:0]
         if len(rows) < n:
             ring.count_dropped(n - len(rows))
-        self._tell(is_full=bool(self._filter.is_broken.any()))
+        self._log_space(is_full=bool(self._filter.is_broken.any()))
 
     def push_episodes(self, results: Sequence[EpisodeResult]) -> None:
         """Send the results of episodes; if the memory is full, they are dropped and counted."""
@@ -73,7 +73,7 @@ class SharedActorEnd:
         self._memory.status.set_version(published.weights.version)
         return published.weights
 
-    def _tell(self, *, is_full: bool) -> None:
+    def _log_space(self, *, is_full: bool) -> None:
         if is_full and not self._is_full:
             _log.warning("the shared memory is full, because no learner takes the steps; new steps are dropped")
         elif self._is_full and not is_full:

@@ -27,7 +27,7 @@ from soulslab.learn.replay.step_rows import Outcome
 
 
 class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an episode; ``is_won`` is None if unknown, for example after its game failed.
+    """Result of an episode; ``is_won`` may be unknown (None), for example after its game failed.
 
     ``total_reward`` is the undiscounted return, ``reward_terms`` the sums of its terms and ``damage_by_attack`` the
     lost hit points, if the environment reports them. ``actions`` counts how often each action was chosen, (A,).

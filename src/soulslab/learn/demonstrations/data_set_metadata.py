@@ -111,10 +111,7 @@ class Description(_Metadata, frozen=True, kw_only=True):
 
 
 def find_folder(path: str | Path) -> Path:
-    """Return the folder of a data set, given as a folder or as an id among Minari's on this machine.
-
-    Raises DemonstrationError if it does not exist, MissingDependencyError without Minari.
-    """
+    """Return the folder of a data set, given as a folder or as an id among Minari's on this machine."""
     places = [Path(path), Path(path) / _MINARI_DATA]
     if not places[0].exists():
         require_minari()
@@ -124,9 +121,9 @@ def find_folder(path: str | Path) -> Path:
     for place in places:
         if (place / METADATA_NAME).is_file():
             return place
-    looked = " and ".join(str(place / METADATA_NAME) for place in places)
+    files = " and ".join(str(place / METADATA_NAME) for place in places)
     raise DemonstrationError(
-        path, f"is not a data set: there is no {looked}; name a folder that soulslab fights record has made"
+        path, f"is not a data set: there is no {files}; name a folder that soulslab fights record has made"
     )
 
 

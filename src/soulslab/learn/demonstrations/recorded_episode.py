@@ -28,7 +28,7 @@ class Episode(NamedTuple):
 
     Observations are stacked along a first axis of T + 1, in a dict for a Dict space. Actions and game decisions are
     int64 (T,), rewards float64 (T,). Masks are True for allowed actions, before each step and at the end, bool (T + 1,
-    A). ``is_won`` is None if unknown; ``seed`` is None if it followed the episode before without a seed.
+    A). ``is_won`` may be unknown (None); an episode has no ``seed`` if it followed the episode before without a seed.
     """
 
     observations: Any

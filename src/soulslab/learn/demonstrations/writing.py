@@ -106,10 +106,7 @@ class DemonstrationWriter:
         return self._find(episode) is not None
 
     def add(self, episode: Episode) -> None:
-        """Write one episode; it is part of the data set after :meth:`publish`, or when the context is left.
-
-        Raises DemonstrationError if it is already recorded or cannot be written; published episodes are unchanged.
-        """
+        """Write an episode that is not recorded yet; :meth:`publish` makes it part of the data set."""
         same = self._find(episode)
         if same is not None:
             raise DemonstrationError(
@@ -131,12 +128,12 @@ class DemonstrationWriter:
             truncations=at_end & (not episode.is_terminated),
             infos=infos,
         )
-        told = {"total_reward": float(episode.rewards.sum())}
-        told |= {"is_won": bool(episode.is_won)} if episode.is_won is not None else {}
+        result = {"total_reward": float(episode.rewards.sum())}
+        result |= {"is_won": bool(episode.is_won)} if episode.is_won is not None else {}
         number = self._storage.total_episodes
         try:
             self._storage.update_episodes([buffer])
-            self._storage.update_episode_metadata([told], [number])
+            self._storage.update_episode_metadata([result], [number])
             self._read_back(number, episode)
         except _FAILURES as error:
             self._is_damaged = True
@@ -203,8 +200,8 @@ class DemonstrationWriter:
         numbers = range(self._storage.total_episodes)
         if not numbers:  # then the file is empty and not valid HDF5
             return
-        for number, told in zip(numbers, self._storage.get_episode_metadata(numbers), strict=True):
-            self._recorded.setdefault(told.get("seed"), []).append(number)
+        for number, metadata in zip(numbers, self._storage.get_episode_metadata(numbers), strict=True):
+            self._recorded.setdefault(metadata.get("seed"), []).append(number)
 
     def _find(self, episode: Episode) -> int | None:
         """Return the index of the recorded episode with the same seed, actions and rewards; None if there is none."""

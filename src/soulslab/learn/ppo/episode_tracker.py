@@ -33,10 +33,7 @@ class EpisodeTracker:
         dones: NDArray[np.bool_],
         info: dict[str, Any],
     ) -> None:
-        """Record one step of all environments; wins are in ``final_info["fight"]["won"]``.
-
-        Rewards are float64 (N,), decisions int64 (N,), dones bool (N,).
-        """
+        """Record one step of all environments, arrays (N,); wins are in ``final_info["fight"]["won"]``."""
         self.steps += 1
         self._decisions += decisions
         self._returns += rewards

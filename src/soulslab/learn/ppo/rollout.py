@@ -142,13 +142,10 @@ class Collector:
         obs, info = self._env.reset(seed=seed)
         self.tracker.forget_running()
         self._observer.begin(obs)
-        self._look(info)
+        self._read_masks(info)
 
     def collect(self, policy: Policy, rollout: Rollout, generator: torch.Generator) -> None:
-        """Take T steps and overwrite the rollout, except for advantages and returns; raises NonFiniteError.
-
-        The observation normaliser of the policy is updated.
-        """
+        """Take T steps and overwrite the rollout, except for advantages and returns; raises NonFiniteError."""
         mean, std = float(policy.value_moments.mean), float(policy.value_moments.std)
         with torch.inference_mode():
             for t in range(len(rollout.rewards)):
@@ -211,8 +208,8 @@ class Collector:
         self.env_steps += int(decisions.sum())
         self.tracker.record(rollout.rewards[t], decisions, dones, info)
         self._observer.follow(obs, dones)
-        self._look(info)
+        self._read_masks(info)
 
-    def _look(self, info: Info) -> None:
+    def _read_masks(self, info: Info) -> None:
         self._blocked[:] = blocked_actions(info, self._sizes.n_envs, self._sizes.n_actions)
         check_finite("observation", self._observer.inputs.features, self.tracker.steps)

@@ -52,10 +52,7 @@ class Encoding:
     """
 
     def __init__(self, n_inputs: int, bins: Sequence[BinsSettings]) -> None:
-        """Prepare the expansion; before :meth:`follow` the values are not normalised.
-
-        The features of the bins are given by index and checked (:func:`check_bins`).
-        """
+        """Prepare the expansion for checked bins; before :meth:`follow` the values are not normalised."""
         self._n_inputs = n_inputs
         plan = np.array([_plan_row(each) for each in bins], np.int64).reshape(-1, 4)
         centres = np.zeros((len(bins), max((each.n for each in bins), default=1)), np.float32)

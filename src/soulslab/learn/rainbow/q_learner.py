@@ -33,10 +33,11 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 
 from soulslab.learn.archive import Tensors, join_parts
+from soulslab.learn.rainbow.demonstration_learning import MixedReplay
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.q_targets import QuantileLoss, greedy_targets, munchausen_targets
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings
-from soulslab.learn.replay.replay_buffer import TransitionSource
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.step_rows import Batch
 from soulslab.learn.settings import ReplaySettings
 
@@ -110,7 +111,7 @@ class Learner:
         settings: QLearningSettings,
         replay_settings: ReplaySettings,
         policy: QPolicy,
-        replay: TransitionSource,
+        replay: ReplayBuffer | MixedReplay,
         rng: np.random.Generator,
     ) -> None:
         self._settings = settings

@@ -90,7 +90,7 @@ class QNetwork(nn.Module):
 
     def forward(self, features: Tensor, pixels: Tensor | None = None) -> Tensor:
         """Estimate quantiles, float32 (B, A, Q), from normalised features (B, F) and pixels, uint8 (B, H, W, C)."""
-        return self._combine(self._read_out(self._trunk(self._look(features, pixels))))
+        return self._combine(self._read_out(self._trunk(self._join_inputs(features, pixels))))
 
     def forward_both(self, features: Tensor, pixels: Tensor | None, n: int) -> Tensor:
         """Estimate quantiles like :meth:`forward`, and store what :meth:`backward` needs for the first n rows."""
@@ -177,7 +177,7 @@ class QNetwork(nn.Module):
         self._noise_in.zero_()
         self._noise_out.zero_()
 
-    def _look(self, features: Tensor, pixels: Tensor | None) -> Tensor:
+    def _join_inputs(self, features: Tensor, pixels: Tensor | None) -> Tensor:
         if self.eye is not None and pixels is not None:
             return torch.cat((self.eye(pixels), features), dim=-1)
         return features
@@ -267,10 +267,7 @@ class ImpalaEncoder(nn.Module):
     """
 
     def __init__(self, pixels: tuple[int, int, int], channels: tuple[int, ...]) -> None:
-        """Build the convolutions; each stage halves height and width.
-
-        Raises EnvironmentUsageError if the pixels are too small for the number of stages.
-        """
+        """Build the convolutions; each stage halves height and width, which must be large enough."""
         super().__init__()
         self.n_outputs = _n_seen(pixels, channels)
         self.stages = nn.ModuleList(_Stage(*sizes) for sizes in pairwise((pixels[2], *channels)))

@@ -46,10 +46,7 @@ _LEARNING: Final = 3
 
 
 class RainbowAlgorithm:
-    """Rainbow with its actor, its replay buffer and the recorded episodes.
-
-    Implements :class:`soulslab.learn.algorithm.Algorithm`.
-    """
+    """Rainbow with its actor, its replay buffer and the recorded episodes, as an `Algorithm`."""
 
     report_every_s: Final = 1.0
 

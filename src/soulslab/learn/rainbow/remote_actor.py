@@ -37,7 +37,7 @@ from soulslab.learn.telemetry import ActorStats
 
 WAIT_S: Final = 0.002
 """Time that the learner sleeps without new steps (s)."""
-LOOK_EVERY_S: Final = 0.5
+CHECK_EVERY_S: Final = 0.5
 
 _NOT: Final = np.array([False])
 
@@ -75,8 +75,8 @@ class RemoteActor:
         self._process: ActorProcess | None = None
         self._saved: Tensors = {}
         self._is_finished = False
-        self._told = np.zeros(0, np.uint64)
-        self._looked_at = 0.0
+        self._reported_classes = np.zeros(0, np.uint64)
+        self._checked_at = 0.0
         self._n_published = 0
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
@@ -105,7 +105,7 @@ class RemoteActor:
         write_header(self._place, self._header)
         self.channel = SharedMemoryTransport(memory, self._header.n_envs).learner_end(known)
         memory.status.set_stop_request(False)
-        self._told = memory.status.lateness()
+        self._reported_classes = memory.status.lateness()
         self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)
 
     def advance(self) -> None:
@@ -116,8 +116,8 @@ class RemoteActor:
         """
         memory, process = self._opened()
         now = time.monotonic()
-        if now - self._looked_at >= LOOK_EVERY_S:
-            self._looked_at = now
+        if now - self._checked_at >= CHECK_EVERY_S:
+            self._checked_at = now
             process.watch()
         is_busy, self._n_published = memory.weights.n_published > self._n_published, memory.weights.n_published
         if memory.rows.head == memory.rows.position and not is_busy:
@@ -127,8 +127,8 @@ class RemoteActor:
         """Return statistics of the actor, for a learner that has made ``version`` updates."""
         memory, _ = self._opened()
         status, classes = memory.status.read(), memory.status.lateness()
-        late_s = lateness_quantile_s(classes - self._told, 0.99)
-        self._told = classes
+        late_s = lateness_quantile_s(classes - self._reported_classes, 0.99)
+        self._reported_classes = classes
         return ActorStats(
             env_steps=env_steps,
             staleness_updates=max(0, version - max(0, status.weights_version)),
@@ -178,10 +178,7 @@ class RemoteActor:
 
 
 def discard(run_dir: Path) -> None:
-    """Stop the actor of a run that will not be resumed, and remove its shared memory.
-
-    Raises ActorError if the actor does not end, ChannelError if the memory belongs to another user.
-    """
+    """Stop the actor of a run that will not be resumed, and remove its shared memory; raises ActorError."""
     place = find_memory_folder(run_dir)
     if place is not None:
         _end_actor(run_dir, place)

@@ -42,7 +42,7 @@ from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.torch_device import one_core
 
 EXIT_OK, EXIT_ERROR, EXIT_USAGE = range(3)
-LOOK_EVERY_S: Final = 1.0
+CHECK_EVERY_S: Final = 1.0
 
 _ACTING: Final = 2
 """Number of the purpose "random actions" in seed sequences, followed by the number of the start."""
@@ -68,10 +68,7 @@ def main(arguments: list[str]) -> int:
 
 
 def play(run_dir: Path) -> None:
-    """Act for a run until there is a reason to stop.
-
-    Raises ChannelError without valid shared memory or if another actor is running.
-    """
+    """Act for a run until there is a reason to stop; raises ChannelError without valid shared memory."""
     place = find_memory_folder(run_dir)
     if place is None:
         raise ChannelError(run_dir, "has no shared memory; start the run with soulslab train")
@@ -120,7 +117,7 @@ class _Watch:
         self._learner_lock = place / LEARNER_LOCK
         self._alone_s = alone_s
         self._request = request
-        self._met_at = self._looked_at = time.monotonic()
+        self._met_at = self._checked_at = time.monotonic()
         self._is_alone = False
 
     def reason_to_stop(self) -> str | None:
@@ -130,9 +127,9 @@ class _Watch:
         if self._status.is_stop_requested:
             return "the learner asked to stop"
         now = time.monotonic()
-        if now - self._looked_at < LOOK_EVERY_S:
+        if now - self._checked_at < CHECK_EVERY_S:
             return None
-        self._looked_at = now
+        self._checked_at = now
         was_alone, self._is_alone = self._is_alone, not is_held(self._learner_lock)
         if not self._is_alone:
             self._met_at = now

@@ -77,13 +77,10 @@ class Actor:
         self._observer.begin(obs)
         self._is_first[:] = True
         self._episode_steps[:] = 0
-        self._look(info)
+        self._read_masks(info)
 
     def step(self) -> int:
-        """Take one step in all environments; return its number of game decisions, all environments together.
-
-        Raises NonFiniteError for NaN or infinity; nothing of this step is sent.
-        """
+        """Take a step; return its number of game decisions. After NonFiniteError nothing of the step is sent."""
         weights = self._channel.pull(self._version)
         if weights is not None:
             self._policy.load_weights(weights.tensors)
@@ -101,7 +98,7 @@ class Actor:
         self._episode_steps += 1
         self._episode_steps[dones] = 0
         self._is_first[:] = dones
-        self._look(info)
+        self._read_masks(info)
         self._channel.push(np.concatenate((rows, finals)) if finals is not None else rows)
         results = self._counter.record(actions, rewards, decisions, dones, info, self._version)
         if results:
@@ -178,7 +175,7 @@ class Actor:
             rows["pixels"] = inputs.pixels[..., -n_channels:]  # only the newest frame of the stack
         return rows
 
-    def _look(self, info: Info) -> None:
+    def _read_masks(self, info: Info) -> None:
         self._blocked[:] = blocked_actions(info, self._n_envs, self._n_actions)
         check_finite("observation", self._observer.inputs.features, self._episode_steps)
 
@@ -206,8 +203,9 @@ class LocalActor:
 
     def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
         """Make the actor for an environment, which it closes, with a separate policy for the actor."""
-        self._lateness = _Lateness()
-        self._env = LatenessWrapper(env, self._lateness)
+        self._n_late = 0
+        self._unreported_s: list[float] = []  # lateness of the steps since the last statistics
+        self._env = LatenessWrapper(env, self)
         self._seed = seed
         self.channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLAYING,)))
@@ -220,7 +218,7 @@ class LocalActor:
             return
         load_rng(self._rng, state["rng"])
         if "n_late" in state:  # older checkpoints lack it
-            self._lateness.n_late = int(state["n_late"][0])
+            self._n_late = int(state["n_late"][0])
         env_state, base = take_part(state, "env"), stateful(self._env)
         if env_state and base is not None:
             base.set_state(env_state)
@@ -232,14 +230,21 @@ class LocalActor:
         """Step the environments once."""
         self._actor.step()
 
+    def note_step(self, late_s: float | None) -> None:
+        """Count a step with its lateness (s), which a game that does not wait reports in its info."""
+        if late_s is not None:
+            self._n_late += late_s > LATE_S
+            self._unreported_s.append(late_s)
+
     def stats(self, env_steps: int, version: int) -> ActorStats:
         """Return statistics of the actor; no steps are lost, but steps are late if the game does not wait."""
+        late_s, self._unreported_s = self._unreported_s, []
         return ActorStats(
             env_steps=env_steps,
             staleness_updates=version - max(0, self._actor.weights_version),
             n_dropped=0,
-            n_late=self._lateness.n_late,
-            lateness_p99_ms=self._lateness.take_p99_ms(),
+            n_late=self._n_late,
+            lateness_p99_ms=1000.0 * float(np.quantile(late_s, 0.99)) if late_s else None,
             n_restarts=0,
         )
 
@@ -247,7 +252,7 @@ class LocalActor:
         """Return what :meth:`begin` needs."""
         base = stateful(self._env) if with_env else None
         parts = join_parts({"actor": self._actor.state(), "env": base.get_state() if base else {}})
-        return {"rng": rng_state(self._rng), "n_late": np.array([self._lateness.n_late]), **parts}
+        return {"rng": rng_state(self._rng), "n_late": np.array([self._n_late]), **parts}
 
     def saved(self) -> None:
         """Do nothing: no steps are stored."""
@@ -259,22 +264,3 @@ class LocalActor:
         """Close the environments."""
         with closing(self._env):
             pass
-
-
-class _Lateness:
-    """Counts late steps, if the environment reports them (`soulslab.learn.actors.actor_status.LATENESS`)."""
-
-    def __init__(self) -> None:
-        self.n_late = 0
-        self._untold_s: list[float] = []
-
-    def note_step(self, late_s: float | None) -> None:
-        """Count a step with its lateness (s)."""
-        if late_s is not None:
-            self.n_late += late_s > LATE_S
-            self._untold_s.append(late_s)
-
-    def take_p99_ms(self) -> float | None:
-        """Return the 99th percentile since the last call (ms); None if no step reported its lateness."""
-        told_s, self._untold_s = self._untold_s, []
-        return 1000.0 * float(np.quantile(told_s, 0.99)) if told_s else None

@@ -10,7 +10,7 @@ measures the cost of reading n consecutive rows of one stream.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -18,29 +18,15 @@ from numpy.typing import NDArray
 
 from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.row_ring import Link, Ring
-from soulslab.learn.replay.step_rows import Batch, StepShape
+from soulslab.learn.replay.step_rows import Batch, StepShape, Transitions
 
 _NOTHING = int(Link.NOTHING)
 _END = int(Link.END)
 
 
-class BatchArrays(NamedTuple):
-    """A `Batch` as arrays that share its memory, with observations as bytes, because they are only copied.
-
-    Features are uint8 (B, 4 * F), pixels uint8 (B, P, K, C), and actions int64 (B,).
-    """
-
-    features: NDArray[np.uint8]
-    pixels: NDArray[np.uint8] | None
-    blocked: NDArray[np.bool_]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float32]
-    discounts: NDArray[np.float32]
-    next_features: NDArray[np.uint8]
-    next_pixels: NDArray[np.uint8] | None
-    next_blocked: NDArray[np.bool_]
-    weights: NDArray[np.float32]
-    places: NDArray[np.int64]
+#: A `Batch` as arrays that share its memory, with observations as bytes, because they are only copied: features are
+#: uint8 (B, 4 * F), pixels uint8 (B, P, K, C), and actions int64 (B,).
+BatchArrays: TypeAlias = Transitions[NDArray[Any]]
 
 
 class Accumulator:

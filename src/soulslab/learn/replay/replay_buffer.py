@@ -16,7 +16,7 @@ Shapes: B batch, E streams (environments), F features, A actions, H W C one fram
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -34,22 +34,6 @@ from soulslab.learn.settings import ReplaySettings
 
 MAP_NAME: Final = "replay.rows"
 """File that holds the rows of a mapped buffer while the program runs; it is unlinked once it is mapped."""
-
-
-class TransitionSource(Protocol):
-    """Source of transitions: one replay buffer, or two that fill a batch together."""
-
-    def make_batch(self, batch_size: int) -> Batch:
-        """Allocate a batch of ``batch_size`` transitions."""
-
-    def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
-        """Fill a batch with random transitions."""
-
-    def priorities(self, places: Tensor) -> NDArray[np.float64]:
-        """Return the priorities of the transitions at these places, float64 (B,)."""
-
-    def set_priorities(self, places: Tensor, errors: Tensor) -> None:
-        """Set the priorities of the transitions at these places from their errors."""
 
 
 class ReplayBuffer:

@@ -263,10 +263,7 @@ class SumTree:
         _set(self._nodes, places + self._first_leaf, priorities)
 
     def find(self, masses: NDArray[np.float64], places: NDArray[np.int64]) -> None:
-        """Write the place of each mass of 0..total in the cumulative sum of the priorities; overwrites the masses.
-
-        The priorities of the places are greater than 0 if the total is.
-        """
+        """Write the place of each mass of 0..total in the cumulative sum of priorities; overwrites the masses."""
         _find(self._nodes, masses, places)
         places -= self._first_leaf
 

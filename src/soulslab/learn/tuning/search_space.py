@@ -76,10 +76,7 @@ class SearchSpace:
         return found
 
     def settings(self, params: Params, seed: int | None = None) -> AnySettings:
-        """Return the complete settings of a candidate, with another seed if given.
-
-        Raises ConfigError if the settings contradict each other.
-        """
+        """Return the complete settings of a candidate, with another seed if given; raises ConfigError."""
         values = {
             name: tomllib.loads(f"value = {value}")["value"] if self._search[name].choices is not None else value
             for name, value in params.items()

@@ -123,8 +123,8 @@ def load_tune_settings(
     data.setdefault("study", {}).update(study or {})
 
     def error(problem: str, place: str) -> ConfigError:
-        said = next((source for name, source in sources.items() if place.startswith(name)), file_name)
-        return ConfigError(problem, path=place, source=said)
+        origin = next((source for name, source in sources.items() if place.startswith(name)), file_name)
+        return ConfigError(problem, path=place, source=origin)
 
     return check(data, TuneSettings, error)
 

@@ -61,10 +61,7 @@ class StudyFolder:
         return load_run_settings(self.path / CONFIG_NAME), load_tune_settings(self.path / STUDY_NAME)
 
     def take(self, settings: AnySettings, tuning: TuneSettings) -> None:
-        """Start a study, or resume the study in the folder.
-
-        Raises StudyError if the folder holds another study or other files, or another process uses it.
-        """
+        """Start or resume a study; raises StudyError for another study or other files, or if it is in use."""
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self._hold()
@@ -84,10 +81,10 @@ class StudyFolder:
             before, after = _flat(was), _flat(now)
             for name in [*after, *(name for name in before if name not in after)]:
                 if name not in _CHANGEABLE and before.get(name) != after.get(name):
-                    was_said, now_said = _said(before.get(name)), _said(after.get(name))
+                    was_shown, now_shown = _shown(before.get(name)), _shown(after.get(name))
                     raise StudyError(
                         self.path,
-                        f"holds a study with {name} = {was_said}, but now it is {now_said}; "
+                        f"holds a study with {name} = {was_shown}, but now it is {now_shown}; "
                         f"resume it with: soulslab tune --study {self.path}, or start a new study in another folder",
                     )
 
@@ -123,5 +120,5 @@ def _flat(settings: msgspec.Struct) -> dict[str, Any]:
     return flat
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     return repr(value) if value is not None else "not set"

@@ -93,7 +93,7 @@ def _draw_setting(axes: Axes, rows: list[TrialRow], tuning: TuneSettings, name: 
         points = [(row.params[name], value) for row, value in _points(rows, state, tuning.study) if name in row.params]
         xs: list[Any] = [x for x, _ in points]
         if dimension.choices is not None:
-            labels = _labels(tuning, name)
+            labels = [toml_value(choice) for choice in dimension.choices]
             xs = [labels.index(x) for x in xs]
             axes.set_xticks(range(len(labels)), labels, rotation=20, fontsize=8)
             axes.set_xlim(-0.5, len(labels) - 0.5)
@@ -102,10 +102,6 @@ def _draw_setting(axes: Axes, rows: list[TrialRow], tuning: TuneSettings, name: 
         axes.set_xscale("log")
     axes.set_xlabel(name)
     plain_axes(axes)
-
-
-def _labels(tuning: TuneSettings, name: str) -> list[str]:
-    return [toml_value(choice) for choice in tuning.search[name].choices or []]
 
 
 def _points(rows: list[TrialRow], state: TrialStatus, study: StudySettings) -> list[tuple[TrialRow, float]]:

@@ -32,8 +32,8 @@ def study_report(result: StudyResult) -> Group:
 def summary(result: StudyResult) -> str:
     """Return the number of candidates by state, in one line."""
     counts = count_states(result.rows)
-    said = ", ".join(f"{counts[state]} {state}" for state in TrialStatus if counts[state])
-    return f"{counts.total()} of {result.tuning.study.n_trials} candidates tried: {said or 'none'}"
+    states = ", ".join(f"{counts[state]} {state}" for state in TrialStatus if counts[state])
+    return f"{counts.total()} of {result.tuning.study.n_trials} candidates tried: {states or 'none'}"
 
 
 def format_value(value: float | None, objective: Objective, total_steps: int) -> str:
@@ -67,8 +67,8 @@ def _best_table(result: StudyResult) -> Table:
         table.add_column(head, justify="right", overflow="fold")
     for row in rows:
         values = row.outcome.values if row.outcome else ()
-        each = ["  ".join(_said(result, value) for value in values)] if more > 1 else []
-        table.add_row(_number(row), *_params(result, row), _said(result, row.value), *each, *_costs(row))
+        each = ["  ".join(_value(result, value) for value in values)] if more > 1 else []
+        table.add_row(_number(row), *_params(result, row), _value(result, row.value), *each, *_costs(row))
     return table
 
 
@@ -90,7 +90,7 @@ def _ended_table(result: StudyResult, rows: list[TrialRow]) -> Table:
     for row in rows[:N_ENDED]:
         why = row.outcome.reason if row.outcome else "the study's own process ended"
         state = f"{row.state}, tried again" if row.is_retried else str(row.state)
-        table.add_row(_number(row), *_params(result, row), _said(result, row.value), f"{state}: {why}")
+        table.add_row(_number(row), *_params(result, row), _value(result, row.value), f"{state}: {why}")
     return table
 
 
@@ -137,7 +137,7 @@ def format_param(value: Any) -> str:
     return f"{value:.2g}" if isinstance(value, float) else str(value).replace(", ", ",")
 
 
-def _said(result: StudyResult, value: float | None) -> str:
+def _value(result: StudyResult, value: float | None) -> str:
     return format_value(value, result.tuning.study.objective, result.settings.run.total_steps)
 
 

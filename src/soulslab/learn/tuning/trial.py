@@ -269,7 +269,7 @@ class _Watcher:
         self._before = [measure.value or 0.0 for measure in measures[:index]]
         self._measure = measures[index]
         self._control = control
-        self._told = index * REPORTS_PER_RUN  # the last point that was reported
+        self._last_reported = index * REPORTS_PER_RUN  # the last point that was reported
         self._start = index * REPORTS_PER_RUN
 
     @property
@@ -285,11 +285,11 @@ class _Watcher:
         # Pruning at the very end would save no time.
         end = len(self._job.study.seeds) * REPORTS_PER_RUN - 1
         step = min(self._start + int(self._measure.share * REPORTS_PER_RUN), end)
-        if step <= self._told:
+        if step <= self._last_reported:
             return
         value = (sum(self._before) + self._measure.value) / (len(self._before) + 1)
-        report = TrialReport(number=self._job.number, first_step=self._told + 1, last_step=step, value=value)
-        self._told = step
+        report = TrialReport(number=self._job.number, first_step=self._last_reported + 1, last_step=step, value=value)
+        self._last_reported = step
         reason = self._control.report(report)
         if reason:
             raise _Ended(TrialStatus.PRUNED, reason)

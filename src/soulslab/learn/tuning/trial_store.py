@@ -48,9 +48,9 @@ _log = logging.getLogger(__name__)
 
 
 class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate of a study; ``state`` is None while it is queued or in training.
+    """One candidate of a study; it has no ``state`` while it is queued or in training.
 
-    ``value`` is the last reported value if it was pruned; ``outcome`` is None if its process ended without one.
+    ``value`` is the last reported value if it was pruned; there is no ``outcome`` if its process ended without one.
     ``is_base`` marks the base settings of the study, ``is_retried`` a candidate that another one repeats, so that it
     does not count.
     """
@@ -147,9 +147,9 @@ class TrialStore:
 
     def _end_stale(self, trial: FrozenTrial) -> None:
         """End a candidate that was in training when the process of the study ended."""
-        said = trial.user_attrs.get(_OUTCOME)
-        if said is not None:  # its outcome was recorded just before the process ended
-            self._settle(msgspec.convert(said, TrialOutcome))
+        stored = trial.user_attrs.get(_OUTCOME)
+        if stored is not None:  # its outcome was recorded just before the process ended
+            self._settle(msgspec.convert(stored, TrialOutcome))
             return
         _log.info("trial %d was in training when its process ended", trial.number)
         self._retry(trial.number, TrialStatus.KILLED)
@@ -188,14 +188,11 @@ def best_first(rows: list[TrialRow], study: StudySettings) -> list[TrialRow]:
 
 
 def _row(trial: FrozenTrial, *, is_retried: bool) -> TrialRow:
-    said = trial.user_attrs.get(_OUTCOME)
-    outcome = msgspec.convert(said, TrialOutcome) if said is not None else None
-    if outcome is not None:
-        state: TrialStatus | None = outcome.state
-    else:
-        state = TrialStatus.KILLED if trial.state.is_finished() else None
-    if not trial.state.is_finished():
-        state = None
+    stored = trial.user_attrs.get(_OUTCOME)
+    outcome = msgspec.convert(stored, TrialOutcome) if stored is not None else None
+    state = None
+    if trial.state.is_finished():
+        state = outcome.state if outcome is not None else TrialStatus.KILLED
     value = trial.value
     if value is None and trial.intermediate_values:
         value = trial.intermediate_values[max(trial.intermediate_values)]

@@ -115,7 +115,7 @@ class WorkerPool:
 
     def events(self, timeout_s: float) -> list[tuple[Worker, TrialReport | TrialOutcome]]:
         """Wait for messages and return them; the death of a busy worker is returned as an outcome."""
-        told: list[tuple[Worker, TrialReport | TrialOutcome]] = []
+        received: list[tuple[Worker, TrialReport | TrialOutcome]] = []
         ready = wait([worker.connection for worker in self.workers], timeout_s)
         for worker in [worker for worker in self.workers if worker.connection in ready]:
             message, number = worker.receive(), worker.number
@@ -127,8 +127,8 @@ class WorkerPool:
             if isinstance(message, TrialOutcome):
                 worker.number = None
             if message is not None:
-                told.append((worker, message))
-        return told
+                received.append((worker, message))
+        return received
 
     def stop(self) -> None:
         """Ask all workers to end."""

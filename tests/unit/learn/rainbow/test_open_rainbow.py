@@ -1,4 +1,4 @@
-"""What a run begins with, and what one that goes on leaves alone."""
+"""Opening a Rainbow run, new or resumed."""
 
 import msgspec
 import pytest
