@@ -132,6 +132,7 @@ def draw_curve(
     left.set_ylabel(curve.label)
     for axes in (left, right):
         plain_axes(axes)
+        axes.set_xlim(left=0.0)
         if curve.label != RETURNS:
             axes.set_ylim(-2.0, 101.0)  # a line at 0 % must not coincide with the axis
             axes.axhline(90.0, color=FAINT, linewidth=0.8, linestyle="--")
@@ -170,4 +171,3 @@ def plain_axes(axes: Axes) -> None:
     """Remove the upper and right border, and draw a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, color=FAINT, alpha=0.25, linewidth=0.6)
-    axes.set_xlim(left=0.0)
