@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as pack_tensors
 
-import soulslab
+from soulslab import version
 from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
 
@@ -194,7 +194,7 @@ def _digest(tensors: Mapping[str, NDArray[Any]], text: str) -> str:
 
 def git_commit() -> str:
     """Return the commit of soulslab's checkout; ``+`` marks changed files, "" is an installed package."""
-    package = Path(soulslab.__file__).parent
+    package = Path(version.__file__).parent
     checkout = package.parent.parent
     git = shutil.which("git")
     # An installed package may be inside another repository, whose commit does not describe it.
