@@ -29,7 +29,7 @@ from soulslab.envs.tasks.duel.duel_reader import REQUIRED_QUANTITIES
 from soulslab.envs.tasks.duel.episode import Episode
 from soulslab.envs.tasks.souls.souls_env import make_souls_setup
 from soulslab.errors import WaitTimeoutError
-from soulslab.games.camera import Camera
+from soulslab.games.souls_game import Camera
 from soulslab.games.waiting import Patience
 from soulslab.siphon.session import Session, Step, StepResult
 

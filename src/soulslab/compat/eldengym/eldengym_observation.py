@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from soulslab.compat.eldengym.eldengym_attributes import observed_numbers
-from soulslab.games.axes import Position, from_memory
+from soulslab.games.character import Position, from_memory
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.profile import Profile
 

@@ -20,7 +20,7 @@ from msgspec import Meta
 from soulslab.config.checking import check, join_place
 from soulslab.config.input_files import parse_json, read_text
 from soulslab.errors import ConfigError, EnvironmentUsageError, InvalidActionError, UnknownKeyError, did_you_mean
-from soulslab.games.elden_ring.keybinds import Keybind, load_keybinds
+from soulslab.games.elden_ring import Keybind, load_keybinds
 from soulslab.siphon.keys import key_of_public_name
 
 KeybindSource: TypeAlias = str | Path | Mapping[str, Any] | None

@@ -16,7 +16,7 @@ from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS, UNKNOWN_ANIMATION
 from soulslab.envs.tasks.duel.duel_scenario import Scenario, Vitals
 from soulslab.errors import ProfileError
-from soulslab.games.dark_souls_3.named_animations import true_name
+from soulslab.games.dark_souls_3 import true_name
 
 #: Quantities that every duel needs.
 REQUIRED_QUANTITIES = (
@@ -41,7 +41,7 @@ OPTIONAL_QUANTITIES = (
     "game.tick",
 )
 #: Quantities that show whether the attack of an animation name has ended
-#: (`soulslab.games.dark_souls_3.named_animations`).
+#: (`soulslab.games.dark_souls_3`).
 ATTACK_QUANTITIES = ("boss.animation_length", "boss.animation_time", "boss.attack_id", "boss.next_attack_id")
 
 _PLAYER_NUMBERS = {name: number for number, name in enumerate(load_knight().animations)}

@@ -14,8 +14,8 @@ import msgspec
 from soulslab.envs.tasks.duel.entrance import FightRequest
 from soulslab.envs.tasks.souls.fight_observer import FightObserver
 from soulslab.errors import EnvironmentUsageError, ProfileError, ResetFailedError, WaitTimeoutError
-from soulslab.games.axes import Position
 from soulslab.games.boss_facts import BossFacts
+from soulslab.games.character import Position
 from soulslab.games.souls_game import MENU, SoulsGame
 from soulslab.games.waiting import SAW, Patience, wait_until
 from soulslab.siphon.session import LOADING, Session

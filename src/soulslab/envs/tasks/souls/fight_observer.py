@@ -6,8 +6,8 @@ import math
 
 import msgspec
 
-from soulslab.games.axes import Position
 from soulslab.games.boss_facts import BossFacts
+from soulslab.games.character import Position
 from soulslab.games.souls_game import Screen, SoulsGame
 from soulslab.siphon.session import LOADING
 
