@@ -47,11 +47,7 @@ class State(enum.Enum):
 class Check(msgspec.Struct, frozen=True):
     """Result of one check.
 
-    Attributes:
-        name: Name of the check.
-        state: OK; WARNING if soulslab works without it; MISSING if it does not.
-        detail: What was found.
-        remedy: What to do; "" if nothing.
+    The state is WARNING if soulslab works without it, MISSING if it does not; ``remedy`` is what to do, or "".
     """
 
     name: str
@@ -63,8 +59,7 @@ class Check(msgspec.Struct, frozen=True):
 def examine(*, is_dev: bool = False) -> list[Check]:
     """Run all checks; this takes some seconds, because it compiles and runs a fight.
 
-    Args:
-        is_dev: Also compare each package with the tested version, and check what the tests need.
+    With ``is_dev``, also compare each package with the tested version, and check what the tests need.
     """
     found: list[Check] = []
     for name, check in (*CHECKS, *(DEV_CHECKS if is_dev else ())):

@@ -39,14 +39,9 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: ``number``, ``flag``, ``vector`` (x, y, height or a direction), ``animation`` (its name) or ``bytes``.
-        length: Number of bytes, for ``bytes``.
-        unit: Unit of a number or vector.
-        doc: Description.
         rounds_up: Whether it is rounded up when it is stored as an integer, so that a positive rest does not become 0.
-        get: Function that returns its value.
         put: Function that changes it; None if the game recomputes it each tick, so that a change would not last.
-        extremes: Function that returns extreme values in the fights of a game, which its storage has to be able to
-            hold; empty if any storage is sufficient.
+        extremes: Function that returns extreme values, which its storage has to be able to hold; empty for any storage.
     """
 
     kind: QuantityKind

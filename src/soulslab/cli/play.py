@@ -52,8 +52,7 @@ def play(
     check_run(policy)
     # A human player does not need the packages of the extra learn.
     from soulslab.learn.players import load_player
-    from soulslab.play.policy_actions import fight_options, policy_actions
-    from soulslab.play.watch_window import watch_in_window
+    from soulslab.play.policy_actions import fight_options, policy_actions, watch_in_window
 
     if explain and window:
         raise ConfigError("is for the terminal; leave out --window", source="--explain")

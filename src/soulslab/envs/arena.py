@@ -13,9 +13,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from soulslab.arena.duel_limits import find_impossible_field
 from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, Table
-from soulslab.arena.simulator import Simulator
+from soulslab.arena.simulator import Simulator, find_impossible_field
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.arguments import action_number, checked_seed, reset_options_of
 from soulslab.envs.duels import Duels, Info, make_options

@@ -44,11 +44,7 @@ class AttributeOwner(Protocol):
 class AttributeProperty(Generic[T]):
     """Property that reads and writes one attribute of a game; raises the errors of `Session.read` and `Session.write`.
 
-    Args:
-        name: Name of the attribute without the prefix of the owner.
-        kind: Converts the value that was read.
-        is_negated: Whether the property is the negation of the attribute.
-        is_writable: Whether the property can be assigned.
+    The name of the attribute follows the prefix of the owner. ``kind`` converts the value that was read.
     """
 
     def __init__(
@@ -129,11 +125,7 @@ class CharacterPermissions:
 class Animation(msgspec.Struct, frozen=True, kw_only=True):
     """Current animation of a character.
 
-    Attributes:
-        name: Name of the animation; "" if the name for the number is not published.
-        number: Number of the animation in the game; -1 if the profile does not have it.
-        time_s: Time since the animation started.
-        length_s: Total length of the animation.
+    The name is "" if it is not published for the number; the number is -1 if the profile does not have it.
     """
 
     name: str

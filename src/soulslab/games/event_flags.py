@@ -48,9 +48,7 @@ class FlagMemory(ABC):
     def is_defeated(self, boss: str) -> bool:
         """Return whether a boss is marked as defeated.
 
-        Raises:
-            ConfigError: No flag is known for this boss; the message suggests a similar name.
-            SiphonError: As in `__getitem__`.
+        Raises `ConfigError` if no flag is known for this boss, and the errors of `__getitem__`.
         """
         return self[self._known.defeat_of(boss)]
 

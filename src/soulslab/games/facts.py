@@ -25,12 +25,7 @@ Id = Annotated[int, Meta(ge=-1, le=2**32 - 1)]
 
 
 class FactFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Fields that every file of facts has.
-
-    Attributes:
-        format: Version of the file format.
-        source: Public sources of the facts.
-    """
+    """Fields that every file of facts has: the version of its format, and its public sources."""
 
     format: Literal[1] = 1
     source: Text
@@ -43,8 +38,7 @@ T = TypeVar("T")
 def read_facts(path: Path, kind: type[F]) -> F:
     """Read a file of facts.
 
-    Raises:
-        ConfigError: The file cannot be read or is malformed; ``error.path`` is the place of the mistake.
+    Raises `ConfigError` if it cannot be read or is malformed; ``error.path`` is the place of the mistake.
     """
 
     def error(problem: str, place: str) -> ConfigError:
@@ -56,8 +50,7 @@ def read_facts(path: Path, kind: type[F]) -> F:
 def read_game_facts(game: str, file: str, kind: type[F]) -> F:
     """Read a file of facts of a built-in game; ``file`` is its name without suffix: ``warp_points``.
 
-    Raises:
-        ConfigError: The game is unknown, or does not have the file, or the file is malformed.
+    Raises `ConfigError` if the game is unknown, or does not have the file, or the file is malformed.
     """
     path = GAMES / game / f"{file}.toml"
     if path.is_file():
@@ -81,8 +74,7 @@ def find_fact(what: str, name: str, facts: Mapping[str, T]) -> T:
 class WarpPoints(FactFile, frozen=True, kw_only=True):
     """The file ``warp_points.toml``: bonfires or sites of grace, by their names in the game.
 
-    Attributes:
-        points: Ids by name. The game stores these ids as the last rest point; they are not event flags.
+    The game stores their ids as the last rest point; they are not event flags.
     """
 
     points: Annotated[dict[str, Id], Meta(min_length=1)]
@@ -104,9 +96,7 @@ def load_warp_points(game: str) -> WarpPoints:
 class EventFlags(FactFile, frozen=True, kw_only=True):
     """The file ``event_flags.toml``: numbers of event flags.
 
-    Attributes:
-        defeated: Number of the flag that is set when a boss is defeated, by the name of the boss.
-        rested: Number of the flag that is set when a bonfire or site of grace is found, by its name.
+    They are set when a boss is defeated, and when a bonfire or site of grace is found.
     """
 
     defeated: Annotated[dict[str, Id], Meta(min_length=1)]
@@ -133,9 +123,8 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Animations(FactFile, frozen=True, kw_only=True):
     """The file ``animations.toml``: when each animation of the player accepts the next action.
 
-    Attributes:
-        critical: Animations after which the player can no longer win the fight.
-        locks_s: Locks by the name of the animation; the order of the entries numbers the animations in observations.
+    After ``critical`` animations, the player can no longer win. The order of ``locks_s`` numbers the animations in
+    observations.
     """
 
     critical: tuple[Text, ...]

@@ -44,13 +44,7 @@ class Verdict(enum.Enum):
 
 
 class AlternativeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Result for an alternative source of an attribute.
-
-    Attributes:
-        source: Name of the alternative's source.
-        outcome: Whether it ``agrees``, ``disagrees``, or ``fails`` to give a plausible value.
-        detail: The value, or the reason for the failure.
-    """
+    """Result for an alternative source of an attribute; the detail is the value, or the reason for the failure."""
 
     source: str
     outcome: Literal["agrees", "disagrees", "fails"]
@@ -137,8 +131,7 @@ class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def needed_by(profile: Profile) -> tuple[str, ...]:
     """Return the attributes that a fight and its clock need; all attributes if the profile has no ``[duel]`` table.
 
-    Raises:
-        ProfileError: The ``[duel]`` table is malformed.
+    Raises `ProfileError` if the ``[duel]`` table is malformed.
     """
     if profile.duel is None:
         return tuple(profile.attributes)
@@ -217,14 +210,10 @@ def _pass_time(session: Session, seconds: float) -> float:
 
 
 class _Readings(msgspec.Struct, frozen=True, eq=False):
-    """Readings of one attribute.
+    """Readings of one attribute, over a game time of ``passed_s``.
 
-    Attributes:
-        profile: Profile of the game.
-        name: Name of the attribute.
-        looks: For each read, the finding of each alternative; empty if the attribute is unknown for the game version.
-        version: Version of the game.
-        passed_s: Game time from the first to the last read.
+    ``looks`` has, for each read, the finding of each alternative; it is empty if the attribute is unknown for the
+    version.
     """
 
     profile: Profile

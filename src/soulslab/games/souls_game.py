@@ -92,8 +92,7 @@ _log = logging.getLogger(__name__)
 def temporary_values(session: Session, values: Mapping[str, Value]) -> Iterator[None]:
     """Write attributes on entry, and restore the previous values on exit, also after an error.
 
-    Raises:
-        SiphonError: Errors of `Session.write`; errors while restoring after another error are only logged.
+    Raises the errors of `Session.write`; errors while restoring after another error are only logged.
     """
     before = dict(session.snapshot(tuple(values)))
     try:

@@ -15,8 +15,7 @@ from soulslab.envs.duels import ArenaOptions
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, DemonstrationError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.fights.human_fights import FightLog
-from soulslab.fights.recording import FightRecorder, env_settings, fight_seeds
-from soulslab.fights.reference_fights import record_fight, reference_actions
+from soulslab.fights.recording import FightRecorder, env_settings, fight_seeds, record_fight, reference_actions
 from soulslab.learn.configs import config_path
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_outcomes
@@ -265,7 +264,7 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 import soulslab
-from soulslab.fights.reference_fights import record_fight
+from soulslab.fights.recording import record_fight
 from soulslab.fights.recording import FightRecorder
 with FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "reference") as recorder:
     record_fight(recorder, 0)
@@ -289,7 +288,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import soulslab
-from soulslab.fights.reference_fights import record_fight
+from soulslab.fights.recording import record_fight
 from soulslab.fights.recording import FightRecorder
 recorder = FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "reference")
 for seed in range(2):

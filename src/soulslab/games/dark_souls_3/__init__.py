@@ -97,11 +97,8 @@ class FlagTable(FlagMemory):
 def true_name(name: str, *, is_over: bool, attack_id: int, next_attack_id: int) -> str:
     """Return the current animation of a boss for a name that may be out of date (SoulsGym 1.1.0, IudexAttackID).
 
-    Args:
-        name: Name in the memory of the game.
-        is_over: Whether the time of the animation has reached its length.
-        attack_id: Number of the attack; -1 if the boss does not attack.
-        next_attack_id: The number at an offset of 0x10 from it; -1 without such an attack.
+    ``is_over`` is whether the time of the animation has reached its length. ``attack_id`` is -1 if the boss does not
+    attack; ``next_attack_id`` is the number at an offset of 0x10 from it.
     """
     is_outdated = name.startswith(LINGERING) or (name.startswith(ATTACK) and is_over)
     if not is_outdated:

@@ -15,7 +15,7 @@ from soulslab.arena.boss_file import Boss, boss_names, load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import END_TICKS, LiveFight, LiveFightOptions
 from soulslab.arena.vocabulary import ACTIONS, LIGHT_ATTACK
-from soulslab.arena.window.hud.hud import HudOptions
+from soulslab.arena.window.hud import HudOptions
 from soulslab.arena.window.scene import Scene
 from soulslab.arena.window.settings import KEYS
 from support.offscreen import Offscreen

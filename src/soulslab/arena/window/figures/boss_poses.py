@@ -17,7 +17,7 @@ from soulslab.arena.boss_rules import (
 )
 from soulslab.arena.live_fight import Stage
 from soulslab.arena.records import PARRIED, STAGGERED, THROWN, Record
-from soulslab.arena.window.figures.boss_builds import Figure
+from soulslab.arena.window.figures.boss_builds import Figure, MoveStyle, strike_of, ticks_of_stage
 from soulslab.arena.window.figures.pose import (
     CHEST_TURN,
     EXTRA,
@@ -36,7 +36,6 @@ from soulslab.arena.window.figures.pose import (
     shifted,
     walk,
 )
-from soulslab.arena.window.figures.strike_styles import MoveStyle, strike_of, ticks_of_stage
 from soulslab.arena.window.figures.strikes import Strike, active_pose, wind_up_pose
 
 #: Duration of the last part of a wind-up, in which the weapon moves forward, and of the pause after an attack.

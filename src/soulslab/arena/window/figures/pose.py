@@ -113,12 +113,9 @@ def breathe(base: Pose, tick: int, period_s: float, strength: float = 1.0) -> Po
 
 
 def foot_of(phase: float, stride: float, lift: float) -> tuple[float, float]:
-    """Return the distance ahead and the height of a foot in a step.
+    """Return the distance ahead and the height of a foot in a step; ``stride`` is the length of one cycle.
 
-    Args:
-        phase: 0 to 1. In the first half the foot is on the ground and moves back as fast as the body moves ahead.
-        stride: Distance that the body moves in one cycle.
-        lift: Height of the foot in the middle of the swing.
+    In the first half of the phase (0 to 1) the foot is on the ground and moves back as fast as the body moves ahead.
     """
     reach = stride / 4.0
     if phase < 0.5:
@@ -128,15 +125,7 @@ def foot_of(phase: float, stride: float, lift: float) -> tuple[float, float]:
 
 
 def walk(base: Pose, phase: float, way_rad: float, stride: float, *, lift: float = 0.14) -> Pose:
-    """Return a walking pose.
-
-    Args:
-        base: Standing pose.
-        phase: Phase of the walk, in cycles.
-        way_rad: Direction of the walk from straight ahead, + to the left.
-        stride: Distance of one cycle.
-        lift: Lift of the feet.
-    """
+    """Return a walking pose; ``phase`` is in cycles of length ``stride``, ``way_rad`` is to the left of "ahead"."""
     pose = base.copy()
     ahead, aside = math.cos(way_rad), -math.sin(way_rad)
     phase %= 1.0

@@ -105,10 +105,9 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place_parts(build: Build, pose: Pose) -> tuple[list[Place], float]:
-    """Return the coordinate systems of the parts of a body, in m in the figure's axes.
+    """Return the coordinate systems of the parts of a body, in m in the figure's axes, and the stretch of the weapon.
 
-    Returns:
-        Coordinate systems in the order of `PARTS`, and the weapon's length as a share of its normal length.
+    The stretch is the weapon's length as a share of its normal length. The parts are in the order of `PARTS`.
     """
     tumble, hips, hips_turn, chest_turn, head_turn, right, left, right_foot, left_foot, weapon, offhand, tip, extra = (
         pose.tolist()

@@ -46,14 +46,9 @@ SWEEP_HEIGHT, THRUST_HEIGHT, FLOOR_HEIGHT = 0.62, 0.75, 0.06
 
 
 class Strike(msgspec.Struct, frozen=True):
-    """One attack, in a figure's axes and units.
+    """One attack, in a figure's axes and units: its style, the middle and half of its arc, and the distance of its tip.
 
-    Attributes:
-        style: Style of the movement.
-        face_rad: Middle of its arc.
-        half_rad: Half the arc.
-        radius: Distance of the tip from the figure's centre.
-        side: +1 if it comes from the left, -1 from the right.
+    ``side`` is +1 if it comes from the left, -1 from the right.
     """
 
     style: Style

@@ -20,17 +20,9 @@ N_BEFORE, N_AFTER = 2, 1
 class Objects:
     """All memory spaces of a profile.
 
-    Args:
-        profile: The profile.
-        plan: Its code.
-
-    Attributes:
-        program: Cells at fixed offsets from the program's base.
-        places: Space and offset of each attribute.
-        fixed: Space, offset, and bytes: ids of entities, and values that make other variants fail.
-
-    Raises:
-        LayoutError: Two facts contradict each other, or one is impossible.
+    ``program`` has the cells at fixed offsets from the program's base, ``places`` the space and offset of each
+    attribute. ``fixed`` has space, offset and bytes of ids of entities, and of values that make other variants fail.
+    Raises `LayoutError` if two facts contradict each other, or one is impossible.
     """
 
     def __init__(self, profile: Profile, plan: CodePlan) -> None:
@@ -58,8 +50,7 @@ class Objects:
     def make_variant_fail(self, place: str, way: Attribute) -> None:
         """Make a variant of an attribute fail: with an invalid pointer where its path leaves the others, or a value.
 
-        Raises:
-            LayoutError: Other facts need the bytes that it reads.
+        Raises `LayoutError` if other facts need the bytes that it reads.
         """
         steps = numbers(way.offsets)
         if way.entity:

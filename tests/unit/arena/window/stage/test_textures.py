@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from soulslab.arena.window.stage.picture_cache import cached_picture
+from soulslab.arena.window.stage.textures import cached_picture
 
 
 @pytest.fixture

@@ -1,18 +1,119 @@
-"""The overlay of the window as a whole, with the list of keys and the display of the buttons in use."""
+"""The overlay of the window: bars, the lock-on marker, messages, the list of keys, and the buttons in use."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import msgspec
-from panda3d.core import NodePath, Point3
+import numpy as np
+from panda3d.core import NodePath, Point3, TransparencyAttrib
 
 from soulslab.arena.live_fight import DIRECTIONS, PRESSES, LiveFight, buttons_of
-from soulslab.arena.window.hud.bars import Bar, BarStyle, Trail
-from soulslab.arena.window.hud.layer import Label, Layer, rectangle
-from soulslab.arena.window.hud.screens import Screens
+from soulslab.arena.window.hud_layer import Bar, BarStyle, Label, Layer, Trail, rectangle, title
 from soulslab.arena.window.stage.atmosphere import Rgb
+from soulslab.arena.window.stage.baked_mesh import Mesh, texture_of
 from soulslab.arena.window.stage.camera import boss_height_m
+
+DIED: Rgb = (0.68, 0.09, 0.08)
+WON: Rgb = (0.95, 0.80, 0.42)
+_SCREEN_TEXT: Rgb = (0.85, 0.82, 0.76)
+#: End of a fight: ticks until its text appears, and until it is fully visible.
+_WAIT_TICKS, _FADE_TICKS = 20, 50
+_BANNER_TICKS, _BANNER_FADE_TICKS = 150, 30
+_SCREEN_DARK = (0.02, 0.02, 0.025)
+
+
+class Screens:
+    """Full-screen messages; the boss's name is shown while a fight loads."""
+
+    def __init__(self, layer: Layer, boss_name: str) -> None:
+        self._lost = _End(layer, "YOU DIED", DIED)
+        self._won = _End(layer, "VICTORY", WON)
+        self._banner = _Banner(layer)
+        right = layer.right + 0.1
+        self._loading = rectangle(layer.node, (-right, right, -1.1, 1.1), _SCREEN_DARK, _SCREEN_DARK)
+        Label(self._loading, (0.0, 0.02), 1.6 * layer.text, _SCREEN_TEXT, "centre").show(boss_name)
+        Label(self._loading, (0.0, -1.5 * layer.text), layer.text, (0.5, 0.48, 0.45), "centre").show("loading")
+        self._loading.hide()
+        self._stage = ""
+
+    def show(self, game: LiveFight) -> None:
+        """Show the message of the game's present stage."""
+        self._lost.show(game.stage_ticks if game.stage == "lost" else -1)
+        self._won.show(game.stage_ticks if game.stage == "won" else -1)
+        self._banner.show(game)
+        if game.stage != self._stage:
+            self._stage = game.stage
+            if game.stage == "loading":
+                self._loading.show()
+            else:
+                self._loading.hide()
+
+
+class _End:
+    """A text on a dark band that fades in."""
+
+    def __init__(self, layer: Layer, text: str, colour: Rgb) -> None:
+        self._node: NodePath = layer.node.attachNewNode(text)
+        self._node.setTransparency(TransparencyAttrib.MAlpha)
+        _band(self._node, layer.right + 0.1)
+        self._title = title(self._node, text, colour, 0.30)
+        self._node.hide()
+        self._ticks = -1
+
+    def show(self, ticks: int) -> None:
+        """Show its state a number of ticks after the end; -1 hides it."""
+        if ticks == self._ticks:
+            return
+        self._ticks = ticks
+        share = min(max((ticks - _WAIT_TICKS) / _FADE_TICKS, 0.0), 1.0)
+        if share == 0.0:
+            self._node.hide()
+            return
+        self._node.show()
+        self._node.setAlphaScale(share)
+        self._title.setScale(1.0 + 0.0008 * ticks)
+
+
+def _band(parent: NodePath, half_width: float) -> None:
+    """Make a dark band with soft edges as one mesh: a software renderer would draw the overlap of two meshes twice."""
+    across = np.abs(np.linspace(-1.0, 1.0, 64))
+    image = np.zeros((64, 8, 4), np.uint8)
+    image[..., 3] = np.rint(205 * np.clip((1.0 - across) / 0.55, 0.0, 1.0))[:, None]
+    x, z = half_width, 0.34
+    points = np.array([[[x, 0.0, -z], [-x, 0.0, -z]], [[x, 0.0, z], [-x, 0.0, z]]])
+    uvs = np.array([[[1.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]]])
+    mesh = Mesh()
+    mesh.grid(points, np.ones((2, 2, 3)), uvs)
+    mesh.node(parent, "band", texture_of(image, repeats=False, has_mipmaps=False)).setTwoSided(True)
+
+
+class _Banner:
+    """Banner of the change of phase."""
+
+    def __init__(self, layer: Layer) -> None:
+        self._title = title(layer.node, "SECOND PHASE", _SCREEN_TEXT, 0.14)
+        self._title.setZ(0.42)
+        self._title.hide()
+        self._phase = 0
+        self._n_fights = 0
+        self._since = 0
+
+    def show(self, game: LiveFight) -> None:
+        """Show it for some time after the change of phase."""
+        phase = int(game.duel.phase)
+        if game.n_fights != self._n_fights or phase < self._phase:
+            self._n_fights, self._phase, self._since = game.n_fights, phase, game.n_ticks - _BANNER_TICKS
+        elif phase > self._phase:
+            self._phase, self._since = phase, game.n_ticks
+        ticks = game.n_ticks - self._since
+        if ticks >= _BANNER_TICKS or game.stage != "fighting":
+            self._title.hide()
+            return
+        self._title.show()
+        share = min(1.0, (ticks + 1) / _BANNER_FADE_TICKS, (_BANNER_TICKS - ticks) / _BANNER_FADE_TICKS)
+        self._title.setAlphaScale(share)
+
 
 _HEALTH: Rgb = (0.72, 0.13, 0.11)
 _STAMINA: Rgb = (0.25, 0.60, 0.28)
@@ -30,26 +131,14 @@ _SHORT = {"roll": "roll", "light_attack": "light", "heavy_attack": "heavy", "par
 
 
 class HudOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Optional parts of the overlay.
-
-    Attributes:
-        keys: Key of each command for the list of keys; None for no list.
-        has_buttons: Whether the buttons in use are shown, for watching a policy.
-    """
+    """Optional parts of the overlay: the list of keys, and the buttons in use for watching a policy."""
 
     keys: Mapping[str, str] | None = None
     has_buttons: bool = False
 
 
 class Hud:
-    """The overlay of the window.
-
-    Args:
-        camera: Camera that it is attached to.
-        game: The fight that will be shown.
-        size_px: Width and height of the picture.
-        options: Optional parts.
-    """
+    """The overlay of the window."""
 
     def __init__(
         self, camera: NodePath, game: LiveFight, size_px: tuple[int, int], options: HudOptions | None = None
@@ -144,15 +233,7 @@ class Hud:
 
 
 class KeyList:
-    """The list of keys.
-
-    Args:
-        layer: Parent layer.
-        keys: Key of each command.
-
-    Attributes:
-        heading_z: Height of the heading above the keys.
-    """
+    """The list of the key of each command; ``heading_z`` is the height of the heading above the keys."""
 
     def __init__(self, layer: Layer, keys: Mapping[str, str]) -> None:
         n_rows = len(keys) + 2
@@ -169,11 +250,7 @@ class KeyList:
 
 
 class Buttons:
-    """Display of the buttons in use: a cross of directions, and the buttons that are pressed.
-
-    Args:
-        layer: Parent layer.
-    """
+    """Display of the buttons in use: a cross of directions, and the buttons that are pressed."""
 
     def __init__(self, layer: Layer) -> None:
         size = 1.5 * layer.text

@@ -3,9 +3,16 @@
 import pytest
 from panda3d.core import ButtonRegistry
 
-from soulslab.arena.window.gamepad import PAD_BUTTONS
-from soulslab.arena.window.key_table import PANDA_NAMES, key_names, pad_names, read_keys
-from soulslab.arena.window.settings import COMMANDS, KEYS, WindowSettings
+from soulslab.arena.window.settings import (
+    COMMANDS,
+    KEYS,
+    PAD_BUTTONS,
+    PANDA_NAMES,
+    WindowSettings,
+    key_names,
+    pad_names,
+    read_keys,
+)
 from soulslab.errors import ConfigError
 from soulslab.siphon import keys as siphon
 

@@ -1,4 +1,4 @@
-"""The layer of the overlay, a plane in front of the lens, and its elements.
+"""The layer of the overlay, a plane in front of the lens, and its elements: rectangles, text and bars.
 
 The unit is half the picture's height: z is from -1 (bottom) to 1, x from -aspect to aspect. The layer is attached to
 the camera, so that a picture needs only one render pass.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import msgspec
 import numpy as np
 from panda3d.core import DynamicTextFont, NodePath, TextNode, TextProperties, TransparencyAttrib
 
@@ -23,17 +24,7 @@ _ALIGN = {"left": TextNode.ALeft, "right": TextNode.ARight, "centre": TextNode.A
 
 
 class Layer:
-    """The layer.
-
-    Args:
-        camera: Camera that it is attached to.
-        size_px: Width and height of the picture.
-
-    Attributes:
-        node: Parent node of the elements.
-        right: x of the right edge; the left edge is its negative.
-        text: Line height of normal text.
-    """
+    """The layer: x of its right edge, the line height of normal text, and the size of a pixel."""
 
     def __init__(self, camera: NodePath, size_px: tuple[int, int]) -> None:
         self.right = size_px[0] / size_px[1]
@@ -77,15 +68,7 @@ def rectangle(parent: NodePath, frame: Frame, bottom: tuple[float, ...], top: tu
 
 
 class Label:
-    """A line of text whose layout is computed only when it changes.
-
-    Args:
-        parent: Node on the layer.
-        place: x and z of its baseline.
-        size: Line height.
-        colour: Colour of the text.
-        align: ``left``, ``right`` or ``centre`` of that position.
-    """
+    """A line of text at x and z of its baseline, whose layout is computed only when it changes."""
 
     def __init__(
         self, parent: NodePath, place: tuple[float, float], size: float, colour: Rgb, align: str = "left"
@@ -110,11 +93,7 @@ class Label:
 def title(parent: NodePath, text: str, colour: Rgb, height: float) -> NodePath:
     """Make a line of large, widely spaced letters at the centre of the layer.
 
-    Args:
-        parent: Node on the layer.
-        text: Text in capital letters.
-        colour: Colour of the letters.
-        height: Line height; a text that is wider than the picture is scaled down.
+    ``height`` is the line height; a text that is wider than the picture is scaled down.
     """
     node = TextNode(text)
     node.setFont(_title_font())
@@ -139,3 +118,92 @@ def _title_font() -> DynamicTextFont:
     font.setPixelsPerUnit(72)
     font.setPageSize(512, 512)
     return font
+
+
+#: A loss is shown for this long after the last hit; then it shrinks.
+HOLD_TICKS = 45
+DRAIN_PER_TICK = 0.012
+
+_TRAIL: Rgb = (0.86, 0.70, 0.26)
+_BACK, _RIM = (0.05, 0.04, 0.04), (0.42, 0.38, 0.30)
+
+
+class Trail:
+    """Recent loss of a bar. It is computed from game ticks and does not depend on the frame rate.
+
+    ``share`` is the end of the lost part, as a share of the bar; ``lost`` is the loss that is still shown at full
+    length.
+    """
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self.lost = 0.0
+        self._value = 0.0
+        self._tick = 0
+        self._held_until = 0
+
+    def begin(self, value: float, full: float, tick: int) -> None:
+        """Start a fight without a loss."""
+        self.share, self.lost, self._value = value / full, 0.0, value
+        self._tick = self._held_until = tick
+
+    def show(self, value: float, full: float, tick: int) -> None:
+        """Update the value of the bar, with its maximum, at a tick of the game."""
+        if value < self._value:
+            self.lost += self._value - value
+            self._held_until = tick + HOLD_TICKS
+        draining = tick - max(self._held_until, self._tick)
+        if draining > 0:
+            self.share -= DRAIN_PER_TICK * draining
+            self.lost = 0.0
+        self.share = max(self.share, value / full)
+        self._value, self._tick = value, tick
+
+
+class BarStyle(msgspec.Struct, frozen=True):
+    """Position and colour of a bar."""
+
+    frame: Frame
+    colour: Rgb
+    has_trail: bool = True
+
+
+class Bar:
+    """A bar; its geometry changes only when its value changes."""
+
+    def __init__(self, parent: NodePath, style: BarStyle, rim: float) -> None:
+        left, right, low, high = style.frame
+        back = Mesh()
+        add_rectangle(back, (left - rim, right + rim, low - rim, high + rim), _RIM, _RIM)
+        add_rectangle(back, style.frame, _BACK, _BACK)
+        path = back.node(parent, "bar back")
+        path.setTwoSided(True)
+        self._left, self._width = left, right - left
+        self._trail = self._stripe(parent, style.frame, _TRAIL) if style.has_trail else None
+        self._fill = self._stripe(parent, style.frame, style.colour)
+        self._shown = (-1.0, -1.0)
+
+    def _stripe(self, parent: NodePath, frame: Frame, colour: Rgb) -> NodePath:
+        _, _, low, high = frame
+        red, green, blue = colour
+        dark = (red * 0.62, green * 0.62, blue * 0.62)
+        stripe = rectangle(parent, (0.0, 1.0, low, high), dark, colour)
+        stripe.setX(self._left)
+        return stripe
+
+    def show(self, share: float, trail: float = 0.0) -> None:
+        """Show a value and its recent loss, as shares of the bar."""
+        if (share, trail) == self._shown:
+            return
+        self._shown = (share, trail)
+        _stretch(self._fill, share * self._width)
+        if self._trail is not None:
+            _stretch(self._trail, trail * self._width if trail > share else 0.0)
+
+
+def _stretch(stripe: NodePath, width: float) -> None:
+    if width <= 0.0:
+        stripe.hide()
+    else:
+        stripe.show()
+        stripe.setSx(width)
