@@ -111,12 +111,7 @@ def find_won_fight(env: gymnasium.Env[Any, Any], act: Act, *, seed: int = 0, max
     """
     for attempt in range(max_attempts):
         fight_seed = (seed + attempt) % SEEDS
-        observation, info = env.reset(seed=fight_seed)
-        is_over = False
-        while not is_over:
-            observation, _, terminated, truncated, info = env.step(act(observation, info.get("action_mask")))
-            is_over = terminated or truncated
-        if info.get("fight", {}).get("won", False):
+        if _play(env, act, fight_seed):
             return fight_seed
         _log.info(LOST, attempt + 1, max_attempts)
     raise NoWinError(max_attempts)
@@ -175,21 +170,19 @@ def _check_render_mode(env: gymnasium.Env[Any, Any]) -> None:
         )
 
 
-def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer) -> bool:
-    """Play and record one fight, and hold the last frame; return whether the fight was won."""
+def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer | None = None) -> bool:
+    """Play one fight, and record it with its last frame held if there is a film; return whether it was won."""
     observation, info = env.reset(seed=seed)
     is_over = False
     while True:
-        frames = _new_frames(env)
-        for frame in frames:
-            film.write(frame)
+        if film is not None:
+            frames = _new_frames(env)
+            for frame in frames + frames[-1:] * (round(HOLD_S * _fps(env)) if is_over else 0):
+                film.write(frame)
         if is_over:
-            break
+            return bool(info.get("fight", {}).get("won", False))
         observation, _, terminated, truncated, info = env.step(act(observation, info.get("action_mask")))
         is_over = terminated or truncated
-    for _ in range(round(HOLD_S * _fps(env))):
-        film.write(frames[-1])
-    return bool(info.get("fight", {}).get("won", False))
 
 
 def _new_frames(env: gymnasium.Env[Any, Any]) -> list[NDArray[np.uint8]]:

@@ -286,7 +286,7 @@ def _verdict(seen: _Readings, index: int, contrary: Sequence[str]) -> tuple[Verd
         all_problems = "; ".join(dict.fromkeys(look.problem for look in seen.looks[0] if look.problem))
         return _TROUBLES[troubled.trouble], all_problems if seen.looks[0][index].trouble else troubled.problem
     values = [finding.value for finding in findings]
-    other = next((value for value in values if not _is_exactly(value, values[0])), None)
+    other = next((value for value in values if not np.array_equal(value, values[0])), None)
     if seen.facts.is_moving and other is None:
         return Verdict.STANDS, (
             f"it stayed at {values[0]!r} for {seen.passed_s:.2g} s of game time; is the game paused or in a menu?"
@@ -321,11 +321,6 @@ def _alternatives(seen: _Readings, in_use: int) -> Iterator[AlternativeCheck]:
             yield AlternativeCheck(source=last.source, outcome="agrees", detail=repr(last.value))
         else:
             yield AlternativeCheck(source=last.source, outcome="disagrees", detail=repr(last.value))
-
-
-def _is_exactly(one: Value, other: Value) -> bool:
-    """Return whether two readings of one alternative are equal."""
-    return bool(np.array_equal(one, other))
 
 
 def _is_same(one: Value, other: Value) -> bool:

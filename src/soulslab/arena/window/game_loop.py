@@ -51,16 +51,6 @@ class GameMemory(Protocol):
         ...
 
 
-class NoMemory:
-    """Memory of a game whose state is not published."""
-
-    def apply_writes(self, game: LiveFight) -> None:
-        """Do nothing."""
-
-    def publish(self, game: LiveFight) -> None:
-        """Do nothing."""
-
-
 class Game:
     """The built-in fight in a window, played by a person or from a replay.
 
@@ -79,7 +69,7 @@ class Game:
         self._n_after = 0  # ticks since the end of the replay
         self._log = KeyLogWriter(settings.log, self.fight, str(settings.boss)) if settings.log else None
         self._settings = settings
-        self._memory: GameMemory = NoMemory()
+        self._memory: GameMemory | None = None
         self._window = window
         self._size_px = window.size_px
         overlay = HudOptions(keys=settings.keys, has_buttons=settings.shows_buttons)
@@ -107,7 +97,8 @@ class Game:
                 self._tick()
             n_unseen += n_due
         if n_unseen or self._is_stale:
-            self._memory.publish(self.fight)
+            if self._memory is not None:
+                self._memory.publish(self.fight)
             self.show()
 
     @property
@@ -120,10 +111,9 @@ class Game:
         if self._window.size_px != self._size_px and all(self._window.size_px):
             self._size_px = self._window.size_px
             self._scene.resize(self.fight, self._size_px)
-        is_help_shown = self.is_paused or self._is_help_wanted or self.fight.n_ticks < self._help_ticks
-        if self._scene.hud.is_help_shown != is_help_shown:
-            self._scene.hud.is_help_shown = is_help_shown
-        self._scene.hud.notify("paused" if self.is_paused else "")
+        hud = self._scene.hud
+        hud.is_help_shown = self.is_paused or self._is_help_wanted or self.fight.n_ticks < self._help_ticks
+        hud.notice = "paused" if self.is_paused else ""
         self._scene.show(self.fight)
         self._window.draw()
         self._is_stale = False
@@ -135,6 +125,8 @@ class Game:
 
     def _apply_writes(self) -> None:
         """Apply values that others wrote to memory, and log the result, which the keys do not explain."""
+        if self._memory is None:
+            return
         if self._log is None:
             self._memory.apply_writes(self.fight)
             return

@@ -138,7 +138,10 @@ class HudOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hud:
-    """The overlay of the window."""
+    """The overlay of the window.
+
+    `show` shows the list of keys if ``is_help_shown``, and above it the line ``notice``, such as "paused".
+    """
 
     def __init__(
         self, camera: NodePath, game: LiveFight, size_px: tuple[int, int], options: HudOptions | None = None
@@ -166,30 +169,8 @@ class Hud:
         self._key_list = KeyList(layer, options.keys) if options.keys is not None else None
         heading_z = self._key_list.heading_z if self._key_list is not None else 0.30
         self._notice = Label(layer.node, (0.0, heading_z), 1.3 * layer.text, _PALE, "centre")
-        self._is_help_shown = False
-
-    @property
-    def is_help_shown(self) -> bool:
-        """Whether the list of keys is shown; without a list, setting it has no effect."""
-        return self._is_help_shown
-
-    @is_help_shown.setter
-    def is_help_shown(self, is_shown: bool) -> None:
-        self._is_help_shown = is_shown
-        if self._key_list is not None:
-            if is_shown:
-                self._key_list.node.show()
-            else:
-                self._key_list.node.hide()
-
-    @property
-    def notice(self) -> str:
-        """The line that `notify` shows."""
-        return self._notice.text
-
-    def notify(self, text: str) -> None:
-        """Show a line above the list of keys, such as that the game is paused; an empty text removes it."""
-        self._notice.show(text)
+        self.notice = ""
+        self.is_help_shown = False
 
     def close(self) -> None:
         """Remove the overlay from the camera."""
@@ -197,6 +178,9 @@ class Hud:
 
     def show(self, game: LiveFight) -> None:
         """Show the present state of the fight; the camera has to be placed before."""
+        self._notice.show(self.notice)
+        if self._key_list is not None:
+            (self._key_list.node.show if self.is_help_shown else self._key_list.node.hide)()
         self._show_bars(game)
         self._show_dot(game)
         self._screens.show(game)

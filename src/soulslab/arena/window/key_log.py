@@ -177,23 +177,20 @@ class KeyLogWriter:
             self._stage = game.stage
             self._stages.append((game.n_ticks, game.stage))
         if len(self._codes) >= CHECK_TICKS:
-            self.flush(game)
+            self._flush(game.digest())
 
     def log_write(self, game: LiveFight, digest: int) -> None:
         """Log that another process wrote to the game's memory; ``digest`` is that of the game before the write."""
         self._flush(digest)
         self._write(State.of(game))
 
-    def flush(self, game: LiveFight) -> None:
-        """Write all buffered ticks."""
-        self._flush(game.digest())
-
     def close(self, game: LiveFight) -> None:
         """Write the remaining ticks and close the file."""
-        self.flush(game)
+        self._flush(game.digest())
         self._file.close()
 
     def _flush(self, digest: int) -> None:
+        """Write all buffered ticks."""
         if self._codes:
             self._write(Ticks(runs=runs_of(self._codes), stages=tuple(self._stages), digest=digest))
             self._codes.clear()

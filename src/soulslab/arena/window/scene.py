@@ -54,11 +54,10 @@ class Scene:
     def resize(self, game: LiveFight, size_px: tuple[int, int]) -> None:
         """Adapt the scene to another window size."""
         self._rig.resize(size_px[0] / size_px[1])
-        notice, is_help_shown = self.hud.notice, self.hud.is_help_shown
-        self.hud.close()
+        old = self.hud
+        old.close()
         self.hud = Hud(self._camera, game, size_px, self._options)
-        self.hud.is_help_shown = is_help_shown
-        self.hud.notify(notice)
+        self.hud.notice, self.hud.is_help_shown = old.notice, old.is_help_shown
         self.show(game)
 
     def show(self, game: LiveFight) -> None:

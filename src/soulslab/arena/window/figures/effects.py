@@ -14,9 +14,9 @@ from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.records import ATTACKING, MAX_PROJECTILES, PARRIED, THROWN, Record
 from soulslab.arena.window.figures import effect_shapes
 from soulslab.arena.window.figures.boss_builds import figure_of, styles_of, ticks_of_stage
-from soulslab.arena.window.figures.boss_mesh import GLOW, GROWTH
 from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
 from soulslab.arena.window.figures.effect_shapes import Ribbon, Tendril, tendril_line
+from soulslab.arena.window.figures.figure_meshes import GLOW, boss_colour
 from soulslab.arena.window.figures.figure_nodes import is_hit
 from soulslab.arena.window.figures.knight_poses import knock_back_of, player_strike
 from soulslab.arena.window.figures.rig import Vector, free_palm_of, tip_of
@@ -45,7 +45,7 @@ class Effects:
         self._figure = figure_of(boss)
         self._styles = styles_of(boss)
         self._records = RecordCopier()
-        glow = GLOW[self._figure.kind]
+        glow = boss_colour(GLOW[self._figure.body])
         self._glow = glow
         self._trails = (Ribbon(self.root, N_TRAIL), Ribbon(self.root, N_TRAIL))
         self._wave = Ribbon(self.root, N_WAVE)
@@ -60,7 +60,7 @@ class Effects:
         self._glint.setBillboardPointEye()
         self._spikes = make(self.root, "spikes", effect_shapes.spikes(glow))
         self._breath = make(self.root, "breath", effect_shapes.breath(glow, _breath_half(boss)))
-        self._tendril = Tendril(self.root, GROWTH, glow)
+        self._tendril = Tendril(self.root, boss_colour("growth"), glow)
         self._embers = [make(self.root, "embers", effect_shapes.embers(glow)) for _ in range(2)]
 
     def show(self, game: LiveFight) -> None:

@@ -19,9 +19,8 @@ from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.records import THROWN, Record
 from soulslab.arena.window.figures.boss_builds import figure_of, styles_of
-from soulslab.arena.window.figures.boss_mesh import boss_meshes, growth_meshes
 from soulslab.arena.window.figures.boss_poses import boss_pose
-from soulslab.arena.window.figures.knight_mesh import knight_meshes
+from soulslab.arena.window.figures.figure_meshes import boss_meshes, growth_meshes, knight_meshes
 from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, knock_back_of
 from soulslab.arena.window.figures.pose import Pose
 from soulslab.arena.window.figures.rig import PARTS, WEAPON_PART, Build, Place, place_parts
@@ -108,7 +107,7 @@ class BossFigure:
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         self._figure = figure_of(boss)
         self._styles = styles_of(boss)
-        self._body = Body(parent, self._figure.build, boss_meshes(self._figure), growth_meshes(self._figure))
+        self._body = Body(parent, self._figure.build, boss_meshes(self._figure.body), growth_meshes(self._figure.body))
         self._records = RecordCopier()
         self.root = self._body.root
 
@@ -145,7 +144,7 @@ class KnightFigure:
     """The player's knight below a node in the axes of the world."""
 
     def __init__(self, parent: NodePath) -> None:
-        self._body = Body(parent, KNIGHT, knight_meshes(KNIGHT))
+        self._body = Body(parent, KNIGHT, knight_meshes())
         self._records = RecordCopier()
         self.root = self._body.root
 

@@ -51,11 +51,6 @@ class Mesh:
         self._triangles: list[NDArray[np.int64]] = []
         self._n_vertices = 0
 
-    @property
-    def n_triangles(self) -> int:
-        """Number of triangles so far."""
-        return sum(map(len, self._triangles))
-
     def box(self, centre: Point, size: Point, colour: Colour, taper: tuple[float, float] = (1.0, 1.0)) -> Mesh:
         """Add a box; ``taper`` is the width (x) and depth (y) of its top as shares of those of its bottom."""
         corners = _BOX_CORNERS * (np.array(size) / 2)

@@ -142,19 +142,19 @@ class Objects:
         objects: dict[tuple[object, ...], Space] = {}
         used = 0
         for i in range(N_BEFORE):
-            used = self._slot(first, used, stride, names[0]) + 1
+            used = self._next_slot(first, used, stride, names[0])
             if i % 2:
                 other = first.pointer((used - 1) * stride, join_place("entities", names[0]))
                 self._add_other_entity(other, entities, names, i)
         for name, entity in zip(names, entities, strict=True):
             key = (entity.id_offsets, entity.id_type, entity.id)
             if key not in objects:
-                used = self._slot(first, used, stride, name) + 1
+                used = self._next_slot(first, used, stride, name)
                 objects[key] = first.pointer((used - 1) * stride, join_place("entities", name))
                 self._write_id(objects[key], entity, entity.id, name)
             self._entities[name] = objects[key]
         for i in range(N_AFTER):
-            used = self._slot(first, used, stride, names[0]) + 1
+            used = self._next_slot(first, used, stride, names[0])
             other = first.pointer((used - 1) * stride, join_place("entities", names[0]))
             self._add_other_entity(other, entities, names, N_BEFORE + i)
         for name, entity in zip(names, entities, strict=True):
@@ -163,13 +163,13 @@ class Objects:
             space.claim_pointer(offset, first, place, used * stride)
 
     @staticmethod
-    def _slot(first: Space, used: int, stride: int, name: str) -> int:
-        """Return the next free position in a list."""
+    def _next_slot(first: Space, used: int, stride: int, name: str) -> int:
+        """Return the number of used positions in a list after the next free one."""
         while not first.is_free(used * stride, POINTER_SIZE):
             used += 1
         if used > 4096:
             raise LayoutError("its list has no free position", place=join_place("entities", name))
-        return used
+        return used + 1
 
     def _add_other_entity(self, space: Space, entities: Sequence[Entity], names: Sequence[str], number: int) -> None:
         """Give an additional entity an id that differs from the ids in the profile."""

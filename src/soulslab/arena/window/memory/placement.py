@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from soulslab.arena.window.memory.code_plan import Block, CodePlan, assemble
-from soulslab.arena.window.memory.memory_space import Claim, Space
+from soulslab.arena.window.memory.memory_space import Space
 from soulslab.arena.window.memory.objects import Objects
 from soulslab.errors import LayoutError
 from soulslab.siphon.profile import Profile
@@ -114,7 +114,7 @@ def place_heap(spaces: Sequence[Space]) -> tuple[dict[int, int], int]:
         origin = _aligned(end + ALIGNMENT - space.low)
         starts[id(space)], end = origin, origin + space.high
         if end > MAX_HEAP:
-            raise _too_far(max(space.claims, key=lambda claim: abs(claim.offset)), MAX_HEAP)
+            raise _too_far(space, MAX_HEAP)
     return starts, _aligned(end, PAGE)
 
 
@@ -130,7 +130,7 @@ def place_program(profile: Profile, plan: CodePlan, objects: Objects) -> PlacedP
                 f"lies at {claim.offset:+#x} from the program's base, in or before its headers", place=claim.owner
             )
         if claim.end > MAX_PROGRAM:
-            raise _too_far(claim, MAX_PROGRAM)
+            raise _too_far(objects.program, MAX_PROGRAM)
     rng = np.random.default_rng(0)
     for attempt in range(N_ATTEMPTS):
         placer = _Placer(plan, objects, fixed)
@@ -163,7 +163,7 @@ class _Placer:
         for block in self._plan.blocks:
             low, high = min(block.low, block.space.low), max(block.high, block.space.high)
             if high > MAX_PROGRAM or low < -MAX_PROGRAM:
-                raise _too_far(max(block.space.claims, key=lambda claim: abs(claim.offset)), MAX_PROGRAM)
+                raise _too_far(block.space, MAX_PROGRAM)
             is_code_alone = (low, high) == (block.low, block.high)
             margin = gap if is_code_alone else 0
             start = self._room(low - margin, high + margin)
@@ -185,11 +185,11 @@ class _Placer:
             self.end += ALIGNMENT * (1 + (jitter[i % len(jitter)] if jitter else 0))
             anchor = space.claims[0].offset if space.claims else 0
             if max(space.high, -space.low) > MAX_PROGRAM:
-                raise _too_far(max(space.claims, key=lambda claim: abs(claim.offset)), MAX_PROGRAM)
+                raise _too_far(space, MAX_PROGRAM)
             start = self._room(space.low, space.high + 8, anchor)
             self.starts[id(space)], self.end = start, start + max(space.high, 0)
             if self.end > MAX_PROGRAM:
-                raise _too_far(max(space.claims, key=lambda claim: abs(claim.offset)), MAX_PROGRAM)
+                raise _too_far(space, MAX_PROGRAM)
         return begin
 
     def _room(self, low: int, high: int, anchor: int | None = None) -> int:
@@ -248,7 +248,8 @@ def _aligned(address: int, alignment: int = ALIGNMENT) -> int:
     return -(-address // alignment) * alignment
 
 
-def _too_far(claim: Claim, limit: int) -> LayoutError:
+def _too_far(space: Space, limit: int) -> LayoutError:
+    claim = max(space.claims, key=lambda claim: abs(claim.offset))
     return LayoutError(
         f"needs {claim.what} {claim.offset:+#x} bytes from the target of its last pointer; each part of the memory "
         f"must fit into {limit:#x} bytes",

@@ -77,11 +77,6 @@ class Mesh:
         self.grid(sides, np.stack([head * shades, foot * shades]), uvs)
         self.add(np.c_[flat, np.full(4, z1)], np.array([[0, 1, 2], [0, 2, 3]]), top, flat / 3.0)
 
-    @property
-    def n_triangles(self) -> int:
-        """Number of triangles so far."""
-        return sum(len(part) for part in self._triangles)
-
     def node(self, parent: NodePath, name: str, texture: Texture | None = None) -> NodePath:
         """Make a node of the mesh that ignores the light and fog of the scene."""
         data = GeomVertexData(name, GeomVertexFormat.getV3c4t2(), Geom.UHStatic)

@@ -163,7 +163,7 @@ def test_a_boss_of_ones_own_gets_a_body_of_its_size() -> None:
 def test_moves_of_unknown_names_get_their_style_from_their_numbers() -> None:
     text = (BOSS_DIR / "judge.toml").read_text(encoding="utf-8")
     renamed = parse_boss(text.replace('id = "leap"', 'id = "jump"'), Path("own.toml"), KNOCK_BACKS)
-    styles = {move.id: look.style for move, look in zip(renamed.moves, styles_of(renamed), strict=True)}
+    styles = {move.id: style for move, style in zip(renamed.moves, styles_of(renamed), strict=True)}
     assert styles["jump"] == ("charge",)
     assert styles["overhead"] == ("overhead",)
     assert styles["sweep_right"] == ("sweep",)
