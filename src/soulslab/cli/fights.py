@@ -103,7 +103,7 @@ def record(
     name = str(who.policy or ("human" if who.keys else who.player))
     with FightRecorder(out, env_id, options, name, is_continued=append) as recorder:
         try:
-            _fight(recorder, who, fight_seeds(seed, n_fights, recorder.seeds))
+            _fight(recorder, who, fight_seeds(seed, n_fights, recorder.writer.seeds))
         finally:
             if recorder.n_fights:
                 _log.info(

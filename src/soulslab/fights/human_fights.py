@@ -191,7 +191,7 @@ def record_in_terminal(recorder: FightRecorder, seed: int) -> Tally:
 
     def keep(fight_seed: int, actions: NDArray[np.int64]) -> None:
         recorder.record_actions(actions, fight_seed)
-        recorder.publish()
+        recorder.writer.publish()
 
     return play_in_terminal(FightLog(gymnasium.make(ARENA_ID, **rules), seed, keep), seed=seed)
 
@@ -206,7 +206,7 @@ def record_key_log(recorder: FightRecorder, path: Path) -> None:
     """
     n_known = 0
     for episode in episodes_of_key_log(read_key_log(path), recorder.arena_options()):
-        if recorder.is_recorded(episode):
+        if recorder.writer.is_recorded(episode):
             n_known += 1
         else:
             recorder.add(episode)

@@ -35,8 +35,9 @@ SEEDS: Final = 2**31
 class FightRecorder:
     """Records fights of one environment into one data set; as a context it keeps the recorded fights after an error.
 
-    ``n_wins`` is 0 if the environment does not report wins; ``n_steps`` counts recorded environment steps. Raises the
-    errors of `DemonstrationWriter`, and `EnvironmentUsageError` if an option is wrong.
+    The data set of ``writer`` also has the fights of earlier recordings. ``n_wins`` is 0 if the environment does not
+    report wins; ``n_steps`` counts recorded environment steps. Raises the errors of `DemonstrationWriter`, and
+    `EnvironmentUsageError` if an option is wrong.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class FightRecorder:
         self._options = options
         defaults = msgspec.structs.asdict(ArenaOptions()) if env_id == ARENA_ID else {}
         try:
-            self._writer = DemonstrationWriter(
+            self.writer = DemonstrationWriter(
                 folder, self._env, options, player, defaults=defaults, is_continued=is_continued
             )
         except BaseException:
@@ -95,19 +96,10 @@ class FightRecorder:
 
         Raises `DemonstrationError` if the episode is already recorded, or cannot be written.
         """
-        self._writer.add(episode)
+        self.writer.add(episode)
         self.n_fights += 1
         self.n_wins += bool(episode.is_won)
         self.n_steps += len(episode.actions)
-
-    @property
-    def seeds(self) -> frozenset[int]:
-        """Seeds of all fights in the data set, including earlier recordings."""
-        return self._writer.seeds
-
-    def is_recorded(self, episode: Episode) -> bool:
-        """Return whether the data set contains a fight with the same seed, actions and rewards."""
-        return self._writer.is_recorded(episode)
 
     def arena_options(self) -> ArenaOptions:
         """Return the options of the arena, for players that only support it.
@@ -120,13 +112,6 @@ class FightRecorder:
             )
         return make_options(dict(self._options))
 
-    def publish(self) -> None:
-        """Write the recorded fights so that a later crash cannot lose them.
-
-        Raises `DemonstrationError` if the data set cannot be written; its earlier content is unchanged.
-        """
-        self._writer.publish()
-
     def __enter__(self) -> FightRecorder:
         return self
 
@@ -134,7 +119,7 @@ class FightRecorder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with closing(self._env):
-            self._writer.__exit__(kind, error, trace)
+            self.writer.__exit__(kind, error, trace)
 
 
 class _EnvTable(msgspec.Struct, frozen=True):

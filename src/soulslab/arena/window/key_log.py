@@ -38,14 +38,10 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """First line of a log: the fight that was played.
 
     Attributes:
-        format: Version of the file format.
-        rules: Version of the rules.
         rules_digest: `LiveFight.rules_digest`, of boss, phase, poses and knight.
         boss: Name of a shipped boss, or the path of a boss file.
-        phase: ``"1"``, ``"2"`` or ``"full"``.
-        random_pose: Whether the player's start pose was drawn.
         seed: Seed of the first fight; None if it started from a generator state.
-        generator: State of the generator before the first fight, if there is no seed.
+        generator: State of the generator before the first fight, if it was not seeded.
         first_tick: Number of ticks of the game before the first one of the log.
     """
 

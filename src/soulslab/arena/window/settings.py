@@ -124,16 +124,10 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         boss: Name of a shipped boss, or the path of a boss file.
         phase: ``"1"``, ``"2"`` or ``"full"``.
-        random_pose: Draw the player's start from the ground's poses.
-        seed: Seed of the first fight.
         speed: Factor of game time at the start.
-        size_px: Width and height of the window.
         renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL with hardware support, otherwise software.
-        title: Title of the window.
         keys: Key of each command (`COMMANDS`).
         pad: Command of each pad button (`BUTTON_NAMES`).
-        is_fullscreen: Start in full screen.
-        shows_help: Show the list of keys at the start.
         shows_buttons: Show the buttons in use, for watching a policy or a replay.
         folder: Folder of screenshots.
         log: Path of the key log; None for no log.

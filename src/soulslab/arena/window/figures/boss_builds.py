@@ -24,11 +24,6 @@ THRUST_RAD, OVERHEAD_RAD, SPIN_RAD = 0.85, 1.35, 5.5
 RUN_M_S = 11.0
 
 
-def styles_of(boss: Boss) -> tuple[tuple[Style, ...], ...]:
-    """Return the strike style of each window of a boss's moves, in their order."""
-    return tuple(tuple(_style(boss, move, window) for window in move.windows) for move in boss.moves)
-
-
 def strike_of(build: Build, style: Style, blow: Blow, f: Record) -> Strike:
     """Return the strike of an attack, in the axes and units of the boss's build."""
     window = blow.window
@@ -67,11 +62,15 @@ def ticks_of_stage(d: Record, f: Record) -> tuple[int, int, int]:
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """Appearance and posture of a boss; the stride of its walk is in units of its scale."""
+    """Appearance and posture of a boss; the stride of its walk is in units of its scale.
+
+    ``styles`` has the strike style of each window of each move.
+    """
 
     body: Body
     build: Build
     rest: Pose
+    styles: tuple[tuple[Style, ...], ...]
     stride: float
     breath_s: float
 
@@ -88,4 +87,5 @@ def figure_of(boss: Boss) -> Figure:
     facts = _facts()[body]
     build = msgspec.convert(facts["build"], Build)
     build = msgspec.structs.replace(build, scale_m=build.scale_m * (boss.radius_m / facts["radius_m"]))
-    return Figure(body, build, key(**facts["rest"]), facts["stride"], facts["breath_s"])
+    styles = tuple(tuple(_style(boss, move, window) for window in move.windows) for move in boss.moves)
+    return Figure(body, build, key(**facts["rest"]), styles, facts["stride"], facts["breath_s"])

@@ -49,9 +49,7 @@ _WAYS = {WALK_FRONT: 0.0, WALK_LEFT: math.pi / 2, WALK_RIGHT: -math.pi / 2, WALK
 _TURNS = {TURN_LEFT_90: 1.0, TURN_LEFT_180: 1.0, TURN_RIGHT_90: -1.0, TURN_RIGHT_180: -1.0}
 
 
-def boss_pose(
-    figure: Figure, styles: tuple[tuple[Style, ...], ...], d: Record, f: Record, stage: Stage, stage_ticks: int
-) -> Pose:
+def boss_pose(figure: Figure, d: Record, f: Record, stage: Stage, stage_ticks: int) -> Pose:
     """Return the boss's pose."""
     tick = int(d.tick)
     idle = breathe(figure.rest, tick, figure.breath_s, 1.6)
@@ -59,7 +57,7 @@ def boss_pose(
         return _dying(figure, stage_ticks)
     blow = blow_of(d, f)
     if blow is not None:
-        return _striking(figure, styles[int(d.b_move)], blow, d, f)
+        return _striking(figure, figure.styles[int(d.b_move)], blow, d, f)
     ticks = int(d.b_ticks)
     if d.b_mode == STAGGERED:
         slump = _slumped(figure, tick)
@@ -77,15 +75,13 @@ def boss_pose(
     return _roaming(figure, d, f, idle)
 
 
-def strike_now(
-    figure: Figure, styles: tuple[tuple[Style, ...], ...], d: Record, f: Record
-) -> tuple[Blow, Strike] | None:
+def strike_now(figure: Figure, d: Record, f: Record) -> tuple[Blow, Strike] | None:
     """Return the boss's present attack and its strike, or None if it is not in a move."""
     blow = blow_of(d, f)
     if blow is None:
         return None
-    kinds = styles[int(d.b_move)]
-    return blow, strike_of(figure.build, kinds[min(int(d.b_window), len(kinds) - 1)], blow, f)
+    styles = figure.styles[int(d.b_move)]
+    return blow, strike_of(figure.build, styles[min(int(d.b_window), len(styles) - 1)], blow, f)
 
 
 def _striking(figure: Figure, styles: tuple[Style, ...], blow: Blow, d: Record, f: Record) -> Pose:

@@ -13,7 +13,7 @@ from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.records import ATTACKING, MAX_PROJECTILES, PARRIED, THROWN, Record
 from soulslab.arena.window.figures import effect_shapes
-from soulslab.arena.window.figures.boss_builds import figure_of, styles_of, ticks_of_stage
+from soulslab.arena.window.figures.boss_builds import figure_of, ticks_of_stage
 from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
 from soulslab.arena.window.figures.effect_shapes import Ribbon, Tendril, tendril_line
 from soulslab.arena.window.figures.figure_meshes import GLOW, boss_colour
@@ -43,7 +43,6 @@ class Effects:
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         self.root = parent.attachNewNode("effects")
         self._figure = figure_of(boss)
-        self._styles = styles_of(boss)
         self._records = RecordCopier()
         glow = boss_colour(GLOW[self._figure.body])
         self._glow = glow
@@ -129,7 +128,7 @@ class Effects:
             path.hide()
         if not is_on or d.b_mode != ATTACKING:
             return
-        found = strike_now(self._figure, self._styles, d, f)
+        found = strike_now(self._figure, d, f)
         if found is None:
             return
         blow, strike = found
@@ -151,7 +150,7 @@ class Effects:
     def _show_tendril(self, d: Record, f: Record, blow: Blow, strike: Strike) -> Vector | None:
         """Show the tendril of an attack; return its end in world coordinates."""
         build = self._figure.build
-        pose = boss_pose(self._figure, self._styles, d, f, "fighting", 0)
+        pose = boss_pose(self._figure, d, f, "fighting", 0)
         line = tendril_line(strike, blow, np.array(free_palm_of(build, pose)) / build.scale_m)
         if line is None:
             return None
@@ -162,7 +161,7 @@ class Effects:
     def _show_glint(self, d: Record, f: Record, blow: Blow, share: float, tip: Vector | None) -> None:
         """Show the glint at a tip, or at the tip of the weapon."""
         if tip is None:
-            pose = boss_pose(self._figure, self._styles, d, f, "fighting", 0)
+            pose = boss_pose(self._figure, d, f, "fighting", 0)
             tip = _in_world(tip_of(self._figure.build, pose), (*self._stand(d, f)[:5], 1.0))
         x, y, z = tip
         size = 0.28 * self._figure.build.scale_m * math.sin(math.pi * share)

@@ -18,7 +18,7 @@ from soulslab.arena.blow import ease
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.records import THROWN, Record
-from soulslab.arena.window.figures.boss_builds import figure_of, styles_of
+from soulslab.arena.window.figures.boss_builds import figure_of
 from soulslab.arena.window.figures.boss_poses import boss_pose
 from soulslab.arena.window.figures.figure_meshes import boss_meshes, growth_meshes, knight_meshes
 from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, knock_back_of
@@ -106,7 +106,6 @@ class BossFigure:
 
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         self._figure = figure_of(boss)
-        self._styles = styles_of(boss)
         self._body = Body(parent, self._figure.build, boss_meshes(self._figure.body), growth_meshes(self._figure.body))
         self._records = RecordCopier()
         self.root = self._body.root
@@ -116,7 +115,7 @@ class BossFigure:
         d, f = self._records.copy(game)
         self._body.set_position((float(d.b_x), float(d.b_y), float(f.floor)), (float(d.b_fx), float(d.b_fy)))
         self._body.show_growth(_growth(d, f))
-        self._body.show(boss_pose(self._figure, self._styles, d, f, game.stage, game.stage_ticks))
+        self._body.show(boss_pose(self._figure, d, f, game.stage, game.stage_ticks))
         if game.stage == "fighting" and is_hit(d, f):
             self.root.setColorScale(BOSS_FLASH)
         else:

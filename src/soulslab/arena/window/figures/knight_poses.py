@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 from soulslab.arena.blow import ease, half_arc, sway
 from soulslab.arena.live_fight import Stage
@@ -35,19 +36,24 @@ THROWN_TICKS = 30
 DEATH_TICKS = 70
 CHEER_TICKS = 60
 
-KEYS = read_poses("knight_poses.toml")
-REST = KEYS["rest"]
+
+@cache
+def key_poses() -> dict[str, Pose]:
+    """Return the key poses of the knight, by name."""
+    return read_poses("knight_poses.toml")
 
 
 def knight_pose(d: Record, f: Record, stage: Stage, stage_ticks: int) -> Pose:
     """Return the knight's pose."""
+    poses = key_poses()
     ticks = int(d.p_ticks)
     if d.p_falling:
         wave = 0.3 * sway(ticks, 0.5)
-        return key(KEYS["fall"], tumble=(-0.012 * ticks, 0.0, 0.0), chest_turn=(wave, -0.2, 0.0))
+        return key(poses["fall"], tumble=(-0.012 * ticks, 0.0, 0.0), chest_turn=(wave, -0.2, 0.0))
     if stage == "lost" or d.p_hp <= 0.0:
         return play(
-            [(0, KEYS["flinch"]), (22, KEYS["kneel"]), (34, KEYS["kneel"]), (DEATH_TICKS, KEYS["dead"])], stage_ticks
+            [(0, poses["flinch"]), (22, poses["kneel"]), (34, poses["kneel"]), (DEATH_TICKS, poses["dead"])],
+            stage_ticks,
         )
     hurt = knock_back_of(d, f)
     if hurt is not None:
@@ -55,9 +61,9 @@ def knight_pose(d: Record, f: Record, stage: Stage, stage_ticks: int) -> Pose:
     act = _ACTS.get(_act_of(d, f))
     if act is not None:
         return act(d, f, ticks)
-    idle = breathe(REST, int(d.tick), 2.6)
+    idle = breathe(poses["rest"], int(d.tick), 2.6)
     if stage == "won":
-        return play([(20, idle), (20 + CHEER_TICKS, breathe(KEYS["cheer"], int(d.tick), 2.6))], stage_ticks)
+        return play([(20, idle), (20 + CHEER_TICKS, breathe(poses["cheer"], int(d.tick), 2.6))], stage_ticks)
     return idle
 
 
@@ -109,10 +115,11 @@ def _is_heavy(f: Record, number: int) -> int:
 
 
 def _walking(d: Record, f: Record, ticks: int) -> Pose:
+    poses = key_poses()
     way = walk_way_rad(d)
     speed = _speed(d, f)
-    pose = walk(REST, int(d.tick) * speed / STRIDE_M, way, STRIDE_M if abs(way) < 1.0 else 0.8 * STRIDE_M)
-    return blend(REST, pose, 0.35 + 0.65 * ease(ticks / 6.0))
+    pose = walk(poses["rest"], int(d.tick) * speed / STRIDE_M, way, STRIDE_M if abs(way) < 1.0 else 0.8 * STRIDE_M)
+    return blend(poses["rest"], pose, 0.35 + 0.65 * ease(ticks / 6.0))
 
 
 def _speed(d: Record, f: Record) -> float:
@@ -126,17 +133,18 @@ def _speed(d: Record, f: Record) -> float:
 
 def _roll(d: Record, f: Record, ticks: int) -> Pose:
     """Return a somersault: a dive, a roll over the shoulders, and a crouch."""
+    poses = key_poses()
     a = f.animations[d.p_anim]
     share = ticks / max(int(a.advance_to), 1)
     rest_from, end = 1.0, int(a.duration) / max(int(a.advance_to), 1)
     pose = play(
         [
-            (0.0, REST),
-            (0.14, KEYS["crouch"]),
-            (0.3, KEYS["tuck"]),
-            (0.72, KEYS["tuck"]),
-            (0.98, KEYS["crouch"]),
-            (max(end, 1.2), REST),
+            (0.0, poses["rest"]),
+            (0.14, poses["crouch"]),
+            (0.3, poses["tuck"]),
+            (0.72, poses["tuck"]),
+            (0.98, poses["crouch"]),
+            (max(end, 1.2), poses["rest"]),
         ],
         share,
     )
@@ -150,76 +158,81 @@ def _roll(d: Record, f: Record, ticks: int) -> Pose:
 
 def _hurt(f: Record, d: Record, ticks: int, *, is_thrown: bool) -> Pose:
     """Return a flinch, or a fall onto the back and getting up again."""
+    poses = key_poses()
     length = max(int(f.animations[d.p_anim].duration), 12)
     if not is_thrown:
         strength = 1.0 if length > 45 else 0.75
-        flinch = blend(REST, KEYS["flinch"], strength)
-        return play([(0, REST), (4, flinch), (0.35 * length, flinch), (0.9 * length, REST)], ticks)
+        flinch = blend(poses["rest"], poses["flinch"], strength)
+        return play([(0, poses["rest"]), (4, flinch), (0.35 * length, flinch), (0.9 * length, poses["rest"])], ticks)
     return play(
         [
-            (0, REST),
-            (4, KEYS["flinch"]),
-            (12, KEYS["fly"]),
-            (22, KEYS["lie"]),
-            (0.55 * length, KEYS["lie"]),
-            (0.72 * length, KEYS["kneel"]),
-            (0.82 * length, KEYS["kneel"]),
-            (0.98 * length, REST),
+            (0, poses["rest"]),
+            (4, poses["flinch"]),
+            (12, poses["fly"]),
+            (22, poses["lie"]),
+            (0.55 * length, poses["lie"]),
+            (0.72 * length, poses["kneel"]),
+            (0.82 * length, poses["kneel"]),
+            (0.98 * length, poses["rest"]),
         ],
         ticks,
     )
 
 
 def _parry(d: Record, f: Record, ticks: int) -> Pose:
+    poses = key_poses()
     a = f.animations[d.p_anim]
     start, end = int(a.parry_from), int(a.parry_to)
     return play(
         [
-            (0, REST),
-            (0.6 * start, KEYS["parry_back"]),
-            (start + 4, KEYS["parry_out"]),
-            (end, KEYS["parry_out"]),
-            (a.duration, REST),
+            (0, poses["rest"]),
+            (0.6 * start, poses["parry_back"]),
+            (start + 4, poses["parry_out"]),
+            (end, poses["parry_out"]),
+            (a.duration, poses["rest"]),
         ],
         ticks,
     )
 
 
 def _riposte(d: Record, f: Record, ticks: int) -> Pose:
+    poses = key_poses()
     hit, end = int(f.riposte_hit), int(f.animations[d.p_anim].duration)
-    twist = shifted(KEYS["through"], chest_turn=(0.1, 0.1, 0.0), right_hand=(0.0, 0.02, 0.06), weapon=(0.0, 0.12, 0.6))
+    twist = shifted(poses["through"], chest_turn=(0.1, 0.1, 0.0), right_hand=(0.0, 0.02, 0.06), weapon=(0.0, 0.12, 0.6))
     keys = [
-        (0, REST),
-        (0.35 * hit, KEYS["drawn"]),
-        (hit - 8, KEYS["drawn"]),
-        (hit, KEYS["through"]),
+        (0, poses["rest"]),
+        (0.35 * hit, poses["drawn"]),
+        (hit - 8, poses["drawn"]),
+        (hit, poses["through"]),
         (hit + 40, twist),
-        (hit + 56, KEYS["drawn"]),
+        (hit + 56, poses["drawn"]),
     ]
-    return play([*keys, (end, REST)], ticks)
+    return play([*keys, (end, poses["rest"])], ticks)
 
 
 def _charging(d: Record, f: Record, ticks: int) -> Pose:
     """Return the charge of a heavy attack, with a slight tremble."""
+    poses = key_poses()
     tremble = 0.012 * math.sin(1.9 * ticks)
-    held = shifted(KEYS["charge"], right_hand=(tremble, 0.0, tremble), chest_turn=(tremble, 0.0, 0.0))
-    return play([(0, REST), (24, held)], ticks) if f.animations[d.p_anim].stamina > 0.0 else held
+    held = shifted(poses["charge"], right_hand=(tremble, 0.0, tremble), chest_turn=(tremble, 0.0, 0.0))
+    return play([(0, poses["rest"]), (24, held)], ticks) if f.animations[d.p_anim].stamina > 0.0 else held
 
 
 def _attack(d: Record, f: Record, ticks: int) -> Pose:
+    poses = key_poses()
     a = f.animations[d.p_anim]
     start, end = int(a.active_from), int(a.active_to)
     strike = player_strike(d, f)
     heavy = _is_heavy(f, int(d.p_anim))
-    wound = KEYS["charge"] if heavy else wind_up_pose(REST, strike)
+    wound = poses["charge"] if heavy else wind_up_pose(poses["rest"], strike)
     if ticks < start:
-        first = KEYS["charge"] if heavy else REST
-        pose = play([(0, first), (start - 5, wound), (start, active_pose(KNIGHT, REST, strike, 0.0))], ticks)
+        first = poses["charge"] if heavy else poses["rest"]
+        pose = play([(0, first), (start - 5, wound), (start, active_pose(KNIGHT, poses["rest"], strike, 0.0))], ticks)
     elif ticks < end:
-        pose = active_pose(KNIGHT, REST, strike, (ticks - start) / max(end - start - 1, 1))
+        pose = active_pose(KNIGHT, poses["rest"], strike, (ticks - start) / max(end - start - 1, 1))
     else:
-        last = active_pose(KNIGHT, REST, strike, 1.0)
-        pose = play([(end, last), (end + 5, last), (max(int(a.duration), end + 12), REST)], ticks)
+        last = active_pose(KNIGHT, poses["rest"], strike, 1.0)
+        pose = play([(end, last), (end + 5, last), (max(int(a.duration), end + 12), poses["rest"])], ticks)
     pose = pose.copy()
     if heavy:
         pose[EXTRA, 0] = 1.0 - ease((ticks - end) / 20.0)

@@ -63,15 +63,7 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     """Proportions of a body, in units of ``scale_m``.
 
     Attributes:
-        scale_m: Length of one unit.
-        thigh: Distance from hip to knee.
-        shin: Distance from knee to ankle.
-        hip_width: Half the distance between the hips.
-        trunk: Distance from the hips to the shoulders.
-        neck: Distance from the shoulders to the head.
-        shoulder_width: Half the distance between the shoulders.
-        upper_arm: Distance from shoulder to elbow.
-        forearm: Distance from elbow to palm.
+        hip_width: Half the distance between the hips; ``shoulder_width`` is half that between the shoulders.
         weapon: Distance from the right hand to the weapon's tip.
         second_grip: Distance of the left hand behind the right one on the weapon; 0 for a one-handed weapon.
         pivot: Height of the point that the body tumbles about.

@@ -53,15 +53,11 @@ class Pointer(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory layout for a profile.
+    """A memory layout for a profile: size of each region, position of each attribute, pointers and initial bytes.
 
-    Attributes:
-        sizes: Size of each region in bytes.
-        attributes: Attributes of the chosen version, with the resolved variants and numeric offsets.
-        places: Position of each attribute.
-        constants: Initial bytes: code, ids, and plausible values for attributes that no quantity is bound to.
-        objects: Start and end of each object on the heaps, by region; empty for the program.
-        resources: Start and size of the program's resources; zeros for none.
+    ``attributes`` are those of the chosen version, with the resolved variants and numeric offsets. ``constants`` are
+    code, ids, and plausible values for attributes that no quantity is bound to. ``objects`` has start and end of each
+    object on the heaps, by region. ``resources`` has start and size of the program's resources; zeros for none.
     """
 
     sizes: tuple[int, int, int]

@@ -20,23 +20,14 @@ class Atmosphere(msgspec.Struct, frozen=True, kw_only=True):
     """Light, air and weather; colours are from 0 to 1.
 
     Attributes:
-        zenith: Colour of the upper sky.
         horizon: Colour of the lower sky, and of distant objects.
         abyss: Colour of the depth below the cliff.
-        glow: Colour of sun or moon.
-        glow_rad: Direction of sun or moon, to the left of the direction of the cliff.
-        glow_height_rad: Elevation of sun or moon.
-        glow_size_rad: Angular radius of its disc.
+        glow: Colour of sun or moon; ``glow_rad`` is its direction, to the left of the direction of the cliff.
         clouds: Share of the sky with clouds, 0 to 1.
-        stone: Colour of all stone.
         shade: How much darker the floor's rim is than its centre, 0 to 1.
-        fire: Colour of the braziers.
         moss: Colour of the moss in the joints.
         fill: Light on the fighters from the side away from sun or moon.
-        weather: Kind of falling specks.
-        flake: Colour of the specks.
-        fall_m_s: Speed at which they fall.
-        wind_m_s: Speed at which they drift.
+        flake: Colour of the falling specks.
     """
 
     zenith: Rgb
