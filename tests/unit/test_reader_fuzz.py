@@ -29,8 +29,7 @@ from soulslab.compat.eldengym.keybind_actions import read_keybinds
 from soulslab.config import dump_settings, load_settings
 from soulslab.config.hdf5_files import Hdf5Reader
 from soulslab.envs.trace import read_trace
-from soulslab.envs.wrappers.boundary import Boundary
-from soulslab.envs.wrappers.boundary_file import load_boundary, save_boundary
+from soulslab.envs.wrappers.boundary import Boundary, load_boundary, save_boundary
 from soulslab.errors import RecordingError, SoulslabError
 from soulslab.games import profile_path
 from soulslab.learn.archive import read_archive, write_archive

@@ -16,20 +16,17 @@ from typing import Annotated, Final
 from cyclopts import App, CycloptsError, Parameter
 
 from soulslab.cli.arena import arena
-from soulslab.cli.bench import bench
-from soulslab.cli.doctor import doctor, envs
+from soulslab.cli.doctor import bench, doctor, envs
 from soulslab.cli.evaluate import evaluate
 from soulslab.cli.fights import fights
 from soulslab.cli.games import games
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
-from soulslab.cli.play import play
-from soulslab.cli.policies import film, join, remove_tokens
+from soulslab.cli.policies import film, join, play, remove_tokens
 from soulslab.cli.siphon import siphon
 from soulslab.cli.siphon_control import hold, move, shell, stream, tap, toggle
 from soulslab.cli.siphon_serve import serve
 from soulslab.cli.siphon_verify import compare, verify
-from soulslab.cli.train import demo, train
-from soulslab.cli.tune import tune
+from soulslab.cli.train import demo, train, tune
 from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError, missing_dependency
 from soulslab.version import VERSION
 

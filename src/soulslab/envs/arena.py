@@ -17,10 +17,9 @@ from soulslab.arena.duel_limits import find_impossible_field
 from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, Table
 from soulslab.arena.simulator import Simulator
 from soulslab.arena.vocabulary import N_ACTIONS
-from soulslab.envs.arguments import action_number, checked_seed, reset_options_of
+from soulslab.envs.arguments import action_number, autoreset_mode_of, checked_seed, reset_mask_of, reset_options_of
 from soulslab.envs.duels import Duels, Info, make_options
 from soulslab.envs.spaces import row
-from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
 from soulslab.errors import (
     EnvironmentUsageError,
     InvalidActionError,
@@ -209,11 +208,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self._window.begin(simulator.duels[0])
 
     def _show_step(self, before: Table) -> None:
-        """Draw a step to the film, or show it in the window.
-
-        Args:
-            before: (1,) `DUEL`, a copy of the duel before the step; it is advanced.
-        """
+        """Draw a step to the film, or show it in the window. The (1,) copy of the duel before the step is advanced."""
         simulator = self.simulator
         if self._film is not None:
             self._film += self._draw_step(before)
@@ -485,12 +480,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
 
 def open_fight_window(boss: Boss, phase: str) -> FightWindow:
-    """Open the window of ``render_mode="human"``.
-
-    Raises:
-        MissingDependencyError: panda3d is not installed.
-        DisplayError: No display is available.
-    """
+    """Open the window of ``render_mode="human"``."""
     try:
         from soulslab.arena.window.fight_window import FightWindow  # noqa: PLC0415 (the extra `window`)
     except ModuleNotFoundError as error:

@@ -77,14 +77,7 @@ class VerifySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class WrongStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step with lost or doubled ticks.
-
-    Attributes:
-        episode: Number of the episode, counted from 1.
-        step: Number of the step in the episode, counted from 1.
-        n_ticks: Ticks of the step.
-        held: Held keys of the step.
-    """
+    """A step with lost or doubled ticks; episode and step are counted from 1."""
 
     episode: int
     step: int
@@ -179,13 +172,7 @@ def verify_game(
 
 
 def draw_keys(actions: list[tuple[str, ...]], n_steps: int, seed: int) -> list[tuple[str, ...]]:
-    """Return random keys for each step; they differ from the keys of the step before.
-
-    Args:
-        actions: Keys of each action.
-        n_steps: Number of steps.
-        seed: Seed of the random numbers.
-    """
+    """Return random keys for each step; they differ from the keys of the step before."""
     rng = np.random.default_rng(seed)
     steps: list[tuple[str, ...]] = [()]
     while len(steps) <= n_steps:

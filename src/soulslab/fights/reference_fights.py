@@ -44,7 +44,6 @@ def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
         EnvironmentUsageError: An option is wrong.
         BossFileError: A boss file is malformed.
     """
-    options.check()
     boss = load_boss(options.boss, list(load_knight().knock_backs))
     rules = FightOptions(
         phase=str(options.phase), random_pose=options.random_pose, features=False, states=True, autoreset="disabled"

@@ -32,8 +32,7 @@ from soulslab.siphon.attributes.examination import Finding, examine_variant
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import Profile, Value, load_profile
 from soulslab.siphon.session import SessionOptions
-from soulslab.testing.fake_game import FakeGame, FakeOpener, fake_info
-from soulslab.testing.fake_input import FakeInput
+from soulslab.testing.fake_game import FakeGame, FakeInput, FakeOpener, fake_info
 
 PID = 4343
 WINDOW_PX = (320, 180)

@@ -23,8 +23,7 @@ from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, NumberType, Process, Profile, Value
 from soulslab.siphon.session import SessionOptions
-from soulslab.testing.fake_game import FakeGame, FakeOpener, fake_info
-from soulslab.testing.fake_input import FakeInput
+from soulslab.testing.fake_game import FakeGame, FakeInput, FakeOpener, fake_info
 from soulslab.testing.fake_memory import FakeMemory
 
 TICK_HZ = 60.0

@@ -9,9 +9,8 @@ from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 
-from soulslab.compat.eldengym.eldengym_attributes import PUBLIC_ATTRIBUTES
-from soulslab.compat.eldengym.eldengym_observation import IN_BLOCK, PLAYER, block_positions
-from soulslab.compat.eldengym.scenario_names import boss_of
+from soulslab.compat.eldengym.eldengym_observation import IN_BLOCK, PLAYER, PUBLIC_ATTRIBUTES, block_positions
+from soulslab.compat.eldengym.eldengym_options import boss_of
 from soulslab.errors import EnvironmentUsageError, UnknownAttributeError
 from soulslab.games.axes import Position, from_memory, to_memory
 from soulslab.siphon.session import Session

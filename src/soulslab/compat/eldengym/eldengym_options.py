@@ -1,48 +1,37 @@
-"""Options of `EldenGymEnv`: EldenGym's options with the same names, and options of `SoulsDuelEnv`."""
+"""Options of `EldenGymEnv` and names of its scenarios, spelled as in EldenGym."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from soulslab.compat.eldengym.eldengym_rewards import ScoreDeltaReward, check_reward_function
-from soulslab.envs.arguments import refuse_unknown_options
+from soulslab.envs.arguments import parse_options, refuse_unknown_options
+from soulslab.envs.game.connect import ConnectOptions
+from soulslab.envs.tasks.duel.duel_options import WindowOptions
+from soulslab.envs.tasks.souls.souls_env import SoulsOptions
 from soulslab.errors import EnvironmentUsageError, did_you_mean
+from soulslab.games.boss_facts import boss_names
 
 #: Time of a frame at 60 frames per second; EldenGym waits for one frame after it has pressed its keys.
 FRAME_MS: Final = 1000 / 60
-FRAME_FORMATS: Final = ("jpeg", "raw")
-MAX_FRAME_PX: Final = 4096
+FramePx: TypeAlias = Annotated[int, Meta(ge=1, le=4096)]
 
 #: Options of `SoulsDuelEnv` with the same meaning here.
 PASSED_ON: Final = (
-    "pid",
-    "token",
-    "token_file",
-    "tls",
-    "check_keys",
-    "display",
-    "session",
-    "folder",
-    "proton",
-    "stand_in",
-    "allow_unknown_version",
-    "game_speed",
-    "hard_reset_minutes",
-    "launch_seed",
-    "no_wear",
-    "play_time",
-    "player_stats",
-    "reload_minutes",
-    "renderer",
-    "size_px",
-    "step_deadline_s",
-    "reset_deadline_s",
-    "weapons",
+    *(name for name in ConnectOptions.__struct_fields__ if name not in ("server", "read_only")),
+    *(name for name in SoulsOptions.__struct_fields__ if name not in ("boss", "launch")),
+    *WindowOptions.__struct_fields__,
+    *("check_keys", "game_speed", "hard_reset_minutes", "reset_deadline_s", "step_deadline_s"),
 )
+
+GAME: Final = "elden_ring"
+_VERSION: Final = "-v0"
 
 _log = logging.getLogger(__name__)
 
@@ -70,27 +59,18 @@ class EldenGymOptions(msgspec.Struct, frozen=True, kw_only=True):
     actions: Any = None
     host: str = ""
     reward_function: Any = None
-    frame_format: str = "jpeg"
+    frame_format: Literal["jpeg", "raw"] = "jpeg"
     frame_quality: int = 85
-    max_steps: int | None = None
+    max_steps: Annotated[int, Meta(ge=1)] | None = None
     launch_game: bool = False
     save_file_name: str | None = None
     save_file_dir: str | None = None
     use_device: str = "key"
-    frame_px: tuple[int, int] | None = (320, 180)
+    frame_px: tuple[FramePx, FramePx] | None = (320, 180)
     step_ms: float = FRAME_MS
 
     def check(self) -> None:
-        """Raise `EnvironmentUsageError` for the first option that is wrong."""
-        if not isinstance(self.host, str):
-            raise EnvironmentUsageError(f"host must be 'host:port' of a soulslab server, or '', not {self.host!r}")
-        if self.frame_format not in FRAME_FORMATS:
-            hint = did_you_mean(str(self.frame_format), FRAME_FORMATS)
-            raise EnvironmentUsageError(f"frame_format: unknown kind {self.frame_format!r}{hint}")
-        if self.max_steps is not None and (not _is_whole(self.max_steps) or self.max_steps < 1):
-            raise EnvironmentUsageError(f"max_steps must be a whole number from 1 or None, not {self.max_steps!r}")
-        if not isinstance(self.launch_game, bool):
-            raise EnvironmentUsageError(f"launch_game must be True or False, not {self.launch_game!r}")
+        """Raise `EnvironmentUsageError` for the first option that is not supported or contradicts another."""
         if self.launch_game and self.host:
             raise EnvironmentUsageError(
                 "launch_game starts the game on this machine: give no host with it, and start the game of a server "
@@ -100,10 +80,6 @@ class EldenGymOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise EnvironmentUsageError(
                 "save_file_name and save_file_dir: a reset restores the fight without a save file; to restore a save "
                 "file between two runs of the game, use soulslab.games.save_files.restore"
-            )
-        if self.frame_px is not None and not _is_size(self.frame_px):
-            raise EnvironmentUsageError(
-                f"frame_px must be a width and a height, from 1 to {MAX_FRAME_PX}, or None, not {self.frame_px!r}"
             )
 
     @property
@@ -121,7 +97,8 @@ def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str
     """
     own = EldenGymOptions.__struct_fields__
     refuse_unknown_options("EldenGym's environment", options, (*own, *PASSED_ON))
-    given = EldenGymOptions(**{name: value for name, value in options.items() if name in own})
+    own_options = {name: value for name, value in options.items() if name in own}
+    given: EldenGymOptions = parse_options("EldenGym's environment", own_options, EldenGymOptions)[0]
     given.check()
     for name in ("token", "token_file", "tls"):
         if options.get(name) and not given.host:
@@ -131,10 +108,28 @@ def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str
     return given, {name: value for name, value in options.items() if name in PASSED_ON}
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def scenario_names() -> Mapping[str, str]:
+    """Return the name of the boss for the name of each scenario: ``margit`` for ``Margit-v0``."""
+    return {f"{_camel_case(boss)}{_VERSION}": boss for boss in boss_names(GAME)}
 
 
-def _is_size(size: Any) -> bool:
-    is_pair = isinstance(size, tuple | list) and len(size) == 2
-    return is_pair and all(_is_whole(value) and 1 <= value <= MAX_FRAME_PX for value in size)
+def boss_of(scenario: str | Path) -> str | Path:
+    """Return the boss of a scenario: its name, or the path of a boss file unchanged.
+
+    ``Margit-v0``, ``Margit`` and ``margit`` name the same scenario, as in EldenGym's documentation.
+
+    Raises:
+        EnvironmentUsageError: The scenario does not exist; the message suggests a name.
+    """
+    if str(scenario).endswith(".toml"):
+        return Path(scenario)
+    known = scenario_names()
+    by_name: dict[str, str] = {**known} | {name.removesuffix(_VERSION): boss for name, boss in known.items()}
+    by_name |= {boss: boss for boss in known.values()}
+    if not isinstance(scenario, str) or scenario not in by_name:
+        raise EnvironmentUsageError(f"unknown scenario {scenario!r}{did_you_mean(str(scenario), known)}")
+    return by_name[scenario]
+
+
+def _camel_case(boss: str) -> str:
+    return "".join(part.capitalize() for part in boss.split("_"))

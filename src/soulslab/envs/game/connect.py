@@ -88,13 +88,7 @@ class GameStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hold_session(connect: ConnectOptions, profile: Profile, start: GameStart) -> SessionHolder:
-    """Return the holder of the session of an environment; the session is opened when it is first needed.
-
-    Args:
-        connect: Where the game runs.
-        profile: The game.
-        start: How it is started.
-    """
+    """Return the holder of the session of an environment; the session is opened when it is first needed."""
     if connect.session is not None and not callable(connect.session):
         return SessionHolder(None, ObservedSession(connect.session) if connect.read_only else connect.session)
     factory = _seeded(connect.session) if connect.session is not None else session_factory(connect, profile, start)

@@ -25,9 +25,7 @@ _WITH_FIELDS = (*FIELD_KINDS, "pixels+state")
 
 
 class ObservationBuilder:
-    """Computes observations from states and pictures.
-
-    Numbers outside of the observation space are clipped to its bounds.
+    """Computes observations from states and pictures; numbers outside of the observation space are clipped.
 
     Args:
         kind: Kind of the observations.
@@ -36,7 +34,6 @@ class ObservationBuilder:
         last_actions: Number of last actions in an observation, and length of the vector of each.
 
     Attributes:
-        space: Observation space.
         frame: Format of the picture that each reading needs; None without pictures.
     """
 

@@ -14,10 +14,16 @@ from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep
-from soulslab.envs.game.timing import Keys, Reading, StepTiming
-from soulslab.envs.tasks.duel.duel_actions import DecodedAction, DuelActions, keys_of
+from soulslab.envs.game.timing import Keys, Reading, StepTiming, TickCount
+from soulslab.envs.tasks.duel.duel_actions import (
+    AnimationLocks,
+    DecodedAction,
+    DuelActions,
+    OpenActions,
+    is_falling,
+    keys_of,
+)
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.duel_masks import AnimationLocks, OpenActions, is_falling
 from soulslab.envs.tasks.duel.duel_observation import ObservationBuilder
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
 from soulslab.envs.tasks.duel.duel_reader import DuelReader
@@ -25,7 +31,6 @@ from soulslab.envs.tasks.duel.duel_scenario import Scenario
 from soulslab.envs.tasks.duel.episode import Episode, Outcome
 from soulslab.envs.tasks.duel.fight_score import FightScore, nearest_pose
 from soulslab.envs.tasks.duel.key_check import check_keys
-from soulslab.envs.tick_count import TickCount
 from soulslab.errors import EnvironmentUsageError, ReadOnlyError
 from soulslab.siphon.session import Step, StepResult
 
@@ -62,20 +67,8 @@ class DuelState(msgspec.Struct, frozen=True, eq=False):
 class DuelTask:
     """A boss duel in a running game (`soulslab.envs.game.task.Task`).
 
-    Args:
-        game: Access to the game by quantity.
-        scenario: Facts about the boss and its arena.
-        episode: Begins and ends episodes.
-        options: Options of the duel.
-        is_read_only: Whether the game is observed and not played.
-
     Attributes:
-        observation_space: Space of the observations.
-        action_space: Space of the actions.
-        reset_options: Names of the options that ``reset`` accepts.
-        game: Access to the game by quantity.
         episode: Begins and ends episodes.
-        actions: Decodes actions.
         observation_builder: Computes observations.
         score: Computes rewards and the report of the fight.
         record: `DUEL_STATE` record of the last reading.
@@ -204,11 +197,7 @@ class DuelTask:
         self.episode.release(self.game)
 
     def write_quantities(self, values: Mapping[str, Any]) -> None:
-        """Write to the game between two steps; the reward of the next step does not count the change.
-
-        Raises:
-            SiphonError: The write failed.
-        """
+        """Write to the game between two steps; the reward of the next step does not count the change."""
         with self.game.holder.marking_loss():
             self.game.write(values)
         self._reader.apply_write(values, has_real_health=self._options.episodes == "demo")
@@ -217,12 +206,7 @@ class DuelTask:
     # --- readings -------------------------------------------------------------------------------------------
 
     def _first_state(self, holder: SessionHolder, timing: StepTiming) -> DuelState:
-        """Read the first state of an episode, with no key held.
-
-        Raises:
-            SiphonError: It cannot be read.
-            EnvironmentUsageError: The game fights another boss than that of the scenario.
-        """
+        """Read the first state of an episode, with no key held."""
         session = holder.session
         self._check_fight()
         self._reader.begin(self.episode.start_phase, self.game.vitals(self._scenario))

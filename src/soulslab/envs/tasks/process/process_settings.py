@@ -70,11 +70,7 @@ class Condition(_Table, frozen=True):
     unreadable: bool = False
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Return whether the condition is satisfied.
-
-        Args:
-            values: Values of the attributes that could be read.
-        """
+        """Return whether the condition is satisfied, given the values of the attributes that could be read."""
         if self.unreadable or self.attribute not in values:
             return self.unreadable and self.attribute not in values
         value = values[self.attribute]
@@ -210,12 +206,7 @@ def _short(value: float | str) -> str:
 
 
 def read_settings(profile: Profile, source: str = "", changes: Mapping[str, Any] | None = None) -> EnvSettings:
-    """Return the ``[env]`` table of a profile, checked.
-
-    Args:
-        profile: Profile of the game.
-        source: Name of the profile's file, for errors.
-        changes: Settings that replace values of the table.
+    """Return the ``[env]`` table of a profile, checked; `changes` replace values of the table.
 
     Raises:
         ProfileError: The table is missing or wrong.

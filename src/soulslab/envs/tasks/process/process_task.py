@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep
-from soulslab.envs.game.timing import Keys, Reading, StepTiming
+from soulslab.envs.game.timing import Keys, Reading, StepTiming, TickCount
 from soulslab.envs.tasks.process.process_rewards import ProfileReward
 from soulslab.envs.tasks.process.process_settings import EnvSettings, tick_s
 from soulslab.envs.tasks.process.process_spaces import ActionKeys, ObservationEncoder
 from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
-from soulslab.envs.tick_count import TickCount
 from soulslab.errors import (
     ClockStalledError,
     ControlTakenError,
@@ -32,12 +31,7 @@ from soulslab.siphon.session import LOADING, Session, Snapshot, Step, StepResult
 
 
 class ProcessState(msgspec.Struct, frozen=True, eq=False):
-    """State of the game at one read.
-
-    Attributes:
-        values: Values of the attributes.
-        frame: Frame, (H, W) or (H, W, 3) uint8; None for observations without a frame.
-    """
+    """State of the game at one read; the frame is (H, W) or (H, W, 3) uint8, None for observations without a frame."""
 
     values: Snapshot
     frame: NDArray[np.uint8] | None
@@ -53,10 +47,7 @@ class ProcessTask:
         is_deterministic: Whether each start of the game is deterministic.
 
     Attributes:
-        observation_space: Space of the observations.
-        action_space: Space of the actions.
         action_names: Names of the actions, keys or groups of the action space.
-        reset_options: Names of the options that ``reset`` accepts.
         attributes: Attributes that an episode needs.
     """
 

@@ -45,12 +45,7 @@ class CharacterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CharacterKeeper:
-    """Checks and changes the character at each reset (`CharacterSettings`).
-
-    Args:
-        settings: Checks and changes.
-        facts: Facts of the boss, with the stats that the character must have (``player_stats``).
-    """
+    """Checks and changes the character at each reset (`CharacterSettings`); the facts of the boss have the stats."""
 
     def __init__(self, settings: CharacterSettings, facts: BossFacts) -> None:
         self._settings = settings
@@ -73,7 +68,6 @@ class CharacterKeeper:
 
         Raises:
             EnvironmentUsageError: The character has wrong stats or weapons.
-            SiphonError: As `Session.snapshot` and `Session.write`.
         """
         self._check_weapons(session)
         self._check_stats(session)

@@ -7,10 +7,11 @@ already holds is passed at once; a game that is already in the fight is not chan
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import time
 
-from soulslab.envs.attribute_gate import AttributeGate
+from soulslab.envs.game.session_holder import AttributeGate
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.entrance import FightRequest
 from soulslab.envs.tasks.souls.character_keeper import CharacterKeeper, CharacterSettings
@@ -20,8 +21,7 @@ from soulslab.envs.tasks.souls.entrance_states import (
     named_state,
     refuse_stand_in,
 )
-from soulslab.envs.tasks.souls.standstill_check import StandstillCheck
-from soulslab.errors import ResetFailedError, SelfCheckError, SiphonError
+from soulslab.errors import ClockUnavailableError, ResetFailedError, SelfCheckError, SiphonError
 from soulslab.games.boss_facts import BossFacts
 from soulslab.games.dark_souls_3 import DarkSouls3
 from soulslab.games.elden_ring import EldenRing
@@ -37,6 +37,15 @@ NEEDED = ("poses.fog_wall", "defeat_flag", "warp_points")
 #: Written values of the lock-on of Dark Souls III. Its range is 15 m, and an episode begins 19 m from Iudex; without a
 #: line of sight it lasts 2 s. SoulsGym 1.1.0 sets a range of 60 m and a time of 99 s.
 LOCK_ON: dict[str, Value] = {"lock.bonus_range_m": 35.0, "lock.sight_time_s": 99.0}
+#: Attributes that change while time passes in a fight.
+MOVING = ("player.animation_time", "boss.animation_time")
+#: Flag that the speed of Elden Ring may need. Sources disagree: eldengym sets it, and others do not know it.
+SPEED_FLAG = "game.has_speed"
+#: Reads of a check that the game stands still. A new speed has effect from the next frame on, which may take long.
+N_READS = 4
+STANDSTILL_POLL_S = 0.05
+
+_log = logging.getLogger(__name__)
 
 
 class SoulsEntrance:
@@ -120,12 +129,7 @@ class SoulsEntrance:
 
 
 def _check_attributes(game: SoulsGame, names: tuple[str, ...]) -> None:
-    """Check attributes (`AttributeGate`).
-
-    Raises:
-        SelfCheckError: An attribute failed the check.
-        ResetFailedError: An attribute failed the check because the game has left the world.
-    """
+    """Check attributes (`AttributeGate`); raise `ResetFailedError` if they fail because the game has left the world."""
     try:
         AttributeGate(names)(game.session)
     except SelfCheckError as error:
@@ -168,3 +172,64 @@ class LockOnRange:
         if before:
             with contextlib.suppress(SiphonError):
                 session.write(before)
+
+
+class StandstillCheck:
+    """Stops a game by its own speed, and checks that its animations stand still."""
+
+    def __init__(self) -> None:
+        self._has_set_flag = False
+
+    def check(self, session: Session) -> None:
+        """Stop the game for a moment. If it does not stand still, set `SPEED_FLAG` and check again.
+
+        Does nothing if another clock steps the game.
+
+        Raises:
+            ClockUnavailableError: The game runs on at a speed of 0.
+        """
+        if session.info.clock_grade != "scaled":
+            return
+        speed = session.clock.speed
+        session.clock.pause()
+        try:
+            if self._stands(session):
+                return
+            if SPEED_FLAG in session.profile.attributes and not session.read(SPEED_FLAG):
+                session.write({SPEED_FLAG: True})
+                self._has_set_flag = True
+                if self._stands(session):
+                    _log.info("%s obeys its speed since %s is set", session.profile.name, SPEED_FLAG)
+                    return
+            raise ClockUnavailableError(
+                f"{session.profile.name} runs on at a speed of 0: {' and '.join(MOVING)} do not stand still, so the "
+                f"game does not obey {session.profile.clock.speed_attribute}, and the length of steps would be wrong; "
+                f"give session= a session that was opened with clock='realtime'"
+            )
+        finally:
+            if speed > 0.0:
+                session.clock.run(speed)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the flag was changed."""
+        return self._has_set_flag
+
+    def restore(self, session: Session) -> None:
+        """Clear the flag if `check` has set it. Errors are ignored."""
+        with contextlib.suppress(SiphonError):
+            if self._has_set_flag:
+                session.write({SPEED_FLAG: False})
+        self._has_set_flag = False
+
+    @staticmethod
+    def _stands(session: Session) -> bool:
+        """Return whether two successive reads are equal."""
+        last = dict(session.snapshot(MOVING))
+        for _ in range(N_READS):
+            time.sleep(STANDSTILL_POLL_S)
+            now = dict(session.snapshot(MOVING))
+            if now == last:
+                return True
+            last = now
+        return False

@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 from soulslab.arena.live_fight import BUTTONS
 from soulslab.arena.vocabulary import ACTIONS, N_ACTIONS, NOTHING, action_name
-from soulslab.envs.tasks.duel.duel_actions import ACTION_NAMES, DecodedAction, DuelActions, keys_of
-from soulslab.envs.tasks.duel.duel_masks import AnimationLocks, OpenActions
+from soulslab.envs.tasks.duel.duel_actions import (
+    ACTION_NAMES,
+    AnimationLocks,
+    DecodedAction,
+    DuelActions,
+    OpenActions,
+    keys_of,
+)
 from soulslab.errors import InvalidActionError
 
 FREE = OpenActions(True, True, True)

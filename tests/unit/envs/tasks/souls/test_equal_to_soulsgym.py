@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.vocabulary import ACTIONS, N_ACTIONS
 from soulslab.envs.game.session_holder import SessionHolder
-from soulslab.envs.tasks.duel.duel_actions import keys_of
+from soulslab.envs.tasks.duel.duel_actions import AnimationLocks, keys_of
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.duel_masks import AnimationLocks
 from soulslab.envs.tasks.duel.duel_observation import ObservationBuilder
 from soulslab.envs.tasks.duel.duel_reader import DuelReader
 from soulslab.envs.tasks.duel.duel_scenario import Vitals

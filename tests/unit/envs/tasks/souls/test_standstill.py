@@ -2,7 +2,7 @@
 
 import pytest
 
-from soulslab.envs.tasks.souls.standstill_check import FLAG, StandstillCheck
+from soulslab.envs.tasks.souls.souls_entrance import FLAG, StandstillCheck
 from soulslab.errors import ClockUnavailableError
 from soulslab.games.dark_souls_3 import PROFILE_PATH as DARK_SOULS_3
 from soulslab.games.elden_ring import PROFILE_PATH as ELDEN_RING
