@@ -55,14 +55,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command.
-
-    Args:
-        arguments: Command line without the name of the program.
-
-    Returns:
-        The exit code.
-    """
+    """Run the command of a command line without the name of the program, and return its exit code."""
     try:
         return app.meta(arguments, exit_on_error=False, result_action="return_value") or EXIT_OK
     except CycloptsError:  # cyclopts has printed it
@@ -84,15 +77,12 @@ def _run_command(
 
 
 def run_app(application: App, tokens: Sequence[str], *, verbose: int = 0) -> int:
-    """Run a command of an application with logging and error handling.
+    """Run a command of an application with logging and error handling, and return its exit code.
 
     Args:
         application: Application with the command.
         tokens: The command and its arguments.
         verbose: 0: warnings and progress; 1: more; 2: everything, with tracebacks.
-
-    Returns:
-        The exit code.
 
     Raises:
         CycloptsError: The command line is wrong; cyclopts has printed why.

@@ -90,7 +90,7 @@ def train(
         raise ConfigError(
             "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
         )
-    folder = resume or run_dir or _new_run_dir()
+    folder = resume or run_dir or _new_folder("runs")
     if resume is not None:
         settings = load_run_settings(resume / CONFIG_NAME, flags.changes())
         if not resuming.trust:
@@ -134,11 +134,11 @@ def demo(
     return EXIT_OK
 
 
-def _new_run_dir() -> Path:
+def _new_folder(parent: str) -> Path:
     """Return a new folder, named after the current time."""
     from datetime import datetime
 
-    return Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
+    return Path(parent) / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
 
 
 @Parameter(name="*")  # its fields are flags of the command
@@ -204,7 +204,7 @@ def tune(
     from soulslab.learn.untrusted import trust_flag
 
     flags = flags or TuneFlags()
-    folder = study or _new_folder()
+    folder = study or _new_folder("studies")
     settings, tuning = _load_study(folder, flags)
     with StudyBar(tuning.study.objective, settings.run.total_steps) as bar:
         result = run_study(settings, tuning, folder, processes=processes, prepare=register_all, listener=bar.show)
@@ -244,10 +244,3 @@ def _load_study(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettin
         return ConfigError(problem, path=f"study.{place}")
 
     return with_env_options(settings, token), msgspec.structs.replace(tuning, study=check(table, StudySettings, error))
-
-
-def _new_folder() -> Path:
-    """Return a new folder, named after the current time."""
-    from datetime import datetime
-
-    return Path("studies") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"

@@ -56,11 +56,7 @@ class Hdf5Node(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     values: NDArray[Any] | None = None
 
     def array(self, name: str) -> NDArray[Any]:
-        """Return the values of a data set of this group.
-
-        Raises:
-            ValueError: The group has no data set of that name.
-        """
+        """Return the values of a data set of this group. Raises `ValueError`."""
         values = self.items[name].values if name in self.items else None
         if values is None:
             raise ValueError(f"the group has no data set {name!r}")
@@ -89,11 +85,7 @@ _messages = msgspec.msgpack.Decoder(_Message)
 
 
 class Hdf5Reader(Closing):
-    """Process that reads files; a new one is started after it was ended.
-
-    Raises:
-        MissingDependencyError: h5py is not installed.
-    """
+    """Process that reads files; a new one is started after it was ended."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -221,11 +213,7 @@ class _Deadline:
 
 
 def require_h5py() -> None:
-    """Check that h5py is installed.
-
-    Raises:
-        MissingDependencyError: h5py is not installed.
-    """
+    """Raise `MissingDependencyError` if h5py is not installed."""
     try:
         import h5py  # noqa: F401, PLC0415  (only the process needs it)
     except ModuleNotFoundError as error:

@@ -77,14 +77,10 @@ def toml_key(key: str) -> str:
 
 
 def toml_value(value: Any, place: str = "") -> str:
-    """Return one value as TOML on one line.
-
-    Args:
-        value: Text, a number, a boolean, a list, a dictionary or a struct.
-        place: The path of the setting, for the error.
+    """Return one value as TOML on one line; `place` is the path of the setting, for the error.
 
     Raises:
-        ConfigError: The value has another type.
+        ConfigError: The value is no text, number, boolean, list, dictionary or struct.
     """
     match value:
         case bool():

@@ -84,11 +84,7 @@ def checked_seed(seed: Any) -> int:
 
 
 def autoreset_mode_of(mode: Any) -> AutoresetMode:
-    """Return Gymnasium's autoreset mode for a name such as ``"NextStep"`` or ``"next_step"``.
-
-    Raises:
-        EnvironmentUsageError: The name is unknown.
-    """
+    """Return Gymnasium's autoreset mode for a name such as ``"NextStep"`` or ``"next_step"``."""
     if isinstance(mode, AutoresetMode):
         return mode
     known = {item.value: item for item in AutoresetMode} | {item.name.lower(): item for item in AutoresetMode}
@@ -132,11 +128,7 @@ def _refuse_one_game(name: str, values: Sequence[Any]) -> None:
 
 
 def reset_mask_of(mask: Any, n_envs: int) -> NDArray[np.bool_]:
-    """Return ``options["reset_mask"]``, (N,) bool; all true for None.
-
-    Raises:
-        EnvironmentUsageError: The mask is not a bool array of shape (N,).
-    """
+    """Return ``options["reset_mask"]``, (N,) bool; all true for None."""
     if mask is None:
         return np.ones(n_envs, np.bool_)
     if not (isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == (n_envs,)):

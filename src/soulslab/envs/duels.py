@@ -166,10 +166,6 @@ _AUTORESETS: dict[AutoresetMode, Literal["next_step", "same_step", "disabled"]] 
 
 
 def make_options(options: dict[str, Any]) -> ArenaOptions:
-    """Return the checked options of ``soulslab/Arena-v0``.
-
-    Raises:
-        EnvironmentUsageError: An option is unknown, has the wrong type or is out of range.
-    """
+    """Return the checked options of ``soulslab/Arena-v0``; raise `EnvironmentUsageError` for the first wrong one."""
     parsed: ArenaOptions = parse_options("soulslab/Arena-v0", options, ArenaOptions)[0]
     return parsed

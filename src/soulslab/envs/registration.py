@@ -68,11 +68,7 @@ DESCRIPTIONS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import an environment class when Gymnasium looks up its entry point.
-
-    Raises:
-        MissingDependencyError: A package that the environment needs is not installed.
-    """
+    """Import an environment class when Gymnasium looks up its entry point."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with optional_imports():

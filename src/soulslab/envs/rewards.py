@@ -162,11 +162,7 @@ def _name_of(function: Any) -> str:
 
 
 def call_reward(function: RewardFunction, transition: Transition, n_duels: int) -> NDArray[np.float64]:
-    """Return the (N,) float64 rewards of a function of the user for one step of N fights.
-
-    Raises:
-        EnvironmentUsageError: The result is not (N,) finite numbers.
-    """
+    """Return the (N,) float64 rewards of a function of the user for one step of N fights; they must be finite."""
     returned = function(transition)
     name = _name_of(function)
     try:

@@ -46,12 +46,9 @@ _DATA_SETS = ("keys", "unreadable", "frame_hashes", "frames", "values")
 
 
 class Column(msgspec.Struct, frozen=True, eq=False):
-    """The values of one attribute in an episode.
+    """The values of one attribute in an episode, 0 or empty where it could not be read, and where it could be read.
 
-    Attributes:
-        values: (T,) numbers or text (as objects), or (T, length) bytes and vectors; 0 or empty where the attribute
-            could not be read.
-        is_readable: (T,) whether the attribute could be read.
+    Values are (T,) numbers or text (as objects), or (T, length) bytes and vectors; `is_readable` is (T,).
     """
 
     values: NDArray[Any]

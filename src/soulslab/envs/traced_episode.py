@@ -31,8 +31,7 @@ OnFrame = Callable[[int, Pixels, bytes], None]
 class AttributeReader:
     """Reads all attributes that are readable; attributes that are not are missing from the values.
 
-    The attributes that were readable the last time are read together in one call. The session determines the
-    attributes that are known for the version of the game.
+    The attributes that were readable the last time are read together in one call.
     """
 
     def __init__(self, session: Session) -> None:

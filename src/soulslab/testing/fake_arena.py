@@ -110,11 +110,7 @@ class FakeArena:
             raise WindowGoneError("the window of the arena was closed; restart the session")
 
     def draw(self) -> NDArray[np.uint8]:
-        """Return an image of the window.
-
-        Returns:
-            RGB, shape (height, width, 3), uint8.
-        """
+        """Return an image of the window, RGB, (height, width, 3) uint8."""
         self.check_window()
         self.n_drawn += 1
         picture = draw_duel(self.fight.boss, self.fight.fight, self.fight.duel, height_px=WINDOW_PX[1])

@@ -67,9 +67,6 @@ class FakeCapture:
     Args:
         paint: Returns the current picture: (H, W, 3) RGB, uint8; raises WindowGoneError if there is none.
         size_px: Returns its current width and height without drawing; None to draw it.
-
-    Attributes:
-        backend: ``fake``.
     """
 
     backend = "fake"
@@ -104,11 +101,7 @@ class FakeCapture:
 
 
 class MadeUp(Protocol):
-    """A game that runs in this process.
-
-    Attributes:
-        input: Its keyboard and mouse.
-    """
+    """A game that runs in this process, with its keyboard and mouse."""
 
     input: FakeInput
 
@@ -130,14 +123,7 @@ class MadeUp(Protocol):
 
 
 class FakeGame:
-    """The parts of one start of a fake game (`soulslab.siphon.local.Game`).
-
-    Args:
-        game: The fake game.
-        attributes: Reads and writes its attributes.
-        options: Session options.
-        info: Process id, path and window of the game; the other fields are filled in here.
-    """
+    """The parts of one start of a fake game (`soulslab.siphon.local.Game`)."""
 
     def __init__(self, game: MadeUp, attributes: Attributes, options: SessionOptions, info: SessionInfo) -> None:
         self.attributes = attributes
@@ -168,11 +154,7 @@ class FakeGame:
 
 
 class FakeOpener:
-    """Starts fake games (`soulslab.siphon.local.GameOpener`).
-
-    Args:
-        start: Starts a game.
-    """
+    """Starts fake games (`soulslab.siphon.local.GameOpener`)."""
 
     def __init__(self, start: Callable[[Profile, SessionOptions], FakeGame]) -> None:
         self._start = start

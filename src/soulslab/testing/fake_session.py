@@ -179,11 +179,7 @@ class Toy:
             raise ProcessExitedError(f"process {TOY_PID} (toy) has ended", pid=TOY_PID)
 
     def pass_time(self, seconds: float) -> None:
-        """Advance by as many ticks as fit.
-
-        Raises:
-            ClockStalledError: `is_stalled` is set.
-        """
+        """Advance by as many ticks as fit; raise `ClockStalledError` if `is_stalled` is set."""
         if self.is_stalled:
             raise ClockStalledError("the toy does not get on; restart the session", 0.0)
         self._time_s += seconds
@@ -207,11 +203,7 @@ class Toy:
             raise WindowGoneError("the window of the toy was closed; restart the session")
 
     def draw(self) -> NDArray[np.uint8]:
-        """Return the picture of its window, RGB: the red of a pixel is the health, the green the tick.
-
-        Raises:
-            WindowGoneError: The window is closed.
-        """
+        """Return the picture of its window, RGB: the red of a pixel is the health, the green the tick."""
         self.check_window()
         pixels = np.zeros((WINDOW_PX[1], WINDOW_PX[0], 3), np.uint8)
         pixels[..., 0] = self.values["hp"]

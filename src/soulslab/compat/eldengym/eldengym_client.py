@@ -81,10 +81,6 @@ class EldenClient:
     Attribute names of soulslab are accepted, too. A failure raises an error, whereas EldenGym's client returns
     ``success=False`` or 0. Access to a member of EldenGym that does not exist here raises an error that names the
     replacement.
-
-    Args:
-        session: Session with the game.
-        env: The environment, which sets the speed and starts episodes.
     """
 
     def __init__(self, session: Session, env: ClientEnv) -> None:
@@ -98,11 +94,8 @@ class EldenClient:
     def start_scenario(self, scenario_name: str | Path = "") -> None:
         """Start a fight, as ``reset`` of the environment does.
 
-        Args:
-            scenario_name: Scenario of the environment, in any spelling; "" for the same.
-
         Raises:
-            EnvironmentUsageError: The environment has another scenario.
+            EnvironmentUsageError: The environment has another scenario, compared in any spelling.
             SiphonError: All tries to start the fight failed.
         """
         own = self._env.scenario_name
@@ -113,17 +106,10 @@ class EldenClient:
     def load_config_from_file(self, config_filepath: str | Path, wait_time: float = 2) -> dict[str, dict[str, Any]]:
         """Return the process and the window of the session, in the format of EldenGym's method.
 
-        The file is not read, because the profile of soulslab describes the game.
-
-        Args:
-            config_filepath: Accepted for compatibility, without effect.
-            wait_time: Accepted for compatibility, without effect.
+        The file is not read, because the profile of soulslab describes the game. Both arguments have no effect.
 
         Returns:
             ``config``, ``memory``, ``input`` and ``capture``, each with ``success`` and ``message``.
-
-        Raises:
-            SiphonError: The session cannot be attached to the game.
         """
         del wait_time
         info = self._session.info
@@ -135,25 +121,13 @@ class EldenClient:
         return {name: {"success": True, "message": "attached", **part} for name, part in parts.items()}
 
     def get_attribute(self, name: str) -> dict[str, Any]:
-        """Return a value as ``{"success": True, "message": "", "value": ...}``.
-
-        Raises:
-            UnknownAttributeError: The attribute does not exist.
-            SiphonError: The attribute cannot be read.
-        """
+        """Return a value as ``{"success": True, "message": "", "value": ...}``. Raises `SiphonError`."""
         return {"success": True, "message": "", "value": self._read(name)}
 
     def set_attribute(self, name: str, value: Any, value_type: str = "") -> dict[str, Any]:
-        """Write a value; return ``{"success": True, "message": ""}``.
+        """Write a number or a bool; return ``{"success": True, "message": ""}``. Raises `SiphonError`.
 
-        Args:
-            name: Name of the attribute.
-            value: Number or bool.
-            value_type: Accepted for compatibility, without effect: the profile has the type.
-
-        Raises:
-            UnknownAttributeError: The attribute does not exist.
-            SiphonError: The attribute cannot be written.
+        ``value_type`` has no effect, because the profile has the type.
         """
         del value_type
         attribute, index, is_vector = self._find_attribute(name)
@@ -202,16 +176,7 @@ class EldenClient:
         return from_memory(self._session.read(IN_BLOCK))
 
     def teleport(self, x: float, y: float, z: float) -> None:
-        """Move the player to a position in its map block, with one write.
-
-        Args:
-            x: Coordinate x, in m.
-            y: Coordinate y, in m.
-            z: Height, in m.
-
-        Raises:
-            SiphonError: The position cannot be written.
-        """
+        """Move the player to a position in its map block, in m (z is the height), with one write."""
         values = self._session.snapshot((PLAYER, IN_BLOCK))
         physics, block = from_memory(values[PLAYER]), from_memory(values[IN_BLOCK])
         target = [old + new - now for old, new, now in zip(physics, (x, y, z), block, strict=True)]

@@ -46,33 +46,14 @@ _registered: dict[str, RegisteredEnv] = {}
 
 
 class EldenGymState(msgspec.Struct, frozen=True, eq=False):
-    """State of the game at one read, in EldenGym's format.
-
-    Attributes:
-        observation: The observation.
-        info: The complete ``info``, which reward functions receive.
-    """
+    """State of the game at one read: the observation, and the complete ``info``, which reward functions receive."""
 
     observation: Observation
     info: Info
 
 
 class EldenGymTask:
-    """A boss of Elden Ring as in EldenGym (`soulslab.envs.game.task.Task`).
-
-    Args:
-        game: Quantities of the game.
-        episode: Starts and ends fights.
-        encoder: Encodes observations.
-        actions: Converts actions into keys.
-        reward_function: Computes the rewards.
-
-    Attributes:
-        observation_space: Space of the observations.
-        action_space: One bit per action.
-        reset_options: Names of the options that ``reset`` accepts.
-        reward_function: Computes the rewards.
-    """
+    """A boss of Elden Ring as in EldenGym (`soulslab.envs.game.task.Task`)."""
 
     reset_options: tuple[str, ...] = ("restart",)
 
@@ -109,12 +90,7 @@ class EldenGymTask:
     def advance(
         self, holder: SessionHolder, timing: StepTiming, state: EldenGymState, action: Keys, *, is_last_step: bool
     ) -> TaskStep[EldenGymState]:
-        """See `Task.advance`.
-
-        Raises:
-            EnvironmentUsageError: The reward function does not return a finite number.
-            SiphonError: The step failed.
-        """
+        """See `Task.advance`; raises `EnvironmentUsageError` if the reward function does not return a finite number."""
         result, late_s = timing.play(holder.session, action, self._reading)
         after = self._state(holder.session, result, late_s)
         reward, is_done = evaluate_reward(

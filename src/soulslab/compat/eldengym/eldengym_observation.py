@@ -97,15 +97,7 @@ _SPAN_M = 2.0 * math.sqrt(2.0) * _FAR_M
 
 
 class ObservedNumber(msgspec.Struct, frozen=True):
-    """One number of an observation.
-
-    Attributes:
-        name: Name in the observation.
-        attribute: Name of the attribute of the profile.
-        index: Index of the number in a vector; 0 for a single number.
-        is_vector: Whether the attribute is a vector.
-        space: Space of the number, of shape ().
-    """
+    """One number of an observation: its name, its attribute of the profile, its index in a vector, and its space."""
 
     name: str
     attribute: str
@@ -120,11 +112,7 @@ class ObservedNumber(msgspec.Struct, frozen=True):
 
 
 def observed_numbers(profile: Profile, names: Sequence[str] | None) -> tuple[ObservedNumber, ...]:
-    """Return the numbers of the game's memory in an observation.
-
-    Args:
-        profile: Profile of the game.
-        names: EldenGym's names, or names of numeric attributes of the profile; None for `DEFAULT_NAMES`.
+    """Return the numbers of the game's memory in an observation; None stands for `DEFAULT_NAMES`.
 
     Raises:
         EnvironmentUsageError: An attribute does not exist (the message suggests a name) or is not a number.
@@ -177,14 +165,9 @@ class EldenGymEncoder:
         frame_px: Width and height of the frame; None for observations without a frame.
 
     Attributes:
-        space: Observation space.
         attributes: Attributes to read.
         frame: Format of the frame to capture; None for no frame.
         names: Names of the observed numbers of the game's memory.
-
-    Raises:
-        EnvironmentUsageError: An attribute does not exist.
-        ProfileError: The profile lacks a required attribute.
     """
 
     def __init__(self, profile: Profile, names: Sequence[str] | None, frame_px: tuple[int, int] | None) -> None:

@@ -90,11 +90,7 @@ class EldenGymOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str, Any]]:
-    """Return the checked options of the environment, and the options for `SoulsDuelEnv`.
-
-    Raises:
-        EnvironmentUsageError: An option is unknown or wrong.
-    """
+    """Return the checked options of the environment, and the options for `SoulsDuelEnv`."""
     own = EldenGymOptions.__struct_fields__
     refuse_unknown_options("EldenGym's environment", options, (*own, *PASSED_ON))
     own_options = {name: value for name, value in options.items() if name in own}
@@ -116,10 +112,8 @@ def scenario_names() -> Mapping[str, str]:
 def boss_of(scenario: str | Path) -> str | Path:
     """Return the boss of a scenario: its name, or the path of a boss file unchanged.
 
-    ``Margit-v0``, ``Margit`` and ``margit`` name the same scenario, as in EldenGym's documentation.
-
-    Raises:
-        EnvironmentUsageError: The scenario does not exist; the message suggests a name.
+    ``Margit-v0``, ``Margit`` and ``margit`` name the same scenario, as in EldenGym's documentation. An unknown scenario
+    raises `EnvironmentUsageError`.
     """
     if str(scenario).endswith(".toml"):
         return Path(scenario)

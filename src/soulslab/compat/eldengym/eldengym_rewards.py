@@ -137,12 +137,8 @@ class CustomReward(_WholeFightReward):
 class FunctionReward(_WholeFightReward):
     """Reward function that calls a plain function, as in EldenGym's documentation.
 
-    Args:
-        function: Takes ``(obs, info, terminated, truncated)``, or ``(obs, info, prev_info)`` or ``(obs, info)`` as
-            `RewardFunction.calculate` does, and returns the reward of a step.
-
-    Raises:
-        EnvironmentUsageError: The function takes other arguments.
+    The function takes ``(obs, info, terminated, truncated)``, or ``(obs, info, prev_info)`` or ``(obs, info)`` as
+    `RewardFunction.calculate` does, and returns the reward of a step. Other arguments raise `EnvironmentUsageError`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -179,11 +175,7 @@ def _takes(function: Callable[..., Any], n_arguments: int) -> bool:
 
 
 def check_reward_function(function: Any) -> Any:
-    """Return the reward function of an option; a plain function is wrapped in `FunctionReward`.
-
-    Raises:
-        EnvironmentUsageError: The value is neither a function nor an object with the methods of `RewardFunction`.
-    """
+    """Return the reward function of an option; a plain function is wrapped in `FunctionReward`."""
     if callable(function) and not isinstance(function, type) and not hasattr(function, "calculate"):
         return FunctionReward(function)
     has_methods = all(callable(getattr(function, name, None)) for name in ("calculate", "is_done"))
@@ -200,12 +192,7 @@ def evaluate_reward(
 ) -> tuple[float, bool]:
     """Return the reward of a step, and whether the reward function ends the episode.
 
-    Args:
-        function: Reward function from `check_reward_function`.
-        obs: Observation after the step.
-        info: ``info`` after the step.
-        prev_info: ``info`` before the step.
-        is_last_step: Whether the step reaches the limit of steps.
+    `is_last_step` says whether the step reaches the limit of steps.
 
     Raises:
         EnvironmentUsageError: The reward is not a finite number.

@@ -58,11 +58,7 @@ class SessionHolder:
 
     @property
     def session(self) -> Session:
-        """The session; it is opened if it is not open yet.
-
-        Raises:
-            SiphonError: The session could not be opened, or failed the check.
-        """
+        """The session; it is opened if it is not open yet. Raises `SiphonError` if that or the check fails."""
         if self._session is None:
             if self._factory is None:
                 raise AssertionError("there is neither a session nor a factory")
@@ -81,11 +77,7 @@ class SessionHolder:
         return self._session is not None
 
     def recover(self, deadline: Deadline) -> None:
-        """Restart the game; open a new session if the old one cannot restart it.
-
-        Raises:
-            SiphonError: The game could not be restarted before the deadline.
-        """
+        """Restart the game, or open a new session; raise `SiphonError` if that fails or the deadline passes."""
         while True:
             try:
                 self._restart()
@@ -191,11 +183,7 @@ class AttributeGate:
         self._may_be_loading = may_be_loading
 
     def __call__(self, session: Session) -> None:
-        """Check the game of a session.
-
-        Raises:
-            SelfCheckError: An attribute failed; the message names each of them with the reason.
-        """
+        """Check the game of a session; raise `SelfCheckError` with the reason for each attribute that failed."""
         if not session.profile.process.versions:
             return
         clock = session.clock

@@ -39,24 +39,14 @@ class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """Keys of a decision.
-
-    Attributes:
-        held: Keys that are held.
-        again: Keys of `held` that are pressed anew.
-    """
+    """Keys of a decision: those that are held, and those of them that are pressed anew."""
 
     held: tuple[str, ...]
     again: tuple[str, ...] = ()
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """Attributes and picture that are read at the end of a decision.
-
-    Attributes:
-        attributes: Names of the attributes.
-        frame: Format of the picture; None without one.
-    """
+    """Attributes and picture that are read at the end of a decision; None for no picture."""
 
     attributes: tuple[str, ...]
     frame: FrameFormat | None = None
@@ -100,11 +90,7 @@ class StepTimes:
 
 
 class StepTiming(Protocol):
-    """Plays decisions, each from one reading to the next.
-
-    Attributes:
-        times: Records the wall time of each decision; None records nothing.
-    """
+    """Plays decisions, each from one reading to the next; `times` records their wall time, None records nothing."""
 
     times: StepTimes | None
 
@@ -277,11 +263,7 @@ class TickCount:
         self._n_steps = self.n_ticks = self.n_lost = self.n_doubled = 0
 
     def add(self, ticks: int, n_expected: int | None) -> None:
-        """Count a step that ends at a value of the tick counter.
-
-        Args:
-            ticks: Value of the tick counter.
-            n_expected: Expected ticks of the step; None if the number is not known, as in real time.
+        """Count a step that ends at a value of the tick counter; `n_expected` is None if the number is not known.
 
         Raises:
             LostTickError: The number of ticks is not the expected one, and `on_lost_tick` is ``error``.

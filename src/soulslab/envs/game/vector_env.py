@@ -87,8 +87,7 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> tuple[Any, Info]:
         """Begin episodes; see `gymnasium.vector.VectorEnv.reset`. ``options["reset_mask"]`` (N,) bool chooses which.
 
-        Raises:
-            SiphonError: The episode of a game could not be started; the others have begun.
+        If an episode of a game cannot be started, the others have begun when the error is raised.
         """
         options = dict(options or {})
         which = reset_mask_of(options.pop("reset_mask", None), self.num_envs)

@@ -89,14 +89,10 @@ class _ArenaDuel:
 
 
 def duel_of(env: Env, wrapper: str) -> ShowsDuel:
-    """Return the duel of an environment.
-
-    Args:
-        env: The environment; may be wrapped.
-        wrapper: Name of the wrapper that needs the duel, for the error.
+    """Return the duel of an environment, which may be wrapped.
 
     Raises:
-        EnvironmentUsageError: The environment has no duel.
+        EnvironmentUsageError: It has no duel; the message names the wrapper that needs one.
     """
     inner = env.unwrapped
     if isinstance(inner, ArenaEnv):
@@ -110,12 +106,8 @@ def duel_of(env: Env, wrapper: str) -> ShowsDuel:
 def game_of(env: Env, wrapper: str) -> WritesQuantities:
     """Return the unwrapped environment if its game can be written.
 
-    Args:
-        env: The environment; may be wrapped.
-        wrapper: Name of the wrapper that writes, for the error.
-
     Raises:
-        EnvironmentUsageError: The environment has no game that can be written.
+        EnvironmentUsageError: It cannot be written; the message names the wrapper that writes.
     """
     inner = env.unwrapped
     if isinstance(inner, ArenaEnv) or not hasattr(type(inner), "write_quantities"):

@@ -127,12 +127,7 @@ class LivePlot(Wrapper, RecordConstructorArgs):
 
 
 class _PlotProcess:
-    """The process that draws, and the thread that sends it messages.
-
-    Args:
-        target: See `LivePlot`.
-        interval_s: See `LivePlot`.
-        head: First message: title, action names and number of steps of the plot.
+    """The process that draws, and the thread that sends it messages: first the head, then rows of steps.
 
     Raises:
         EnvironmentUsageError: The process cannot draw to the target.

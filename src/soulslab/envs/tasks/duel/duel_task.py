@@ -43,12 +43,7 @@ class DuelState(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         record: `DUEL_STATE` record; the next reading overwrites it.
-        boss_animation: Name of the boss's animation.
-        is_falling: Whether the player falls.
-        outcome: Whether and how the fight has ended.
-        open_actions: Which kinds of actions are open.
         tick: Tick of the game; -1 if the game does not count ticks.
-        game_time_s: Game time of the reading.
         late_s: Wall time by which the reading was late.
         picture: (H, W) or (H, W, 3) uint8; None without one.
     """

@@ -203,8 +203,7 @@ class ProcessTask:
         """Advance a step; wait while values cannot be read because the game loads.
 
         Returns:
-            The result, the attributes that could not be read (only if that ends the episode), and the number of ticks
-            of the wait.
+            The result, the attributes that could not be read (only if that ends the episode), and the waited ticks.
         """
         reading, n_waited = self._reading, 0
         try:
