@@ -53,12 +53,7 @@ def list_games() -> None:
 
 
 @games.command
-def check(
-    game: Path,
-    *,
-    flags: GameFlags | None = None,
-    what: CheckFlags | None = None,
-) -> int:
+def check(game: Path, *, flags: GameFlags | None = None, what: CheckFlags | None = None) -> int:
     """Check every attribute of a profile on a running game, without writing; exit code 1 if a needed one fails.
 
     Args:

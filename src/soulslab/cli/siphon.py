@@ -45,11 +45,7 @@ def attach(game: Path, *, flags: GameFlags | None = None) -> int:
 
 @siphon.command
 def watch(
-    game: Path,
-    *,
-    flags: GameFlags | None = None,
-    rate_hz: PositiveFloat = 10.0,
-    seconds: PositiveFloat | None = None,
+    game: Path, *, flags: GameFlags | None = None, rate_hz: PositiveFloat = 10.0, seconds: PositiveFloat | None = None
 ) -> None:
     """Show the attributes of a game continuously; Ctrl-C stops.
 
@@ -104,12 +100,7 @@ def write(game: Path, *assignments: str, flags: GameFlags | None = None) -> None
 
 @siphon.command
 def capture(
-    game: Path,
-    file: Path,
-    *,
-    flags: GameFlags | None = None,
-    size_px: tuple[int, int] = (0, 0),
-    grey: bool = False,
+    game: Path, file: Path, *, flags: GameFlags | None = None, size_px: tuple[int, int] = (0, 0), grey: bool = False
 ) -> None:
     """Save a frame of the game's window.
 
@@ -151,13 +142,7 @@ class RecordFlags:
 
 
 @siphon.command
-def record(
-    game: Path,
-    file: Path,
-    *,
-    flags: GameFlags | None = None,
-    what: RecordFlags | None = None,
-) -> None:
+def record(game: Path, file: Path, *, flags: GameFlags | None = None, what: RecordFlags | None = None) -> None:
     """Record values, keys and frames of a game to HDF5; Ctrl-C stops and keeps the recording.
 
     Args:

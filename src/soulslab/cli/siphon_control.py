@@ -35,11 +35,7 @@ def _open_control(game: Path, flags: GameFlags | None) -> Iterator[ManualControl
 
 
 def tap(
-    game: Path,
-    *keys: str,
-    flags: GameFlags | None = None,
-    hold_ms: Milliseconds = 100,
-    delay_ms: Milliseconds = 0,
+    game: Path, *keys: str, flags: GameFlags | None = None, hold_ms: Milliseconds = 100, delay_ms: Milliseconds = 0
 ) -> None:
     """Press keys of a game together and release them.
 
@@ -54,12 +50,7 @@ def tap(
         control.tap(keys, hold_s=hold_ms / 1000, delay_s=delay_ms / 1000)
 
 
-def hold(
-    game: Path,
-    *keys: str,
-    flags: GameFlags | None = None,
-    seconds: PositiveFloat = 1.0,
-) -> None:
+def hold(game: Path, *keys: str, flags: GameFlags | None = None, seconds: PositiveFloat = 1.0) -> None:
     """Hold keys of a game down for some time; Ctrl-C releases them.
 
     Args:
@@ -93,14 +84,7 @@ def toggle(game: Path, *keys: str, flags: GameFlags | None = None) -> None:
             console.print(f"down: {' '.join(control.down) or '(none)'}", markup=False)
 
 
-def move(
-    game: Path,
-    dx_px: Pixels,
-    dy_px: Pixels,
-    *,
-    flags: GameFlags | None = None,
-    steps: Count = 1,
-) -> None:
+def move(game: Path, dx_px: Pixels, dy_px: Pixels, *, flags: GameFlags | None = None, steps: Count = 1) -> None:
     """Move the mouse of a game relative to its position.
 
     Args:
@@ -135,11 +119,7 @@ class StreamFlags:
 
 
 def stream(
-    game: Path,
-    folder: Path | None = None,
-    *,
-    flags: GameFlags | None = None,
-    what: StreamFlags | None = None,
+    game: Path, folder: Path | None = None, *, flags: GameFlags | None = None, what: StreamFlags | None = None
 ) -> None:
     """Capture frames of a game's window continuously; Ctrl-C stops.
 

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias, cast
 
@@ -183,10 +184,19 @@ class Hdf5Reader(Closing):
         with self._deadline(_ITEM_S):
             return _messages.decode(_take(stdout, _length(stdout)))
 
-    def _deadline(self, seconds: float) -> _Deadline:
+    @contextmanager
+    def _deadline(self, seconds: float) -> Iterator[None]:
+        """Kill the process after a time, so that reads from it end."""
         if self._process is None:
             raise AssertionError("the process was not started")
-        return _Deadline(seconds, self._process)
+        timer = threading.Timer(seconds, self._process.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
 
 
 class _ReaderError(Exception):
@@ -195,21 +205,6 @@ class _ReaderError(Exception):
 
 class _RefusedError(_ReaderError):
     """The process reported why a file cannot be read."""
-
-
-class _Deadline:
-    """Context that kills a process after a time, so that reads from it end."""
-
-    def __init__(self, seconds: float, process: subprocess.Popen[bytes]) -> None:
-        self._timer = threading.Timer(seconds, process.kill)
-        self._timer.daemon = True
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        self._timer.join()
 
 
 def require_h5py() -> None:

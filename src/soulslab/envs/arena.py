@@ -14,7 +14,9 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from soulslab.arena.duel_limits import find_impossible_field
-from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, Table
+from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.arena.features import write_state
+from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, Record, Table
 from soulslab.arena.simulator import Simulator
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.arguments import action_number, autoreset_mode_of, checked_seed, reset_mask_of, reset_options_of
@@ -81,14 +83,10 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self.attack_names = tuple(move.id for move in self.boss.moves)
         self.feature_names = self._duels.feature_names
         self._actions = np.zeros(1, np.int64)
+        self._record: Record = np.zeros(1, DUEL_STATE)[0]
         self._is_ready = False
 
-    def reset(
-        self,
-        *,
-        seed: int | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> tuple[Any, Info]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
         """Begin a new fight; see `gymnasium.Env.reset`.
 
         Args:
@@ -188,6 +186,17 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     def simulator(self) -> Simulator:
         """The simulator, for data that is not part of an observation. Only the environment may change it."""
         return self._duels.simulator
+
+    @property
+    def duel_state(self) -> Record:
+        """`DUEL_STATE` record of the last observation; do not change it. The next step overwrites it."""
+        write_state(self.simulator.duels[0], self.simulator.fight[0], self._record)
+        return self._record
+
+    @property
+    def reward_quantities(self) -> dict[str, float]:
+        """Quantity of each reward term in the last step, before weights (`soulslab.envs.rewards`)."""
+        return dict(zip(REWARD_TERMS, self.simulator.results[0].terms.tolist(), strict=True))
 
     def fight_report(self) -> Info:
         """Return ``info["fight"]`` as if the fight ended now.

@@ -35,11 +35,7 @@ def refuse_unknown_options(env_id: str, options: Iterable[str], known: Iterable[
 
 
 def reset_options_of(options: Any, known: Iterable[str] = ()) -> Mapping[str, Any]:
-    """Return the ``options`` argument of a reset; an empty mapping for None.
-
-    Raises:
-        EnvironmentUsageError: It is not a mapping, or contains a name that is not known.
-    """
+    """Return the ``options`` argument of a reset, a mapping of known names; an empty mapping for None."""
     if options is None:
         return {}
     if not isinstance(options, Mapping):
@@ -53,11 +49,7 @@ def reset_options_of(options: Any, known: Iterable[str] = ()) -> Mapping[str, An
 
 
 def action_number(action: Any, n_actions: int) -> int:
-    """Return a discrete action, such as a numpy integer or a scalar tensor of torch or JAX, as an int.
-
-    Raises:
-        InvalidActionError: It is not an integer from 0 to ``n_actions - 1``.
-    """
+    """Return a discrete action, such as a numpy integer or a scalar tensor of torch or JAX, as an int."""
     number: Any = action
     if not isinstance(number, int | np.generic | np.ndarray) and hasattr(number, "__array__"):
         try:
@@ -73,11 +65,7 @@ def action_number(action: Any, n_actions: int) -> int:
 
 
 def checked_seed(seed: Any) -> int:
-    """Return a seed as an int.
-
-    Raises:
-        EnvironmentUsageError: It is not a whole number from 0 to 2**64 - 1.
-    """
+    """Return a seed, a whole number from 0 to 2**64 - 1, as an int."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise EnvironmentUsageError(f"seed: {seed!r} is not a whole number from 0 to 2**64 - 1")
     return int(seed)
@@ -97,9 +85,6 @@ def options_of_each(options: Mapping[str, Any], n_envs: int) -> list[dict[str, A
     """Return the options of each environment of a vector. Each environment needs a separate game.
 
     Options that locate a game (`PER_GAME`) may be lists with one value for each environment.
-
-    Raises:
-        EnvironmentUsageError: A list has another length, or two environments would use the same game.
     """
     lists = {name: options[name] for name in PER_GAME if isinstance(options.get(name), list | tuple)}
     for name, values in lists.items():
@@ -148,10 +133,6 @@ def parse_options(
         options: Keyword arguments of the environment.
         kinds: Types of options; a value of each is returned.
         defaults: Values of options that were not given and whose default differs from that of their type.
-
-    Raises:
-        UnknownOptionError: No type has an option of that name.
-        EnvironmentUsageError: An option has the wrong type or is out of range.
     """
     refuse_unknown_options(env_id, options, [name for kind in kinds for name in kind.__struct_fields__])
     given = {**(defaults or {}), **{name: _plain(value) for name, value in options.items()}}

@@ -65,11 +65,7 @@ Reward: TypeAlias = str | Mapping[str, float] | RewardFunction
 
 
 def reward_weights(reward: Reward) -> dict[str, float]:
-    """Return the weight of each term; empty for a reward function.
-
-    Raises:
-        EnvironmentUsageError: It is no preset, mapping of terms or function, or a weight is not a number.
-    """
+    """Return the weight of each term of a preset or a mapping; empty for a reward function."""
     if isinstance(reward, str):
         if reward not in PRESETS:
             raise UnknownRewardError("preset", reward, PRESETS)
@@ -102,10 +98,6 @@ def check_reward_function(reward: Reward, n_fights: int) -> None:
     """Call a reward function with the first step of example fights, to detect mistakes at construction.
 
     Other types of reward are checked by `reward_weights`.
-
-    Raises:
-        EnvironmentUsageError: The function does not take exactly one `Transition`, uses a field that does not exist,
-            raises an error, or does not return N finite numbers.
     """
     if not callable(reward):
         return

@@ -21,8 +21,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import h5py
@@ -30,6 +29,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.closing import Closing
 from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
 from soulslab.errors import RecordingError
 from soulslab.siphon.profile import Attribute, Value
@@ -215,7 +215,7 @@ def _column(values: list[Value | None], attribute: Attribute) -> Column:
     return Column(column, is_readable)
 
 
-class TraceWriter:
+class TraceWriter(Closing):
     """Writes a trace: the frames during the episode, the rest at its end. Without `finish` the file is deleted.
 
     An existing file is replaced. All methods raise `RecordingError` if the file cannot be written.
@@ -280,14 +280,6 @@ class TraceWriter:
         if not self._is_finished and self._file:
             self._file.close()
             self._path.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 # --- reading ------------------------------------------------------------------------------------------------

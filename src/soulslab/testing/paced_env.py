@@ -78,10 +78,7 @@ class Paced(gymnasium.Env[NDArray[np.float32], np.int64]):
             float(action == 0),
             is_over,
             False,
-            {
-                "action_mask": self._mask.copy(),
-                "late_s": late_s,
-            },
+            {"action_mask": self._mask.copy(), "late_s": late_s},
         )
 
     def close(self) -> None:

@@ -75,6 +75,11 @@ class ClientEnv(Protocol):
         """Start an episode."""
 
 
+def _integer(name: str, doc: str) -> property:
+    """Return a property of `EldenClient` that reads an integer by EldenGym's name."""
+    return property(lambda client: int(client._read(name)), doc=doc)
+
+
 class EldenClient:
     """Reads and writes the game, with methods of the same names as in eldengym 0.6.0.
 
@@ -146,24 +151,14 @@ class EldenClient:
 
     # --- the player -----------------------------------------------------------------------------------------
 
-    @property
-    def player_hp(self) -> int:
-        """Health of the player."""
-        return int(self._read("HeroHp"))
-
-    @property
-    def player_max_hp(self) -> int:
-        """Full health of the player."""
-        return int(self._read("HeroMaxHp"))
+    player_hp = _integer("HeroHp", "Health of the player.")
+    player_max_hp = _integer("HeroMaxHp", "Full health of the player.")
 
     def set_player_hp(self, hp: int) -> None:
         """Set the health of the player. Raises as `set_attribute`."""
         self.set_attribute("HeroHp", hp)
 
-    @property
-    def player_animation_id(self) -> int:
-        """Id of the player's animation."""
-        return int(self._read("HeroAnimId"))
+    player_animation_id = _integer("HeroAnimId", "Id of the player's animation.")
 
     @property
     def local_player_coords(self) -> Position:
@@ -186,24 +181,14 @@ class EldenClient:
 
     # --- the boss -------------------------------------------------------------------------------------------
 
-    @property
-    def target_hp(self) -> int:
-        """Health of the boss."""
-        return int(self._read("NpcHp"))
-
-    @property
-    def target_max_hp(self) -> int:
-        """Full health of the boss."""
-        return int(self._read("NpcMaxHp"))
+    target_hp = _integer("NpcHp", "Health of the boss.")
+    target_max_hp = _integer("NpcMaxHp", "Full health of the boss.")
 
     def set_target_hp(self, hp: int) -> None:
         """Set the health of the boss. Raises as `set_attribute`."""
         self.set_attribute("NpcHp", hp)
 
-    @property
-    def target_animation_id(self) -> int:
-        """Id of the boss's animation."""
-        return int(self._read("NpcAnimId"))
+    target_animation_id = _integer("NpcAnimId", "Id of the boss's animation.")
 
     @property
     def local_target_coords(self) -> Position:

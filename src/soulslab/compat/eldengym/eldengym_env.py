@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 
 from soulslab.compat.eldengym.eldengym_client import EldenClient
 from soulslab.compat.eldengym.eldengym_observation import EldenGymEncoder
-from soulslab.compat.eldengym.eldengym_options import GAME, boss_of, scenario_names, split_options
+from soulslab.compat.eldengym.eldengym_options import (
+    GAME,
+    KeybindActions,
+    KeybindSource,
+    boss_of,
+    scenario_names,
+    split_options,
+)
 from soulslab.compat.eldengym.eldengym_rewards import evaluate_reward, is_over
-from soulslab.compat.eldengym.keybind_actions import KeybindActions, KeybindSource
 from soulslab.envs.arguments import parse_options
 from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
 from soulslab.envs.game.session_holder import SessionHolder

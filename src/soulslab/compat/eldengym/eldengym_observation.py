@@ -65,32 +65,13 @@ _BITS = ("bool", "flag")
 
 FRAME = "frame"
 #: Positions of both in the coordinates of the player's map block, in m: x and y are horizontal, z is the height.
-COORDINATES = (
-    "player_x",
-    "player_y",
-    "player_z",
-    "boss_x",
-    "boss_y",
-    "boss_z",
-    "dist_to_boss",
-    "boss_z_relative",
-)
+COORDINATES = ("player_x", "player_y", "player_z", "boss_x", "boss_y", "boss_z", "dist_to_boss", "boss_z_relative")
 PLAYER_HP, PLAYER_MAX_HP = "player.hp", "player.max_hp"
 BOSS_HP, BOSS_MAX_HP = "boss.hp", "boss.max_hp"
 PLAYER, BOSS, IN_BLOCK = "player.position", "boss.position", "player.block_position"
 PLAYER_ANIMATION, BOSS_ANIMATION = "player.animation", "boss.animation"
 #: Attributes that are always read.
-NEEDED = (
-    PLAYER_HP,
-    PLAYER_MAX_HP,
-    BOSS_HP,
-    BOSS_MAX_HP,
-    PLAYER,
-    BOSS,
-    IN_BLOCK,
-    PLAYER_ANIMATION,
-    BOSS_ANIMATION,
-)
+NEEDED = (PLAYER_HP, PLAYER_MAX_HP, BOSS_HP, BOSS_MAX_HP, PLAYER, BOSS, IN_BLOCK, PLAYER_ANIMATION, BOSS_ANIMATION)
 #: Largest coordinate of a position (its range in the profile), and largest horizontal distance of two positions.
 _FAR_M = 300_000.0
 _SPAN_M = 2.0 * math.sqrt(2.0) * _FAR_M
@@ -159,15 +140,10 @@ def _space(fact: Attribute) -> spaces.Box:
 class EldenGymEncoder:
     """Encodes the attributes and the frame of one read as an observation and as ``info``.
 
-    Args:
-        profile: Profile of the game.
-        names: See `observed_numbers`.
-        frame_px: Width and height of the frame; None for observations without a frame.
-
     Attributes:
         attributes: Attributes to read.
-        frame: Format of the frame to capture; None for no frame.
-        names: Names of the observed numbers of the game's memory.
+        frame: Format of the frame to capture; None for observations without a frame.
+        names: Names of the observed numbers of the game's memory (`observed_numbers`).
     """
 
     def __init__(self, profile: Profile, names: Sequence[str] | None, frame_px: tuple[int, int] | None) -> None:

@@ -91,21 +91,10 @@ class DecodedAction(msgspec.Struct, frozen=True):
 class DuelActions:
     """The action space of an environment, and its mapping to the 20 actions.
 
-    An action of ``discrete`` is a number. ``multi_binary`` has a bit for each button. ``continuous`` has a number from
-    0 to 1 for each button; the button is down if the number is at least the threshold. Buttons are mapped to one of the
-    20 actions: opposite directions cancel out, and of several pressed actions that are open the last one in `PRESSES`
-    is used.
-
-    Args:
-        mode: Kind of the action space.
-        names: Names of the actions of ``discrete``; None for all 20.
-        threshold: Smallest number of ``continuous`` at which a button is down.
-
-    Attributes:
-        names: Names of the actions of ``discrete``, or of the buttons.
-
-    Raises:
-        EnvironmentUsageError: An argument is wrong.
+    An action of ``discrete`` is a number; `names` selects some of the 20 actions. ``multi_binary`` has a bit for each
+    button. ``continuous`` has a number from 0 to 1 for each button; the button is down if the number is at least the
+    threshold. Buttons are mapped to one of the 20 actions: opposite directions cancel out, and of several pressed
+    actions that are open the last one in `PRESSES` is used.
     """
 
     def __init__(self, mode: ActionMode, names: Sequence[str] | None = None, threshold: float = 0.5) -> None:
@@ -170,11 +159,7 @@ class DuelActions:
 
 
 def keys_of(action: int, keys: Mapping[str, str], source: str = "") -> Keys:
-    """Return the keys of one of the 20 actions.
-
-    Raises:
-        ProfileError: A button has no key in ``[keys]`` of the profile; `source` is its file.
-    """
+    """Return the keys of one of the 20 actions; raise `ProfileError` if ``[keys]`` has no key of a button."""
     for button in ACTIONS[action]:
         if button not in keys:
             raise ProfileError("is missing, and a duel needs it", path=f"keys.{button}", source=source)

@@ -25,14 +25,9 @@ class DuelGame:
     """Reads and writes a game by quantity, and steps it by button.
 
     The coordinate system of a game can have another origin after each load. Positions that are compared with numbers of
-    a file therefore use the coordinate system of the block of the map in which the player is.
-
-    Args:
-        holder: Opens and recovers the session.
-        profile: Profile of the game.
-        source: File of the profile, for errors.
-        frame: Coordinate system of all positions, named by the quantity that gives the player's position in it:
-            ``player.position`` (that of the game) or ``player.block_position`` (that of the block of the map).
+    a file therefore use the coordinate system of the block of the map in which the player is. `frame` names the
+    coordinate system by the quantity that gives the player's position in it: ``player.position`` (that of the game) or
+    ``player.block_position`` (that of the block of the map).
 
     Attributes:
         binding: Attribute of each quantity.

@@ -60,13 +60,7 @@ class DuelState(msgspec.Struct, frozen=True, eq=False):
 
 
 class DuelTask:
-    """A boss duel in a running game (`soulslab.envs.game.task.Task`).
-
-    Attributes:
-        episode: Begins and ends episodes.
-        observation_builder: Computes observations.
-        score: Computes rewards and the report of the fight.
-        record: `DUEL_STATE` record of the last reading.
+    """A boss duel in a running game (`soulslab.envs.game.task.Task`); `record` is the `DUEL_STATE` of the last reading.
 
     Raises:
         EnvironmentUsageError: An option is wrong.
@@ -275,15 +269,11 @@ class DuelTask:
 
     def _count_ticks(self, tick: int, n_decisions: int) -> dict[str, Any]:
         """Count the ticks of a step; return their entries of ``info``."""
-        is_exact = self._is_lockstep and self._decision_ticks is not None
         if tick >= 0:
-            self._ticks.add(tick, n_decisions * (self._decision_ticks or 0) if is_exact else None)
+            n_expected = n_decisions * self._decision_ticks if self._decision_ticks is not None else None
+            self._ticks.add(tick, n_expected if self._is_lockstep else None)
         return self._tick_info(tick, self._ticks.n_ticks)
 
     def _tick_info(self, tick: int, n_ticks: int) -> dict[str, Any]:
-        if tick < 0:
-            return {}
-        info = {"ticks": n_ticks}
-        if self._is_lockstep and self._decision_ticks is not None:
-            info |= {"ticks_lost": self._ticks.n_lost, "ticks_doubled": self._ticks.n_doubled}
-        return info
+        is_exact = self._is_lockstep and self._decision_ticks is not None
+        return self._ticks.info(n_ticks, is_exact=is_exact) if tick >= 0 else {}

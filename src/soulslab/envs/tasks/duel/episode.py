@@ -78,16 +78,10 @@ class Episode(Protocol):
         ...
 
     def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
-        """Bring the game to the start of an episode.
+        """Bring the game to the start of an episode; a lost game (`SessionHolder.is_lost`) is recovered first.
 
-        Args:
-            game: The game; a lost game (`SessionHolder.is_lost`) is recovered first.
-            rng: Random generator of the environment.
-            seed: Seed of the reset; None if none was given.
-            deadline: Limit of wall time for the whole reset.
-
-        Raises:
-            SiphonError: The start failed, also after retries.
+        The deadline is a limit of wall time for the whole reset. Raises `SiphonError` if the start failed, also after
+        retries.
         """
         ...
 

@@ -248,9 +248,8 @@ class CountedHealth:
     def refill(self, floor_hp: float, *, is_held: bool) -> float | None:
         """Return the health to write to the game; None if no refill is needed.
 
-        Args:
-            floor_hp: Health at which the game begins the second phase.
-            is_held: Whether no time passes between the reading and the write, so that no hit can be lost.
+        At `floor_hp` the game begins the second phase. With `is_held`, no time passes between the reading and the
+        write, so that no hit can be lost.
         """
         threshold = self.full_hp if is_held else floor_hp + REFILL_SHARE_WITHOUT_HOLD * (self.full_hp - floor_hp)
         if self.game_hp >= threshold:

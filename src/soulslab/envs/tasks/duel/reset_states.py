@@ -116,9 +116,7 @@ class ResetLog:
 def run_states(game: DuelGame, states: Iterable[ResetState], deadline: Deadline) -> QuantityValues:
     """Run states one after another; return the values that fulfilled the last condition.
 
-    Raises:
-        ResetFailedError: A state was not reached within its limit of game time.
-        WaitTimeoutError: The deadline passed.
+    Raises `ResetFailedError` if a state was not reached within its limit of game time.
     """
     values: QuantityValues = {}
     for state in states:

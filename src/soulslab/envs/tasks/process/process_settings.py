@@ -200,11 +200,7 @@ def _short(value: float | str) -> str:
 
 
 def read_settings(profile: Profile, source: str = "", changes: Mapping[str, Any] | None = None) -> EnvSettings:
-    """Return the ``[env]`` table of a profile, checked; `changes` replace values of the table.
-
-    Raises:
-        ProfileError: The table is missing or wrong.
-    """
+    """Return the checked ``[env]`` table of a profile; `changes` replace its values. Raises `ProfileError`."""
 
     def error(problem: str, place: str) -> ConfigError:
         return ProfileError(problem, path=f"env.{place}" if place else "env", source=source)
@@ -284,7 +280,7 @@ def _reward_mistakes(term: RewardTerm, place: str, profile: Profile) -> Iterator
         where = place if isinstance(term.attribute, str) else f"{place}[{index}]"
         yield from _unknown_attribute(name, where, profile)
         attribute = profile.attributes[name]
-        if attribute.type not in (*NUMBERS, "bool", "flag"):
+        if not _is_number(attribute):
             yield f"{name!r} is text or bytes; a reward needs numbers", where
         if attribute.length > 1 and (term.kind not in POSITION_KINDS or len(term.attributes) > 1):
             yield f"{name!r} is a vector; kind = {term.kind!r} needs single numbers here", where

@@ -40,15 +40,8 @@ class ProcessState(msgspec.Struct, frozen=True, eq=False):
 class ProcessTask:
     """Task of a game with a profile (`soulslab.envs.game.task.Task`).
 
-    Args:
-        settings: The ``[env]`` table.
-        profile: Profile of the game.
-        is_read_only: Whether the game is only observed, without keys and writes.
-        is_deterministic: Whether each start of the game is deterministic.
-
-    Attributes:
-        action_names: Names of the actions, keys or groups of the action space.
-        attributes: Attributes that an episode needs.
+    A read-only game is only observed, without keys and writes. Each start of a deterministic game is deterministic.
+    `attributes` are those that an episode needs.
     """
 
     reset_options: tuple[str, ...] = ("restart", "deterministic")
@@ -202,8 +195,8 @@ class ProcessTask:
     ) -> tuple[StepResult, tuple[str, ...], int]:
         """Advance a step; wait while values cannot be read because the game loads.
 
-        Returns:
-            The result, the attributes that could not be read (only if that ends the episode), and the waited ticks.
+        The result is followed by the attributes that could not be read (only if that ends the episode), and the waited
+        ticks.
         """
         reading, n_waited = self._reading, 0
         try:
@@ -257,10 +250,7 @@ class ProcessTask:
     def _tick_info(self, n_ticks: int, n_expected: int) -> dict[str, Any]:
         if self._settings.step_ticks is None or not self._profile.clock.tick_attribute:
             return {}
-        info = {"ticks": n_ticks, "ticks_expected": n_expected}
-        if self._is_lockstep:
-            info |= {"ticks_lost": self._ticks.n_lost, "ticks_doubled": self._ticks.n_doubled}
-        return info
+        return {**self._ticks.info(n_ticks, is_exact=self._is_lockstep), "ticks_expected": n_expected}
 
 
 def _state(result: StepResult) -> ProcessState:

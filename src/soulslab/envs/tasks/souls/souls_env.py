@@ -17,8 +17,7 @@ from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup, DuelVectorEnv
 from soulslab.envs.tasks.duel.duel_options import DuelOptions, Minutes, WindowOptions
 from soulslab.envs.tasks.duel.duel_scenario import POSITION, Scenario, scenario_of, scenario_of_facts
-from soulslab.envs.tasks.souls.character_keeper import CharacterSettings
-from soulslab.envs.tasks.souls.souls_entrance import GAMES, SoulsEntrance
+from soulslab.envs.tasks.souls.souls_entrance import GAMES, CharacterSettings, SoulsEntrance
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
