@@ -80,7 +80,7 @@ def toml_value(value: Any, place: str = "") -> str:
     """Return one value as TOML on one line; `place` is the path of the setting, for the error.
 
     Raises:
-        ConfigError: The value is no text, number, boolean, list, dictionary or struct.
+        ConfigError: The value cannot be written as TOML.
     """
     match value:
         case bool():

@@ -100,7 +100,7 @@ class FakeCapture:
         return self._paint()
 
 
-class MadeUp(Protocol):
+class InProcessGame(Protocol):
     """A game that runs in this process, with its keyboard and mouse."""
 
     input: FakeInput
@@ -125,7 +125,7 @@ class MadeUp(Protocol):
 class FakeGame:
     """The parts of one start of a fake game (`soulslab.siphon.local.Game`)."""
 
-    def __init__(self, game: MadeUp, attributes: Attributes, options: SessionOptions, info: SessionInfo) -> None:
+    def __init__(self, game: InProcessGame, attributes: Attributes, options: SessionOptions, info: SessionInfo) -> None:
         self.attributes = attributes
         self.info = info
         self._game = game

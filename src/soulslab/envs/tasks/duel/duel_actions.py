@@ -58,22 +58,16 @@ class OpenActions(NamedTuple):
         return 1 + N_DIRECTIONS * (self.can_move + self.can_roll) + 3 * self.can_attack
 
 
-class AnimationLocks:
-    """The lock times of the player's animations."""
+def find_open_actions(animation: str, time_s: float, sp: float) -> OpenActions:
+    """Return which kinds of actions are open in an animation of the player that began `time_s` ago, at a stamina.
 
-    def __init__(self) -> None:
-        self._locks_s = load_knight().locks_s
-
-    def open_actions(self, animation: str, time_s: float, sp: float) -> OpenActions:
-        """Return which kinds of actions are open in an animation of the player that began `time_s` ago, at a stamina.
-
-        In an unknown animation all actions are open, because a key without effect does no harm.
-        """
-        if animation.startswith(_FALL):
-            return OpenActions(False, False, False)
-        attack_s, roll_s, move_s = self._locks_s.get(animation, _UNLOCKED)
-        has_stamina, time_s = sp > 0.0, time_s + _ROUNDING_S
-        return OpenActions(time_s >= move_s, has_stamina and time_s >= roll_s, has_stamina and time_s >= attack_s)
+    In an unknown animation all actions are open, because a key without effect does no harm.
+    """
+    if animation.startswith(_FALL):
+        return OpenActions(False, False, False)
+    attack_s, roll_s, move_s = load_knight().locks_s.get(animation, _UNLOCKED)
+    has_stamina, time_s = sp > 0.0, time_s + _ROUNDING_S
+    return OpenActions(time_s >= move_s, has_stamina and time_s >= roll_s, has_stamina and time_s >= attack_s)
 
 
 def is_falling(animation: str) -> bool:

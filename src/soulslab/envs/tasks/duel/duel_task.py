@@ -16,10 +16,10 @@ from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep
 from soulslab.envs.game.timing import Keys, Reading, StepTiming, TickCount
 from soulslab.envs.tasks.duel.duel_actions import (
-    AnimationLocks,
     DecodedAction,
     DuelActions,
     OpenActions,
+    find_open_actions,
     is_falling,
     keys_of,
 )
@@ -83,7 +83,6 @@ class DuelTask:
         self.action_space = self.actions.space
         self._reader = DuelReader(game.binding, scenario, game.source)
         self.record: Record = self._reader.state
-        self._animation_locks = AnimationLocks()
         self._keys = tuple(keys_of(action, game.profile.keys, game.source) for action in range(N_ACTIONS))
         bound = game.binding.attributes
         wanted = dict.fromkeys((*self._reader.quantities, *episode.quantities, *game.origin_quantities))
@@ -230,9 +229,7 @@ class DuelTask:
         read = self.game.convert_positions(read)
         reader.update(read, snapshot.game_time_s)
         self.episode.process_reading(self.game, reader.state, read)
-        open_actions = self._animation_locks.open_actions(
-            reader.player_animation, reader.player_animation_s, read["player.sp"]
-        )
+        open_actions = find_open_actions(reader.player_animation, reader.player_animation_s, read["player.sp"])
         return DuelState(
             record=reader.state,
             boss_animation=reader.boss_animation,
