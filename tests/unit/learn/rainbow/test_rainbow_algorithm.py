@@ -48,8 +48,8 @@ from support.waiting import wait_for
 
 TESTS = Path(__file__).parents[3]
 
-# A fresh process that begins a run or goes on with one; arguments: folder of the tests, folder of the run, file of the
-# settings, and what to call.
+# A fresh process that starts or resumes runs; arguments: folder of the tests, "begin" or "resume", and for each run
+# its folder and its config.
 PROCESS = """
 import sys
 from pathlib import Path
@@ -60,10 +60,9 @@ from soulslab.learn.training import load_run_settings
 from soulslab.learn.train import train
 from support.fights import ARENA, record_random
 register_toys()
-run_dir = Path(sys.argv[2])
-settings = load_run_settings(Path(sys.argv[3]), sys.argv[5:])
-sinks = [JsonLinesSink(run_dir / "progress.jsonl")]
-print(train(settings, run_dir, resume=sys.argv[4] == "resume", sinks=sinks).reason.value)
+for run_dir, config in zip(map(Path, sys.argv[3::2]), map(Path, sys.argv[4::2])):
+    sinks = [JsonLinesSink(run_dir / "progress.jsonl")]
+    print(train(load_run_settings(config), run_dir, resume=sys.argv[2] == "resume", sinks=sinks).reason.value)
 """
 
 
@@ -99,15 +98,15 @@ def newest(run_dir):
     return read_archive(sorted((run_dir / "checkpoints").iterdir())[-1])
 
 
-def start(run_dir, config, how, *overrides):
-    command = [sys.executable, "-c", PROCESS, str(TESTS), str(run_dir), str(config), how, *overrides]
+def start(how, *runs):
+    command = [sys.executable, "-c", PROCESS, str(TESTS), how, *(str(path) for run in runs for path in run)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def check_finished(process):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    return out.strip()
+    return out.split()
 
 
 def check_same_tensors(run_dir, other_dir):
@@ -172,24 +171,23 @@ def test_a_checkpoint_holds_the_policy_that_was_kept_then(corridor, tmp_path):
     assert not torch.equal(before.network.parameters_flat, kept.network.parameters_flat)
 
 
-def test_a_stopped_run_is_resumed_bit_for_bit(corridor, tmp_path):
-    settings = with_run(corridor, total_steps=1600, evaluate_every=600)
-    train(settings, tmp_path / "whole")
-    stopped = train(settings, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
-    assert stopped.reason is StopReason.INTERRUPTED
-    assert 0 < stopped.env_steps < settings.run.total_steps
-    assert check_finished(start(tmp_path / "parts", tmp_path / "parts" / "config.toml", "resume")) == "completed"
-    check_same_tensors(tmp_path / "whole", tmp_path / "parts")
-
-
-def test_a_run_goes_on_bit_for_bit_across_evaluations_where_numbers_are_denormal(corridor, tmp_path):
+def test_stopped_runs_are_resumed_bit_for_bit_by_a_fresh_process(corridor, tmp_path):
     # With this learning rate the biases become denormal, unless the processor flushes such results to zero.
-    settings = changed(corridor, {"learner": {"lr": 1e-40, "reset_every": 0}, "run": {"total_steps": 1000}})
-    settings = with_run(settings, evaluate_every=250)
-    train(settings, tmp_path / "whole")
-    train(settings, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
-    assert check_finished(start(tmp_path / "parts", tmp_path / "parts" / "config.toml", "resume")) == "completed"
-    check_same_tensors(tmp_path / "whole", tmp_path / "parts")
+    denormal = changed(corridor, {"learner": {"lr": 1e-40, "reset_every": 0}})
+    runs = {
+        "denormal": with_run(denormal, total_steps=1000, evaluate_every=250),
+        "normal": with_run(corridor, total_steps=1600, evaluate_every=600),
+    }
+    for name, settings in runs.items():
+        train(settings, tmp_path / name / "whole")
+        stopped = train(settings, tmp_path / name / "parts", sinks=[Listener(Evaluated, 2)])
+        assert stopped.reason is StopReason.INTERRUPTED
+        assert 0 < stopped.env_steps < settings.run.total_steps
+    folders = [tmp_path / name / "parts" for name in runs]
+    resumed = start("resume", *((folder, folder / "config.toml") for folder in folders))
+    assert check_finished(resumed) == ["completed", "completed"]
+    for name in runs:
+        check_same_tensors(tmp_path / name / "whole", tmp_path / name / "parts")
 
 
 VARIANTS = {
@@ -232,9 +230,8 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint_bit_for_bit(corr
     settings = with_run(corridor, total_steps=2000, checkpoint_every_s=0.1)
     train(settings, tmp_path / "whole")
     run_dir = tmp_path / "killed"
-    process = start(run_dir, tmp_path / "whole" / "config.toml", "begin")
+    process = start("begin", (run_dir, tmp_path / "whole" / "config.toml"))
     progress = run_dir / PROGRESS_NAME
-
 
     def has_saved():
         assert process.poll() is None, process.communicate()[1]
@@ -243,7 +240,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint_bit_for_bit(corr
     wait_for(has_saved, "three checkpoints", deadline_s=120.0)
     process.kill()
     process.communicate()
-    assert check_finished(start(run_dir, run_dir / "config.toml", "resume")) == "completed"
+    assert check_finished(start("resume", (run_dir, run_dir / "config.toml"))) == ["completed"]
     check_same_tensors(tmp_path / "whole", run_dir)
     kinds = [type(message) for message in read_json_lines(progress)]
     assert kinds.count(TrainStarted) == 2
