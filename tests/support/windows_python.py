@@ -57,7 +57,7 @@ class WindowsPython:
     def __init__(self, folder: Path, windows: WindowsInstallation) -> None:
         self._windows = windows
         wanted = [LIBRARIES, NUMPY, *(f"{name}=={version(name)}" for name in PACKAGES)]
-        self._libraries, self._packages, self._bytecode = folder / "python", folder / "packages", folder / "bytecode"
+        self._libraries, self._packages = folder / "python", folder / "packages"
         stamp = folder / "complete"
         if not stamp.exists() or stamp.read_text(encoding="utf-8").split() != [PYTHON, *wanted]:
             shutil.rmtree(folder)
@@ -70,7 +70,7 @@ class WindowsPython:
         paths = (self._libraries, Path(sysconfig.get_path("stdlib")), self._packages, ROOT / "src")
         settings = {
             "PYTHONPATH": ";".join(f"Z:{path}" for path in paths),
-            "PYTHONPYCACHEPREFIX": f"Z:{self._bytecode}",
+            "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUTF8": "1",
             "PYTHONSAFEPATH": "1",
         }
@@ -92,8 +92,7 @@ class WindowsPython:
         folder.mkdir(parents=True)
         here = ["--no-deps", "--platform", "win_amd64", "--python-version", PYTHON, "--only-binary", ":all:"]
         pip = [sys.executable, "-m", "pip", "--quiet"]
-        # Only imported modules are compiled, when they are imported first.
-        subprocess.run([*pip, "install", "--no-compile", *here, "--target", self._packages, *packages], check=True)
+        subprocess.run([*pip, "install", *here, "--target", self._packages, *packages], check=True)
         subprocess.run([*pip, "download", *here, "--dest", folder, LIBRARIES], check=True)
         (wheel,) = folder.glob("*.whl")
         self._libraries.mkdir()

@@ -48,9 +48,9 @@ from soulslab.siphon.recording.reading import read_recording
 from support.long_form import IS_LONG
 from support.policies import actor_critic, q_policy
 
-N = 3000 if IS_LONG else 200
+N = 3000 if IS_LONG else 100
 #: Of readers that start a process for each file.
-N_WITH_PROCESS = 300 if IS_LONG else 8
+N_WITH_PROCESS = 300 if IS_LONG else 5
 MAX_CPU_S = 2.0
 MAX_MEMORY_BYTES = 500 << 20
 KNOCK_BACKS = list(load_knight().knock_backs)
