@@ -254,7 +254,7 @@ def test_total_steps_holds_for_a_remote_actor_that_is_ahead_of_the_learner(run_d
 
         def write(self, message):
             super().write(message)
-            time.sleep(0.5)
+            time.sleep(0.2)
 
     settings = small_settings()
     run = replace(settings.run, total_steps=310, evaluate_every=0, checkpoint_every_s=0.0)
