@@ -29,7 +29,7 @@ def test_examples_are_profiles_with_an_environment(file):
     profile = load_profile(file)
     settings = read_settings(profile, str(file))
     assert settings.state
-    assert f"| {file.stem} |" in (DOCS / "examples" / "README.md").read_text(encoding="utf-8")
+    assert f"| {file.stem} |" in (DOCS / "example_profiles.md").read_text(encoding="utf-8")
 
 
 def test_scan_prompt_accepts_transcripts():

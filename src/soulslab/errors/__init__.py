@@ -5,7 +5,7 @@
     SoulslabError
     ├── ConfigError              a setting is unknown, missing, of the wrong type or out of range
     │   ├── BossFileError        a boss file is malformed (path of the mistake)
-    │   ├── UntrustedFileError   a setting that selects code to run is in a file that was not trusted
+    │   ├── UntrustedFileError   a setting that selects code, a file or a server is in a file that was not trusted
     │   └── MissingFactError     a fact about a boss is not published (how to record it)
     ├── EnvironmentUsageError    an environment was created or used wrongly
     │   ├── UnknownBossError     unknown boss (the message suggests a name)

@@ -37,7 +37,7 @@ class ConfigError(SoulslabError):
 
 
 class UntrustedFileError(ConfigError):
-    """A file that was not marked as trusted selects code to run on this machine.
+    """A file that was not marked as trusted selects code, a file, a server or a process.
 
     Attributes:
         value: Value of the setting at ``path``.
@@ -46,8 +46,8 @@ class UntrustedFileError(ConfigError):
     def __init__(self, path: str, value: object, source: str | Path) -> None:
         self.value = value
         super().__init__(
-            f"{value!r:.200} selects code to run on this machine, which a file alone may not do; give this setting on "
-            "the command line, or trust the file with --trust where the command has this option",
+            f"{value!r:.200} selects code, a file, a server or a process, which an untrusted file may not do; give "
+            "this setting on the command line, or trust the file with --trust where the command has this option",
             path=path,
             source=source,
         )
