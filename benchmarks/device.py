@@ -25,11 +25,9 @@ from soulslab.learn.rainbow.q_learner import Learner
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.step_rows import StepShape
-from soulslab.learn.settings import NetworkSettings, PPOSettings
-from soulslab.learn.torch_device import CPU
-from soulslab.learn.torch_threads import one_core
+from soulslab.learn.settings import NetworkSettings, PPOSettings, ReplaySettings
+from soulslab.learn.torch_device import CPU, one_core
 from soulslab.version import VERSION
 
 Case: TypeAlias = tuple[str, str, str]

@@ -19,8 +19,7 @@ from benchmarks.learner_run import HALF, MOST, LearnerRun
 from benchmarks.learner_tables import at_least, at_most, decision_cells, mean_decisions, mean_of, run_row
 from benchmarks.result import Cell, MoreThan, Result, Row
 from soulslab.errors import MissingDependencyError
-from soulslab.fights.recording import FightRecorder
-from soulslab.fights.reference_fights import record_fight
+from soulslab.fights.recording import FightRecorder, record_fight
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings
 

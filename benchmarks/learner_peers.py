@@ -27,7 +27,7 @@ from soulslab.integrations import sb3
 from soulslab.learn.environment import EVALUATION, environment_seed, make_vector
 from soulslab.learn.evaluate import quotas
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
-from soulslab.learn.torch_threads import one_core
+from soulslab.learn.torch_device import one_core
 
 DECISIONS_PER_STEP: Final = 3
 """Approximate game decisions per step of a peer if locked decisions are skipped: measured 2.3 during exploration, 2.8

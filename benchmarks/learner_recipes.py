@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from benchmarks.learner_run import MOST, LearnerTask
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings, RainbowSettings
-from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.settings import ReplaySettings
 
 OURS: Final = "soulslab"
 SHOWN: Final = "soulslab, 20 recorded fights"

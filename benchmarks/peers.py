@@ -30,7 +30,7 @@ from soulslab.learn.environment import EVALUATION, environment_seed, make_vector
 from soulslab.learn.evaluate import quotas
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, TrainFinished, TrainProgress, TrainStarted, send_message
-from soulslab.learn.torch_threads import one_core
+from soulslab.learn.torch_device import one_core
 
 N_USUAL_ENVS: Final = 8
 #: Fights in the moving win rate. soulslab's uses 1000, which takes longer.

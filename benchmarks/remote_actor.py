@@ -31,7 +31,7 @@ from soulslab.learn.rainbow.rainbow_settings import (
     RainbowRunSettings,
     RainbowSettings,
 )
-from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.settings import ReplaySettings
 from soulslab.learn.telemetry import LearningStats, Message
 from soulslab.learn.train import train
 from soulslab.testing.paced_env import PACED_ID, read_log

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from benchmarks.result import Result, Row
 from benchmarks.timing import interleaved, seconds
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
-from soulslab.learn.torch_threads import one_core
+from soulslab.learn.settings import ReplaySettings
+from soulslab.learn.torch_device import one_core
 
 SHAPE: Final = StepShape(n_features=74, n_actions=20)
 N_BYTES_TARGET: Final = 2**30

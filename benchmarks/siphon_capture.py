@@ -16,7 +16,7 @@ from benchmarks.result import Result, Row
 from benchmarks.timing import interleaved, ms_per_call
 from soulslab.errors import SiphonError
 from soulslab.siphon.capture import NATIVE, FrameFormat
-from soulslab.siphon.capture.window_capture import WindowCapture, open_capture
+from soulslab.siphon.capture.window_capture import WindowCapture
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window
 from soulslab.siphon.process.x11 import XConnection
@@ -88,7 +88,7 @@ def _shown_window(size_px: tuple[int, int], way: str) -> Iterator[tuple[WindowCa
         stack.callback(watcher.close)
         pixels = np.random.default_rng(0).integers(0, 256, (size_px[1], size_px[0], 3), dtype=np.uint8)
         window = Window(watcher, _open_window(painter, size_px))
-        capture = open_capture(window, display if way == FRAMEBUFFER else None)
+        capture = WindowCapture(window, display if way == FRAMEBUFFER else None)
         stack.callback(capture.close)
         _paint(painter, window.id, pixels)
         if way == COVERED:

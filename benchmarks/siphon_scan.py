@@ -22,7 +22,8 @@ import numpy as np
 from benchmarks.result import Result
 from benchmarks.timing import interleaved, seconds
 from soulslab.errors import SiphonError
-from soulslab.siphon.attributes.pattern_scan import BLOCK_SIZE, scan
+from soulslab.siphon.attributes.pattern_scan import scan
+from soulslab.siphon.memory import CHUNK_BYTES
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.profile.pattern import Pattern
 
@@ -100,10 +101,10 @@ def _ways(code: bytearray) -> Mapping[str, Way]:
     for_re = for_find[: int(len(code) * RE_SHARE)]
     expression = re.compile(b"|".join(pattern.expression for pattern in patterns.values()), re.DOTALL)
     literals = [(pattern, *_longest_literal(pattern)) for pattern in patterns.values()]
-    buffer = memoryview(bytearray(BLOCK_SIZE))
+    buffer = memoryview(bytearray(CHUNK_BYTES))
 
     def read_only() -> None:
-        for at in range(0, len(code) - BLOCK_SIZE + 1, BLOCK_SIZE):
+        for at in range(0, len(code) - CHUNK_BYTES + 1, CHUNK_BYTES):
             memory.read_into(address + at, buffer)
 
     def ours() -> list[int]:

@@ -24,13 +24,12 @@ from benchmarks.result import Cell, MoreThan, Result, Row
 from benchmarks.training_outcome import HALF, MOST, Outcome, Trial
 from soulslab.errors import MissingDependencyError
 from soulslab.learn.environment import make_vector
-from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.evaluate import EvaluationSettings, evaluate, wilson_interval
 from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
 from soulslab.learn.telemetry import Message, Sink, UpdateStats
 from soulslab.learn.train import train
-from soulslab.learn.wilson_interval import wilson_interval
 
 OURS = "soulslab PPO"
 #: Targets for the ratio of policy steps per second, and for the ratio of times to a win rate of 80 %.

@@ -21,12 +21,11 @@ from benchmarks.result import Result, Row
 from soulslab.config import load_settings
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID, IUDEX_DEMO_ID, IUDEX_ID
 from soulslab.learn.configs import config_path
-from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate, quotas
+from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate, quotas, wilson_interval
 from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
 from soulslab.learn.train import train
-from soulslab.learn.wilson_interval import wilson_interval
 
 SIMULATOR = "simulator"
 

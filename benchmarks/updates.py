@@ -31,7 +31,7 @@ from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
-from soulslab.learn.torch_threads import one_core
+from soulslab.learn.torch_device import one_core
 from soulslab.version import VERSION
 
 BATCH_SIZE: Final = 64

@@ -129,6 +129,8 @@ def run(steps: list[list[str]], extra: list[str]) -> int:
     os.chdir(ROOT)
     # mkdocs-material prints a warning about a version of mkdocs that we do not use.
     os.environ["NO_MKDOCS_2_WARNING"] = "1"
+    # The tests start hundreds of processes; without bytecode files, each compiles all modules that it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     status = 0
     for position, (name, *arguments) in enumerate(steps, start=1):
         is_last = position == len(steps)

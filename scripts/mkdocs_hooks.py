@@ -49,6 +49,11 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return _MARKER.sub(lambda marker: _KINDS[marker["kind"]](marker["what"]), markdown)
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Replace the ``::`` before a code block in docstrings, which Markdown prints; mkdocs calls this for each page."""
+    return html.replace("<p>::</p>", "").replace("::</p>", ":</p>")
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]

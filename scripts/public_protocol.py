@@ -1,8 +1,8 @@
-"""Write ``rpc/public/siphon_service_pb2.py`` and ``.pyi``; run it after a change of ``siphon_service.proto``.
+"""Write ``rpc/public/siphon_service_pb2.*``; run it after a change of ``siphon_service.proto``.
 
 The code that protoc generates registers the messages in protobuf's global pool, where they would conflict with the
 messages of a public client in the same process, and it rejects runtimes that are older than the compiler. Instead, this
-script stores the compiled description, and protobuf creates the classes from it in a separate pool.
+script stores the compiled description in a file, and protobuf creates the classes from it in a separate pool.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "src" / "soulslab" / "siphon" 
 PROTO = FOLDER / "siphon_service.proto"
 MODULE = FOLDER / "siphon_service_pb2.py"
 STUB = FOLDER / "siphon_service_pb2.pyi"
+DESCRIPTION = FOLDER / "siphon_service_pb2.binpb"
 
 F = FieldDescriptorProto
 TYPES = {
@@ -32,21 +33,18 @@ TYPES = {
     F.TYPE_UINT32: "int",
     F.TYPE_UINT64: "int",
 }
-BYTES_PER_LINE = 48
-
 MODULE_TEXT = '''"""The messages of the public Siphon protocol. Written by scripts/public_protocol.py."""
+
+from pathlib import Path
 
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message as Message
 from google.protobuf.message_factory import GetMessageClass
 
-_DESCRIPTION = (
-{description}
-)
+DESCRIPTOR = DescriptorPool().AddSerializedFile(Path(__file__).with_suffix(".binpb").read_bytes())
 
-DESCRIPTOR = DescriptorPool().AddSerializedFile(_DESCRIPTION)
-
-{classes}
+# siphon_service_pb2.pyi lists the classes.
+globals().update({name: GetMessageClass(kind) for name, kind in DESCRIPTOR.message_types_by_name.items()})
 '''
 
 STUB_HEAD = '''"""Types of siphon_service_pb2.py. Written by scripts/public_protocol.py."""
@@ -70,7 +68,7 @@ class Message:
 '''
 
 
-def generate() -> dict[Path, str]:
+def generate() -> dict[Path, bytes]:
     """Return the content of the generated files."""
     with tempfile.TemporaryDirectory() as folder:
         compiled = Path(folder) / "compiled"
@@ -84,14 +82,9 @@ def generate() -> dict[Path, str]:
     for message in file.message_type:
         for field in message.field:
             field.ClearField("json_name")
-    data = file.SerializeToString(deterministic=True)
-    rows = [f"    {data[i : i + BYTES_PER_LINE]!r}" for i in range(0, len(data), BYTES_PER_LINE)]
-    classes = [
-        f'{message.name} = GetMessageClass(DESCRIPTOR.message_types_by_name["{message.name}"])'
-        for message in file.message_type
-    ]
-    module = MODULE_TEXT.format(description="\n".join(rows), classes="\n".join(classes))
-    return {MODULE: module, STUB: STUB_HEAD + "".join(_stub(message) for message in file.message_type)}
+    stub = STUB_HEAD + "".join(_stub(message) for message in file.message_type)
+    description = file.SerializeToString(deterministic=True)
+    return {MODULE: MODULE_TEXT.encode(), STUB: stub.encode(), DESCRIPTION: description}
 
 
 def _stub(message: DescriptorProto) -> str:
@@ -113,5 +106,5 @@ def _type(field: FieldDescriptorProto) -> str:
 
 
 if __name__ == "__main__":
-    for path, text in generate().items():
-        path.write_text(text, encoding="utf-8")
+    for path, data in generate().items():
+        path.write_bytes(data)

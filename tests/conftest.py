@@ -9,7 +9,7 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The same examples in each run, so that failures are reproducible; no time limit, because machines differ.
-settings.register_profile("soulslab", derandomize=True, deadline=None)
+settings.register_profile("soulslab", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("long", settings.get_profile("soulslab"), max_examples=2000)
 
 

@@ -47,16 +47,8 @@ _log = logging.getLogger(__name__)
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Content of ``report.json``.
 
-    Attributes:
-        win_rate: Share of the fights won, 0..1, with greedy actions.
-        ci_low: Lower end of the 95 % Wilson interval.
-        ci_high: Upper end of the interval.
-        fights: Number of new fights.
-        env_steps: Number of decisions in training.
-        train_seconds: Wall time of the training (s).
-        boss: Name of the boss.
-        phase: Phase of the boss.
-        seed: Seed of the run.
+    The win rate is the share of the fights won with greedy actions, with its 95 % Wilson interval; the environment
+    steps are decisions in training.
     """
 
     win_rate: float
@@ -81,11 +73,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Report | None:
     """Train, evaluate and report. Resume an interrupted demo; rename the folder of a completed one.
 
-    Args:
-        config: Settings of the training.
-        run_dir: Folder for all files of the demo.
-        overrides: Changes of single settings, as ``run.seed=1``.
-
     Returns:
         The report, or None if the training was interrupted; another call resumes it.
 
@@ -102,7 +89,6 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Repo
     if settings.env.id != ARENA_ID:
         raise ConfigError(f"the demo supports {ARENA_ID}, not {settings.env.id}", path="env.id", source=source)
     options = make_options(settings.env.options)
-    options.check()
     result = train(settings, run_dir, resume=resume, sinks=run_sinks(run_dir))
     if result.reason is StopReason.INTERRUPTED:
         return None

@@ -47,11 +47,7 @@ class State(enum.Enum):
 class Check(msgspec.Struct, frozen=True):
     """Result of one check.
 
-    Attributes:
-        name: Name of the check.
-        state: OK; WARNING if soulslab works without it; MISSING if it does not.
-        detail: What was found.
-        remedy: What to do; "" if nothing.
+    The state is WARNING if soulslab works without it, MISSING if it does not; ``remedy`` is what to do, or "".
     """
 
     name: str
@@ -60,11 +56,15 @@ class Check(msgspec.Struct, frozen=True):
     remedy: str = ""
 
 
+def _check(name: str, is_ok: bool, detail: str, remedy: str = "", *, bad: State = State.WARNING) -> Check:
+    """Return the result of a check; the remedy is for a result that is not OK."""
+    return Check(name, State.OK if is_ok else bad, detail, "" if is_ok else remedy)
+
+
 def examine(*, is_dev: bool = False) -> list[Check]:
     """Run all checks; this takes some seconds, because it compiles and runs a fight.
 
-    Args:
-        is_dev: Also compare each package with the tested version, and check what the tests need.
+    With ``is_dev``, also compare each package with the tested version, and check what the tests need.
     """
     found: list[Check] = []
     for name, check in (*CHECKS, *(DEV_CHECKS if is_dev else ())):
@@ -105,8 +105,8 @@ def table(checks: list[Check]) -> Table:
 
 def check_python() -> Iterator[Check]:
     """Check the version of Python."""
-    state = State.OK if sys.version_info >= OLDEST_PYTHON else State.MISSING
-    yield Check("Python", state, sys.version.split()[0], "" if state is State.OK else "install Python 3.11 or newer")
+    is_ok = sys.version_info >= OLDEST_PYTHON
+    yield _check("Python", is_ok, sys.version.split()[0], "install Python 3.11 or newer", bad=State.MISSING)
 
 
 def check_processor() -> Iterator[Check]:
@@ -117,10 +117,7 @@ def check_processor() -> Iterator[Check]:
     features = binding.get_host_cpu_features()
     vectors = [name for name in ("avx512f", "avx2", "neon", "sse4.2") if features.get(name)]
     detail = f"{cores} cores, {vectors[0] if vectors else 'no known vector instructions'}"
-    if cores < 2:
-        yield Check("processor", State.WARNING, detail, "training works, but uses the only core")
-    else:
-        yield Check("processor", State.OK, detail)
+    yield _check("processor", cores >= 2, detail, "training works, but uses the only core")
 
 
 def check_packages() -> Iterator[Check]:
@@ -132,17 +129,11 @@ def check_packages() -> Iterator[Check]:
             packages.setdefault(extra, []).append(name)
     for name in packages.get("", []):
         version = _installed_version(name)
-        if version is None:
-            yield Check(name, State.MISSING, "not installed", "pip install soulslab")
-        else:
-            yield Check(name, State.OK, version)
+        yield _check(name, version is not None, version or "not installed", "pip install soulslab", bad=State.MISSING)
     for extra, purpose in USER_EXTRAS.items():
         absent = [name for name in packages.get(extra, []) if _installed_version(name) is None]
-        if absent:
-            remedy = f"for {purpose}: pip install 'soulslab[{extra}]'"
-            yield Check(f"extra {extra}", State.WARNING, f"not installed: {', '.join(absent)}", remedy)
-        else:
-            yield Check(f"extra {extra}", State.OK, f"for {purpose}")
+        detail = f"not installed: {', '.join(absent)}" if absent else f"for {purpose}"
+        yield _check(f"extra {extra}", not absent, detail, f"for {purpose}: pip install 'soulslab[{extra}]'")
 
 
 def check_tested_versions() -> Iterator[Check]:
@@ -200,11 +191,8 @@ def check_kernel_cache() -> Iterator[Check]:
     """Check whether the compiled code of the arena can be cached for the next start."""
     from soulslab.arena.kernel import CACHE_DIR
 
-    if CACHE_DIR is None:
-        remedy = "set NUMBA_CACHE_DIR to a folder you can write to"
-        yield Check("kernel cache", State.WARNING, "every start compiles again, which takes 10 s or more", remedy)
-    else:
-        yield Check("kernel cache", State.OK, str(CACHE_DIR))
+    detail = str(CACHE_DIR or "every start compiles again, which takes 10 s or more")
+    yield _check("kernel cache", CACHE_DIR is not None, detail, "set NUMBA_CACHE_DIR to a folder you can write to")
 
 
 def check_torch() -> Iterator[Check]:
@@ -213,7 +201,7 @@ def check_torch() -> Iterator[Check]:
 
     threads = torch.get_num_threads()
     detail = f"{torch.__version__}, {threads} threads (training uses 1), {torch.backends.cpu.get_cpu_capability()}"
-    yield Check("torch runs", State.OK if float(torch.ones(2).sum()) == 2 else State.MISSING, detail)
+    yield _check("torch runs", float(torch.ones(2).sum()) == 2, detail, bad=State.MISSING)
 
 
 def check_video() -> Iterator[Check]:
@@ -241,30 +229,27 @@ def check_terminal() -> Iterator[Check]:
     """Check whether the output is a terminal."""
     size = shutil.get_terminal_size()
     detail = f"{size.columns}x{size.lines}, {sys.stdout.encoding}"
-    if sys.stdout.isatty():
-        yield Check("terminal", State.OK, detail)
-    else:
-        yield Check("terminal", State.WARNING, "the output is not a terminal", "`soulslab play` needs one")
+    is_terminal = sys.stdout.isatty()
+    detail = detail if is_terminal else "the output is not a terminal"
+    yield _check("terminal", is_terminal, detail, "`soulslab play` needs one")
 
 
 def check_display() -> Iterator[Check]:
     """Check for a desktop, and for the program that provides private displays."""
     name = os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY")
-    if sys.platform in ("win32", "darwin") or name:
-        yield Check("display", State.OK, name or sys.platform)
-    else:
-        yield Check("display", State.WARNING, "none", "games run on private displays, which are not visible")
+    if not name and sys.platform in ("win32", "darwin"):
+        name = sys.platform
+    yield _check("display", bool(name), name or "none", "games run on private displays, which are not visible")
     if sys.platform == "linux":
         found = shutil.which("Xvfb")
-        remedy = "" if found else "for private displays: sudo apt-get install xvfb"
-        yield Check("private displays", State.OK if found else State.WARNING, found or "no Xvfb", remedy)
+        remedy = "for private displays: sudo apt-get install xvfb"
+        yield _check("private displays", bool(found), found or "no Xvfb", remedy)
 
 
 def check_disk() -> Iterator[Check]:
     """Check the disk space for runs."""
     free_gb = shutil.disk_usage(Path.cwd()).free / 1e9
-    state = State.OK if free_gb >= ENOUGH_DISK_GB else State.WARNING
-    yield Check("disk", state, f"{free_gb:.0f} GB free here", "" if state is State.OK else "free disk space for runs/")
+    yield _check("disk", free_gb >= ENOUGH_DISK_GB, f"{free_gb:.0f} GB free here", "free disk space for runs/")
 
 
 def check_fight() -> Iterator[Check]:
@@ -288,7 +273,7 @@ def check_fight() -> Iterator[Check]:
 def check_clock() -> Iterator[Check]:
     """Check the library that controls game time."""
     from soulslab.errors import ClockUnavailableError
-    from soulslab.siphon.clock.native_library import native_library
+    from soulslab.siphon.clock.lockstep_page import native_library
 
     try:
         native_library()
@@ -350,8 +335,7 @@ def _check_free_game(name: str, program: str) -> Check:
     from soulslab.siphon.process.launch import find_program
 
     found = find_program(program)
-    remedy = "" if found else f"install {program} to play it"
-    return Check(f"game {name}", State.OK if found else State.WARNING, found or f"no {program}", remedy)
+    return _check(f"game {name}", bool(found), found or f"no {program}", f"install {program} to play it")
 
 
 def _check_commercial_game(name: str, process: Process) -> Iterator[Check]:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.learn.policy_header import Player
-from soulslab.play.policy_actions import fight_options, policy_actions
-from soulslab.play.watch_window import WINDOW_PX
+from soulslab.play.policy_actions import WINDOW_PX, fight_options, policy_actions
 from soulslab.video import Act, find_won_fight, record_fight, record_won_fight
 
 #: Maximum number of fights when searching for a won one.
@@ -43,23 +42,15 @@ def film_policy(
     seed: int = 0,
     needs_win: bool = False,
 ) -> bool:
-    """Play one fight with a policy and write it as an MP4 file.
+    """Play one fight with a policy and write it as an MP4 file; return whether the fight was won.
 
-    Args:
-        player: The policy.
-        path: The file; it is replaced when the video is complete.
-        fight: ``boss`` and ``phase``, instead of those of the training.
-        in_window: Record the window of the fight, with 10 frames per second of game time; otherwise the top-down view
-            of the simulator, with 30 frames per second.
-        seed: Seed of the first fight.
-        needs_win: Record the first won fight, of at most 100.
-
-    Returns:
-        Whether the fight was won.
+    The window of the fight is recorded with 10 frames per second of game time, the top-down view of the simulator with
+    30. ``fight`` has the ``boss`` and ``phase`` to use instead of those of the training. With ``needs_win``, the first
+    won fight of at most 100 is recorded.
 
     Raises:
         IncompatibleCheckpointError: The policy cannot play the built-in fight.
-        NoWinError: `needs_win` is set, and no fight was won.
+        NoWinError: ``needs_win`` is set, and no fight was won.
         VideoError: The video could not be encoded.
         SiphonError: The window does not start.
     """

@@ -10,21 +10,16 @@ import numpy as np
 from rich.table import Table
 
 from soulslab.learn.demonstrations.data_set_metadata import Description
-from soulslab.learn.evaluate import AttackRow, Evaluation
-from soulslab.learn.wilson_interval import Interval
+from soulslab.learn.evaluate import AttackRow, Evaluation, Interval
 
 UNKNOWN = "-"
 
 
 def evaluation_tables(evaluations: Mapping[str, Evaluation]) -> list[Table]:
-    """Return tables with the win rate of a policy, and with the causes of its losses.
+    """Return tables with the win rate of a policy by its way of choosing actions, and with the causes of its losses.
 
-    Args:
-        evaluations: Results by the way of choosing actions ("greedy", "sampled").
-
-    Returns:
-        An overview of all results. For each result also a table of boss attacks and a table of start poses, if the
-        environment reports them.
+    The first one is an overview. For each result there are also tables of boss attacks and of start poses, if the
+    environment reports them.
     """
     overview = _table("", "actions", "fights", "won", "95 % interval", "game time (s)", "damage taken (HP)", "return")
     tables = [overview]
@@ -46,21 +41,14 @@ def evaluation_tables(evaluations: Mapping[str, Evaluation]) -> list[Table]:
 
 
 def evaluation_rows(evaluations: Mapping[str, Evaluation], about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one row per evaluation for a JSON file.
-
-    Args:
-        evaluations: Results by the way of choosing actions.
-        about: Common fields of all rows: the environment, the seed.
-    """
+    """Return one row per evaluation for a JSON file, with common fields of all rows such as environment and seed."""
     return [{"actions": mode, **about, **msgspec.to_builtins(evaluation)} for mode, evaluation in evaluations.items()]
 
 
 def data_set_tables(description: Description, outcomes: Sequence[Mapping[str, Any]]) -> list[Table]:
     """Return a table with the properties of a data set of fights, and one with the options of its environment.
 
-    Args:
-        description: Description of the data set.
-        outcomes: Outcomes from :func:`soulslab.learn.demonstrations.reading.read_outcomes`.
+    The outcomes are those of :func:`soulslab.learn.demonstrations.reading.read_outcomes`.
     """
     wins = [bool(outcome["is_won"]) for outcome in outcomes if "is_won" in outcome]
     returns = [float(outcome["total_reward"]) for outcome in outcomes if "total_reward" in outcome]

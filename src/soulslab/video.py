@@ -39,14 +39,8 @@ LOST = "fight %d of at most %d was lost; trying the next"
 class Mp4Writer:
     """Writes an MP4 file; use it as a context, and call `keep` when the video is complete.
 
-    Frames are written to a temporary file in the same folder. Without `keep`, or after an error, it is deleted.
-
-    Args:
-        path: The file; an existing one is replaced.
-        fps: Frames per second.
-
-    Raises:
-        VideoError: PyAV has no encoder for a format that browsers support.
+    Frames are written to a temporary file in the same folder. Without `keep`, or after an error, it is deleted. Raises
+    `VideoError` if PyAV has no encoder for a format that browsers support.
     """
 
     def __init__(self, path: Path, fps: float) -> None:
@@ -65,8 +59,7 @@ class Mp4Writer:
     def write(self, frame: NDArray[np.uint8]) -> None:
         """Append a frame, (H, W, 3) uint8; an odd last row or column is removed, as the format requires.
 
-        Raises:
-            VideoError: The frame has another size than the first one, or is not an image.
+        Raises `VideoError` if the frame has another size than the first one, or is not an image.
         """
         if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
             raise VideoError(self._path, f"a frame must be uint8 (H, W, 3), not {frame.dtype} {frame.shape}")
@@ -111,25 +104,14 @@ class Mp4Writer:
 
 
 def find_won_fight(env: gymnasium.Env[Any, Any], act: Act, *, seed: int = 0, max_attempts: int = 100) -> int:
-    """Play fights until one is won, and return its seed.
+    """Play fights until one is won, and return its seed; attempt i has the seed ``seed + i``.
 
-    Args:
-        env: A Gymnasium environment; fastest without a render mode.
-        act: Chooses an action from the observation and ``info["action_mask"]`` (None if there is none).
-        seed: Seed of the first fight; attempt i has the seed ``seed + i``.
-        max_attempts: Maximum number of fights, at least 1.
-
-    Raises:
-        NoWinError: No fight was won.
+    ``act`` chooses an action from the observation and ``info["action_mask"]``. It is fastest without a render mode.
+    Raises `NoWinError` if no fight was won.
     """
     for attempt in range(max_attempts):
         fight_seed = (seed + attempt) % SEEDS
-        observation, info = env.reset(seed=fight_seed)
-        is_over = False
-        while not is_over:
-            observation, _, terminated, truncated, info = env.step(act(observation, info.get("action_mask")))
-            is_over = terminated or truncated
-        if info.get("fight", {}).get("won", False):
+        if _play(env, act, fight_seed):
             return fight_seed
         _log.info(LOST, attempt + 1, max_attempts)
     raise NoWinError(max_attempts)
@@ -170,20 +152,9 @@ def record_won_fight(
 
 
 def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0) -> bool:
-    """Play one fight and write it as an MP4 file, won or lost.
+    """Play one fight and write it as an MP4 file, won or lost; return whether it was won.
 
-    Args:
-        env: See `record_won_fight`.
-        act: See `record_won_fight`.
-        path: The file; it is replaced when the video is complete.
-        seed: Seed of the fight.
-
-    Returns:
-        Whether the fight was won.
-
-    Raises:
-        EnvironmentUsageError: The environment does not render images.
-        VideoError: The video could not be encoded.
+    Arguments and errors are those of `record_won_fight`.
     """
     _check_render_mode(env)
     with Mp4Writer(path, _fps(env)) as film:
@@ -199,21 +170,19 @@ def _check_render_mode(env: gymnasium.Env[Any, Any]) -> None:
         )
 
 
-def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer) -> bool:
-    """Play and record one fight, and hold the last frame; return whether the fight was won."""
+def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer | None = None) -> bool:
+    """Play one fight, and record it with its last frame held if there is a film; return whether it was won."""
     observation, info = env.reset(seed=seed)
     is_over = False
     while True:
-        frames = _new_frames(env)
-        for frame in frames:
-            film.write(frame)
+        if film is not None:
+            frames = _new_frames(env)
+            for frame in frames + frames[-1:] * (round(HOLD_S * _fps(env)) if is_over else 0):
+                film.write(frame)
         if is_over:
-            break
+            return bool(info.get("fight", {}).get("won", False))
         observation, _, terminated, truncated, info = env.step(act(observation, info.get("action_mask")))
         is_over = terminated or truncated
-    for _ in range(round(HOLD_S * _fps(env))):
-        film.write(frames[-1])
-    return bool(info.get("fight", {}).get("won", False))
 
 
 def _new_frames(env: gymnasium.Env[Any, Any]) -> list[NDArray[np.uint8]]:

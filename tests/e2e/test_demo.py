@@ -14,6 +14,7 @@ import pytest
 from soulslab import cli
 from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.learn.policy import Policy
+from support.waiting import wait_for
 
 MAIN = "from soulslab.cli import main; main()"
 
@@ -26,8 +27,8 @@ def write_boss(path, hp, damage):
     return path
 
 
-def flags(folder, boss, seed=4):
-    settings = ["run.total_steps=60_000", "env.n_envs=32", f'env.options.boss="{boss}"', f"run.seed={seed}"]
+def flags(folder, boss, seed=4, total_steps=60_000):
+    settings = [f"run.total_steps={total_steps}", "env.n_envs=32", f'env.options.boss="{boss}"', f"run.seed={seed}"]
     return ["--run-dir", str(folder), *(word for setting in settings for word in ("--set", setting))]
 
 
@@ -79,7 +80,7 @@ def test_demo_leaves_everything_behind_and_says_how_it_went(finished, easy_boss)
 def test_a_finished_demo_is_moved_aside_not_overwritten(tmp_path, finished, hard_boss):
     first = (finished[0] / "policy.safetensors").read_bytes()
     shutil.copytree(finished[0], tmp_path / "demo")
-    assert cli.run(["demo", *flags(tmp_path / "demo", hard_boss, seed=5)]) == 0
+    assert cli.run(["demo", *flags(tmp_path / "demo", hard_boss, seed=5, total_steps=1)]) == 0
     kept = [path for path in tmp_path.iterdir() if path.name.startswith("demo_")]
     assert len(kept) == 1
     assert (kept[0] / "policy.safetensors").read_bytes() == first
@@ -90,7 +91,7 @@ def test_a_demo_that_died_before_its_first_checkpoint_starts_anew(tmp_path, hard
     """It wins nothing, and reports that without a film."""
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "config.toml").write_text("[run]\nseed = 1\n")
-    assert cli.run(["demo", *flags(tmp_path / "demo", hard_boss)]) == 0
+    assert cli.run(["demo", *flags(tmp_path / "demo", hard_boss, total_steps=1)]) == 0
     report = json.loads((tmp_path / "demo" / "report.json").read_text())
     assert (report["seed"], report["win_rate"]) == (4, 0)
     assert not (tmp_path / "demo" / "won_fight.mp4").exists()
@@ -110,14 +111,17 @@ def test_an_interrupted_demo_goes_on(tmp_path, hard_boss):
     """Ctrl-C, as a terminal sends it, in the middle of training; then the same command again."""
     folder = tmp_path / "demo"
     command = [sys.executable, "-c", MAIN, "demo", *flags(folder, hard_boss)]
+    progress = folder / "progress.jsonl"
     with subprocess.Popen(
         [*command, "--set", "run.total_steps=1_000_000_000"], stderr=subprocess.PIPE, text=True
     ) as process:
+
+        def is_training():
+            assert process.poll() is None
+            return progress.exists() and "TrainProgress" in progress.read_text()
+
         try:
-            while not (
-                (folder / "progress.jsonl").exists() and "TrainProgress" in (folder / "progress.jsonl").read_text()
-            ):
-                assert process.poll() is None
+            wait_for(is_training, "the first update", deadline_s=60.0)
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=60) == cli.EXIT_INTERRUPTED
         finally:
@@ -129,4 +133,4 @@ def test_an_interrupted_demo_goes_on(tmp_path, hard_boss):
     # The end of the second run lies behind it already, so that it only evaluates, draws and films.
     assert cli.run(["demo", "--run-dir", str(folder), "--set", "run.total_steps=1"]) == 0
     assert json.loads((folder / "report.json").read_text())["env_steps"] > 0
-    assert (folder / "progress.jsonl").read_text().count('"TrainStarted"') == 2
+    assert progress.read_text().count('"TrainStarted"') == 2

@@ -107,6 +107,9 @@ def test_site_builds_without_warnings(tmp_path):
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "<code>learner.lr</code>" in (tmp_path / "configuration" / "index.html").read_text(encoding="utf-8")
+    pages = [page.read_text(encoding="utf-8") for page in tmp_path.rglob("index.html")]
+    assert not [page for page in pages if "::</p>" in page]
+    assert "language-bash" in (tmp_path / "training" / "index.html").read_text(encoding="utf-8")
     assert "fonts.googleapis" not in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 

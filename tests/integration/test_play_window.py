@@ -6,14 +6,14 @@ import pytest
 import soulslab  # noqa: F401 (registers the environments)
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.errors import SiphonError
-from soulslab.play.watch_window import watch_in_window
+from soulslab.play.policy_actions import watch_in_window
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import find_window
 from soulslab.siphon.process.x11 import XConnection
 
 
 def test_a_policy_fights_until_the_window_is_closed(monkeypatch, caplog):
-    caplog.set_level("INFO", "soulslab.play.watch_window")
+    caplog.set_level("INFO", "soulslab.play.policy_actions")
     with PrivateDisplay((320, 200)) as display:
         for name, value in display.environment().items():
             monkeypatch.setenv(name, value)

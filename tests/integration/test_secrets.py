@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from soulslab import cli
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.testing.fake_arena import FakeArenaSession
 
@@ -128,8 +129,10 @@ def test_an_actor_apart_and_a_study(tmp_path, server, token_file):
     check_files(work)
 
 
-def test_a_token_on_the_command_line_is_refused(tmp_path, server):
-    words = ["train", *LIVE, *SMALL, "--set", f"env.options.server={server}", "--run-dir", "run"]
-    said = soulslab(tmp_path, [*words, "--set", "env.options.token=another"], codes=[2])
-    assert "--token-file" in said
+def test_a_token_on_the_command_line_is_refused(tmp_path, server, capsys):
+    words = ["train", *LIVE, *SMALL, "--set", f"env.options.server={server}", "--run-dir", str(tmp_path / "run")]
+    assert cli.run([*words, "--set", "env.options.token=another"]) == 2
+    said = capsys.readouterr()
+    assert "--token-file" in said.err
+    assert "another" not in said.err + said.out
     assert not (tmp_path / "run").exists()

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
+from soulslab.siphon.clock.lockstep import LockstepClock
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 
 
 def main(on_orphan: str, speed: float, command: list[str]) -> None:

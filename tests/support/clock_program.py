@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 
-from soulslab.siphon.clock.lockstep_page import open_page_of
-from soulslab.siphon.clock.native_library import native_library
+from soulslab.siphon.clock.lockstep_page import native_library, open_page_of
 
 SOURCE = Path(__file__).with_suffix(".c")
 FIELDS = (

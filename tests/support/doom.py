@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from soulslab.games import profile_path
-from soulslab.siphon.process.launch import GameProcess, launch
+from soulslab.siphon.process.launch import GameProcess
 from soulslab.siphon.profile import Process, load_profile
+from support.launching import launch
 
 
 def doom_process() -> Process:

@@ -9,8 +9,7 @@ import gymnasium
 import numpy as np
 
 from soulslab.envs.registration import ARENA_ID
-from soulslab.fights.recording import FightRecorder, fight_seeds
-from soulslab.fights.reference_fights import record_fight
+from soulslab.fights.recording import FightRecorder, fight_seeds, record_fight
 from soulslab.learn.demonstrations.recorded_episode import Episode, play_episode
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
 

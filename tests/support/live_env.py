@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from soulslab.envs.game.option_parsing import parse_options
+from soulslab.envs.arguments import parse_options
 from soulslab.envs.registration import ARENA_LIVE_ID
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv, ArenaLiveOptions
 from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions

@@ -13,8 +13,7 @@ from soulslab.arena.binding import Binding
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
-from soulslab.arena.window.memory.process_name import set_process_name
-from soulslab.arena.window.memory.profile_memory import ProfileMemory
+from soulslab.arena.window.memory.profile_memory import ProfileMemory, set_process_name
 from soulslab.siphon.profile import load_profile
 
 

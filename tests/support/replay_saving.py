@@ -10,8 +10,8 @@ import torch
 
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.replay_store import ReplayStore
+from soulslab.learn.settings import ReplaySettings
 from support.steps import SHAPE, steps
 
 SETTINGS = ReplaySettings(capacity=600)

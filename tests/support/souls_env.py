@@ -8,10 +8,9 @@ from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
-from soulslab.envs.tasks.souls.character_keeper import CharacterSettings
+from soulslab.envs.tasks.duel.duel_scenario import scenario_of_facts
 from soulslab.envs.tasks.souls.entrance_states import EntranceLimits
-from soulslab.envs.tasks.souls.souls_entrance import GAMES, SoulsEntrance
-from soulslab.envs.tasks.souls.souls_scenario import scenario_of_facts
+from soulslab.envs.tasks.souls.souls_entrance import GAMES, CharacterSettings, SoulsEntrance
 from soulslab.games import profile_path
 from support.souls_world import SoulsSession
 

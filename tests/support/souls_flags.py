@@ -3,8 +3,8 @@
 import ctypes
 import struct
 
-from soulslab.games.dark_souls_3 import flag_table as table
-from soulslab.games.elden_ring import flag_tree as tree
+from soulslab.games import dark_souls_3 as table
+from soulslab.games import elden_ring as tree
 
 #: Blocks of Elden Ring: number of flags of a block, its bytes, and index of the used one.
 DIVISOR, BLOCK_BYTES, LOCATION = 1000, 125, 3

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from soulslab.arena.window.memory.layout import PROGRAM, Layout, Place, synthesise
-from soulslab.arena.window.memory.program_headers import PREFERRED_BASE
+from soulslab.arena.window.memory.placement import PREFERRED_BASE
 from soulslab.errors import MemoryAccessError
 from soulslab.games.facts import GAMES
 from soulslab.siphon.attributes.value_codecs import Codec

@@ -16,9 +16,9 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.arena.quantities import BLOCK_ORIGIN_M
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import load_boss_facts, with_boss
-from soulslab.games.warp_points import load_warp_points
+from soulslab.games.facts import load_warp_points
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
-from soulslab.siphon.attributes.entities import find_entity
+from soulslab.siphon.attributes.pointer_chains import find_entity
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, load_profile

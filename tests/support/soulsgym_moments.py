@@ -7,7 +7,7 @@ import msgspec
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
-from soulslab.envs.tasks.souls.souls_scenario import scenario_of_facts
+from soulslab.envs.tasks.duel.duel_scenario import scenario_of_facts
 from soulslab.games.boss_facts import load_boss_facts
 from support import soulsgym_formulas as formulas
 

@@ -9,9 +9,9 @@ import pytest
 
 from soulslab.envs.tasks.process.process_settings import read_settings
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.scanner.phrases import parse_condition
+from soulslab.siphon.scanner.conditions import parse_condition
 from soulslab.siphon.scanner.prompt import COMMANDS
-from soulslab.siphon.scanner.value_commands import TYPES
+from soulslab.siphon.scanner.workbench import TYPES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "add_your_own_game.md"
@@ -29,7 +29,7 @@ def test_examples_are_profiles_with_an_environment(file):
     profile = load_profile(file)
     settings = read_settings(profile, str(file))
     assert settings.state
-    assert f"| {file.stem} |" in (DOCS / "examples" / "README.md").read_text(encoding="utf-8")
+    assert f"| {file.stem} |" in (DOCS / "example_profiles.md").read_text(encoding="utf-8")
 
 
 def test_scan_prompt_accepts_transcripts():

@@ -15,8 +15,7 @@ from soulslab import cli, doctor
 from soulslab.envs.game.connect import ConnectOptions
 from soulslab.envs.registration import SOULS_IDS
 from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions
-from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv
-from soulslab.envs.tasks.souls.souls_options import SoulsOptions
+from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv, SoulsOptions
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import RECIPES, BossFacts, load_boss_facts

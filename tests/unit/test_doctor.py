@@ -18,7 +18,7 @@ from soulslab.errors import (
     ClockUnavailableError,
     ProcessNotFoundError,
 )
-from soulslab.siphon.clock.native_library import native_library
+from soulslab.siphon.clock.lockstep_page import native_library
 
 
 def only(checks):
@@ -116,7 +116,7 @@ def test_display(monkeypatch):
 def test_a_missing_clock_library(monkeypatch):
     assert only(doctor.check_clock()).state is State.OK
     native_library.cache_clear()
-    monkeypatch.setattr("soulslab.siphon.clock.native_library.library_path", _unbuilt)
+    monkeypatch.setattr("soulslab.siphon.clock.lockstep_page.library_path", _unbuilt)
     assert only(doctor.check_clock()) == Check("game time", State.WARNING, "no lockstep", "install gcc")
 
 

@@ -4,6 +4,7 @@ Each test runs a program that finds the packages of the chosen extras and no oth
 packages takes the place of ``site-packages``.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -19,6 +20,16 @@ from support.pty import Pty
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ["-S", "-c", "import sys; sys.argv[0] = 'soulslab'; from soulslab.cli import main; main()"]
+#: Runs several commands, and prints the exit code and the error output of each as JSON.
+COMMANDS = """
+import io, json, sys
+from contextlib import redirect_stderr
+from soulslab.cli import run
+for words in json.loads(sys.argv[1]):
+    with redirect_stderr(io.StringIO()) as errors:
+        code = run(words)
+    print(json.dumps([code, errors.getvalue()]))
+"""
 USER_EXTRAS = ("siphon", "window", "learn", "tune")
 
 
@@ -72,30 +83,48 @@ def base(installed):
     return installed()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "extra"),
-    [
-        (["train"], "learn"),
-        (["tune"], "learn"),
-        (["demo"], "learn"),
-        (["evaluate", "policy"], "learn"),
-        (["play", "--policy", "policy"], "learn"),
-        (["film", "policy"], "learn"),
-        (["fights", "record", "fights", "--fights", "1"], "learn"),
-        (["siphon", "attach", "doom"], "siphon"),
-        (["siphon", "serve", "doom"], "siphon"),
-        (["games", "check", "doom"], "siphon"),
-        (["arena"], "window"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
-)
-def test_a_missing_extra_is_one_line_with_the_command_that_installs_it(base, arguments, extra, tmp_path):
+NEEDED_EXTRA = {
+    "train": "learn",
+    "tune": "learn",
+    "demo": "learn",
+    "evaluate policy": "learn",
+    "play --policy policy": "learn",
+    "film policy": "learn",
+    "fights record fights --fights 1": "learn",
+    "siphon attach doom": "siphon",
+    "siphon serve doom": "siphon",
+    "games check doom": "siphon",
+    "arena": "window",
+}
+
+
+def line_for(extra):
+    return rf"soulslab: [\w-]+ is not installed; install it with: pip install 'soulslab\[{extra}\]'\n"
+
+
+def test_a_missing_extra_is_one_line_with_the_command_that_installs_it(base, tmp_path):
     (tmp_path / "policy").touch()
-    done = run(base, *arguments, cwd=tmp_path)
-    assert done.returncode == 1
-    line = rf"soulslab: [\w-]+ is not installed; install it with: pip install 'soulslab\[{extra}\]'\n"
-    assert re.fullmatch(line, done.stderr), done.stderr
+    commands = json.dumps([command.split() for command in NEEDED_EXTRA])
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", COMMANDS, commands],
+        env=base,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    for (command, extra), line in zip(NEEDED_EXTRA.items(), done.stdout.splitlines(), strict=True):
+        code, errors = json.loads(line)
+        assert code == 1, command
+        assert re.fullmatch(line_for(extra), errors), (command, errors)
     assert list(tmp_path.iterdir()) == [tmp_path / "policy"]
+
+
+def test_the_program_exits_with_the_error_of_a_missing_extra(base, tmp_path):
+    done = run(base, "train", cwd=tmp_path)
+    assert done.returncode == 1
+    assert re.fullmatch(line_for("learn"), done.stderr), done.stderr
 
 
 def test_the_environments_are_listed_without_extras(base, tmp_path):

@@ -24,13 +24,12 @@ from soulslab.arena.boss_file import BOSS_DIR, load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.window.key_log import KeyLogWriter, read_key_log
-from soulslab.arena.window.key_table import read_keys
-from soulslab.compat.eldengym.keybind_actions import read_keybinds
+from soulslab.arena.window.settings import read_keys
+from soulslab.compat.eldengym.eldengym_options import read_keybinds
 from soulslab.config import dump_settings, load_settings
 from soulslab.config.hdf5_files import Hdf5Reader
 from soulslab.envs.trace import read_trace
-from soulslab.envs.wrappers.boundary import Boundary
-from soulslab.envs.wrappers.boundary_file import load_boundary, save_boundary
+from soulslab.envs.wrappers.boundary import Boundary, load_boundary, save_boundary
 from soulslab.errors import RecordingError, SoulslabError
 from soulslab.games import profile_path
 from soulslab.learn.archive import read_archive, write_archive

@@ -5,8 +5,7 @@ import json
 import msgspec
 from rich.console import Console
 
-from soulslab.learn.evaluate import AttackRow, Evaluation, PoseRow
-from soulslab.learn.wilson_interval import wilson_interval
+from soulslab.learn.evaluate import AttackRow, Evaluation, PoseRow, wilson_interval
 from soulslab.report import evaluation_rows, evaluation_tables
 
 FULL = Evaluation(

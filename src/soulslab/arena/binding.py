@@ -59,13 +59,9 @@ class Stored(Protocol):
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The ``[duel]`` table.
+    """The ``[duel]`` table. Animations have numbers only if their attribute is a number.
 
-    Attributes:
-        attributes: Attribute of each quantity.
-        axes: Order of the components of a stored position or direction; z is the height.
-        player_animations: Number of each player animation, if the attribute is a number.
-        boss_animations: The same for the boss.
+    ``axes`` is the order of the components of a stored position or direction; z is the height.
     """
 
     attributes: dict[str, str]
@@ -75,18 +71,10 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Binding:
-    """Converts between the quantities of a fight and the attributes of a profile.
+    """Converts between the quantities of a fight and the attributes of a profile, with its ``[duel]`` table.
 
-    Args:
-        table: The profile's ``[duel]`` table.
-        attributes: The profile's attributes.
-        source: Path of the profile, for error messages.
-
-    Attributes:
-        attributes: Attribute name of each quantity.
-
-    Raises:
-        ProfileError: The table is malformed, or an attribute does not fit its quantity.
+    ``attributes`` maps quantities to attribute names; ``source`` is the profile's path for messages. A malformed table,
+    or an attribute that does not fit its quantity, raises `ProfileError`.
     """
 
     def __init__(self, table: Mapping[str, Any] | None, attributes: Mapping[str, Stored], source: str = "") -> None:

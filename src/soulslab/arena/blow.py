@@ -18,12 +18,8 @@ Stage = Literal["wind-up", "active", "recovery"]
 class Blow(msgspec.Struct, frozen=True):
     """The present part of a boss's move.
 
-    Attributes:
-        stage: Which part.
-        share: Share of that part that has passed.
-        window: Row of the fight's windows; during recovery, that of the last window.
-        half_rad: Half the window's arc.
-        side: +1 if the attack comes from the left, -1 from the right.
+    ``share`` of that part has passed. ``window`` is the row of the fight's windows, during recovery the last one, and
+    ``half_rad`` half its arc. ``side`` is +1 if the attack comes from the left, -1 from the right.
     """
 
     stage: Stage

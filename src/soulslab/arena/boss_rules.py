@@ -94,15 +94,7 @@ def _stun(d: Record, mode: int, animation: int) -> None:
 
 @kernel
 def boss_tick(d: Record, f: Record, ux: float, uy: float, distance: float) -> None:
-    """Advance the boss by one tick.
-
-    Args:
-        d: The duel's record.
-        f: The fight's record.
-        ux: x of the unit vector from the player to the boss.
-        uy: y of that vector.
-        distance: Distance between the centres in m.
-    """
+    """Advance the boss by one tick; ``(ux, uy)`` is the unit vector from the player to the boss, distances are in m."""
     d.b_ticks += 1
     d.b_anim_ticks += 1
     d.b_bin_ticks += 1

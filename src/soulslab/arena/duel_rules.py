@@ -35,13 +35,9 @@ FIRST_PAUSE = TICKS_PER_S
 
 @kernel
 def duel_tick(d: Record, f: Record, action: int, is_first: bool) -> None:
-    """Advance a duel by 1/60 s.
+    """Advance a duel by 1/60 s; ``action`` is held, and ``is_first`` marks the tick of the key press.
 
-    Args:
-        d: The duel's record.
-        f: The fight's record; then the fight's tables.
-        action: The action whose keys are held. Moves act on each tick, other actions on the key press.
-        is_first: Whether this is the tick of the key press.
+    Moves act on each tick, other actions on the key press.
     """
     d.tick += 1
     if is_first:
@@ -133,17 +129,11 @@ def begin(d: Record, f: Record) -> None:
 
 
 def replay_ticks(before: Table, fight: Record, action: int, n_ticks: int) -> Iterator[Record]:
-    """Replay the ticks of a step.
+    """Replay the first ``n_ticks`` of a step on ``before`` (1,), a copy of the duel from before the step.
 
-    Args:
-        before: (1,) `DUEL`, a copy of the duel from before the step; it is advanced in place.
-        fight: The fight's record.
-        action: The action of the step. In a step of several decisions, the later ones do nothing.
-        n_ticks: Number of ticks to play; the whole step is the difference of ``tick`` after and before it.
-
-    Yields:
-        The `DUEL` record after each tick, the same object each time. Fields that change once per step or decision
-        (``over``, ``won``, ``decision``, the statistics of the fight) stay unchanged.
+    Yields the `DUEL` record after each tick, the same object each time. Fields that change once per step or decision
+    (``over``, ``won``, ``decision``, the statistics of the fight) stay unchanged. In a step of several decisions, the
+    later ones do nothing.
     """
     duel = before[0]
     if not is_open(duel, fight, action):

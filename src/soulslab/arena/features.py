@@ -159,14 +159,7 @@ def features_of_state(
     extent: NDArray[np.float64],
     out: NDArray[np.float32],
 ) -> None:
-    """Write the features of a `DUEL_STATE` record from any source.
-
-    Args:
-        s: The record.
-        low: (3,) lower limits of the ground in m.
-        extent: (3,) extent of the ground in m.
-        out: (F,) float32, written in place.
-    """
+    """Write the features of a `DUEL_STATE` record from any source; ``low`` and ``extent`` of the ground are in m."""
     out[:] = 0.0
     out[0], out[1] = s.player_hp / s.player_max_hp, s.player_sp / s.player_max_sp
     out[2] = s.boss_hp / s.boss_max_hp

@@ -115,11 +115,7 @@ class Knight(_Data, frozen=True):
         return tuple(self.locks_s)
 
     def number(self, animation: str) -> int:
-        """Return the number of an animation.
-
-        Raises:
-            ConfigError: There is no such animation.
-        """
+        """Return the number of an animation; raises `ConfigError` if there is no such animation."""
         try:
             return self.animations.index(animation)
         except ValueError:

@@ -74,13 +74,7 @@ def _is_open_now(duels: Table, fights: Table, action: int) -> bool:
 
 
 class LiveFightOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the fights of a game.
-
-    Attributes:
-        phase: See `FightOptions.phase`.
-        random_pose: See `FightOptions.random_pose`.
-        seed: Seed of the first fight; later fights continue its generator.
-    """
+    """Options of the fights of a game; see `FightOptions`. Only the first fight is seeded."""
 
     phase: str = "full"
     random_pose: bool = False
@@ -167,20 +161,11 @@ class LiveFight:
         self.duel.lock_off_ticks = 0
 
     def tick(self, held: Collection[str], pressed: Collection[str] = ()) -> None:
-        """Play a tick.
-
-        Args:
-            held: Buttons that are down, from `BUTTONS`.
-            pressed: Buttons that were pressed since the last tick.
-        """
+        """Play a tick, with the `BUTTONS` that are down, and those that were pressed since the last tick."""
         self._advance(*(self._choose(held, pressed) if self.stage == "fighting" else (NOTHING, False)))
 
     def replay_tick(self, code: int) -> None:
-        """Replay a tick.
-
-        Args:
-            code: Code of the tick, from `history`.
-        """
+        """Replay a tick, given its code from `history`."""
         if code & CODE_LOCK_ON:
             self.toggle_lock_on()
         if code & CODE_RESTART:
@@ -237,13 +222,7 @@ class LiveFight:
         self.stage, self.stage_ticks = stage, 0
 
     def show_moment(self, duel: Record, action: int, stage: Stage) -> None:
-        """Copy the present moment of another fight against the same boss, such as one of a simulator, to display it.
-
-        Args:
-            duel: `DUEL` record of the other fight.
-            action: Action of that fight.
-            stage: Stage of that fight.
-        """
+        """Copy the present moment of another fight against the same boss, such as one of a simulator, to display it."""
         self._simulator.duels[0] = duel
         self.action, self.is_press = action, is_press_action(action)
         self.n_ticks += 1

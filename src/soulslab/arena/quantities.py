@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -39,14 +40,9 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: ``number``, ``flag``, ``vector`` (x, y, height or a direction), ``animation`` (its name) or ``bytes``.
-        length: Number of bytes, for ``bytes``.
-        unit: Unit of a number or vector.
-        doc: Description.
         rounds_up: Whether it is rounded up when it is stored as an integer, so that a positive rest does not become 0.
-        get: Function that returns its value.
         put: Function that changes it; None if the game recomputes it each tick, so that a change would not last.
-        extremes: Function that returns extreme values in the fights of a game, which its storage has to be able to
-            hold; empty if any storage is sufficient.
+        extremes: Function that returns extreme values, which its storage has to be able to hold; empty for any storage.
     """
 
     kind: QuantityKind
@@ -69,30 +65,10 @@ def _put_boss_position(game: LiveFight, value: Value) -> None:
     game.duel.b_x, game.duel.b_y = float(value[0]), float(value[1])
 
 
-def _put_player_angle(game: LiveFight, value: Value) -> None:
-    game.duel.p_fx, game.duel.p_fy = -math.sin(value), -math.cos(value)
-
-
-def _put_boss_angle(game: LiveFight, value: Value) -> None:
-    game.duel.b_fx, game.duel.b_fy = -math.sin(value), -math.cos(value)
-
-
 def _put_lock_on(game: LiveFight, value: Value) -> None:
     game.duel.lock_on = int(bool(value))
     if not value:
         game.duel.lock_off_ticks = 0
-
-
-def _put_player_hp(game: LiveFight, value: Value) -> None:
-    game.duel.p_hp = min(max(float(value), 0.0), float(game.fight.p_max_hp))
-
-
-def _put_player_sp(game: LiveFight, value: Value) -> None:
-    game.duel.p_sp = min(max(float(value), 0.0), float(game.fight.p_max_sp))
-
-
-def _put_boss_hp(game: LiveFight, value: Value) -> None:
-    game.duel.b_hp = min(max(float(value), 0.0), float(game.fight.b_max_hp))
 
 
 def _put_camera_direction(game: LiveFight, value: Value) -> None:
@@ -194,18 +170,34 @@ def _boss_attack_id(game: LiveFight) -> int:
     return int(number) if number.isdecimal() else NO_ATTACK
 
 
-def _level(
-    doc: str,
-    unit: str,
-    get: Callable[[LiveFight], Value],
-    most: Callable[[LiveFight], Value],
-    put: Callable[[LiveFight, Value], None],
-) -> Quantity:
+def _level(doc: str, unit: str, field: str, maximum: str) -> Quantity:
+    """Return a level from 0 to a maximum, given the names of both fields in the records."""
+    get, most = attrgetter(f"duel.{field}"), attrgetter(f"fight.{maximum}")
+
+    def put(game: LiveFight, value: Value) -> None:
+        setattr(game.duel, field, min(max(float(value), 0.0), float(most(game))))
+
     return _number(doc, get, put, unit=unit, rounds_up=True, extremes=lambda game: (0.0, most(game)))
 
 
-def _full(doc: str, unit: str, get: Callable[[LiveFight], Value]) -> Quantity:
+def _full(doc: str, unit: str, maximum: str) -> Quantity:
+    get = attrgetter(f"fight.{maximum}")
     return _number(doc, get, unit=unit, extremes=lambda game: (get(game),))
+
+
+def _angle(who: str, get: Callable[[LiveFight], Value], fields: tuple[str, str]) -> Quantity:
+    """Return the facing of a fighter, given the names of the fields of its direction."""
+
+    def put(game: LiveFight, value: Value) -> None:
+        for field, part in zip(fields, (-math.sin(value), -math.cos(value)), strict=True):
+            setattr(game.duel, field, part)
+
+    return _number(f"facing of the {who}: (-sin, -cos)", get, put, unit="rad", extremes=_between(-math.pi, math.pi))
+
+
+def _animation_time(who: str, get: Callable[[LiveFight], Value]) -> Quantity:
+    doc = f"time since the start of the {who}'s animation"
+    return _number(doc, get, unit="s", extremes=_between(0.0, LONGEST_S))
 
 
 _COUNTED = _between(0, LONGEST_S * TICKS_PER_S)
@@ -213,12 +205,10 @@ _CRC_32 = _between(0, 2**32 - 1)
 _SEEDS = _between(-1, 2**63 - 1)
 
 QUANTITIES: dict[str, Quantity] = {
-    "player.hp": _level("the player's health", "hp", lambda g: g.duel.p_hp, lambda g: g.fight.p_max_hp, _put_player_hp),
-    "player.max_hp": _full("the player's full health", "hp", lambda g: g.fight.p_max_hp),
-    "player.sp": _level(
-        "the player's stamina", "sp", lambda g: g.duel.p_sp, lambda g: g.fight.p_max_sp, _put_player_sp
-    ),
-    "player.max_sp": _full("the player's full stamina", "sp", lambda g: g.fight.p_max_sp),
+    "player.hp": _level("the player's health", "hp", "p_hp", "p_max_hp"),
+    "player.max_hp": _full("the player's full health", "hp", "p_max_hp"),
+    "player.sp": _level("the player's stamina", "sp", "p_sp", "p_max_sp"),
+    "player.max_sp": _full("the player's full stamina", "sp", "p_max_sp"),
     "player.position": Quantity(
         kind="vector",
         unit="m",
@@ -234,33 +224,22 @@ QUANTITIES: dict[str, Quantity] = {
         get=lambda g: np.array([g.duel.p_x, g.duel.p_y, g.duel.p_z]) - BLOCK_ORIGIN_M,
         extremes=lambda g: [corner - BLOCK_ORIGIN_M for corner in _positions(g)],
     ),
-    "player.angle": _number(
-        "facing of the player: (-sin, -cos)",
-        lambda g: math.atan2(-g.duel.p_fx, -g.duel.p_fy),
-        _put_player_angle,
-        unit="rad",
-        extremes=_between(-math.pi, math.pi),
-    ),
+    "player.angle": _angle("player", lambda g: math.atan2(-g.duel.p_fx, -g.duel.p_fy), ("p_fx", "p_fy")),
     "player.animation": Quantity(
         kind="animation",
         doc="the player's animation",
         get=player_animation,
         extremes=lambda _: tuple(load_knight().animations),
     ),
-    "player.animation_time": _number(
-        "time since the start of the player's animation",
-        lambda g: g.duel.p_ticks / TICKS_PER_S,
-        unit="s",
-        extremes=_between(0.0, LONGEST_S),
-    ),
+    "player.animation_time": _animation_time("player", lambda g: g.duel.p_ticks / TICKS_PER_S),
     "player.animation_length": _number(
         "duration of the player's animation; 0 if it has no end",
         _player_animation_length,
         unit="s",
         extremes=lambda g: (0.0, max(float(one.duration) for one in g.fight.animations) / TICKS_PER_S),
     ),
-    "boss.hp": _level("the boss's health", "hp", lambda g: g.duel.b_hp, lambda g: g.fight.b_max_hp, _put_boss_hp),
-    "boss.max_hp": _full("the boss's full health", "hp", lambda g: g.fight.b_max_hp),
+    "boss.hp": _level("the boss's health", "hp", "b_hp", "b_max_hp"),
+    "boss.max_hp": _full("the boss's full health", "hp", "b_max_hp"),
     "boss.position": Quantity(
         kind="vector",
         unit="m",
@@ -269,22 +248,11 @@ QUANTITIES: dict[str, Quantity] = {
         put=_put_boss_position,
         extremes=_positions,
     ),
-    "boss.angle": _number(
-        "facing of the boss: (-sin, -cos)",
-        lambda g: math.atan2(-g.duel.b_fx, -g.duel.b_fy),
-        _put_boss_angle,
-        unit="rad",
-        extremes=_between(-math.pi, math.pi),
-    ),
+    "boss.angle": _angle("boss", lambda g: math.atan2(-g.duel.b_fx, -g.duel.b_fy), ("b_fx", "b_fy")),
     "boss.animation": Quantity(
         kind="animation", doc="the boss's animation", get=boss_animation, extremes=_boss_animations
     ),
-    "boss.animation_time": _number(
-        "time since the start of the boss's animation",
-        lambda g: g.duel.b_anim_ticks / TICKS_PER_S,
-        unit="s",
-        extremes=_between(0.0, LONGEST_S),
-    ),
+    "boss.animation_time": _animation_time("boss", lambda g: g.duel.b_anim_ticks / TICKS_PER_S),
     "boss.animation_length": _number(
         "duration of the boss's move; 0 if it has no end",
         _boss_animation_length,

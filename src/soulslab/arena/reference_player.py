@@ -79,17 +79,10 @@ def _read_boss(view: Record, f: Record, move_of: NDArray[np.int64], gap_m: float
 
 @kernel
 def _decide(s: Record, view: Record, f: Record, move_of: NDArray[np.int64], mask: NDArray[np.bool_]) -> int:
-    """Choose the action of one player.
+    """Choose the action of one player from its state and the boss as it was 200 ms ago.
 
-    Args:
-        s: The present `DUEL_STATE`; only the player's fields are used.
-        view: The boss as it was 200 ms ago.
-        f: The fight's tables.
-        move_of: Move number of each boss animation, -1 for none.
-        mask: (A,) open actions.
-
-    Returns:
-        The action.
+    Only the player's fields of the `DUEL_STATE` are used. ``move_of`` has the move number of each boss animation, -1
+    for none; ``mask`` (A,) has the open actions.
     """
     dx, dy = view.x - s.player_pose[0], view.y - s.player_pose[1]
     gap = math.sqrt(dx * dx + dy * dy) - f.p_radius - f.b_radius
@@ -134,12 +127,7 @@ def _act(
 
 
 class ReferencePlayer:
-    """Plays N fights against one boss in parallel.
-
-    Args:
-        boss: The boss.
-        n_duels: Number of fights N.
-    """
+    """Plays N fights against one boss in parallel."""
 
     def __init__(self, boss: Boss, n_duels: int) -> None:
         self._fight = fight_table(boss, load_knight())
@@ -152,26 +140,16 @@ class ReferencePlayer:
         self._actions = np.zeros(n_duels, np.int64)
 
     def begin(self, states: NDArray[np.record], which: NDArray[np.bool_]) -> None:
-        """Observe new fights.
-
-        Args:
-            states: (N,) `DUEL_STATE` records.
-            which: (N,) bool, the fights that are new.
-        """
+        """Observe the fights that are new: those of the (N,) `DUEL_STATE` records that are set in ``which`` (N,)."""
         for name, field in (("animation", "boss_animation"), ("time_s", "boss_animation_duration")):
             self._seen[name][:, which] = states[field][which]
         for i, name in enumerate(("x", "y")):
             self._seen[name][:, which] = states["boss_pose"][which, i]
 
     def act(self, states: NDArray[np.record], masks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Choose an action for each fight.
+        """Choose an action for each fight, (N,) int64, overwritten by the next call.
 
-        Args:
-            states: (N,) `DUEL_STATE` records; the boss's fields are used 200 ms later.
-            masks: (N, A) open actions.
-
-        Returns:
-            (N,) int64 actions, overwritten by the next call.
+        The boss's fields of the (N,) `DUEL_STATE` records are used 200 ms later; ``masks`` are (N, A).
         """
         self._place = (self._place + 1) % len(self._seen)
         _act(states, self._seen, self._place, self._fight, self._move_of, masks, self._actions)

@@ -36,13 +36,7 @@ LOG_UNIT = 2.0
 
 
 class RelativeFeature(msgspec.Struct, frozen=True):
-    """Description of a feature that is not part of an animation's one-hot vector.
-
-    Attributes:
-        name: Name of the feature.
-        unit: Unit, or what the number means.
-        doc: Description.
-    """
+    """Description of a feature that is not part of an animation's one-hot vector, and its unit or meaning."""
 
     name: str
     unit: str
@@ -96,13 +90,7 @@ _DISTANCE, _PLAYER, _BOSS, _CAMERA, _PLACE, _HEIGHT, _ANIMATIONS = (
 def relative_bounds(
     low: NDArray[np.float64], extent: NDArray[np.float64], floor: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the least and the greatest value of each feature, two (F,) float32 arrays, for one ground.
-
-    Args:
-        low: (3,) lower limits of the ground in m.
-        extent: (3,) extent of the ground in m.
-        floor: Height of the floor in m.
-    """
+    """Return the least and the greatest value of each feature, (F,) float32 each, for one ground; lengths are in m."""
     farthest = math.hypot(extent[0], extent[1])
     place = farthest / min(extent[0], extent[1])
     lowest, highest = (low[2] - floor) / LENGTH_M, (low[2] + extent[2] - floor) / LENGTH_M
@@ -160,15 +148,7 @@ def relative_of_state(
     floor: float,
     out: NDArray[np.float32],
 ) -> None:
-    """Write the features of a `DUEL_STATE` record from any source.
-
-    Args:
-        s: The record.
-        low: (3,) lower limits of the ground in m.
-        extent: (3,) extent of the ground in m.
-        floor: Height of the floor in m.
-        out: (F,) float32, written in place.
-    """
+    """Write the features of a `DUEL_STATE` record from any source; lengths of the ground are in m."""
     out[:] = 0.0
     out[0], out[1] = s.player_hp / s.player_max_hp, s.player_sp / s.player_max_sp
     out[2] = s.boss_hp / s.boss_max_hp

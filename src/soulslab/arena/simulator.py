@@ -1,4 +1,4 @@
-"""N duels in parallel: the step kernel, and the class that owns its arrays."""
+"""N duels in parallel: the step kernel, the class that owns its arrays, and the validation of duel records."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena import records as st
-from soulslab.arena.boss_file import MAX_MOVES, Boss
+from soulslab.arena.boss_file import MAX_MOVES, MAX_WINDOWS_OF_ALL, Boss
 from soulslab.arena.boss_rules import boss_is_beaten
 from soulslab.arena.duel_rules import begin, duel_tick
 from soulslab.arena.duel_state import DUEL_STATE
-from soulslab.arena.features import N_FEATURES, write_features, write_state
+from soulslab.arena.features import BOSS_BIN, N_FEATURES, PLAYER_BIN, write_features, write_state
 from soulslab.arena.fight_table import fight_table
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.knight_file import load_knight
@@ -300,18 +300,10 @@ class Simulator:
         self.steps[which] = 0
 
     def step(self, actions: NDArray[np.int64]) -> int:
-        """Step each duel by its action.
+        """Step each duel by its action (N,), 0 to 19; return how many fights ended.
 
-        An action that is not open counts as "nothing". A duel that is over starts a new fight instead.
-
-        Args:
-            actions: (N,) int64, 0 to 19.
-
-        Returns:
-            The number of fights that ended.
-
-        Raises:
-            InvalidActionError: An action is not one of 0 to 19; no duel has changed.
+        An action that is not open counts as "nothing". A duel that is over starts a new fight instead. An action out of
+        range raises `InvalidActionError`, and no duel has changed.
         """
         ended: int = step_duels(self.duels, self._blank, actions, *self._step_arguments)
         if ended < 0:
@@ -333,3 +325,50 @@ def spread_seeds(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
     z ^= z >> np.uint64(31)
     z[z == 0] = 1
     return z
+
+
+#: Larger than any value of a fight, and small enough that neither integers nor floats overflow.
+_MOST_INTEGER, _MOST_FLOAT = 2**40, 1e9
+
+
+def find_impossible_field(duels: Table, fight: Record) -> str | None:
+    """Return a message about a value of ``duels`` (N,) that cannot occur in a fight, or None if all values are valid.
+
+    The compiled rules do not check indices, so a record from a file has to be checked before they use it.
+    """
+    for name, (low, high) in _limits(fight).items():
+        values = duels[name]
+        wrong = ~((values >= low) & (values <= high))  # so that NaN is wrong
+        if wrong.any():
+            return f"{name} is {values[wrong][0]}, not in [{low}, {high}]"
+    # A window of the boss's present move, or the index after its last window.
+    moves, windows = duels["b_move"], duels["b_window"]
+    most = np.where(moves >= 0, fight.moves["n_windows"][moves], fight.moves["n_windows"].max())
+    if (windows > most).any():
+        return f"b_window is {windows[windows > most][0]}, more than its move has"
+    return None
+
+
+def _limits(fight: Record) -> dict[str, tuple[float, float]]:
+    """Return the least and the greatest value of each field, except for the generator, which can have any."""
+    n_moves = int(fight.n_moves)
+    limits: dict[str, tuple[float, float]] = {}
+    for name in st.DUEL.names or ():
+        is_float = st.DUEL[name].base.kind == "f"
+        limits[name] = (-_MOST_FLOAT, _MOST_FLOAT) if is_float else (-_MOST_INTEGER, _MOST_INTEGER)
+    del limits["rng"]
+    limits |= dict.fromkeys(("over", "won", "truncated", "lock_on"), (0, 1))
+    limits |= {
+        "phase": (0, 2),  # 0 before the first reset
+        "start_pose": (-1, int(fight.n_poses) - 1),
+        "n_projectiles": (0, st.MAX_PROJECTILES),
+        "p_anim": (0, len(PLAYER_BIN) - 1),
+        "b_mode": (st.ROAMING, st.THROWN),
+        "b_move": (-1, n_moves - 1),
+        "b_window": (0, MAX_WINDOWS_OF_ALL),
+        "b_anim": (-1, len(BOSS_BIN) - 1),
+        "q_move": (-1, n_moves - 1),
+        "q_knock": (-1, st.MAX_KNOCK_BACKS - 1),
+        "s_killed_by": (-1, n_moves - 1),
+    }
+    return limits

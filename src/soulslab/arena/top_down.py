@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from soulslab.arena.blow import Blow, blow_of, ease
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel_rules import replay_ticks
-from soulslab.arena.picture.boss_figure import draw_boss
 from soulslab.arena.picture.canvas import Canvas, Colour, Pose, disc, points, sector
+from soulslab.arena.picture.fighters import draw_boss, draw_knight, is_down, is_hurt
 from soulslab.arena.picture.ground_texture import cut_out
-from soulslab.arena.picture.knight_figure import draw_knight, is_down, is_hurt
 from soulslab.arena.picture.looks import BLADE, GOLD, Look, look_of
 from soulslab.arena.picture.overlay import draw_hud, place_of
 from soulslab.arena.records import MAX_PROJECTILES, PARRIED, THROWN, Record, Table
@@ -41,18 +40,7 @@ SPARK_TICKS = 9
 def draw_duel(
     boss: Boss, fight: Record, duel: Record, *, height_px: int = HEIGHT_PX, has_hud: bool = True
 ) -> NDArray[np.uint8]:
-    """Draw one duel.
-
-    Args:
-        boss: The boss that is fought.
-        fight: Its `FIGHT` record.
-        duel: The `DUEL` record.
-        height_px: Height H of the picture, rounded to an even number; its width W is 16/9 of it, also even.
-        has_hud: Whether bars, names, clock and map are drawn.
-
-    Returns:
-        The picture, (H, W, 3) uint8, RGB.
-    """
+    """Draw one duel, (H, W, 3) uint8 RGB; ``height_px`` is rounded to an even number, and W is 16/9 of it."""
     height = 2 * round(height_px / 2)
     width = 2 * round(height * ASPECT / 2)
     look = look_of(boss)
@@ -80,17 +68,9 @@ def draw_duel(
 
 
 def draw_step(boss: Boss, fight: Record, before: Table, after: Record, action: int) -> list[NDArray[np.uint8]]:
-    """Draw a step as film frames: a picture every `TICKS_PER_FRAME` ticks, exactly as it was played.
+    """Draw a step as film frames: a picture every `TICKS_PER_FRAME` ticks; the last one shows ``after``.
 
-    Args:
-        boss: The boss that is fought.
-        fight: Its `FIGHT` record.
-        before: (1,) `DUEL`, a copy of the duel from before the step; it is advanced in place.
-        after: The `DUEL` record after the step.
-        action: The action of the step.
-
-    Returns:
-        The pictures in order; the last one shows ``after``.
+    ``before`` (1,) is a copy of the duel from before the step; it is advanced in place.
     """
     n_ticks = int(after.tick - before[0].tick)
     pictures = [

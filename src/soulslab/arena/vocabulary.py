@@ -6,8 +6,8 @@ and masks are compatible with it. The names of the player's animations are in ``
 
 from __future__ import annotations
 
-#: The 20 actions, by the keys that they hold. Directions are relative to the camera.
-ACTIONS: tuple[tuple[str, ...], ...] = (
+#: The eight directions, clockwise from straight ahead, relative to the camera.
+_WAYS: tuple[tuple[str, ...], ...] = (
     ("forward",),
     ("forward", "right"),
     ("right",),
@@ -16,18 +16,12 @@ ACTIONS: tuple[tuple[str, ...], ...] = (
     ("backward", "left"),
     ("left",),
     ("left", "forward"),
-    ("forward", "roll"),
-    ("forward", "right", "roll"),
-    ("right", "roll"),
-    ("right", "backward", "roll"),
-    ("backward", "roll"),
-    ("backward", "left", "roll"),
-    ("left", "roll"),
-    ("left", "forward", "roll"),
-    ("light_attack",),
-    ("heavy_attack",),
-    ("parry",),
-    (),
+)
+#: The 20 actions, by the keys that they hold: moves, rolls, attacks, parry, nothing.
+ACTIONS: tuple[tuple[str, ...], ...] = (
+    *_WAYS,
+    *((*way, "roll") for way in _WAYS),
+    *(("light_attack",), ("heavy_attack",), ("parry",), ()),
 )
 N_ACTIONS = len(ACTIONS)
 N_DIRECTIONS = 8

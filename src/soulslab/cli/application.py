@@ -16,20 +16,17 @@ from typing import Annotated, Final
 from cyclopts import App, CycloptsError, Parameter
 
 from soulslab.cli.arena import arena
-from soulslab.cli.bench import bench
-from soulslab.cli.doctor import doctor, envs
+from soulslab.cli.doctor import bench, doctor, envs
 from soulslab.cli.evaluate import evaluate
 from soulslab.cli.fights import fights
 from soulslab.cli.games import games
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
-from soulslab.cli.play import play
-from soulslab.cli.policies import film, join, remove_tokens
+from soulslab.cli.policies import film, join, play, remove_tokens
 from soulslab.cli.siphon import siphon
 from soulslab.cli.siphon_control import hold, move, shell, stream, tap, toggle
 from soulslab.cli.siphon_serve import serve
 from soulslab.cli.siphon_verify import compare, verify
-from soulslab.cli.train import demo, train
-from soulslab.cli.tune import tune
+from soulslab.cli.train import demo, train, tune
 from soulslab.errors import ConfigError, EnvironmentUsageError, SoulslabError, missing_dependency
 from soulslab.version import VERSION
 
@@ -58,14 +55,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command.
-
-    Args:
-        arguments: Command line without the name of the program.
-
-    Returns:
-        The exit code.
-    """
+    """Run the command of a command line without the name of the program, and return its exit code."""
     try:
         return app.meta(arguments, exit_on_error=False, result_action="return_value") or EXIT_OK
     except CycloptsError:  # cyclopts has printed it
@@ -87,15 +77,12 @@ def _run_command(
 
 
 def run_app(application: App, tokens: Sequence[str], *, verbose: int = 0) -> int:
-    """Run a command of an application with logging and error handling.
+    """Run a command of an application with logging and error handling, and return its exit code.
 
     Args:
         application: Application with the command.
         tokens: The command and its arguments.
         verbose: 0: warnings and progress; 1: more; 2: everything, with tracebacks.
-
-    Returns:
-        The exit code.
 
     Raises:
         CycloptsError: The command line is wrong; cyclopts has printed why.
@@ -103,15 +90,19 @@ def run_app(application: App, tokens: Sequence[str], *, verbose: int = 0) -> int
     # The arguments after -- are the command line of a game and may contain flags of the game.
     if not HELP_FLAGS.isdisjoint(tokens[: tokens.index("--")] if "--" in tokens else tokens):
         return application(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
-    import gymnasium
-
-    from soulslab.envs.registration import register_all
-    from soulslab.log import configure
-
-    register_all()
-    configure(verbose)
     try:
+        # The first clause is evaluated first, so an interrupt during these slow imports needs no gymnasium.
+        import gymnasium
+
+        from soulslab.envs.registration import register_all
+        from soulslab.log import configure
+
+        register_all()
+        configure(verbose)
         return application(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{application.name[0]}: interrupted\n")
+        return EXIT_INTERRUPTED
     except (SoulslabError, gymnasium.error.Error, ModuleNotFoundError) as error:
         missing = missing_dependency(error) if isinstance(error, ModuleNotFoundError) else None
         if verbose >= TRACEBACK_VERBOSITY or (isinstance(error, ModuleNotFoundError) and missing is None):
@@ -119,6 +110,3 @@ def run_app(application: App, tokens: Sequence[str], *, verbose: int = 0) -> int
         sys.stderr.write(f"{application.name[0]}: {missing or error}\n")
         is_usage = isinstance(error, ConfigError | EnvironmentUsageError | gymnasium.error.UnregisteredEnv)
         return EXIT_USAGE if is_usage else EXIT_FAILED
-    except KeyboardInterrupt:
-        sys.stderr.write(f"{application.name[0]}: interrupted\n")
-        return EXIT_INTERRUPTED

@@ -17,7 +17,7 @@ from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
     from soulslab.arena.live_fight import LiveFight
-    from soulslab.arena.window.key_log_replay import Replay
+    from soulslab.arena.window.key_log import Replay
     from soulslab.arena.window.settings import WindowSettings
     from soulslab.siphon.profile import Profile
 
@@ -115,8 +115,7 @@ def arena(
     replay = _replay(logs.replay, fight, logs.log) if logs.replay else None
     from soulslab.arena.binding import Binding
     from soulslab.arena.window.game_loop import run
-    from soulslab.arena.window.memory.process_name import set_process_name
-    from soulslab.arena.window.memory.profile_memory import ProfileMemory
+    from soulslab.arena.window.memory.profile_memory import ProfileMemory, set_process_name
 
     binding = Binding(profile.duel, profile.attributes, profile.name)
 
@@ -131,8 +130,7 @@ def arena(
 
 def _replay(path: Path, fight: FightFlags, log: Path | None) -> Replay:
     """Return the replay of a key log or a recording."""
-    from soulslab.arena.window.key_log import read_key_log
-    from soulslab.arena.window.key_log_replay import Replay
+    from soulslab.arena.window.key_log import Replay, read_key_log
 
     if fight != FightFlags(boss=fight.boss):
         raise ConfigError("takes the fight from the log; leave out --phase, --seed and --poses", source="--replay")
@@ -202,9 +200,15 @@ def _keys(flags: KeyFlags, profile: Profile) -> tuple[dict[str, str], dict[str, 
 
     The keys of the mask, or the default keys, are overridden by the file and then by single keys.
     """
-    from soulslab.arena.window.gamepad import PAD_BUTTONS
-    from soulslab.arena.window.key_table import key_names, pad_names, read_keys
-    from soulslab.arena.window.settings import COMMANDS, KEYS, WINDOW_COMMANDS
+    from soulslab.arena.window.settings import (
+        COMMANDS,
+        KEYS,
+        PAD_BUTTONS,
+        WINDOW_COMMANDS,
+        key_names,
+        pad_names,
+        read_keys,
+    )
 
     own = {name: KEYS[name] for name in WINDOW_COMMANDS} if flags.mask is not None else KEYS
     chosen = {**own, **{name: key for name, key in profile.keys.items() if name in COMMANDS}}

@@ -1,4 +1,4 @@
-"""``soulslab doctor`` and ``soulslab envs``."""
+"""``soulslab doctor``, ``soulslab envs`` and the deprecated ``soulslab bench``."""
 
 # ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_OK, table_console
+from soulslab.errors import ConfigError
 
 
 def envs() -> None:
@@ -36,3 +37,17 @@ def doctor(*, dev: Annotated[bool, Parameter(negative="")] = False) -> int:
     else:
         sys.stdout.write(lines(checks))
     return EXIT_FAILED if any(check.state is State.MISSING for check in checks) else EXIT_OK
+
+
+def bench(*arguments: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]) -> None:
+    """Report that the benchmarks are run with ``python -m benchmarks`` now.
+
+    Args:
+        arguments: The benchmark and its options, for the message.
+    """
+    command = " ".join(arguments) or "arena --quick"
+    raise ConfigError(
+        f"the benchmarks are no longer part of the package; run in a clone of the repository: python -m benchmarks "
+        f'{command}, or make bench ARGS="{command}"',
+        source="soulslab bench",
+    )

@@ -53,12 +53,7 @@ class EvaluateFlags:
     trust: Annotated[bool, Parameter(negative="")] = False
 
     def environment(self, trained_id: str, trained: dict[str, Any], source: Path) -> tuple[str, dict[str, Any]]:
-        """Return the environment's id and its options.
-
-        Args:
-            trained_id: Id of the environment that the agent was trained on.
-            trained: Options of that environment.
-            source: File of the policy, for messages.
+        """Return the environment's id and its options, given those of the training and the file of the policy.
 
         Raises:
             UntrustedFileError: The file chooses what is run, and is not trusted.

@@ -103,7 +103,7 @@ def record(
     name = str(who.policy or ("human" if who.keys else who.player))
     with FightRecorder(out, env_id, options, name, is_continued=append) as recorder:
         try:
-            _fight(recorder, who, fight_seeds(seed, n_fights, recorder.seeds))
+            _fight(recorder, who, fight_seeds(seed, n_fights, recorder.writer.seeds))
         finally:
             if recorder.n_fights:
                 _log.info(
@@ -133,7 +133,7 @@ def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None
     """Record fights of the chosen player."""
     from rich.progress import track
 
-    from soulslab.fights import human_fights, reference_fights
+    from soulslab.fights import human_fights, recording
 
     if who.policy:
         from soulslab.learn.players import load_player
@@ -147,4 +147,4 @@ def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None
         human_fights.record_in_terminal(recorder, seeds[0])
     else:
         for seed in track(seeds, "fighting", transient=True):
-            reference_fights.record_fight(recorder, seed)
+            recording.record_fight(recorder, seed)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -49,8 +49,8 @@ class AttachFlags:
 
 @Parameter(name="*")  # its fields are flags of the commands
 @dataclass(frozen=True)
-class ClientFlags:
-    """The connection to a server, if the game is an address.
+class GameFlags(AttachFlags):
+    """The game to attach to, or the connection to its server if the game is an address.
 
     Attributes:
         token_file: File with the server's token; by default, the environment variable SOULSLAB_TOKEN is used.
@@ -62,29 +62,31 @@ class ClientFlags:
 
 
 def open_game(
-    game: Path, flags: AttachFlags | None, client: ClientFlags | None, *, is_read_only: bool, with_window: bool
+    game: Path, flags: GameFlags | None, *, is_read_only: bool, with_window: bool
 ) -> LocalSession | RemoteSession:
     """Open a session with a game on this machine, or with the game of a server."""
     from soulslab.siphon.rpc.address import is_address
 
-    flags, client = flags or AttachFlags(), client or ClientFlags()
+    flags = flags or GameFlags()
     if is_address(str(game)) and not game.exists():
-        return _connect(str(game), flags, client)
+        return _connect(str(game), flags)
     for name in ("token_file", "certificate"):
-        if getattr(client, name):
+        if getattr(flags, name):
             raise ConfigError(f"is for the game of a server; {game} is not an address", source=flag_name(name))
     return open_local(game, flags, is_read_only=is_read_only, with_window=with_window)
 
 
-def _connect(address: str, flags: AttachFlags, client: ClientFlags) -> RemoteSession:
+def _connect(address: str, flags: GameFlags) -> RemoteSession:
     """Attach to the game of a server."""
+    from soulslab.siphon.rpc.access import find_token
     from soulslab.siphon.rpc.client import connect
-    from soulslab.siphon.rpc.tokens import find_token
 
-    for name in ("pid", "window_title", "start", "private", "option", "clock", "seed", "allow_unknown_version", "boss"):
-        if getattr(flags, name) != getattr(AttachFlags(), name):
-            raise ConfigError("is for a game on this machine; the server has opened its game", source=flag_name(name))
-    return connect(address, token=find_token(file=client.token_file), tls=client.certificate)
+    for field in fields(AttachFlags):
+        if getattr(flags, field.name) != field.default:
+            raise ConfigError(
+                "is for a game on this machine; the server has opened its game", source=flag_name(field.name)
+            )
+    return connect(address, token=find_token(file=flags.token_file), tls=flags.certificate)
 
 
 def open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_window: bool) -> LocalSession:

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.game_session import AttachFlags, ClientFlags, open_game
+from soulslab.cli.game_session import GameFlags, open_game
 from soulslab.cli.output import check_json, table_console, write_json
 from soulslab.cli.parameters import PositiveFloat
 
@@ -53,19 +53,12 @@ def list_games() -> None:
 
 
 @games.command
-def check(
-    game: Path,
-    *,
-    flags: AttachFlags | None = None,
-    client: ClientFlags | None = None,
-    what: CheckFlags | None = None,
-) -> int:
+def check(game: Path, *, flags: GameFlags | None = None, what: CheckFlags | None = None) -> int:
     """Check every attribute of a profile on a running game, without writing; exit code 1 if a needed one fails.
 
     Args:
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         flags: The game to attach to.
-        client: The connection to a server.
         what: The check.
     """
     from soulslab.games.self_check import check_session
@@ -73,7 +66,7 @@ def check(
 
     what = what or CheckFlags()
     check_json(what.json)
-    with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
+    with open_game(game, flags, is_read_only=True, with_window=False) as session:
         found = check_session(session, what.need, span_s=what.seconds, n_looks=what.looks)
     table_console().print(check_table(found))
     if what.json:

@@ -29,11 +29,7 @@ def table_console() -> Console:
 
 
 def check_json(path: Path | None) -> None:
-    """Check that a JSON file can be written, before its contents are measured.
-
-    Raises:
-        ConfigError: It cannot be written.
-    """
+    """Raise `ConfigError` if a JSON file cannot be written, before its contents are measured."""
     if path is None:
         return
     if not path.parent.is_dir():
@@ -45,11 +41,7 @@ def check_json(path: Path | None) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder if it does not exist.
-
-    Raises:
-        ConfigError: It cannot be created.
-    """
+    """Create a folder if it does not exist. Raises `ConfigError`."""
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:
@@ -57,11 +49,7 @@ def make_folder(path: Path) -> None:
 
 
 def write_json(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the rows of a table as JSON, one object per row.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
+    """Write the rows of a table as JSON, one object per row. Raises `ConfigError`."""
     import msgspec  # noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
     try:

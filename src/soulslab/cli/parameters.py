@@ -22,14 +22,7 @@ TokenFile: TypeAlias = Annotated[Path | None, Parameter(allow_leading_hyphen=Tru
 
 
 def check_run(path: Path) -> None:
-    """Check that a run or policy file exists, before other work.
-
-    Args:
-        path: Folder of a run, or a policy file.
-
-    Raises:
-        ConfigError: The path does not exist, or the folder does not contain a run.
-    """
+    """Raise `ConfigError` if the folder of a run or the policy file does not exist, before other work."""
     if not path.exists():
         raise ConfigError("does not exist; name the folder of a run, or a policy file", source=path)
     from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME
@@ -39,23 +32,17 @@ def check_run(path: Path) -> None:
 
 
 def token_options(token_file: Path | None) -> dict[str, str]:
-    """Return the options of an environment for the flag ``--token-file``.
+    """Return the options of an environment for the flag ``--token-file``; empty without a file.
 
     With ``-`` the token is read from the terminal or from standard input. It is put into the environment variable
     ``SOULSLAB_TOKEN`` for the processes of a run; other users cannot read it there.
-
-    Args:
-        token_file: Value of the flag, or None.
-
-    Returns:
-        The option ``token_file`` with the absolute path; empty without a file.
 
     Raises:
         ConfigError: The file cannot be used, or the entered token is empty.
     """
     if token_file is None:
         return {}
-    from soulslab.siphon.rpc import tokens
+    from soulslab.siphon.rpc import access
 
     if token_file == Path("-"):
         from getpass import getpass
@@ -63,9 +50,9 @@ def token_options(token_file: Path | None) -> dict[str, str]:
         token = getpass("token of the server: ") if sys.stdin.isatty() else sys.stdin.readline()
         if not token.strip():
             raise ConfigError("no token was entered", source="--token-file -")
-        os.environ[tokens.TOKEN_VARIABLE] = token.strip()
+        os.environ[access.TOKEN_VARIABLE] = token.strip()
         return {}
-    tokens.read_token(token_file)  # report an error before other work
+    access.read_token(token_file)  # report an error before other work
     return {"token_file": str(token_file.resolve())}
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.game_session import AttachFlags, ClientFlags, check_start, flag_name, open_game
+from soulslab.cli.game_session import GameFlags, check_start, flag_name, open_game
 from soulslab.cli.output import table_console
 from soulslab.cli.parameters import PositiveFloat, read_pairs
 from soulslab.errors import ConfigError
@@ -26,18 +26,17 @@ siphon = App(name="siphon", help="Inspect and control a running game: values, ke
 
 
 @siphon.command
-def attach(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> int:
+def attach(game: Path, *, flags: GameFlags | None = None) -> int:
     """Attach to a game, and print its process, its clock and its attributes with their values.
 
     Args:
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         flags: The game to attach to.
-        client: The connection to a server.
     """
     from soulslab.siphon.terminal_output import attribute_table, info_table
 
     console = table_console()
-    with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
+    with open_game(game, flags, is_read_only=True, with_window=False) as session:
         console.print(info_table(session.info), "")
         table, n_errors = attribute_table(session)
         console.print(table)
@@ -46,19 +45,13 @@ def attach(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags 
 
 @siphon.command
 def watch(
-    game: Path,
-    *,
-    flags: AttachFlags | None = None,
-    client: ClientFlags | None = None,
-    rate_hz: PositiveFloat = 10.0,
-    seconds: PositiveFloat | None = None,
+    game: Path, *, flags: GameFlags | None = None, rate_hz: PositiveFloat = 10.0, seconds: PositiveFloat | None = None
 ) -> None:
     """Show the attributes of a game continuously; Ctrl-C stops.
 
     Args:
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         flags: The game to attach to.
-        client: The connection to a server.
         rate_hz: Updates per second.
         seconds: Stop after this time.
     """
@@ -66,56 +59,48 @@ def watch(
 
     from soulslab.siphon.terminal_output import watch as watch_game
 
-    with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
+    with open_game(game, flags, is_read_only=True, with_window=False) as session:
         watch_game(session, Console(), rate_hz=rate_hz, seconds=seconds)
 
 
 @siphon.command
-def read(game: Path, *names: str, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
+def read(game: Path, *names: str, flags: GameFlags | None = None) -> None:
     """Print attributes of a game.
 
     Args:
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         names: Names of attributes; by default all.
         flags: The game to attach to.
-        client: The connection to a server.
     """
     from rich.console import Console
 
     console = Console(soft_wrap=True)
-    with open_game(game, flags, client, is_read_only=True, with_window=False) as session:
+    with open_game(game, flags, is_read_only=True, with_window=False) as session:
         for name, value in session.snapshot(names or None).items():
             unit = session.profile.attributes[name].unit
             console.print(f"{name} = {value}{' ' if unit else ''}{unit}", markup=False, highlight=False)
 
 
 @siphon.command
-def write(game: Path, *assignments: str, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
+def write(game: Path, *assignments: str, flags: GameFlags | None = None) -> None:
     """Write attributes of a game, after all values have been checked.
 
     Args:
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         assignments: name=value, the value as TOML; a plain word is a string.
         flags: The game to attach to.
-        client: The connection to a server.
     """
     from soulslab.siphon.terminal_output import parse_values
 
     if not assignments:
         raise ConfigError("needs at least one name=value", source="soulslab siphon write")
-    with open_game(game, flags, client, is_read_only=False, with_window=False) as session:
+    with open_game(game, flags, is_read_only=False, with_window=False) as session:
         session.write(parse_values(session.profile, read_pairs(list(assignments), "write")))
 
 
 @siphon.command
 def capture(
-    game: Path,
-    file: Path,
-    *,
-    flags: AttachFlags | None = None,
-    client: ClientFlags | None = None,
-    size_px: tuple[int, int] = (0, 0),
-    grey: bool = False,
+    game: Path, file: Path, *, flags: GameFlags | None = None, size_px: tuple[int, int] = (0, 0), grey: bool = False
 ) -> None:
     """Save a frame of the game's window.
 
@@ -123,14 +108,13 @@ def capture(
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         file: PNG file to write.
         flags: The game to attach to.
-        client: The connection to a server.
         size_px: Width and height of the frame; by default, the size of the window.
         grey: Greyscale.
     """
     from soulslab.siphon.capture import FrameFormat
     from soulslab.siphon.terminal_output import save_frame
 
-    with open_game(game, flags, client, is_read_only=True, with_window=True) as session:
+    with open_game(game, flags, is_read_only=True, with_window=True) as session:
         save_frame(session.capture(FrameFormat(*size_px, grey)), file)
 
 
@@ -158,21 +142,13 @@ class RecordFlags:
 
 
 @siphon.command
-def record(
-    game: Path,
-    file: Path,
-    *,
-    flags: AttachFlags | None = None,
-    client: ClientFlags | None = None,
-    what: RecordFlags | None = None,
-) -> None:
+def record(game: Path, file: Path, *, flags: GameFlags | None = None, what: RecordFlags | None = None) -> None:
     """Record values, keys and frames of a game to HDF5; Ctrl-C stops and keeps the recording.
 
     Args:
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         file: New file, such as fight.h5.
         flags: The game to attach to.
-        client: The connection to a server.
         what: The recording.
     """
     from rich.console import Console
@@ -190,7 +166,7 @@ def record(
         frame_px=what.size_px,
         max_duration_s=what.seconds or 0.0,
     )
-    with open_game(game, flags, client, is_read_only=True, with_window=has_frames) as session:
+    with open_game(game, flags, is_read_only=True, with_window=has_frames) as session:
         record_game(session, file, options, Console())
 
 

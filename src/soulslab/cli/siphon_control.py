@@ -4,15 +4,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.game_session import AttachFlags, ClientFlags, open_game
+from soulslab.cli.game_session import GameFlags, open_game
 from soulslab.cli.parameters import PositiveFloat
+
+if TYPE_CHECKING:
+    from soulslab.siphon.manual_control import ManualControl
 
 MAX_HOLD_MS = 3_600_000
 Milliseconds = Annotated[int, Parameter(validator=Number(gte=0, lte=MAX_HOLD_MS))]
@@ -20,13 +25,17 @@ Count = Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000))]
 Pixels = Annotated[int, Parameter(allow_leading_hyphen=True)]
 
 
+@contextmanager
+def _open_control(game: Path, flags: GameFlags | None) -> Iterator[ManualControl]:
+    """Open a session with a game, and release all keys at the end."""
+    from soulslab.siphon.manual_control import ManualControl
+
+    with open_game(game, flags, is_read_only=False, with_window=True) as session, ManualControl(session) as control:
+        yield control
+
+
 def tap(
-    game: Path,
-    *keys: str,
-    flags: AttachFlags | None = None,
-    client: ClientFlags | None = None,
-    hold_ms: Milliseconds = 100,
-    delay_ms: Milliseconds = 0,
+    game: Path, *keys: str, flags: GameFlags | None = None, hold_ms: Milliseconds = 100, delay_ms: Milliseconds = 0
 ) -> None:
     """Press keys of a game together and release them.
 
@@ -34,64 +43,40 @@ def tap(
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
         flags: The game to attach to.
-        client: The connection to a server.
         hold_ms: Game time for which the keys are held down.
         delay_ms: Game time between two presses and between two releases.
     """
-    from soulslab.siphon.manual_control import ManualControl
-
-    with (
-        open_game(game, flags, client, is_read_only=False, with_window=True) as session,
-        ManualControl(session) as control,
-    ):
+    with _open_control(game, flags) as control:
         control.tap(keys, hold_s=hold_ms / 1000, delay_s=delay_ms / 1000)
 
 
-def hold(
-    game: Path,
-    *keys: str,
-    flags: AttachFlags | None = None,
-    client: ClientFlags | None = None,
-    seconds: PositiveFloat = 1.0,
-) -> None:
+def hold(game: Path, *keys: str, flags: GameFlags | None = None, seconds: PositiveFloat = 1.0) -> None:
     """Hold keys of a game down for some time; Ctrl-C releases them.
 
     Args:
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
         flags: The game to attach to.
-        client: The connection to a server.
         seconds: Game time.
     """
-    from soulslab.siphon.manual_control import ManualControl
-
-    with (
-        open_game(game, flags, client, is_read_only=False, with_window=True) as session,
-        ManualControl(session) as control,
-    ):
+    with _open_control(game, flags) as control:
         control.tap(keys, hold_s=seconds)
 
 
-def toggle(game: Path, *keys: str, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
+def toggle(game: Path, *keys: str, flags: GameFlags | None = None) -> None:
     """Press keys of a game; Enter releases and presses them alternately, Ctrl-D releases them and ends.
 
     Args:
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
         flags: The game to attach to.
-        client: The connection to a server.
     """
     import sys
 
     from rich.console import Console
 
-    from soulslab.siphon.manual_control import ManualControl
-
     console = Console()
-    with (
-        open_game(game, flags, client, is_read_only=False, with_window=True) as session,
-        ManualControl(session) as control,
-    ):
+    with _open_control(game, flags) as control:
         control.toggle(keys)
         console.print(f"down: {' '.join(control.down)}; Enter releases, Ctrl-D ends", markup=False)
         for _ in sys.stdin:
@@ -99,15 +84,7 @@ def toggle(game: Path, *keys: str, flags: AttachFlags | None = None, client: Cli
             console.print(f"down: {' '.join(control.down) or '(none)'}", markup=False)
 
 
-def move(
-    game: Path,
-    dx_px: Pixels,
-    dy_px: Pixels,
-    *,
-    flags: AttachFlags | None = None,
-    client: ClientFlags | None = None,
-    steps: Count = 1,
-) -> None:
+def move(game: Path, dx_px: Pixels, dy_px: Pixels, *, flags: GameFlags | None = None, steps: Count = 1) -> None:
     """Move the mouse of a game relative to its position.
 
     Args:
@@ -115,12 +92,11 @@ def move(
         dx_px: Pixels to the right; negative to the left.
         dy_px: Pixels downwards; negative upwards.
         flags: The game to attach to.
-        client: The connection to a server.
         steps: Number of equal movements, 10 ms apart.
     """
     from soulslab.siphon.manual_control import ManualControl
 
-    with open_game(game, flags, client, is_read_only=False, with_window=True) as session:
+    with open_game(game, flags, is_read_only=False, with_window=True) as session:
         ManualControl(session).move(dx_px, dy_px, n_steps=steps)
 
 
@@ -143,12 +119,7 @@ class StreamFlags:
 
 
 def stream(
-    game: Path,
-    folder: Path | None = None,
-    *,
-    flags: AttachFlags | None = None,
-    client: ClientFlags | None = None,
-    what: StreamFlags | None = None,
+    game: Path, folder: Path | None = None, *, flags: GameFlags | None = None, what: StreamFlags | None = None
 ) -> None:
     """Capture frames of a game's window continuously; Ctrl-C stops.
 
@@ -156,7 +127,6 @@ def stream(
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         folder: Folder for numbered PNG files; without it, the frames are only counted.
         flags: The game to attach to.
-        client: The connection to a server.
         what: The frames.
     """
     from rich.console import Console
@@ -166,7 +136,7 @@ def stream(
 
     what = what or StreamFlags()
     frame = FrameFormat(*what.size_px, what.grey)
-    with open_game(game, flags, client, is_read_only=True, with_window=True) as session:
+    with open_game(game, flags, is_read_only=True, with_window=True) as session:
         taken = ManualControl(session).stream(folder, frame, rate_hz=what.rate_hz, n_frames=what.frames)
     width, height = taken.size_px
     rate = taken.n_frames / max(taken.seconds, 1e-9)
@@ -178,7 +148,7 @@ def stream(
     )
 
 
-def shell(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags | None = None) -> None:
+def shell(game: Path, *, flags: GameFlags | None = None) -> None:
     """Read, write, press keys and save frames in a prompt; help lists the commands, Ctrl-D ends.
 
     Commands can also come from a pipe or a file; the first error then ends the shell.
@@ -186,21 +156,18 @@ def shell(game: Path, *, flags: AttachFlags | None = None, client: ClientFlags |
     Args:
         game: Profile of the game, name of a shipped game (doom), or address of a server.
         flags: The game to attach to.
-        client: The connection to a server.
     """
     import sys
 
     from rich.console import Console
 
-    from soulslab.siphon.manual_control import ManualControl, Shell
+    from soulslab.siphon.manual_control import Shell
     from soulslab.siphon.scanner.prompt import typed_lines
 
     is_interactive = sys.stdin.isatty()
     console = Console(soft_wrap=True)
-    with (
-        open_game(game, flags, client, is_read_only=False, with_window=True) as session,
-        ManualControl(session) as control,
-    ):
+    with _open_control(game, flags) as control:
         if is_interactive:
-            console.print(f"{session.profile.name}: process {session.info.pid}; help lists the commands", markup=False)
+            profile, info = control.session.profile, control.session.info
+            console.print(f"{profile.name}: process {info.pid}; help lists the commands", markup=False)
         Shell(control, console).run(typed_lines() if is_interactive else sys.stdin, is_interactive=is_interactive)

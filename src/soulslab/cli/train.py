@@ -1,4 +1,4 @@
-"""``soulslab train`` and ``soulslab demo``."""
+"""``soulslab train``, ``demo`` and ``tune``."""
 
 # ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
 
@@ -7,16 +7,20 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_INTERRUPTED, EXIT_OK
-from soulslab.cli.parameters import TokenFile, token_overrides
+from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, table_console
+from soulslab.cli.parameters import SEED, TokenFile, token_options, token_overrides
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from soulslab.learn.training import AnySettings
+    from soulslab.learn.tuning.settings import TuneSettings
 
 
 @Parameter(name="*")  # its fields are flags of the command
@@ -86,7 +90,7 @@ def train(
         raise ConfigError(
             "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
         )
-    folder = resume or run_dir or _new_run_dir()
+    folder = resume or run_dir or _new_folder("runs")
     if resume is not None:
         settings = load_run_settings(resume / CONFIG_NAME, flags.changes())
         if not resuming.trust:
@@ -130,8 +134,112 @@ def demo(
     return EXIT_OK
 
 
-def _new_run_dir() -> Path:
+def _new_folder(parent: str) -> Path:
     """Return a new folder, named after the current time."""
     from datetime import datetime
 
-    return Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
+    return Path(parent) / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
+
+
+@Parameter(name="*")  # its fields are flags of the command
+@dataclass(frozen=True)
+class TuneFlags:
+    """The search.
+
+    Attributes:
+        config: TOML file with the initial settings, or the name of a shipped config; by default, the shipped config of
+            the environment.
+        overrides: Change one setting of the config, as run.total_steps=50_000; may be repeated.
+        space: TOML file with the tables [study] and [search].
+        search: Search one setting, as learner.lr=1e-4..1e-2:log, learner.n_steps=1..10, learner.clip=0.1..0.3:step=0.1
+            or network.widths=[[128,128],[256,256]]; may be repeated.
+        objective: Objective, instead of that in the file; by default win_rate.
+        trials: Total number of trials, instead of that in the file; by default 40.
+        seeds: Seeds of the runs of each trial, instead of those in the file; by default 0.
+        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
+            variable SOULSLAB_TOKEN is used.
+        trust: With the folder of an existing study: its files may choose programs, profiles, servers and modules.
+    """
+
+    config: Path | None = None
+    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+    space: Path | None = None
+    search: Annotated[list[str] | None, Parameter(negative="")] = None
+    objective: Literal["win_rate", "decisions_to_50", "decisions_to_80", "return"] | None = None
+    trials: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    seeds: Annotated[list[int] | None, Parameter(validator=SEED, consume_multiple=True, negative="")] = None
+    token_file: TokenFile = None
+
+    trust: Annotated[bool, Parameter(negative="")] = False
+
+    def study(self) -> dict[str, Any]:
+        """Return the changes of the table [study]."""
+        given = {"objective": self.objective, "n_trials": self.trials, "seeds": self.seeds}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def is_for_new_study(self) -> bool:
+        """Return whether a flag is given that only a new study accepts."""
+        return any(given for given in (self.config, self.overrides, self.space, self.search))
+
+
+def tune(
+    *,
+    study: Path | None = None,
+    processes: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 1,
+    flags: TuneFlags | None = None,
+) -> int:
+    """Search for good settings with many short runs; poor runs are stopped early.
+
+    Args:
+        study: Folder of the study; an existing study is resumed, and needs no other flag. By default, studies/ and the
+            current time.
+        processes: Number of parallel training runs.
+        flags: The search.
+    """
+    from soulslab.envs.registration import register_all
+    from soulslab.learn.tuning.running import tune as run_study
+    from soulslab.learn.tuning.study_folder import BEST_NAME
+    from soulslab.learn.tuning.study_report import StudyBar, study_report, summary
+    from soulslab.learn.untrusted import trust_flag
+
+    flags = flags or TuneFlags()
+    folder = study or _new_folder("studies")
+    settings, tuning = _load_study(folder, flags)
+    with StudyBar(tuning.study.objective, settings.run.total_steps) as bar:
+        result = run_study(settings, tuning, folder, processes=processes, prepare=register_all, listener=bar.show)
+    table_console().print(study_report(result))
+    _log.info("%s; see %s", summary(result), folder)
+    if result.is_interrupted:
+        _log.info("to resume: soulslab tune --study %s%s", folder, trust_flag(settings))
+        return EXIT_INTERRUPTED
+    if result.best is None:
+        return EXIT_FAILED
+    _log.info("to train with the best settings: soulslab train --config %s", folder / BEST_NAME)
+    return EXIT_OK
+
+
+def _load_study(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettings]:
+    """Return the initial settings and the search; from the folder of a study that is resumed."""
+    import msgspec
+
+    from soulslab.config.checking import check
+    from soulslab.errors import ConfigError
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.training import load_new_run_settings, with_env_options
+    from soulslab.learn.tuning.settings import StudySettings, check_stored_study, load_tune_settings
+    from soulslab.learn.tuning.study_folder import StudyFolder
+
+    stored, token = StudyFolder(folder), token_options(flags.token_file)
+    if flags.is_for_new_study() or not stored.has_study():
+        file = config_path(flags.config) if flags.config else None
+        settings = load_new_run_settings(file, flags.overrides or [])
+        return with_env_options(settings, token), load_tune_settings(flags.space, flags.search or [], flags.study())
+    settings, tuning = stored.load()
+    if not flags.trust:
+        check_stored_study(settings, tuning, folder)
+    table = {**msgspec.to_builtins(tuning.study), **flags.study()}
+
+    def error(problem: str, place: str) -> ConfigError:
+        return ConfigError(problem, path=f"study.{place}")
+
+    return with_env_options(settings, token), msgspec.structs.replace(tuning, study=check(table, StudySettings, error))

@@ -9,10 +9,9 @@
 Names, defaults, ranges and descriptions are defined only by the type; an unknown setting is an error with its path.
 """
 
-from soulslab.config.describing import Setting, describe_settings
 from soulslab.config.loading import load_settings, read_overrides
 from soulslab.config.secret import SECRET_OPTIONS, Secret, reveal, without_secrets
-from soulslab.config.writing import dump_settings
+from soulslab.config.writing import Setting, describe_settings, dump_settings
 
 __all__ = [
     "SECRET_OPTIONS",

@@ -32,15 +32,11 @@ _PLAIN_NAMES = {
 
 
 def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, str], SoulslabError]) -> T:
-    """Convert tables to a struct.
-
-    Args:
-        data: The tables, as read by `tomllib`.
-        settings_type: A frozen ``msgspec.Struct`` type.
-        error: Returns the exception for a problem and its place: ``attributes."player.hp".offsets[2]``.
+    """Convert tables, as read by `tomllib`, to a struct.
 
     Raises:
-        SoulslabError: The exception returned by `error` for the first mistake.
+        SoulslabError: The exception that `error` returns for the problem and the place of the first mistake, such as
+            ``attributes."player.hp".offsets[2]``.
     """
     try:
         for problem, place in _problems(data, inspect.type_info(settings_type), ""):
@@ -134,11 +130,7 @@ def _plain_type(name: str) -> str:
 
 
 def _locate(value: Any, expected: Any, steps: Sequence[tuple[str, str]]) -> tuple[str, Any]:
-    """Follow the path of msgspec to a mistake; for ``[...]``, find the key by trying each one.
-
-    Returns:
-        The place, and the value at that place.
-    """
+    """Return the place and the value at a path of msgspec; for ``[...]``, find the key by trying each one."""
     place = ""
     for name, index in steps:
         expected = _container(expected)

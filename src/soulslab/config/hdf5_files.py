@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias, cast
 
@@ -56,11 +57,7 @@ class Hdf5Node(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     values: NDArray[Any] | None = None
 
     def array(self, name: str) -> NDArray[Any]:
-        """Return the values of a data set of this group.
-
-        Raises:
-            ValueError: The group has no data set of that name.
-        """
+        """Return the values of a data set of this group. Raises `ValueError`."""
         values = self.items[name].values if name in self.items else None
         if values is None:
             raise ValueError(f"the group has no data set {name!r}")
@@ -89,11 +86,7 @@ _messages = msgspec.msgpack.Decoder(_Message)
 
 
 class Hdf5Reader(Closing):
-    """Process that reads files; a new one is started after it was ended.
-
-    Raises:
-        MissingDependencyError: h5py is not installed.
-    """
+    """Process that reads files; a new one is started after it was ended."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -191,10 +184,19 @@ class Hdf5Reader(Closing):
         with self._deadline(_ITEM_S):
             return _messages.decode(_take(stdout, _length(stdout)))
 
-    def _deadline(self, seconds: float) -> _Deadline:
+    @contextmanager
+    def _deadline(self, seconds: float) -> Iterator[None]:
+        """Kill the process after a time, so that reads from it end."""
         if self._process is None:
             raise AssertionError("the process was not started")
-        return _Deadline(seconds, self._process)
+        timer = threading.Timer(seconds, self._process.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
 
 
 class _ReaderError(Exception):
@@ -205,27 +207,8 @@ class _RefusedError(_ReaderError):
     """The process reported why a file cannot be read."""
 
 
-class _Deadline:
-    """Context that kills a process after a time, so that reads from it end."""
-
-    def __init__(self, seconds: float, process: subprocess.Popen[bytes]) -> None:
-        self._timer = threading.Timer(seconds, process.kill)
-        self._timer.daemon = True
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        self._timer.join()
-
-
 def require_h5py() -> None:
-    """Check that h5py is installed.
-
-    Raises:
-        MissingDependencyError: h5py is not installed.
-    """
+    """Raise `MissingDependencyError` if h5py is not installed."""
     try:
         import h5py  # noqa: F401, PLC0415  (only the process needs it)
     except ModuleNotFoundError as error:

@@ -37,16 +37,13 @@ _SHOWN_ERROR_CHARACTERS: Final = 300
 
 
 def read_bytes(path: Path, max_bytes: int, fail: Fail, *, n_first_bytes: int | None = None) -> bytes:
-    """Read a regular file of limited size.
+    """Read a regular file of limited size; a pipe, a device or a folder is rejected without blocking.
 
     Args:
-        path: The file. A pipe, a device or a folder is rejected without blocking.
+        path: The file.
         max_bytes: Maximum size of the file.
         fail: Returns the exception for a problem.
         n_first_bytes: Number of bytes to read from the start; None reads all.
-
-    Raises:
-        SoulslabError: The exception of `fail`.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
@@ -81,10 +78,6 @@ def read_toml_table(path: Path, fail: Fail) -> dict[str, Any]:
 def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
     """Return the tables of a TOML document.
 
-    Args:
-        text: The document.
-        fail: Returns the exception for a problem.
-
     Raises:
         SoulslabError: The exception of `fail`: the text is not TOML, too long, or nested too deeply.
     """
@@ -101,12 +94,7 @@ def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
 
 
 def parse_json(data: bytes | str, kind: type[T], fail: Fail) -> T:
-    """Return a JSON document as a type.
-
-    Args:
-        data: The document; the caller limits its size.
-        kind: Target type of the conversion.
-        fail: Returns the exception for a problem.
+    """Return a JSON document as a type; the caller limits its size.
 
     Raises:
         SoulslabError: The exception of `fail`: the data are not JSON, of another type, or nested too deeply.

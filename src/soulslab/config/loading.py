@@ -54,17 +54,10 @@ def load_settings(settings_type: type[T], path: Path | None, overrides: Sequence
 
 
 def read_overrides(overrides: Sequence[str], flag: str) -> dict[str, Any]:
-    """Parse overrides without a file, as `load_settings` does.
-
-    Args:
-        overrides: Strings ``"a.b=value"``.
-        flag: Option of the command line, for errors.
-
-    Returns:
-        The values, in nested tables for names with dots.
+    """Parse overrides ``"a.b=value"`` without a file, as `load_settings` does; names with dots give nested tables.
 
     Raises:
-        ConfigError: An override is malformed; ``error.source`` is the override.
+        ConfigError: An override is malformed; ``error.source`` is the override after its `flag`.
     """
     data: dict[str, Any] = {}
     for override in overrides:
@@ -74,15 +67,7 @@ def read_overrides(overrides: Sequence[str], flag: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path, error_type: type[ConfigError] = ConfigError) -> dict[str, Any]:
-    """Return the tables of a TOML file.
-
-    Args:
-        path: The file.
-        error_type: Type of the exception.
-
-    Raises:
-        ConfigError: The file cannot be read, is not UTF-8 or TOML, or exceeds a limit of `soulslab.config.input_files`.
-    """
+    """Return the tables of a TOML file; raise `error_type` if it cannot be read, or exceeds a limit of its reader."""
     return read_toml_table(path, partial(error_type, source=path))
 
 

@@ -62,22 +62,14 @@ class Secret:
 
 
 def reveal(text: str | Secret) -> str:
-    """Return the text of a secret; text is returned unchanged.
-
-    Args:
-        text: A secret, or text.
-    """
+    """Return the text of a secret; text is returned unchanged."""
     return text.reveal() if isinstance(text, Secret) else text
 
 
 def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of an environment that may be written to a file that people share.
 
-    Args:
-        options: Keyword arguments of an environment.
-
-    Returns:
-        The options without `SECRET_OPTIONS` and without values that are a `Secret`.
+    These are the options without `SECRET_OPTIONS` and without values that are a `Secret`.
     """
     return {
         name: value for name, value in options.items() if name not in SECRET_OPTIONS and not isinstance(value, Secret)
@@ -85,14 +77,7 @@ def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_plain_token(options: Mapping[str, Any]) -> None:
-    """Check that the options of an environment contain no token as plain text.
-
-    Args:
-        options: Keyword arguments of an environment, from a settings file or the command line.
-
-    Raises:
-        ConfigError: The options contain a token.
-    """
+    """Raise `ConfigError` if options of an environment, from a file or a command line, hold a token as plain text."""
     if isinstance(options.get("token"), str):
         raise ConfigError(
             "is not a setting, because settings are written to files; write the token to a file and give its path with "

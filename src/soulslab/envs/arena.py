@@ -13,14 +13,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from soulslab.arena.duel_limits import find_impossible_field
-from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, Table
-from soulslab.arena.simulator import Simulator
+from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.arena.features import write_state
+from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, Record, Table
+from soulslab.arena.simulator import Simulator, find_impossible_field
 from soulslab.arena.vocabulary import N_ACTIONS
-from soulslab.envs.arguments import action_number, checked_seed, reset_options_of
+from soulslab.envs.arguments import action_number, autoreset_mode_of, checked_seed, reset_mask_of, reset_options_of
 from soulslab.envs.duels import Duels, Info, make_options
 from soulslab.envs.spaces import row
-from soulslab.envs.vector_arguments import autoreset_mode_of, reset_mask_of
 from soulslab.errors import (
     EnvironmentUsageError,
     InvalidActionError,
@@ -82,14 +82,10 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self.attack_names = tuple(move.id for move in self.boss.moves)
         self.feature_names = self._duels.feature_names
         self._actions = np.zeros(1, np.int64)
+        self._record: Record = np.zeros(1, DUEL_STATE)[0]
         self._is_ready = False
 
-    def reset(
-        self,
-        *,
-        seed: int | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> tuple[Any, Info]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
         """Begin a new fight; see `gymnasium.Env.reset`.
 
         Args:
@@ -190,6 +186,17 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """The simulator, for data that is not part of an observation. Only the environment may change it."""
         return self._duels.simulator
 
+    @property
+    def duel_state(self) -> Record:
+        """`DUEL_STATE` record of the last observation; do not change it. The next step overwrites it."""
+        write_state(self.simulator.duels[0], self.simulator.fight[0], self._record)
+        return self._record
+
+    @property
+    def reward_quantities(self) -> dict[str, float]:
+        """Quantity of each reward term in the last step, before weights (`soulslab.envs.rewards`)."""
+        return dict(zip(REWARD_TERMS, self.simulator.results[0].terms.tolist(), strict=True))
+
     def fight_report(self) -> Info:
         """Return ``info["fight"]`` as if the fight ended now.
 
@@ -209,11 +216,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self._window.begin(simulator.duels[0])
 
     def _show_step(self, before: Table) -> None:
-        """Draw a step to the film, or show it in the window.
-
-        Args:
-            before: (1,) `DUEL`, a copy of the duel before the step; it is advanced.
-        """
+        """Draw a step to the film, or show it in the window. The (1,) copy of the duel before the step is advanced."""
         simulator = self.simulator
         if self._film is not None:
             self._film += self._draw_step(before)
@@ -485,12 +488,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
 
 def open_fight_window(boss: Boss, phase: str) -> FightWindow:
-    """Open the window of ``render_mode="human"``.
-
-    Raises:
-        MissingDependencyError: panda3d is not installed.
-        DisplayError: No display is available.
-    """
+    """Open the window of ``render_mode="human"``."""
     try:
         from soulslab.arena.window.fight_window import FightWindow  # noqa: PLC0415 (the extra `window`)
     except ModuleNotFoundError as error:

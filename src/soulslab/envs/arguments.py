@@ -1,26 +1,30 @@
-"""Checks of the arguments that all environments accept: options, reset options and actions."""
+"""Checks of the arguments of all environments: options, reset options, seeds, actions and vector arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
 import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
+from soulslab.config.checking import check
 from soulslab.errors import EnvironmentUsageError, InvalidActionError, UnknownOptionError, did_you_mean
 
 #: Reset options that wrappers of other libraries pass on to the environment. They are accepted and have no effect.
 FOREIGN_RESET_OPTIONS: Final = ("minari_autoseed",)
+#: Options that may be a list in a vector environment, with one value for each environment.
+PER_GAME: Final = ("server", "token", "token_file", "tls", "pid", "display", "session")
+
+Phase: TypeAlias = Literal["1", "2", "full", 1, 2]
+"""Phase of a fight; ``"full"`` is both."""
 
 
 def refuse_unknown_options(env_id: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Raise `UnknownOptionError` for the first option that the environment does not have.
-
-    Args:
-        env_id: Id of the environment, for the message.
-        options: Names of the given options.
-        known: Names of the known options.
-    """
+    """Raise `UnknownOptionError` for the first option that is not known; `env_id` is for the message."""
     known = tuple(known)
     for name in options:
         if name not in known:
@@ -31,15 +35,7 @@ def refuse_unknown_options(env_id: str, options: Iterable[str], known: Iterable[
 
 
 def reset_options_of(options: Any, known: Iterable[str] = ()) -> Mapping[str, Any]:
-    """Return the ``options`` argument of a reset; an empty mapping for None.
-
-    Args:
-        options: Argument of ``reset``.
-        known: Names of the reset options of the environment.
-
-    Raises:
-        EnvironmentUsageError: ``options`` is not a mapping, or contains an unknown name.
-    """
+    """Return the ``options`` argument of a reset, a mapping of known names; an empty mapping for None."""
     if options is None:
         return {}
     if not isinstance(options, Mapping):
@@ -53,15 +49,7 @@ def reset_options_of(options: Any, known: Iterable[str] = ()) -> Mapping[str, An
 
 
 def action_number(action: Any, n_actions: int) -> int:
-    """Return a discrete action as an int.
-
-    Args:
-        action: An int, a numpy integer, or a scalar array or tensor of integers (of torch or JAX, for example).
-        n_actions: Number of actions.
-
-    Raises:
-        InvalidActionError: The action is not an integer from 0 to ``n_actions - 1``.
-    """
+    """Return a discrete action, such as a numpy integer or a scalar tensor of torch or JAX, as an int."""
     number: Any = action
     if not isinstance(number, int | np.generic | np.ndarray) and hasattr(number, "__array__"):
         try:
@@ -77,14 +65,89 @@ def action_number(action: Any, n_actions: int) -> int:
 
 
 def checked_seed(seed: Any) -> int:
-    """Return a seed as an int.
-
-    Args:
-        seed: An int or a numpy integer.
-
-    Raises:
-        EnvironmentUsageError: It is not a whole number from 0 to 2**64 - 1.
-    """
+    """Return a seed, a whole number from 0 to 2**64 - 1, as an int."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise EnvironmentUsageError(f"seed: {seed!r} is not a whole number from 0 to 2**64 - 1")
     return int(seed)
+
+
+def autoreset_mode_of(mode: Any) -> AutoresetMode:
+    """Return Gymnasium's autoreset mode for a name such as ``"NextStep"`` or ``"next_step"``."""
+    if isinstance(mode, AutoresetMode):
+        return mode
+    known = {item.value: item for item in AutoresetMode} | {item.name.lower(): item for item in AutoresetMode}
+    if not isinstance(mode, str) or mode not in known:
+        raise EnvironmentUsageError(f"autoreset_mode: unknown mode {mode!r}{did_you_mean(str(mode), known)}")
+    return known[mode]
+
+
+def options_of_each(options: Mapping[str, Any], n_envs: int) -> list[dict[str, Any]]:
+    """Return the options of each environment of a vector. Each environment needs a separate game.
+
+    Options that locate a game (`PER_GAME`) may be lists with one value for each environment.
+    """
+    lists = {name: options[name] for name in PER_GAME if isinstance(options.get(name), list | tuple)}
+    for name, values in lists.items():
+        if len(values) != n_envs:
+            raise EnvironmentUsageError(
+                f"{name} is a list of {len(values)}, but there are {n_envs} environments; give one value for each"
+            )
+    made = [{**options, **{name: values[i] for name, values in lists.items()}} for i in range(n_envs)]
+    for name in ("server", "pid", "session"):
+        _refuse_one_game(name, [one.get(name) for one in made])
+    return made
+
+
+def _refuse_one_game(name: str, values: Sequence[Any]) -> None:
+    """Raise `EnvironmentUsageError` if two environments would use the same game."""
+    # A session factory opens a separate session for each environment.
+    games = [(i, value) for i, value in enumerate(values) if value and not callable(value)]
+    for place, (i, value) in enumerate(games):
+        for j, other in games[:place]:
+            if value is other or (isinstance(value, str | int) and value == other):
+                what = f" ({value})" if isinstance(value, str | int) else ""
+                raise EnvironmentUsageError(
+                    f"{name}: environments {j} and {i} would control the same game{what}; give {name} as a list of "
+                    f"{len(values)}, one game for each environment"
+                )
+
+
+def reset_mask_of(mask: Any, n_envs: int) -> NDArray[np.bool_]:
+    """Return ``options["reset_mask"]``, (N,) bool; all true for None."""
+    if mask is None:
+        return np.ones(n_envs, np.bool_)
+    if not (isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == (n_envs,)):
+        raise EnvironmentUsageError(f"options['reset_mask'] must be a bool array of shape ({n_envs},)")
+    return mask
+
+
+def parse_options(
+    env_id: str, options: Mapping[str, Any], *kinds: type[msgspec.Struct], defaults: Mapping[str, Any] | None = None
+) -> list[Any]:
+    """Sort the options of an environment by the type that has them, and check their types and bounds.
+
+    Paths are converted to text, and numpy scalars to Python numbers. No two types have an option of the same name.
+
+    Args:
+        env_id: Name of the environment, for errors.
+        options: Keyword arguments of the environment.
+        kinds: Types of options; a value of each is returned.
+        defaults: Values of options that were not given and whose default differs from that of their type.
+    """
+    refuse_unknown_options(env_id, options, [name for kind in kinds for name in kind.__struct_fields__])
+    given = {**(defaults or {}), **{name: _plain(value) for name, value in options.items()}}
+    return [
+        check({name: given[name] for name in kind.__struct_fields__ if name in given}, kind, _error) for kind in kinds
+    ]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _error(problem: str, place: str) -> EnvironmentUsageError:
+    is_list = problem.endswith(", got a list")
+    hint = "; a list, with one value for each environment, is for gymnasium.make_vec" if is_list else ""
+    return EnvironmentUsageError(f"{place}: {problem}{hint}")

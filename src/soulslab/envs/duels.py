@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -13,12 +12,11 @@ from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
-from soulslab.arena.records import DECISION_S, FIGHT_REPORT, PHASES, REWARD_TERMS
+from soulslab.arena.records import DECISION_S, FIGHT_REPORT, REWARD_TERMS
 from soulslab.arena.simulator import FightOptions, Simulator
-from soulslab.envs.arguments import refuse_unknown_options
+from soulslab.envs.arguments import Phase, parse_options
 from soulslab.envs.rewards import Reward, Transition, call_reward, check_reward_function, reward_weights
-from soulslab.envs.spaces import FIELD_KINDS, OBSERVATIONS, ROW_NAMES, duel_observation, duel_space, row, row_space
-from soulslab.errors import EnvironmentUsageError, did_you_mean
+from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, duel_observation, duel_space, row, row_space
 
 Info = dict[str, Any]
 
@@ -40,30 +38,13 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
             time). `gymnasium.make` uses an argument of this name for its own `TimeLimit`, with the same effect.
     """
 
-    boss: str | Path = "judge"
-    phase: str = "full"
+    boss: str = "judge"
+    phase: Phase = "full"
     reward: Any = "soulsgym"
     random_pose: bool = False
-    observation: str = "features"
+    observation: Literal["boxes", "dict", "features", "relative"] = "features"
     skip_locked: bool = False
-    max_episode_steps: int | None = None
-
-    def check(self) -> None:
-        """Raise `EnvironmentUsageError` for the first invalid option."""
-        if not isinstance(self.boss, str | Path):
-            raise EnvironmentUsageError(f"boss must be a name or the path of a boss file, not {self.boss!r}")
-        if str(self.phase) not in PHASES:
-            raise EnvironmentUsageError(f"phase: unknown phase {self.phase!r}{did_you_mean(str(self.phase), PHASES)}")
-        if self.observation not in OBSERVATIONS:
-            raise EnvironmentUsageError(
-                f"observation: unknown kind {self.observation!r}{did_you_mean(str(self.observation), OBSERVATIONS)}"
-            )
-        for name in ("random_pose", "skip_locked"):
-            if not isinstance(getattr(self, name), bool):
-                raise EnvironmentUsageError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        limit = self.max_episode_steps
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise EnvironmentUsageError(f"max_episode_steps must be a whole number from 1 or None, not {limit!r}")
+    max_episode_steps: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class Duels:
@@ -77,7 +58,6 @@ class Duels:
     """
 
     def __init__(self, options: ArenaOptions, n_duels: int, autoreset: AutoresetMode) -> None:
-        options.check()
         check_reward_function(options.reward, n_duels)
         knight = load_knight()
         self.options = options
@@ -119,10 +99,9 @@ class Duels:
         return row(duel_observation(self.simulator.final_states[place : place + 1], self.options.observation), 0)
 
     def step(self, actions: NDArray[np.int64]) -> int:
-        """Step the simulator; with a reward function, replace the weighted terms by its rewards.
+        """Step the simulator, and return the number of fights that ended.
 
-        Returns:
-            Number of fights that ended.
+        With a reward function, its rewards replace the weighted terms.
         """
         if not self.has_function:
             return self.simulator.step(actions)
@@ -187,6 +166,6 @@ _AUTORESETS: dict[AutoresetMode, Literal["next_step", "same_step", "disabled"]] 
 
 
 def make_options(options: dict[str, Any]) -> ArenaOptions:
-    """Return the options of an environment; raise `UnknownOptionError` for an unknown name."""
-    refuse_unknown_options("soulslab/Arena-v0", options, ArenaOptions.__struct_fields__)
-    return ArenaOptions(**options)
+    """Return the checked options of ``soulslab/Arena-v0``; raise `EnvironmentUsageError` for the first wrong one."""
+    parsed: ArenaOptions = parse_options("soulslab/Arena-v0", options, ArenaOptions)[0]
+    return parsed

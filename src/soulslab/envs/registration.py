@@ -28,28 +28,24 @@ SOULS_IDS: dict[str, dict[str, Any]] = {
     "soulslab/DarkSouls3Vordt-v0": {"game": "dark_souls_3", "boss": "vordt"},
     "soulslab/EldenRingMargit-v0": {"game": "elden_ring", "boss": "margit"},
 }
-_SOULS_CLASSES = ("SoulsDuelEnv", "SoulsDuelVectorEnv")
 
-#: Environment class and vector environment class of each other id.
-_CLASSES: dict[str, tuple[str, str | None]] = {
-    ARENA_ID: ("ArenaEnv", "ArenaVectorEnv"),
-    PROCESS_ID: ("ProcessEnv", "ProcessVectorEnv"),
-    DOOM_ID: ("DoomEnv", "DoomVectorEnv"),
-    ARENA_LIVE_ID: ("ArenaLiveEnv", "ArenaLiveVectorEnv"),
-    ELDENGYM_ID: ("EldenGymEnv", None),
-}
+#: Module of each environment class; that of a vector environment ends in ``VectorEnv`` instead of ``Env``.
 _MODULES = {
     "ArenaEnv": "soulslab.envs.arena",
-    "ArenaVectorEnv": "soulslab.envs.arena",
-    "ProcessEnv": "soulslab.envs.tasks.process.process_env",
-    "ProcessVectorEnv": "soulslab.envs.tasks.process.process_env",
-    "DoomEnv": "soulslab.envs.tasks.process.doom",
-    "DoomVectorEnv": "soulslab.envs.tasks.process.doom",
     "ArenaLiveEnv": "soulslab.envs.tasks.duel.arena_live",
-    "ArenaLiveVectorEnv": "soulslab.envs.tasks.duel.arena_live",
+    "DoomEnv": "soulslab.envs.tasks.process.doom",
     "EldenGymEnv": "soulslab.compat.eldengym",
+    "ProcessEnv": "soulslab.envs.tasks.process.process_env",
     "SoulsDuelEnv": "soulslab.envs.tasks.souls.souls_env",
-    "SoulsDuelVectorEnv": "soulslab.envs.tasks.souls.souls_env",
+}
+#: Environment class of each id.
+_CLASSES = {
+    ARENA_ID: "ArenaEnv",
+    PROCESS_ID: "ProcessEnv",
+    DOOM_ID: "DoomEnv",
+    ARENA_LIVE_ID: "ArenaLiveEnv",
+    ELDENGYM_ID: "EldenGymEnv",
+    **dict.fromkeys(SOULS_IDS, "SoulsDuelEnv"),
 }
 
 #: One line for each id, for `soulslab envs`. Listing them imports no package of an extra.
@@ -68,27 +64,24 @@ DESCRIPTIONS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import an environment class when Gymnasium looks up its entry point.
-
-    Raises:
-        MissingDependencyError: A package that the environment needs is not installed.
-    """
-    if name not in _MODULES:
+    """Import an environment class when Gymnasium looks up its entry point."""
+    module = _MODULES.get(name.replace("VectorEnv", "Env"))
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with optional_imports():
-        return getattr(import_module(_MODULES[name]), name)
+        return getattr(import_module(module), name)
 
 
 def register_all() -> None:
     """Register every environment of soulslab with Gymnasium; a second call changes nothing."""
-    classes: dict[str, tuple[str, str | None]] = {**_CLASSES, **dict.fromkeys(SOULS_IDS, _SOULS_CLASSES)}
-    for env_id, (name, vector_name) in classes.items():
+    for env_id, name in _CLASSES.items():
         if env_id not in registry:
+            vector_name = name.replace("Env", "VectorEnv")
             # No TimeLimit wrapper: the environments count their own steps and report truncation themselves.
             register(
                 id=env_id,
                 entry_point=f"{__name__}:{name}",
-                vector_entry_point=f"{__name__}:{vector_name}" if vector_name is not None else None,
+                vector_entry_point=f"{__name__}:{vector_name}" if env_id != ELDENGYM_ID else None,
                 disable_env_checker=True,
                 order_enforce=False,
                 kwargs=dict(SOULS_IDS.get(env_id, {})),

@@ -65,12 +65,7 @@ Reward: TypeAlias = str | Mapping[str, float] | RewardFunction
 
 
 def reward_weights(reward: Reward) -> dict[str, float]:
-    """Return the weight of each term; empty for a reward function.
-
-    Raises:
-        UnknownRewardError: A preset or a term is unknown.
-        EnvironmentUsageError: ``reward`` is not a name, a mapping or a function, or a weight is not a number.
-    """
+    """Return the weight of each term of a preset or a mapping; empty for a reward function."""
     if isinstance(reward, str):
         if reward not in PRESETS:
             raise UnknownRewardError("preset", reward, PRESETS)
@@ -103,14 +98,6 @@ def check_reward_function(reward: Reward, n_fights: int) -> None:
     """Call a reward function with the first step of example fights, to detect mistakes at construction.
 
     Other types of reward are checked by `reward_weights`.
-
-    Args:
-        reward: The reward of an environment.
-        n_fights: Number of example fights; the number of fights of the environment.
-
-    Raises:
-        EnvironmentUsageError: The function does not take exactly one `Transition`, uses a field that does not exist,
-            raises an error, or does not return N finite numbers.
     """
     if not callable(reward):
         return
@@ -167,19 +154,7 @@ def _name_of(function: Any) -> str:
 
 
 def call_reward(function: RewardFunction, transition: Transition, n_duels: int) -> NDArray[np.float64]:
-    """Call a reward function of the user and check its result.
-
-    Args:
-        function: The reward function.
-        transition: One step of N fights.
-        n_duels: N.
-
-    Returns:
-        (N,) float64 rewards.
-
-    Raises:
-        EnvironmentUsageError: The result is not (N,) finite numbers.
-    """
+    """Return the (N,) float64 rewards of a function of the user for one step of N fights; they must be finite."""
     returned = function(transition)
     name = _name_of(function)
     try:

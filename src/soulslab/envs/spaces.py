@@ -17,8 +17,6 @@ from soulslab.arena.knight_file import Knight, load_knight
 from soulslab.arena.relative_features import RELATIVE_NAMES, relative_bounds
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
-OBSERVATIONS = ("boxes", "dict", "features", "relative")
-
 #: Observations that are a Dict of the 15 `DuelState` fields, with the types of SoulsGym or with float32 Boxes only.
 FIELD_KINDS = ("dict", "boxes")
 
@@ -30,13 +28,7 @@ MOST_VITALS = 9_999
 
 
 def row_space(kind: str, limits_m: Sequence[tuple[float, float]], floor_m: float) -> spaces.Box:
-    """Return the space of a one-dimensional observation, float32.
-
-    Args:
-        kind: A key of `ROW_NAMES`.
-        limits_m: Smallest and largest x, y and height.
-        floor_m: Height of the ground.
-    """
+    """Return the space of a one-dimensional observation, a key of `ROW_NAMES`, in limits of x, y and height."""
     if kind == "features":
         low, high = feature_bounds()
     else:
@@ -46,13 +38,9 @@ def row_space(kind: str, limits_m: Sequence[tuple[float, float]], floor_m: float
 
 
 class DuelLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of the fields of a duel.
+    """Bounds of the fields of a duel: of x, y and height in m, and the full health and stamina.
 
-    Attributes:
-        limits_m: Smallest and largest x, y and height.
-        player_hp: Full health of the player; None for a character that is not known yet.
-        player_sp: Full stamina of the player; None for a character that is not known yet.
-        boss_hp: Full health of the boss.
+    The full health and stamina are None for a character that is not known yet.
     """
 
     limits_m: Sequence[tuple[float, float]]
@@ -69,12 +57,9 @@ def duel_space(boss: Boss, knight: Knight, kind: str = "dict") -> spaces.Dict:
 
 
 def fields_space(limits: DuelLimits, kind: str = "dict") -> spaces.Dict:
-    """Return the space of the 15 `DuelState` fields within these limits.
+    """Return the space of the 15 `DuelState` fields within limits.
 
-    Args:
-        limits: Bounds of the fields.
-        kind: One of `FIELD_KINDS`; with ``"boxes"`` a Discrete space becomes a float32 Box of shape (1,) with the same
-            bounds.
+    With the kind ``"boxes"`` a Discrete space becomes a float32 Box of shape (1,) with the same bounds.
     """
     fields = {field.name: _field_space(field, limits) for field in DUEL_FIELDS}
     return spaces.Dict({name: _as_box(space) if kind == "boxes" else space for name, space in fields.items()})

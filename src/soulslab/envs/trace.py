@@ -21,8 +21,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import h5py
@@ -30,6 +29,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.closing import Closing
 from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
 from soulslab.errors import RecordingError
 from soulslab.siphon.profile import Attribute, Value
@@ -46,12 +46,9 @@ _DATA_SETS = ("keys", "unreadable", "frame_hashes", "frames", "values")
 
 
 class Column(msgspec.Struct, frozen=True, eq=False):
-    """The values of one attribute in an episode.
+    """The values of one attribute in an episode, 0 or empty where it could not be read, and where it could be read.
 
-    Attributes:
-        values: (T,) numbers or text (as objects), or (T, length) bytes and vectors; 0 or empty where the attribute
-            could not be read.
-        is_readable: (T,) whether the attribute could be read.
+    Values are (T,) numbers or text (as objects), or (T, length) bytes and vectors; `is_readable` is (T,).
     """
 
     values: NDArray[Any]
@@ -85,15 +82,7 @@ class Trace(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class PixelRegion(msgspec.Struct, frozen=True):
-    """The pixels in which two frames differ.
-
-    Attributes:
-        left_px: Left edge of the smallest rectangle around all pixels that differ.
-        top_px: Its top edge.
-        width_px: Its width.
-        height_px: Its height.
-        n_pixels: Number of pixels that differ.
-    """
+    """The smallest rectangle around the pixels in which two frames differ, and their number."""
 
     left_px: int
     top_px: int
@@ -200,12 +189,7 @@ def _region(one: Pixels | None, two: Pixels | None) -> PixelRegion | None:
 
 
 def make_columns(rows: Sequence[Mapping[str, Value]], attributes: Mapping[str, Attribute]) -> dict[str, Column]:
-    """Return the columns of an episode.
-
-    Args:
-        rows: Values after each step; a missing value could not be read.
-        attributes: The attributes of the profile that were read.
-    """
+    """Return the columns of an episode, given the values after each step; a missing value could not be read."""
     return {name: _column([row.get(name) for row in rows], attribute) for name, attribute in attributes.items()}
 
 
@@ -231,14 +215,10 @@ def _column(values: list[Value | None], attribute: Attribute) -> Column:
     return Column(column, is_readable)
 
 
-class TraceWriter:
+class TraceWriter(Closing):
     """Writes a trace: the frames during the episode, the rest at its end. Without `finish` the file is deleted.
 
-    Args:
-        path: The file; an existing one is replaced.
-
-    Raises:
-        RecordingError: The file cannot be written.
+    An existing file is replaced. All methods raise `RecordingError` if the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -252,11 +232,7 @@ class TraceWriter:
             raise RecordingError(path, f"cannot be written: {error}") from error
 
     def add_frame(self, pixels: Pixels) -> None:
-        """Add the frame of the next step; all frames must have the same size.
-
-        Raises:
-            RecordingError: The file cannot be written.
-        """
+        """Add the frame of the next step; all frames must have the same size."""
         try:
             if self._frames is None:
                 shape = pixels.shape
@@ -273,11 +249,7 @@ class TraceWriter:
         self._n_frames += 1
 
     def finish(self, trace: Trace) -> None:
-        """Write all data except the frames, and close the file.
-
-        Raises:
-            RecordingError: The file cannot be written.
-        """
+        """Write all data except the frames, and close the file."""
         try:
             if self._frames is not None:
                 self._frames.resize(self._n_frames, axis=0)
@@ -309,14 +281,6 @@ class TraceWriter:
             self._file.close()
             self._path.unlink(missing_ok=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 # --- reading ------------------------------------------------------------------------------------------------
 
@@ -336,15 +300,7 @@ def read_trace(path: Path) -> Trace:
 
 
 def read_frame(path: Path, step: int) -> Pixels:
-    """Return a frame of a trace.
-
-    Args:
-        path: File of the trace.
-        step: Number of the step, counted from 0.
-
-    Raises:
-        RecordingError: The frame cannot be read.
-    """
+    """Return the frame after a step (counted from 0) of a trace. Raises `RecordingError`."""
     with Hdf5Reader() as reader:
         file = reader.read(path, partial(_frame_unreadable, path, step), only=["frames"], rows=(step, step + 1))
     frames = file.items["frames"].values

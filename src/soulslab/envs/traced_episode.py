@@ -12,9 +12,9 @@ import numpy as np
 import psutil
 
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
+from soulslab.envs.game.timing import has_restarted, ticks_between
 from soulslab.envs.tasks.process.process_settings import EnvSettings, tick_s
 from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
-from soulslab.envs.tick_count import has_restarted, ticks_between
 from soulslab.envs.trace import Pixels, hash_frame
 from soulslab.errors import WaitTimeoutError
 from soulslab.siphon.capture import FrameFormat
@@ -33,9 +33,6 @@ class AttributeReader:
     """Reads all attributes that are readable; attributes that are not are missing from the values.
 
     The attributes that were readable the last time are read together in one call.
-
-    Args:
-        session: The session; determines the attributes that are known for the version of the game.
     """
 
     def __init__(self, session: Session) -> None:
@@ -84,11 +81,6 @@ class TracedEpisode:
     If an end condition is true, or the tick counter cannot be read, the reset procedure of the profile is executed and
     the episode continues.
 
-    Args:
-        profile: Profile of the game.
-        env: Reset procedure and end conditions of the game.
-        holder: Opens the session.
-
     Attributes:
         rows: Values after each step; a value that could not be read is missing.
         hashes: Hash of the frame after each step.
@@ -126,14 +118,7 @@ class TracedEpisode:
         return self._holder.session
 
     def play(self, held: Sequence[tuple[str, ...]], step_s: float, frame: FrameFormat, on_frame: OnFrame) -> None:
-        """Play steps.
-
-        Args:
-            held: Keys to hold in each step.
-            step_s: Game time of a step.
-            frame: Size and colours of the frames.
-            on_frame: Called with each frame.
-        """
+        """Play steps of the length `step_s` in game time, each with its held keys; call `on_frame` with each frame."""
         is_over = False
         n_expected = round(step_s / self._tick_s)
         times_s = _times_of_children()

@@ -77,14 +77,7 @@ class VerifySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class WrongStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step with lost or doubled ticks.
-
-    Attributes:
-        episode: Number of the episode, counted from 1.
-        step: Number of the step in the episode, counted from 1.
-        n_ticks: Ticks of the step.
-        held: Held keys of the step.
-    """
+    """A step with lost or doubled ticks; episode and step are counted from 1."""
 
     episode: int
     step: int
@@ -96,29 +89,19 @@ class Verification(msgspec.Struct, kw_only=True):
     """Result of `verify_game`.
 
     Attributes:
-        game: Name of the game.
-        settings: Settings of the verification.
-        step_s: Game time of a step.
         has_ticks: Whether the profile has the length of a tick (``clock.tick_hz``). If not, the game advances by the
             elapsed time, and has no ticks that can be lost.
         grade: Grade of the clock; "" if the game could not be started.
-        n_played: Number of completed episodes.
-        n_steps: Steps of these episodes.
+        n_played: Number of completed episodes; all other numbers are of these.
         n_counted: Steps of which the ticks could be counted.
-        n_lost: Steps with fewer ticks than expected.
-        n_doubled: Steps with more ticks than expected.
-        first_wrong: First step with another number of ticks than expected; None if all are correct.
-        n_resets: Number of resets within episodes.
         n_slow: Steps that took more than 50 ms of wall time.
-        slowest_s: Wall time of the slowest step.
-        slowest_waited_s: Part of it in which the game, its X server or soulslab was ready to run and had no processor,
-            because other programs ran (`TracedEpisode.waited_s`).
+        slowest_waited_s: Part of the slowest step in which the game, its X server or soulslab was ready to run and had
+            no processor, because other programs ran.
         steps_per_s: Steps per second of wall time, with all values and the frame; median over the episodes.
         times_real_time: Ratio of game time to wall time in these steps.
         processor_s: Processor time per step of the game and its X server; median over the episodes. The two mostly
             work one after the other, so a step cannot be much shorter.
         n_equal_steps: Number of steps, from the start, in which all episodes are equal.
-        difference: First difference between two episodes; None if they are equal.
         different_episode: Number of the episode that differs from the first one, counted from 1; 0 if all are equal.
         motion: What changed while the game was paused; "" if nothing changed.
         error: Why an episode could not be completed; "" if all were.
@@ -182,13 +165,7 @@ def verify_game(
 
 
 def draw_keys(actions: list[tuple[str, ...]], n_steps: int, seed: int) -> list[tuple[str, ...]]:
-    """Return random keys for each step; they differ from the keys of the step before.
-
-    Args:
-        actions: Keys of each action.
-        n_steps: Number of steps.
-        seed: Seed of the random numbers.
-    """
+    """Return random keys for each step; they differ from the keys of the step before."""
     rng = np.random.default_rng(seed)
     steps: list[tuple[str, ...]] = [()]
     while len(steps) <= n_steps:
@@ -258,15 +235,13 @@ class _Verifier:
             if number == 1:
                 self.found.motion = self.found.motion or episode.find_motion(frame)
             self._count(number, episode)
-            trace = self._make_trace(number, episode)
-            trace = msgspec.structs.replace(
-                trace, frame=partial(read_frame, path) if path is not None else frames.kept.get
-            )
+            frame_of = partial(read_frame, path) if path is not None else frames.kept.get
+            trace = self._make_trace(number, episode, frame_of)
             if writer is not None:
                 writer.finish(trace)
         return trace
 
-    def _make_trace(self, number: int, episode: TracedEpisode) -> Trace:
+    def _make_trace(self, number: int, episode: TracedEpisode, frame_of: Callable[[int], Pixels | None]) -> Trace:
         settings, attributes = self._settings, self._profile.attributes
         facts = {
             "game": self._profile.name,
@@ -279,6 +254,7 @@ class _Verifier:
             held=self._held,
             columns=make_columns(episode.rows, {name: attributes[name] for name in episode.reader.names}),
             frame_hashes=np.frombuffer(b"".join(episode.hashes), np.uint8).reshape(-1, HASH_BYTES),
+            frame=frame_of,
         )
 
     def _count(self, number: int, episode: TracedEpisode) -> None:

@@ -5,7 +5,7 @@
     SoulslabError
     ├── ConfigError              a setting is unknown, missing, of the wrong type or out of range
     │   ├── BossFileError        a boss file is malformed (path of the mistake)
-    │   ├── UntrustedFileError   a setting that selects code to run is in a file that was not trusted
+    │   ├── UntrustedFileError   a setting that selects code, a file or a server is in a file that was not trusted
     │   └── MissingFactError     a fact about a boss is not published (how to record it)
     ├── EnvironmentUsageError    an environment was created or used wrongly
     │   ├── UnknownBossError     unknown boss (the message suggests a name)
@@ -14,23 +14,24 @@
     │   ├── NotResetError        step before reset
     │   ├── InvalidActionError   an action outside the action space
     │   └── NonFiniteError       an environment returned NaN or infinity
-    ├── CheckpointError          a checkpoint cannot be used
-    │   ├── CorruptCheckpointError   truncated or altered
-    │   └── IncompatibleCheckpointError   written for another env, version or shape
+    ├── FileError                a file or folder cannot be used (its path)
+    │   ├── CheckpointError          a checkpoint cannot be used
+    │   │   ├── CorruptCheckpointError   truncated or altered
+    │   │   └── IncompatibleCheckpointError   written for another env, version or shape
+    │   ├── ChannelError             memory or a folder shared by the processes of a run cannot be used
+    │   ├── VideoError               a video of a fight could not be made
+    │   ├── KeyLogError              a key log cannot be written, read or replayed (the tick)
+    │   ├── SaveFileError            a save file of a game cannot be found, copied or restored
+    │   └── StudyError               a tuning study cannot be created, resumed or completed (its folder)
     ├── DemonstrationError       recorded fights cannot be written, read or learned from (episode, step)
-    ├── ChannelError             memory or a folder shared by the processes of a run cannot be used
     ├── ActorError               an actor process failed too often (end of its log)
     ├── ReplayError              a replay buffer was used wrongly
     │   └── NonFinitePriorityError   the error of a transition is NaN or infinite
     ├── DivergedError            the weights of a learner are NaN or infinite
     ├── LayoutError              a memory layout cannot satisfy a profile (both places)
-    ├── VideoError               a video of a fight could not be made
-    ├── KeyLogError              a key log cannot be written, read or replayed (the tick)
-    ├── SaveFileError            a save file of a game cannot be found, copied or restored
     ├── NoWinError               no fight was won, so no video can be made
     ├── TerminalError            the terminal cannot be used to play
     ├── BenchmarkError           a benchmark process failed (end of its standard error)
-    ├── StudyError               a tuning study cannot be created, resumed or completed (its folder)
     ├── MissingDependencyError   an optional package is not installed
     └── SiphonError              the bridge to a game failed
         ├── ProfileError             a profile is malformed (path of the mistake); also a ConfigError
@@ -78,160 +79,5 @@
 Every message says what is wrong, where, and what to do. The fields contain the same information for programs.
 """
 
-from soulslab.errors.bridge import (
-    AccessRefusedError,
-    AmbiguousProcessError,
-    AntiCheatError,
-    AttachDeniedError,
-    AttributeVersionError,
-    ClockError,
-    ClockStalledError,
-    ClockUnavailableError,
-    ControlTakenError,
-    DisplayError,
-    EntityNotFoundError,
-    GameVersionError,
-    ImageError,
-    ImplausibleValueError,
-    InputError,
-    InvalidValueError,
-    LaunchError,
-    LostTickError,
-    MemoryAccessError,
-    PatternError,
-    PointerError,
-    ProcessError,
-    ProcessExitedError,
-    ProcessNotFoundError,
-    ProfileError,
-    ReadOnlyError,
-    RecordingError,
-    RemoteError,
-    ResetFailedError,
-    ScanError,
-    SelfCheckError,
-    ServerUnavailableError,
-    SessionStateError,
-    SiphonError,
-    UndecidedAttributeError,
-    UnknownAttributeError,
-    UnknownKeyError,
-    WaitTimeoutError,
-    WindowError,
-    WindowGoneError,
-    WindowNotFoundError,
-    WireError,
-)
-from soulslab.errors.general import (
-    ActorError,
-    BenchmarkError,
-    BossFileError,
-    ChannelError,
-    CheckpointError,
-    ConfigError,
-    CorruptCheckpointError,
-    DemonstrationError,
-    DivergedError,
-    EnvironmentUsageError,
-    IncompatibleCheckpointError,
-    InvalidActionError,
-    KeyLogError,
-    LayoutError,
-    MissingDependencyError,
-    MissingFactError,
-    NonFiniteError,
-    NonFinitePriorityError,
-    NotResetError,
-    NoWinError,
-    ReplayError,
-    SaveFileError,
-    SoulslabError,
-    StudyError,
-    TerminalError,
-    UnknownBossError,
-    UnknownOptionError,
-    UnknownRewardError,
-    UntrustedFileError,
-    VideoError,
-    did_you_mean,
-    missing_dependency,
-    optional_imports,
-)
-
-__all__ = [
-    "AccessRefusedError",
-    "ActorError",
-    "AmbiguousProcessError",
-    "AntiCheatError",
-    "AttachDeniedError",
-    "AttributeVersionError",
-    "BenchmarkError",
-    "BossFileError",
-    "ChannelError",
-    "CheckpointError",
-    "ClockError",
-    "ClockStalledError",
-    "ClockUnavailableError",
-    "ConfigError",
-    "ControlTakenError",
-    "CorruptCheckpointError",
-    "DemonstrationError",
-    "DisplayError",
-    "DivergedError",
-    "EntityNotFoundError",
-    "EnvironmentUsageError",
-    "GameVersionError",
-    "ImageError",
-    "ImplausibleValueError",
-    "IncompatibleCheckpointError",
-    "InputError",
-    "InvalidActionError",
-    "InvalidValueError",
-    "KeyLogError",
-    "LaunchError",
-    "LayoutError",
-    "LostTickError",
-    "MemoryAccessError",
-    "MissingDependencyError",
-    "MissingFactError",
-    "NoWinError",
-    "NonFiniteError",
-    "NonFinitePriorityError",
-    "NotResetError",
-    "PatternError",
-    "PointerError",
-    "ProcessError",
-    "ProcessExitedError",
-    "ProcessNotFoundError",
-    "ProfileError",
-    "ReadOnlyError",
-    "RecordingError",
-    "RemoteError",
-    "ReplayError",
-    "ResetFailedError",
-    "SaveFileError",
-    "ScanError",
-    "SelfCheckError",
-    "ServerUnavailableError",
-    "SessionStateError",
-    "SiphonError",
-    "SoulslabError",
-    "StudyError",
-    "TerminalError",
-    "UndecidedAttributeError",
-    "UnknownAttributeError",
-    "UnknownBossError",
-    "UnknownKeyError",
-    "UnknownOptionError",
-    "UnknownRewardError",
-    "UntrustedFileError",
-    "VideoError",
-    "WaitTimeoutError",
-    "WindowError",
-    "WindowGoneError",
-    "WindowNotFoundError",
-    "WireError",
-    "did_you_mean",
-    "missing_dependency",
-    "optional_imports",
-]
+from soulslab.errors.bridge import *  # noqa: F403  (the names in its __all__)
+from soulslab.errors.general import *  # noqa: F403  (as above)

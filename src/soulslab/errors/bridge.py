@@ -7,6 +7,51 @@ from pathlib import Path
 
 from soulslab.errors.general import ConfigError, SoulslabError, cut, did_you_mean
 
+__all__ = [
+    "AccessRefusedError",
+    "AmbiguousProcessError",
+    "AntiCheatError",
+    "AttachDeniedError",
+    "AttributeVersionError",
+    "ClockError",
+    "ClockStalledError",
+    "ClockUnavailableError",
+    "ControlTakenError",
+    "DisplayError",
+    "EntityNotFoundError",
+    "GameVersionError",
+    "ImageError",
+    "ImplausibleValueError",
+    "InputError",
+    "InvalidValueError",
+    "LaunchError",
+    "LostTickError",
+    "MemoryAccessError",
+    "PatternError",
+    "PointerError",
+    "ProcessError",
+    "ProcessExitedError",
+    "ProcessNotFoundError",
+    "ProfileError",
+    "ReadOnlyError",
+    "RecordingError",
+    "RemoteError",
+    "ResetFailedError",
+    "ScanError",
+    "SelfCheckError",
+    "ServerUnavailableError",
+    "SessionStateError",
+    "SiphonError",
+    "UndecidedAttributeError",
+    "UnknownAttributeError",
+    "UnknownKeyError",
+    "WaitTimeoutError",
+    "WindowError",
+    "WindowGoneError",
+    "WindowNotFoundError",
+    "WireError",
+]
+
 
 class SiphonError(SoulslabError):
     """The bridge to a game failed."""

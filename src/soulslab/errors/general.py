@@ -7,6 +7,43 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
+__all__ = [
+    "ActorError",
+    "BenchmarkError",
+    "BossFileError",
+    "ChannelError",
+    "CheckpointError",
+    "ConfigError",
+    "CorruptCheckpointError",
+    "DemonstrationError",
+    "DivergedError",
+    "EnvironmentUsageError",
+    "FileError",
+    "IncompatibleCheckpointError",
+    "InvalidActionError",
+    "KeyLogError",
+    "LayoutError",
+    "MissingDependencyError",
+    "MissingFactError",
+    "NoWinError",
+    "NonFiniteError",
+    "NonFinitePriorityError",
+    "NotResetError",
+    "ReplayError",
+    "SaveFileError",
+    "SoulslabError",
+    "StudyError",
+    "TerminalError",
+    "UnknownBossError",
+    "UnknownOptionError",
+    "UnknownRewardError",
+    "UntrustedFileError",
+    "VideoError",
+    "did_you_mean",
+    "missing_dependency",
+    "optional_imports",
+]
+
 _SHOWN_CHARACTERS = 8000
 
 
@@ -37,7 +74,7 @@ class ConfigError(SoulslabError):
 
 
 class UntrustedFileError(ConfigError):
-    """A file that was not marked as trusted selects code to run on this machine.
+    """A file that was not marked as trusted selects code, a file, a server or a process.
 
     Attributes:
         value: Value of the setting at ``path``.
@@ -46,8 +83,8 @@ class UntrustedFileError(ConfigError):
     def __init__(self, path: str, value: object, source: str | Path) -> None:
         self.value = value
         super().__init__(
-            f"{value!r:.200} selects code to run on this machine, which a file alone may not do; give this setting on "
-            "the command line, or trust the file with --trust where the command has this option",
+            f"{value!r:.200} selects code, a file, a server or a process, which an untrusted file may not do; give "
+            "this setting on the command line, or trust the file with --trust where the command has this option",
             path=path,
             source=source,
         )
@@ -141,16 +178,22 @@ class NonFiniteError(EnvironmentUsageError):
         )
 
 
-class CheckpointError(SoulslabError):
-    """A checkpoint cannot be used.
+class FileError(SoulslabError):
+    """A file or folder cannot be used.
 
     Attributes:
         path: The file or folder.
+        problem: The problem and what to do about it, without the path.
     """
 
     def __init__(self, path: str | Path, problem: str) -> None:
         self.path = Path(path)
+        self.problem = problem
         super().__init__(f"{path}: {cut(problem)}")
+
+
+class CheckpointError(FileError):
+    """A checkpoint cannot be used."""
 
 
 class CorruptCheckpointError(CheckpointError):
@@ -178,18 +221,8 @@ class DemonstrationError(SoulslabError):
         super().__init__(f"{path}{where}: {cut(problem)}")
 
 
-class ChannelError(SoulslabError):
-    """A resource shared by the processes of a run cannot be used: its folder, or the memory of actor and learner.
-
-    Attributes:
-        path: The file or folder.
-        problem: The problem and what to do about it, without the path.
-    """
-
-    def __init__(self, path: str | Path, problem: str) -> None:
-        self.path = Path(path)
-        self.problem = problem
-        super().__init__(f"{path}: {problem}")
+class ChannelError(FileError):
+    """A resource shared by the processes of a run cannot be used: its folder, or the memory of actor and learner."""
 
 
 class ActorError(SoulslabError):
@@ -257,42 +290,24 @@ class LayoutError(SoulslabError):
         super().__init__(f"{place}: {problem}" if place else problem)
 
 
-class VideoError(SoulslabError):
-    """A video of a fight could not be made.
-
-    Attributes:
-        path: Path of the video file.
-    """
-
-    def __init__(self, path: str | Path, problem: str) -> None:
-        self.path = Path(path)
-        super().__init__(f"{path}: {problem}")
+class VideoError(FileError):
+    """A video of a fight could not be made."""
 
 
-class KeyLogError(SoulslabError):
+class KeyLogError(FileError):
     """A key log cannot be written, read, or replayed.
 
     Attributes:
-        path: The file.
         tick: First tick at which the replayed fight differs from the log; None for other problems.
     """
 
     def __init__(self, path: str | Path, problem: str, *, tick: int | None = None) -> None:
-        self.path = Path(path)
         self.tick = tick
-        super().__init__(f"{path}: {cut(problem)}")
+        super().__init__(path, problem)
 
 
-class SaveFileError(SoulslabError):
-    """A save file of a game cannot be found, copied or restored.
-
-    Attributes:
-        path: The file.
-    """
-
-    def __init__(self, path: str | Path, problem: str) -> None:
-        self.path = Path(path)
-        super().__init__(f"{path}: {problem}")
+class SaveFileError(FileError):
+    """A save file of a game cannot be found, copied or restored."""
 
 
 class NoWinError(SoulslabError):
@@ -329,16 +344,8 @@ class BenchmarkError(SoulslabError):
         )
 
 
-class StudyError(SoulslabError):
-    """A tuning study cannot be created, resumed, or completed.
-
-    Attributes:
-        path: Folder of the study, or a file in it.
-    """
-
-    def __init__(self, path: str | Path, problem: str) -> None:
-        self.path = Path(path)
-        super().__init__(f"{path}: {problem}")
+class StudyError(FileError):
+    """A tuning study cannot be created, resumed, or completed; ``path`` is its folder, or a file in it."""
 
 
 class MissingDependencyError(SoulslabError):

@@ -1,4 +1,4 @@
-"""Recorder that adds fights of an environment to a data set."""
+"""Recorder that adds fights of an environment to a data set, and the reference player as its source."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.arena.boss_file import load_boss
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.reference_player import ReferencePlayer
+from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.config import load_settings
 from soulslab.envs.duels import ArenaOptions, make_options
 from soulslab.envs.registration import ARENA_ID
@@ -31,21 +35,9 @@ SEEDS: Final = 2**31
 class FightRecorder:
     """Records fights of one environment into one data set; as a context it keeps the recorded fights after an error.
 
-    Args:
-        folder: Folder of the data set.
-        env_id: Gymnasium id of the environment that is later used for training.
-        options: Keyword arguments of the environment.
-        player: Short name of the player.
-        is_continued: Whether to add fights to an existing data set.
-
-    Attributes:
-        n_fights: Number of recorded fights.
-        n_wins: Number of wins among them; 0 if the environment does not report wins.
-        n_steps: Number of recorded environment steps.
-
-    Raises:
-        DemonstrationError: See `DemonstrationWriter`.
-        EnvironmentUsageError: An option is wrong.
+    The data set of ``writer`` also has the fights of earlier recordings. ``n_wins`` is 0 if the environment does not
+    report wins; ``n_steps`` counts recorded environment steps. Raises the errors of `DemonstrationWriter`, and
+    `EnvironmentUsageError` if an option is wrong.
     """
 
     def __init__(
@@ -61,7 +53,7 @@ class FightRecorder:
         self._options = options
         defaults = msgspec.structs.asdict(ArenaOptions()) if env_id == ARENA_ID else {}
         try:
-            self._writer = DemonstrationWriter(
+            self.writer = DemonstrationWriter(
                 folder, self._env, options, player, defaults=defaults, is_continued=is_continued
             )
         except BaseException:
@@ -71,14 +63,9 @@ class FightRecorder:
         self.n_fights = self.n_wins = self.n_steps = 0
 
     def record_actions(self, actions: NDArray[np.int64], seed: int) -> Episode:
-        """Replay the actions of a fight in the arena, and record it.
+        """Replay the action of each decision, int64 (decisions,), of a fight in the arena, and record it.
 
-        Args:
-            actions: Action of each decision, int64 (decisions,).
-            seed: Seed of the fight.
-
-        Raises:
-            DemonstrationError: The replay has another length, or cannot be written.
+        Raises `DemonstrationError` if the replay has another length, or cannot be written.
         """
         episode = play_episode(self._env, lambda _, __, n: int(actions[min(n, len(actions) - 1)]), seed)
         if int(episode.n_decisions.sum()) != len(actions):
@@ -92,10 +79,6 @@ class FightRecorder:
 
     def play(self, player: Player, seed: int) -> Episode:
         """Play and record a fight of a trained policy.
-
-        Args:
-            player: The policy.
-            seed: Seed of the fight.
 
         Raises:
             IncompatibleCheckpointError: The policy cannot play this environment.
@@ -111,46 +94,23 @@ class FightRecorder:
     def add(self, episode: Episode) -> None:
         """Record an episode of the same environment that was played elsewhere.
 
-        Raises:
-            DemonstrationError: The episode is already recorded, or cannot be written.
+        Raises `DemonstrationError` if the episode is already recorded, or cannot be written.
         """
-        self._writer.add(episode)
+        self.writer.add(episode)
         self.n_fights += 1
         self.n_wins += bool(episode.is_won)
         self.n_steps += len(episode.actions)
 
-    @property
-    def seeds(self) -> frozenset[int]:
-        """Seeds of all fights in the data set, including earlier recordings."""
-        return self._writer.seeds
-
-    def is_recorded(self, episode: Episode) -> bool:
-        """Return whether the data set contains a fight with the same seed, actions and rewards.
-
-        Args:
-            episode: The fight.
-        """
-        return self._writer.is_recorded(episode)
-
     def arena_options(self) -> ArenaOptions:
         """Return the options of the arena, for players that only support it.
 
-        Raises:
-            EnvironmentUsageError: The environment is not the arena.
+        Raises `EnvironmentUsageError` if the environment is not the arena.
         """
         if self._env_id != ARENA_ID:
             raise EnvironmentUsageError(
                 f"the reference player and people can only fight in {ARENA_ID}; record a policy in {self._env_id}"
             )
         return make_options(dict(self._options))
-
-    def publish(self) -> None:
-        """Write the recorded fights so that a later crash cannot lose them.
-
-        Raises:
-            DemonstrationError: The data set cannot be written; its earlier content is unchanged.
-        """
-        self._writer.publish()
 
     def __enter__(self) -> FightRecorder:
         return self
@@ -159,7 +119,7 @@ class FightRecorder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with closing(self._env):
-            self._writer.__exit__(kind, error, trace)
+            self.writer.__exit__(kind, error, trace)
 
 
 class _EnvTable(msgspec.Struct, frozen=True):
@@ -169,14 +129,9 @@ class _EnvTable(msgspec.Struct, frozen=True):
 
 
 def env_settings(config: Path | None, overrides: Sequence[str] = ()) -> EnvSettings:
-    """Return the environment settings of a config.
+    """Return the environment settings of a config of any learner, with changes (``env.options.skip_locked=true``).
 
-    Args:
-        config: TOML file of any learner; None for defaults.
-        overrides: Changes of settings, as ``env.options.skip_locked=true``.
-
-    Raises:
-        ConfigError: The file cannot be read, or its ``env`` table is wrong.
+    Raises `ConfigError` if the file cannot be read, or its ``env`` table is wrong.
     """
     return load_settings(_EnvTable, config, overrides).env
 
@@ -184,11 +139,47 @@ def env_settings(config: Path | None, overrides: Sequence[str] = ()) -> EnvSetti
 def fight_seeds(seed: int, n_fights: int, recorded: Collection[int] = ()) -> list[int]:
     """Return the seeds of fights to record, far from those of training and evaluation.
 
-    Args:
-        seed: Seed of the recording; it determines the first seed, and each further seed is larger by 1.
-        n_fights: Number of seeds.
-        recorded: Seeds of the fights in the data set, which are left out.
+    ``seed`` determines the first one, and each further seed is larger by 1. Seeds that are already recorded are left
+    out.
     """
     first = environment_seed(seed, RECORDING)
     fresh = (each for i in count() if (each := (first + i) % SEEDS) not in recorded)
     return list(islice(fresh, n_fights))
+
+
+def record_fight(recorder: FightRecorder, seed: int) -> Episode:
+    """Play one fight with the reference player, and record it.
+
+    Raises:
+        EnvironmentUsageError: The recorder is for another environment.
+        DemonstrationError: The fight cannot be written.
+    """
+    return recorder.record_actions(reference_actions(recorder.arena_options(), seed), seed)
+
+
+def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
+    """Play one fight with the reference player, and return the action of each decision, int64 (decisions,).
+
+    Boss, phase and start poses of the options are used. The player observes the boss in every decision, also while it
+    cannot act, so no decision is skipped.
+
+    Raises:
+        EnvironmentUsageError: An option is wrong.
+        BossFileError: A boss file is malformed.
+    """
+    boss = load_boss(options.boss, list(load_knight().knock_backs))
+    rules = FightOptions(
+        phase=str(options.phase), random_pose=options.random_pose, features=False, states=True, autoreset="disabled"
+    )
+    simulator = Simulator(boss, 1, rules)
+    all_envs = np.ones(1, np.bool_)
+    simulator.seed(np.array([seed], np.uint64), all_envs)
+    simulator.reset(all_envs)
+    player = ReferencePlayer(boss, 1)
+    player.begin(simulator.states, all_envs)
+    actions: list[int] = []
+    while not simulator.duels["over"][0]:
+        action = player.act(simulator.states, simulator.masks)
+        actions.append(int(action[0]))
+        simulator.step(action)
+    return np.array(actions, np.int64)

@@ -15,14 +15,9 @@ def known_games() -> tuple[str, ...]:
 
 
 def profile_path(game: Path) -> Path:
-    """Return the path of a profile.
+    """Return the path of a profile, given the path itself or the name of a game of soulslab (``doom``).
 
-    Args:
-        game: Name of a game of soulslab (``doom``), or the path of a profile.
-
-
-    Raises:
-        ConfigError: The value is neither the name of a game nor the path of a file.
+    Raises `ConfigError` if the value is neither of them.
     """
     if game.is_file():
         return game

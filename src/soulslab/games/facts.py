@@ -5,7 +5,7 @@ A mistake raises `ConfigError` with the file and the place: ``poses.fog_wall.pos
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -19,34 +19,26 @@ from soulslab.errors import ConfigError, did_you_mean
 GAMES = Path(__file__).parent
 
 Text = Annotated[str, Meta(min_length=1)]
+Seconds = Annotated[float, Meta(ge=0, le=60)]
 Id = Annotated[int, Meta(ge=-1, le=2**32 - 1)]
 """Number that identifies an object in a game; -1 means no object."""
 
 
 class FactFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Fields that every file of facts has.
-
-    Attributes:
-        format: Version of the file format.
-        source: Public sources of the facts.
-    """
+    """Fields that every file of facts has: the version of its format, and its public sources."""
 
     format: Literal[1] = 1
     source: Text
 
 
-T = TypeVar("T", bound=FactFile)
+F = TypeVar("F", bound=FactFile)
+T = TypeVar("T")
 
 
-def read_facts(path: Path, kind: type[T]) -> T:
+def read_facts(path: Path, kind: type[F]) -> F:
     """Read a file of facts.
 
-    Args:
-        path: The file.
-        kind: Struct type of the file's content.
-
-    Raises:
-        ConfigError: The file cannot be read or is malformed; ``error.path`` is the place of the mistake.
+    Raises `ConfigError` if it cannot be read or is malformed; ``error.path`` is the place of the mistake.
     """
 
     def error(problem: str, place: str) -> ConfigError:
@@ -55,16 +47,10 @@ def read_facts(path: Path, kind: type[T]) -> T:
     return check(read_toml(path), kind, error)
 
 
-def read_game_facts(game: str, file: str, kind: type[T]) -> T:
-    """Read a file of facts of a built-in game.
+def read_game_facts(game: str, file: str, kind: type[F]) -> F:
+    """Read a file of facts of a built-in game; ``file`` is its name without suffix: ``warp_points``.
 
-    Args:
-        game: ``dark_souls_3`` or ``elden_ring``.
-        file: File name without suffix: ``warp_points``.
-        kind: Struct type of the file's content.
-
-    Raises:
-        ConfigError: The game is unknown, or does not have the file, or the file is malformed.
+    Raises `ConfigError` if the game is unknown, or does not have the file, or the file is malformed.
     """
     path = GAMES / game / f"{file}.toml"
     if path.is_file():
@@ -76,3 +62,79 @@ def read_game_facts(game: str, file: str, kind: type[T]) -> T:
 def unknown(what: str, name: str, known: Collection[str]) -> ConfigError:
     """Return the error for an unknown name, with a suggestion."""
     return ConfigError(f"unknown {what} {name!r}{did_you_mean(name, known)}")
+
+
+def find_fact(what: str, name: str, facts: Mapping[str, T]) -> T:
+    """Return the fact with a name; raises `unknown` if there is none."""
+    if name not in facts:
+        raise unknown(what, name, facts)
+    return facts[name]
+
+
+class WarpPoints(FactFile, frozen=True, kw_only=True):
+    """The file ``warp_points.toml``: bonfires or sites of grace, by their names in the game.
+
+    The game stores their ids as the last rest point; they are not event flags.
+    """
+
+    points: Annotated[dict[str, Id], Meta(min_length=1)]
+
+    def id_of(self, name: str) -> int:
+        """Return the id of a warp point; raises `ConfigError` if the name is unknown."""
+        return find_fact("warp point", name, self.points)
+
+    def name_of(self, number: int) -> str:
+        """Return the name of the warp point with an id; ``#`` and the id if the id is unknown."""
+        return next((name for name, one in self.points.items() if one == number), f"#{number}")
+
+
+def load_warp_points(game: str) -> WarpPoints:
+    """Read the warp points of a game; raises the errors of `read_game_facts`."""
+    return read_game_facts(game, "warp_points", WarpPoints)
+
+
+class EventFlags(FactFile, frozen=True, kw_only=True):
+    """The file ``event_flags.toml``: numbers of event flags.
+
+    They are set when a boss is defeated, and when a bonfire or site of grace is found.
+    """
+
+    defeated: Annotated[dict[str, Id], Meta(min_length=1)]
+    rested: dict[str, Id] = msgspec.field(default_factory=dict)
+
+    def defeat_of(self, boss: str) -> int:
+        """Return the number of the flag for the defeat of a boss; raises `ConfigError` if there is none."""
+        return find_fact("flag for the defeat of", boss, self.defeated)
+
+
+def load_event_flags(game: str) -> EventFlags:
+    """Read the event flags of a game; raises the errors of `read_game_facts`."""
+    return read_game_facts(game, "event_flags", EventFlags)
+
+
+class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Earliest times in an animation at which the next attack (or parry), roll or step is accepted, in game time."""
+
+    attack: Seconds
+    roll: Seconds
+    move: Seconds
+
+
+class Animations(FactFile, frozen=True, kw_only=True):
+    """The file ``animations.toml``: when each animation of the player accepts the next action.
+
+    After ``critical`` animations, the player can no longer win. The order of ``locks_s`` numbers the animations in
+    observations.
+    """
+
+    critical: tuple[Text, ...]
+    locks_s: Annotated[dict[str, Lock], Meta(min_length=1)]
+
+    def lock_of(self, name: str) -> Lock:
+        """Return the locks of an animation; raises `ConfigError` if the name is unknown."""
+        return find_fact("animation", name, self.locks_s)
+
+
+def load_animations(game: str) -> Animations:
+    """Read the animations of a game; raises the errors of `read_game_facts`."""
+    return read_game_facts(game, "animations", Animations)

@@ -24,11 +24,8 @@ _LIBRARY = re.compile(r'"path"\s+"([^"]+)"')
 class SteamApp(msgspec.Struct, frozen=True):
     """A game in the Steam store.
 
-    Attributes:
-        number: App id in the store.
-        folder: Folder of the program, relative to ``steamapps/common``.
-        saves: Folder of the save files, relative to the user's ``AppData/Roaming``.
-        save_file: Name of the save file, in a folder named after the player's id.
+    ``folder`` is relative to ``steamapps/common``. ``saves`` is the folder of the save files, relative to the user's
+    ``AppData/Roaming``; the save file is in a folder named after the player's id.
     """
 
     number: int
@@ -44,15 +41,7 @@ APPS = {
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """An installed game.
-
-    Attributes:
-        app: The game in the store.
-        folder: Folder of the program.
-        proton: Program that starts the game.
-        steam: Folder of Steam.
-        prefix: Wine prefix of the game, which contains its save files.
-    """
+    """An installed game: the folder of its program, Proton (which starts it), and its Wine prefix with the saves."""
 
     app: SteamApp
     folder: Path
@@ -62,11 +51,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def app_of(game: str) -> SteamApp:
-    """Return the store entry of a game by its name in soulslab.
-
-    Raises:
-        ConfigError: The name is unknown; the message suggests a similar one.
-    """
+    """Return the store entry of a game by its name in soulslab; raises `ConfigError` if the name is unknown."""
     if game not in APPS:
         raise unknown("game of Steam", game, APPS)
     return APPS[game]
@@ -111,12 +96,7 @@ def find_installation(
 
 
 def launchable(profile: Profile, installation: Installation) -> Profile:
-    """Return a profile with the command and environment that start the game.
-
-    Args:
-        profile: Profile of the game, without a command.
-        installation: The installed game.
-    """
+    """Return a profile with the command and environment that start the installed game."""
     number = str(installation.app.number)
     process = msgspec.structs.replace(
         profile.process,

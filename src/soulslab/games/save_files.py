@@ -16,7 +16,7 @@ from pathlib import Path
 
 from soulslab.errors import SaveFileError
 from soulslab.games.installation import app_of
-from soulslab.siphon.process.open_files import writers_of
+from soulslab.siphon.process.discovery import writers_of
 
 #: Folder within a Proton prefix.
 ROAMING = "pfx/drive_c/users/steamuser/AppData/Roaming"

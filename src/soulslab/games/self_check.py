@@ -21,7 +21,7 @@ import numpy as np
 
 from soulslab.arena.binding import Binding
 from soulslab.errors import ConfigError, SelfCheckError, UnknownAttributeError
-from soulslab.siphon.attributes.examination import Finding
+from soulslab.siphon.attributes.alternatives import Finding
 from soulslab.siphon.profile import Attribute, Profile, Value
 from soulslab.siphon.profile.facts import variants_of, versions_of
 from soulslab.siphon.session import Session
@@ -44,13 +44,7 @@ class Verdict(enum.Enum):
 
 
 class AlternativeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Result for an alternative source of an attribute.
-
-    Attributes:
-        source: Name of the alternative's source.
-        outcome: Whether it ``agrees``, ``disagrees``, or ``fails`` to give a plausible value.
-        detail: The value, or the reason for the failure.
-    """
+    """Result for an alternative source of an attribute; the detail is the value, or the reason for the failure."""
 
     source: str
     outcome: Literal["agrees", "disagrees", "fails"]
@@ -137,8 +131,7 @@ class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def needed_by(profile: Profile) -> tuple[str, ...]:
     """Return the attributes that a fight and its clock need; all attributes if the profile has no ``[duel]`` table.
 
-    Raises:
-        ProfileError: The ``[duel]`` table is malformed.
+    Raises `ProfileError` if the ``[duel]`` table is malformed.
     """
     if profile.duel is None:
         return tuple(profile.attributes)
@@ -217,14 +210,10 @@ def _pass_time(session: Session, seconds: float) -> float:
 
 
 class _Readings(msgspec.Struct, frozen=True, eq=False):
-    """Readings of one attribute.
+    """Readings of one attribute, over a game time of ``passed_s``.
 
-    Attributes:
-        profile: Profile of the game.
-        name: Name of the attribute.
-        looks: For each read, the finding of each alternative; empty if the attribute is unknown for the game version.
-        version: Version of the game.
-        passed_s: Game time from the first to the last read.
+    ``looks`` has, for each read, the finding of each alternative; it is empty if the attribute is unknown for the
+    version.
     """
 
     profile: Profile
@@ -297,7 +286,7 @@ def _verdict(seen: _Readings, index: int, contrary: Sequence[str]) -> tuple[Verd
         all_problems = "; ".join(dict.fromkeys(look.problem for look in seen.looks[0] if look.problem))
         return _TROUBLES[troubled.trouble], all_problems if seen.looks[0][index].trouble else troubled.problem
     values = [finding.value for finding in findings]
-    other = next((value for value in values if not _is_exactly(value, values[0])), None)
+    other = next((value for value in values if not np.array_equal(value, values[0])), None)
     if seen.facts.is_moving and other is None:
         return Verdict.STANDS, (
             f"it stayed at {values[0]!r} for {seen.passed_s:.2g} s of game time; is the game paused or in a menu?"
@@ -332,11 +321,6 @@ def _alternatives(seen: _Readings, in_use: int) -> Iterator[AlternativeCheck]:
             yield AlternativeCheck(source=last.source, outcome="agrees", detail=repr(last.value))
         else:
             yield AlternativeCheck(source=last.source, outcome="disagrees", detail=repr(last.value))
-
-
-def _is_exactly(one: Value, other: Value) -> bool:
-    """Return whether two readings of one alternative are equal."""
-    return bool(np.array_equal(one, other))
 
 
 def _is_same(one: Value, other: Value) -> bool:

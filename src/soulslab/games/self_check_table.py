@@ -59,16 +59,11 @@ def check_rows(check: SelfCheck) -> list[dict[str, Any]]:
             "game": check.game,
             "version": check.version,
             "attribute": row.name,
+            **{name: getattr(row, name) for name in row.__struct_fields__[1:]},
             "verdict": row.verdict.value,
-            "reason": row.reason,
-            "is_needed": row.is_needed,
-            "address": row.address,
             "value": _plain(row.value),
-            "unit": row.unit,
-            "source": row.source,
             "others": [msgspec.structs.asdict(other) for other in row.others],
             "versions": list(row.versions),
-            "is_writable": row.is_writable,
         }
         for row in check.rows
     ]

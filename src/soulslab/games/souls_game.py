@@ -2,27 +2,120 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
+import msgspec
+
 from soulslab.closing import Closing
-from soulslab.errors import ConfigError, PointerError
+from soulslab.errors import ConfigError, PointerError, SiphonError
 from soulslab.games.boss_facts import BossFacts, Pose, load_boss_facts, with_boss
-from soulslab.games.camera import Camera
-from soulslab.games.character import Character
+from soulslab.games.character import AttributeProperty, Character, GamePermissions, Position, from_memory, to_memory
 from soulslab.games.event_flags import FlagMemory
-from soulslab.games.facts import GAMES
+from soulslab.games.facts import GAMES, WarpPoints
 from soulslab.games.installation import find_installation, launchable
-from soulslab.games.permissions import GamePermissions
-from soulslab.games.teleport import TELEPORT, teleport, temporary_values
 from soulslab.games.waiting import Patience, wait_until
-from soulslab.games.warp_points import WarpPoints
 from soulslab.siphon.local import open_session
 from soulslab.siphon.process.discovery import refuse_anti_cheat
-from soulslab.siphon.profile import load_profile
+from soulslab.siphon.profile import Value, load_profile
 from soulslab.siphon.session import LOADING, Session, SessionOptions
+
+#: The poll interval separates two key presses, because a second press while locked on would release the lock.
+LOCK_ON = Patience(deadline_s=5.0, poll_s=0.5)
+
+
+class CameraPose(msgspec.Struct, frozen=True, kw_only=True):
+    """Position of the camera, and its viewing direction as a unit vector: x, y, height."""
+
+    position_m: Position
+    direction: Position
+
+
+class Camera:
+    """The camera and the lock-on; each access raises the errors of `Session.read` and `Session.write`.
+
+    Attributes:
+        lock_range_m: Distance added to the game's usual lock-on range.
+        lock_sight_time_s: How long the lock-on lasts without line of sight.
+    """
+
+    lock_range_m = AttributeProperty("lock.bonus_range_m", float)
+    lock_sight_time_s = AttributeProperty("lock.sight_time_s", float)
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.prefix = ""
+
+    @property
+    def pose(self) -> CameraPose:
+        """Position and direction, read in one snapshot."""
+        seen = self.session.snapshot(("camera.position", "camera.direction"))
+        return CameraPose(
+            position_m=from_memory(seen["camera.position"]), direction=from_memory(seen["camera.direction"])
+        )
+
+    def turn(self, direction: Position) -> None:
+        """Set the viewing direction, a unit vector: x, y, height."""
+        self.session.write({"camera.direction": to_memory(direction)})
+
+    @property
+    def is_locked_on(self) -> bool:
+        """Whether the camera is locked on an enemy."""
+        return bool(self.session.read("lock_on"))
+
+    def lock_on(self, patience: Patience = LOCK_ON) -> None:
+        """Press the lock-on key until the camera is locked on an enemy.
+
+        Raises:
+            WaitTimeoutError: The camera did not lock on before the deadline.
+            KeyError: The profile has no key ``lock_on``.
+        """
+        key = self.session.profile.keys["lock_on"]
+        wait_until(self.session, "the camera to lock on", lambda: self.is_locked_on, bool, patience, (key,))
+
+
+#: The game may correct the position: move a character onto the ground, or separate two characters.
+NEAR_M = 1.0
+#: Two reads: the first returns the written value, the second the value that the game computed from it.
+TELEPORT = Patience(deadline_s=2.0, poll_s=0.05, n_looks=2)
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def temporary_values(session: Session, values: Mapping[str, Value]) -> Iterator[None]:
+    """Write attributes on entry, and restore the previous values on exit, also after an error.
+
+    Raises the errors of `Session.write`; errors while restoring after another error are only logged.
+    """
+    before = dict(session.snapshot(tuple(values)))
+    try:
+        session.write(values)
+        yield
+    except BaseException:
+        for error in _restore(session, before):
+            _log.warning("an attribute could not be restored: %s", error)
+        raise
+    for error in _restore(session, before):
+        raise error
+
+
+def _restore(session: Session, before: Mapping[str, Value]) -> list[SiphonError]:
+    """Write each attribute separately, so that one failure does not prevent the others; return the errors."""
+    errors = []
+    for name, value in before.items():
+        try:
+            session.write({name: value})
+        except SiphonError as error:
+            errors.append(error)
+    return errors
+
 
 Screen: TypeAlias = Literal["title", "loading", "cutscene", "world"]
 """Screen that the game shows: main menu, loading screen, cutscene or film, or the world."""
@@ -33,6 +126,8 @@ LOADED = Patience(deadline_s=120.0, poll_s=0.1)
 DIED = Patience(deadline_s=30.0, poll_s=0.1)
 #: The game needs the display of the graphics card, and minutes to compile its shaders.
 LAUNCH = SessionOptions(launch="always", display="", deadline_s=300.0)
+#: Value of ``game.save_slot`` in the main menu (SoulsTAS).
+NO_SLOT = -1
 #: Menus accept about two keys per second.
 MENU = Patience(deadline_s=60.0, poll_s=0.5)
 
@@ -137,8 +232,8 @@ class SoulsGame(Closing):
         except PointerError:
             return False
 
-    @abstractmethod
-    def _is_title(self) -> bool: ...
+    def _is_title(self) -> bool:
+        return int(self.session.read("game.save_slot")) == NO_SLOT
 
     @abstractmethod
     def _is_cutscene(self) -> bool: ...
@@ -149,8 +244,37 @@ class SoulsGame(Closing):
     # --- position -------------------------------------------------------------------------------------------
 
     def teleport(self, pose: Pose, character: Character | None = None, patience: Patience = TELEPORT) -> None:
-        """Move the player or another character; see `soulslab.games.teleport.teleport`."""
-        teleport(character or self.player, pose, patience)
+        """Move a character: write x, height and y at once, then the angle if the pose has one.
+
+        Death and gravity are disabled until the game has applied the new position.
+
+        Args:
+            pose: Target, in the coordinate system of the ``position`` attribute of the character.
+            character: The character; None for the player.
+            patience: Deadline for the character to be at the target.
+
+        Raises:
+            WaitTimeoutError: The character was not at the target before the deadline.
+            SiphonError: Errors of `Session.write`. Death and gravity are restored in any case.
+        """
+        character = character or self.player
+        group, known = character.group, self.session.profile.attributes
+        # Attributes that disable death and gravity; without one for the character, the one for all.
+        protections = [name for name in (f"{group}.no_death", "debug.no_death") if name in known][:1]
+        protections += [name for name in (f"{group}.no_gravity",) if name in known]
+        values: dict[str, Value] = {f"{group}.position": to_memory(pose.position_m)}
+        if pose.angle_rad is not None:
+            values[f"{group}.angle"] = pose.angle_rad
+        target = ", ".join(f"{number:.2f}" for number in pose.position_m)
+        with temporary_values(self.session, dict.fromkeys(protections, True)):
+            self.session.write(values)
+            wait_until(
+                self.session,
+                f"the {group} to stand at ({target}) m after a teleport",
+                lambda: character.position_m,
+                lambda position: math.dist(position, pose.position_m) <= NEAR_M,
+                patience,
+            )
 
     def pose_of(self, facts: BossFacts, name: str) -> Pose:
         """Return a pose of a boss in the coordinate system that `teleport` uses.
@@ -193,12 +317,8 @@ class SoulsGame(Closing):
         mortal = [one for one in ("player.no_death", "debug.no_death") if one in known]
         with temporary_values(self.session, dict.fromkeys(mortal, False)):
             self.session.write({"player.hp": 0})
-            wait_until(
-                self.session,
-                f"the game to load after the death of the player, on the way to {name!r}",
-                lambda: self.screen,
-                lambda screen: screen == "loading",
-                died,
+            self._await_screen(
+                f"the game to load after the death of the player, on the way to {name!r}", ("loading",), died
             )
             self.wait_for_control(loaded)
 
@@ -213,18 +333,15 @@ class SoulsGame(Closing):
         keys = self.session.profile.keys
         if "interact" not in keys:
             raise ConfigError("the key is missing; the title screen needs it to confirm", path="keys.interact")
-        wait_until(
-            self.session,
-            f"the title to end, with {keys['interact']} pressed to confirm",
-            lambda: self.screen,
-            lambda screen: screen != "title",
-            patience,
-            (keys["interact"],),
-        )
+        confirm = keys["interact"]
+        what = f"the title to end, with {confirm} pressed to confirm"
+        self._await_screen(what, ("loading", "cutscene", "world"), patience, (confirm,))
         self.wait_for_control(loaded)
 
-    def _await_title(self, patience: Patience) -> None:
-        wait_until(self.session, "the title", lambda: self.screen, lambda screen: screen == "title", patience)
+    def _await_screen(
+        self, what: str, screens: Sequence[Screen], patience: Patience, press: tuple[str, ...] = ()
+    ) -> None:
+        wait_until(self.session, what, lambda: self.screen, lambda screen: screen in screens, patience, press)
 
     # --- launch and close -----------------------------------------------------------------------------------
 

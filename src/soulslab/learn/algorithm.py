@@ -37,12 +37,7 @@ class EpisodeStatistics(Protocol):
 
 
 class AlgorithmState(NamedTuple):
-    """The part of a checkpoint that an algorithm writes.
-
-    Attributes:
-        tensors: Arrays by name.
-        header: Further values that JSON can hold, by name.
-    """
+    """The part of a checkpoint that an algorithm writes: arrays, and values that JSON can hold, by name."""
 
     tensors: Tensors
     header: dict[str, Any]
@@ -85,48 +80,26 @@ class Algorithm(Protocol):
     def act(self) -> None:
         """Step the environments, or wait a short time for the steps of a remote actor.
 
-        Raises:
-            NonFiniteError: A reward or an observation is NaN or infinite.
-            ActorError: The remote actor failed too often.
+        Raises NonFiniteError for NaN or infinity, ActorError if the remote actor failed too often.
         """
 
     def observe(self) -> None:
         """Receive the transitions since the last call."""
 
     def update(self) -> None:
-        """Make the updates that are due for the observed transitions.
-
-        Raises:
-            DivergedError: A gradient of PPO is NaN or infinite.
-            NonFinitePriorityError: An error of Rainbow is NaN or infinite.
-        """
+        """Make the updates that are due; raises DivergedError or NonFinitePriorityError for infinite weights."""
 
     def state(self, *, with_env: bool) -> AlgorithmState:
-        """Return copies of everything that :meth:`load` needs.
-
-        Args:
-            with_env: Whether to include the state of the environments. False after an environment failed.
-        """
+        """Return copies of everything that :meth:`load` needs; without the environments after one failed."""
 
     def load_files(self, header: dict[str, Any]) -> None:
-        """Load what a checkpoint stores in separate files.
-
-        Args:
-            header: Header of the checkpoint.
-
-        Raises:
-            CorruptCheckpointError: A file is damaged; an older checkpoint may be intact.
-        """
+        """Load what a checkpoint with this header stores in other files; raises CorruptCheckpointError."""
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint; :meth:`load_files` was called before."""
 
     def after_save(self, path: Path) -> None:
-        """Free what is no longer needed because a checkpoint was written.
-
-        Args:
-            path: File of the checkpoint whose state was returned by the last call of :meth:`state`.
-        """
+        """Free what is no longer needed because the state of the last :meth:`state` was written to ``path``."""
 
     def policy_header(self) -> dict[str, Any]:
         """Return the header of the policy, with the present number of game decisions, as JSON-compatible values."""
@@ -135,11 +108,7 @@ class Algorithm(Protocol):
         """Return a context in which the policy has the weights that are evaluated and saved."""
 
     def report(self, seconds: float) -> list[Message]:
-        """Return the telemetry of the algorithm.
-
-        Args:
-            seconds: Time since the last call (s), more than 0.
-        """
+        """Return the telemetry of the algorithm for the ``seconds`` since the last call."""
 
     def finish(self) -> None:
         """Stop a remote actor; the steps that it took before can still be observed."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+import shutil
+import subprocess
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as pack_tensors
 
+from soulslab import version
 from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
 
@@ -36,16 +39,7 @@ _MAX_FILE_BYTES: Final = 16 << 30
 
 
 def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> None:
-    """Write a file atomically.
-
-    Args:
-        path: The file; an existing one is replaced only after the new one is on the disk.
-        tensors: Numeric or bool arrays by name.
-        header: JSON-compatible values by name.
-
-    Raises:
-        CheckpointError: The disk is full or the folder cannot be written; an existing file is unchanged.
-    """
+    """Write numeric or bool arrays and JSON-compatible values to a file, atomically; see `write_atomically`."""
     packed = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     text = msgspec.json.encode(header, order="sorted").decode()
     data = pack_tensors(packed, metadata={_HEADER: text, _DIGEST: _digest(packed, text)})
@@ -53,18 +47,7 @@ def write_archive(path: Path, tensors: Mapping[str, NDArray[Any]], header: Mappi
 
 
 def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
-    """Read a file and verify its checksum.
-
-    Args:
-        path: A file from :func:`write_archive`.
-
-    Returns:
-        The tensors by name, and the header.
-
-    Raises:
-        CheckpointError: The file does not exist or cannot be read.
-        CorruptCheckpointError: The file is truncated, altered, or not a file of soulslab.
-    """
+    """Return the tensors and the header of a file; raises CorruptCheckpointError if it was truncated or altered."""
     data = read_bytes(path, _MAX_FILE_BYTES, partial(CheckpointError, path))
     metadata = _read_metadata(data, path)
     try:
@@ -77,30 +60,27 @@ def read_archive(path: Path) -> tuple[Tensors, dict[str, Any]]:
 
 
 def read_archive_header(path: Path) -> dict[str, Any]:
-    """Read only the header of a file, without verifying the checksum.
-
-    Args:
-        path: A file from :func:`write_archive`.
-
-    Raises:
-        CheckpointError: The file does not exist or cannot be read.
-        CorruptCheckpointError: The file is truncated, or not a file of soulslab.
-    """
+    """Read only the header of a file, without verifying the checksum; errors as in `read_archive`."""
     start = read_bytes(path, _MAX_FILE_BYTES, partial(CheckpointError, path), n_first_bytes=8 + _MAX_HEADER_BYTES)
     return _parse_header(_read_metadata(start, path).soulslab, path)
 
 
+def check_format(header: Mapping[str, Any], known: str, versions: Collection[int], path: str | Path) -> None:
+    """Raise IncompatibleCheckpointError if the header of a file has another format, or an unknown version of it."""
+    if header.get("format") != known or header.get("version") not in versions:
+        raise IncompatibleCheckpointError(
+            path,
+            f"has format {header.get('format')!r:.100} version {header.get('version')!r:.100}; "
+            f"this soulslab reads {known!r} version {' or '.join(map(str, versions))}; "
+            f"it was written by soulslab {header.get('soulslab', 'of unknown version')!s:.100}",
+        )
+
+
 def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]], path: str | Path) -> None:
-    """Check that all expected tensors exist, with their shapes and types, and are finite.
+    """Check that all expected tensors exist, with their shapes and types, and are finite; others are ignored.
 
-    Args:
-        tensors: The tensors by name; further ones are ignored.
-        expected: Tensors of the expected shapes and types, by name.
-        path: Source of the tensors, for error messages.
-
-    Raises:
-        CorruptCheckpointError: A number is NaN or infinite.
-        IncompatibleCheckpointError: A tensor is missing or has another shape or type.
+    Raises IncompatibleCheckpointError for a missing tensor or another shape or type, CorruptCheckpointError for NaN or
+    infinity.
     """
     for name, example in expected.items():
         if name not in tensors or tensors[name].shape != example.shape:
@@ -117,17 +97,9 @@ def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDA
 
 
 def check_n_parameters(tensors: Mapping[str, NDArray[Any]], n_expected: int, path: str | Path) -> None:
-    """Check that a file holds as many parameters of a network as its header describes.
+    """Check that a file holds as many parameters (``network/...``) as the network of its header has.
 
     This is checked before the network is built, because a network takes memory and time in proportion to its size.
-
-    Args:
-        tensors: The tensors by name; the names of the parameters begin with ``network/``.
-        n_expected: Number of parameters of the network that the header describes.
-        path: Source of the tensors, for error messages.
-
-    Raises:
-        IncompatibleCheckpointError: The numbers differ.
     """
     n_found = sum(tensor.size for name, tensor in tensors.items() if name.startswith("network/"))
     if n_found != n_expected:
@@ -136,16 +108,19 @@ def check_n_parameters(tensors: Mapping[str, NDArray[Any]], n_expected: int, pat
         )
 
 
+def join_parts(parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Tensors:
+    """Return the tensors of several parts in one table, named ``part/tensor``."""
+    return {f"{name}/{key}": array for name, part in parts.items() for key, array in part.items()}
+
+
+def take_part(tensors: Mapping[str, NDArray[Any]], name: str) -> Tensors:
+    """Return the tensors of one part of :func:`join_parts`, without its name."""
+    prefix = f"{name}/"
+    return {key.removeprefix(prefix): array for key, array in tensors.items() if key.startswith(prefix)}
+
+
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it holds either the old or the new contents after a crash.
-
-    Args:
-        path: The file.
-        data: The new contents.
-
-    Raises:
-        CheckpointError: The disk is full or the folder cannot be written; an existing file is unchanged.
-    """
+    """Write a file so that it holds either the old or the new contents after a crash; see `writing`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
         try:
@@ -160,15 +135,9 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Remove the temporary files of :func:`write_atomically` whose process was killed.
+    """Remove the temporary files of :func:`write_atomically` whose process was killed; other files are kept.
 
-    No other process may write to the folder at the same time. Other hidden files are kept.
-
-    Args:
-        folder: The folder; nothing happens if it does not exist.
-
-    Raises:
-        CheckpointError: A file cannot be removed.
+    No other process may write to the folder at the same time. The folder does not have to exist.
     """
     with writing(folder):
         for path in folder.glob(".*.tmp"):
@@ -178,14 +147,7 @@ def remove_temporary_files(folder: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Convert an OSError while a file or folder is written into an error that names it.
-
-    Args:
-        path: The file or folder.
-
-    Raises:
-        CheckpointError: The disk is full, or the file or folder cannot be written.
-    """
+    """Convert an OSError while a file or folder is written into a CheckpointError that names it."""
     try:
         yield
     except OSError as error:
@@ -228,3 +190,23 @@ def _digest(tensors: Mapping[str, NDArray[Any]], text: str) -> str:
         digest.update(f"\0{name}\0{tensor.dtype.str}\0{tensor.shape}\0".encode())
         digest.update(tensor.tobytes())
     return digest.hexdigest()
+
+
+def git_commit() -> str:
+    """Return the commit of soulslab's checkout; ``+`` marks changed files, "" is an installed package."""
+    package = Path(version.__file__).parent
+    checkout = package.parent.parent
+    git = shutil.which("git")
+    # An installed package may be inside another repository, whose commit does not describe it.
+    if git is None or not (checkout / ".git").exists() or package != checkout / "src" / "soulslab":
+        return ""
+
+    def ask(*arguments: str) -> str | None:
+        answer = subprocess.run(  # noqa: S603  fixed program and arguments
+            [git, "-C", str(checkout), *arguments], capture_output=True, text=True, check=False
+        )
+        return answer.stdout.strip() if answer.returncode == 0 else None
+
+    commit = ask("rev-parse", "HEAD")
+    changed = ask("status", "--porcelain", "--untracked-files=no")
+    return f"{commit}{'+' if changed else ''}" if commit else ""

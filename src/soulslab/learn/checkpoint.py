@@ -1,14 +1,21 @@
-"""The checkpoints of a run: written atomically, limited to the newest few, with checks for damage."""
+"""The checkpoints of a run: written atomically, limited to the newest few, with checks for damage.
+
+Arrays also hold the states of NumPy random generators (`rng_state`).
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
-from soulslab.learn.archive import Tensors, read_archive, read_archive_header, write_archive, writing
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.errors import CheckpointError, CorruptCheckpointError
+from soulslab.learn.archive import Tensors, check_format, read_archive, read_archive_header, write_archive, writing
 
 FORMAT: Final = "soulslab-checkpoint"
 FORMAT_VERSION: Final = 1
@@ -17,13 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint that was read.
-
-    Attributes:
-        path: The file.
-        tensors: Arrays by name.
-        header: Further values by name.
-    """
+    """A checkpoint that was read: its file, arrays by name, and further values by name."""
 
     path: Path
     tensors: Tensors
@@ -31,43 +32,21 @@ class Checkpoint(NamedTuple):
 
 
 class CheckpointStore:
-    """The folder of a run's checkpoints."""
+    """The folder of a run's checkpoints, of which the newest ``keep`` stay; made by the first save."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        """Use a folder; it is made when the first checkpoint is saved.
-
-        Args:
-            folder: Folder for checkpoints only.
-            keep: Number of newest checkpoints to keep.
-        """
         self._folder = folder
         self._keep = keep
 
     def paths(self) -> list[Path]:
-        """Return the checkpoint files, oldest first; empty if the folder does not exist.
-
-        Raises:
-            CheckpointError: The folder cannot be read.
-        """
+        """Return the checkpoint files, oldest first; empty if the folder does not exist."""
         try:
             return sorted(self._folder.glob("step_*.safetensors"))
         except OSError as error:
             raise CheckpointError(self._folder, f"cannot be read: {error.strerror or error}") from error
 
     def save(self, env_steps: int, tensors: Tensors, header: Mapping[str, Any]) -> Path:
-        """Write a checkpoint, then remove old ones.
-
-        Args:
-            env_steps: Number of game decisions so far; it determines name and order of the files.
-            tensors: Arrays by name.
-            header: JSON-compatible values by name.
-
-        Returns:
-            The file.
-
-        Raises:
-            CheckpointError: The disk is full or the folder cannot be written; older checkpoints are unchanged.
-        """
+        """Write a checkpoint, named by the number of game decisions, then remove old ones; return the file."""
         path = self._folder / f"step_{env_steps:015d}.safetensors"
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -80,14 +59,9 @@ class CheckpointStore:
         return path
 
     def latest(self, before: Path | None = None) -> Checkpoint:
-        """Read the newest intact checkpoint; each damaged one gives a warning.
+        """Read the newest intact checkpoint older than ``before``; each damaged one gives a warning.
 
-        Args:
-            before: Consider only checkpoints older than this file.
-
-        Raises:
-            CheckpointError: The folder holds no intact checkpoint.
-            IncompatibleCheckpointError: The newest intact checkpoint has an unknown format.
+        Raises CheckpointError without an intact checkpoint, IncompatibleCheckpointError for an unknown format.
         """
         paths = self.paths()
         for path in reversed([each for each in paths if before is None or each < before]):
@@ -96,12 +70,7 @@ class CheckpointStore:
             except CorruptCheckpointError as error:
                 _log.warning("skipping a damaged checkpoint: %s", error)
                 continue
-            if (header.get("format"), header.get("version")) != (FORMAT, FORMAT_VERSION):
-                raise IncompatibleCheckpointError(
-                    path,
-                    f"has format {header.get('format')!r} version {header.get('version')!r}; this soulslab "
-                    f"reads {FORMAT!r} version {FORMAT_VERSION}",
-                )
+            check_format(header, FORMAT, (FORMAT_VERSION,), path)
             return Checkpoint(path, tensors, header)
         problem = f"none of its {len(paths)} checkpoints is intact" if paths else "holds no checkpoint"
         raise CheckpointError(self._folder, f"{problem}; start a new run")
@@ -115,3 +84,16 @@ class CheckpointStore:
             except (CorruptCheckpointError, KeyError):
                 _log.warning("%s is damaged, or belongs to another kind of run; it is kept", path)
         return values
+
+
+def rng_state(rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Return the state of a generator as JSON in bytes, uint8; its integers are longer than 64 bits."""
+    return np.frombuffer(json.dumps(rng.bit_generator.state).encode(), np.uint8).copy()
+
+
+def load_rng(rng: np.random.Generator, state: NDArray[Any]) -> None:
+    """Restore the state of a generator from :func:`rng_state`; raises ValueError for a malformed state."""
+    try:
+        rng.bit_generator.state = json.loads(state.tobytes())
+    except (KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"not a state of a random generator: {error}") from error

@@ -17,23 +17,19 @@ if TYPE_CHECKING:
 
 MessageType = TypeVar("MessageType", TrainProgress, Evaluated)
 
-_DPI: Final = 120
-_INK: Final = "#1b4965"
-_FAINT: Final = "#9aa5b1"
+DPI: Final = 120
+INK: Final = "#1b4965"
+FAINT: Final = "#9aa5b1"
 MOVING: Final = "win rate of the last fights (%)"
 EVALUATED: Final = "evaluated win rate, 95 % interval (%)"
 RETURNS: Final = "mean return of the last episodes"
 
 
 class Curve(NamedTuple):
-    """A learning curve: points with optional intervals.
+    """A learning curve: points with optional intervals, in %, or returns.
 
-    Attributes:
-        env_steps: Game decisions of each point.
-        seconds: Training time of each point (s).
-        heights: Win rates (%) or returns.
-        margins: Lower and upper ends of the intervals, in the unit of ``heights``; None without intervals.
-        label: Label of the axis: :data:`EVALUATED`, :data:`MOVING` or :data:`RETURNS`.
+    ``margins`` are the lower and upper ends of the intervals; the label is :data:`EVALUATED`, :data:`MOVING` or
+    :data:`RETURNS`.
     """
 
     env_steps: list[int]
@@ -44,20 +40,8 @@ class Curve(NamedTuple):
 
 
 def read_curve(log: Path) -> list[TrainProgress]:
-    """Read the progress of a run.
-
-    Args:
-        log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
-
-    Returns:
-        Progress messages in order of game decisions. If the run was resumed from an earlier checkpoint, the messages
-        after that checkpoint are left out.
-
-    Raises:
-        CheckpointError: The log cannot be read.
-        CorruptCheckpointError: A line of the log is not a message.
-    """
-    return _told(log, TrainProgress)
+    """Return the progress of a run without messages that a resumed run repeated; errors as `read_evaluations`."""
+    return _read(log, TrainProgress)
 
 
 def read_evaluations(log: Path) -> list[Evaluated]:
@@ -73,20 +57,11 @@ def read_evaluations(log: Path) -> list[Evaluated]:
         CheckpointError: The log cannot be read.
         CorruptCheckpointError: A line of the log is not a message.
     """
-    return _told(log, Evaluated)
+    return _read(log, Evaluated)
 
 
 def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
-    """Return the best available curve of a log: evaluated win rates, else moving averages, else mean returns.
-
-    Args:
-        log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
-        of_returns: Whether to use mean returns even if win rates are known.
-
-    Raises:
-        CheckpointError: The log cannot be read or holds no finished episode.
-        CorruptCheckpointError: A line of the log is not a message.
-    """
+    """Return the best curve of a log: evaluated win rates, else moving averages, else mean returns."""
     progress = read_curve(log)
     judged = [point for point in read_evaluations(log) if point.win_rate is not None]
     if judged and progress and not of_returns:
@@ -146,7 +121,7 @@ def draw_curve(
     except ImportError as error:
         raise MissingDependencyError("matplotlib", "learn") from error
     curve = learning_curve(log, of_returns=of_returns)
-    figure = Figure(figsize=(9.0, 3.6), dpi=_DPI, layout="constrained")
+    figure = Figure(figsize=(9.0, 3.6), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=True)
     unit, word = (1e6, "millions") if curve.env_steps[-1] >= 1_000_000 else (1e3, "thousands")
@@ -156,12 +131,13 @@ def draw_curve(
     right.set_xlabel("training time (s)")
     left.set_ylabel(curve.label)
     for axes in (left, right):
-        _plain(axes)
+        plain_axes(axes)
+        axes.set_xlim(left=0.0)
         if curve.label != RETURNS:
             axes.set_ylim(-2.0, 101.0)  # a line at 0 % must not coincide with the axis
-            axes.axhline(90.0, color=_FAINT, linewidth=0.8, linestyle="--")
+            axes.axhline(90.0, color=FAINT, linewidth=0.8, linestyle="--")
         elif baseline is not None:
-            axes.axhline(baseline, color=_FAINT, linewidth=0.8, linestyle="--")
+            axes.axhline(baseline, color=FAINT, linewidth=0.8, linestyle="--")
             axes.annotate("at random", (1.0, baseline), xycoords=("axes fraction", "data"), ha="right", va="bottom")
     if title:
         figure.suptitle(title, fontsize=11)
@@ -169,7 +145,7 @@ def draw_curve(
         figure.savefig(picture)
 
 
-def _told(log: Path, kind: type[MessageType]) -> list[MessageType]:
+def _read(log: Path, kind: type[MessageType]) -> list[MessageType]:
     """Return the messages of a type, without messages that a resumed run repeated."""
     points: list[MessageType] = []
     for message in read_json_lines(log):
@@ -186,13 +162,12 @@ def _told(log: Path, kind: type[MessageType]) -> list[MessageType]:
 def _plot(axes: Axes, places: list[float], curve: Curve) -> None:
     # Evaluations are few, so each is marked.
     marker = "o" if curve.margins is not None else ""
-    axes.plot(places, curve.heights, color=_INK, linewidth=1.8, marker=marker, markersize=3.5)
+    axes.plot(places, curve.heights, color=INK, linewidth=1.8, marker=marker, markersize=3.5)
     if curve.margins is not None:
-        axes.fill_between(places, *curve.margins, color=_INK, alpha=0.18, linewidth=0.0)
+        axes.fill_between(places, *curve.margins, color=INK, alpha=0.18, linewidth=0.0)
 
 
-def _plain(axes: Axes) -> None:
+def plain_axes(axes: Axes) -> None:
     """Remove the upper and right border, and draw a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(visible=True, color=_FAINT, alpha=0.25, linewidth=0.6)
-    axes.set_xlim(left=0.0)
+    axes.grid(visible=True, color=FAINT, alpha=0.25, linewidth=0.6)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -20,7 +20,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.config import Secret
-from soulslab.errors import ConfigError, EnvironmentUsageError, NonFiniteError, UnknownOptionError
+from soulslab.errors import ConfigError, EnvironmentUsageError, NonFiniteError, UnknownOptionError, did_you_mean
 from soulslab.learn.inputs import Layout, PixelShape
 
 Info = dict[str, Any]
@@ -44,7 +44,6 @@ _RESERVED: Final = {
     "wrappers": "register an environment that applies its wrappers, and set env.id to it",
 }
 """Options of ``gymnasium.make_vec`` that soulslab sets itself, with the alternative for the user."""
-"""Options of ``gymnasium.make_vec`` that are not the user's to give, and what to do instead."""
 
 
 class Stateful(Protocol):
@@ -58,14 +57,10 @@ class Stateful(Protocol):
 
 
 class Sizes(NamedTuple):
-    """Sizes of a vector environment.
+    """Sizes of a vector environment: N environments, F features, A actions.
 
-    Attributes:
-        n_envs: Number of environments, N.
-        n_features: Number of features, F; 0 if the observations are pixels only.
-        n_actions: Number of actions, A.
-        pixels: Size of the pixels; None if the observations are features only.
-        feature_names: Names of the features, (F,); empty if the environment does not define names.
+    Without features F is 0; without pixels ``pixels`` is None. ``feature_names``, (F,), is empty if the environment
+    does not define names.
     """
 
     n_envs: int
@@ -133,11 +128,7 @@ def make_any_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Vec
 
 
 def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:
-    """Return the sizes of a vector environment.
-
-    Raises:
-        EnvironmentUsageError: The actions are not discrete, or the observations are neither flat nor pixels.
-    """
+    """Return the sizes of a vector environment; raises EnvironmentUsageError unless actions are discrete."""
     actions = env.single_action_space
     name = _name(env)
     if not isinstance(actions, Discrete) or actions.start != 0:
@@ -149,11 +140,7 @@ def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:
 
 
 def sizes_of_one(env: gymnasium.Env[Any, Any]) -> Sizes:
-    """Return the sizes of a single environment; 0 actions if they are not discrete.
-
-    Raises:
-        EnvironmentUsageError: The observations are neither flat nor pixels.
-    """
+    """Return the sizes of a single environment; 0 actions if they are not discrete."""
     seen = Layout(env.observation_space, env.spec.id if env.spec else type(env).__name__)
     n_actions = int(env.action_space.n) if isinstance(env.action_space, Discrete) else 0
     names = tuple(env.get_wrapper_attr("feature_names")) if env.has_wrapper_attr("feature_names") else ()
@@ -177,6 +164,24 @@ def feature_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
     return tuple(getattr(base, "feature_names", ()))
 
 
+def find_feature(name: str, names: Sequence[str], env_id: str, path: str) -> int:
+    """Return the index of a feature; raises ConfigError for the setting ``path`` without a feature of this name."""
+    require_feature_names(name, names, env_id, path)
+    if name not in names:
+        raise ConfigError(f"{env_id} has no feature {name!r}{did_you_mean(name, names)}", path=path)
+    return names.index(name)
+
+
+def require_feature_names(name: str, names: Sequence[str], env_id: str, path: str) -> None:
+    """Raise ConfigError if the setting ``path`` names a feature, but the environment does not define names."""
+    if not names:
+        raise ConfigError(
+            f"{env_id} does not define names of its features, so {name!r} is unknown; give the index of the feature, "
+            "counted from 0",
+            path=path,
+        )
+
+
 def stateful(env: VectorEnv[Any, Any, Any]) -> Stateful | None:
     """Return the environment if its state can be saved and restored exactly, else None."""
     base = env.unwrapped
@@ -184,18 +189,10 @@ def stateful(env: VectorEnv[Any, Any, Any]) -> Stateful | None:
 
 
 def environment_seed(seed: int, purpose: int) -> int:
-    """Return a seed for ``env.reset`` that is far from the seeds of other purposes and other runs.
+    """Return a seed for ``env.reset`` in 0..2**31-1, far from the seeds of other purposes and other runs.
 
     Vector environments seed environment i with s + i, so without this function the runs with seeds 0 and 1, or training
-    and evaluation, would share nearly all fights. Numpy's ``SeedSequence`` hashes seed and purpose to one of 2**31
-    numbers.
-
-    Args:
-        seed: Seed of the run or of the evaluation.
-        purpose: ``TRAINING`` or ``EVALUATION``.
-
-    Returns:
-        A seed in 0..2**31-1.
+    and evaluation, would share nearly all fights. NumPy's ``SeedSequence`` hashes seed and purpose.
     """
     words = np.random.SeedSequence(seed, spawn_key=(purpose,)).generate_state(1, np.uint64)
     return int(words[0] % _SEED_LIMIT)
@@ -222,16 +219,10 @@ def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
 def check_finite(
     what: str, values: NDArray[np.floating], steps: NDArray[np.int64], envs: NDArray[np.intp] | None = None
 ) -> None:
-    """Check that values of environments are finite.
+    """Raise NonFiniteError if a value is NaN or infinite; ``what`` names the values in the message.
 
-    Args:
-        what: Name of the values, for the error message.
-        values: One row for each environment, (B, ...).
-        steps: Number of the step in the episode of each environment, (N,), for the error message.
-        envs: Indices of the environments of the rows, (B,); None if there is a row for each of the N environments.
-
-    Raises:
-        NonFiniteError: A value is NaN or infinite.
+    ``values`` are (B, ...), one row for each index in ``envs`` (B,), or for each of the N environments; ``steps`` (N,)
+    are the numbers of the steps in the episodes.
     """
     # One sum is ten times faster than a check of each number, and no finite batch overflows it.
     if np.isfinite(values.sum(dtype=np.float64)):
@@ -244,14 +235,7 @@ def check_finite(
 
 
 def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return environment options as JSON- and TOML-compatible values.
-
-    Args:
-        options: Keyword arguments of an environment; a value may be a Python function.
-
-    Returns:
-        The options without secrets, with each function replaced by ``"<function module.name>"``.
-    """
+    """Return options as JSON- and TOML-compatible values: no secrets, and ``"<function module.name>"``."""
     return {
         key: f"<function {value.__module__}.{value.__qualname__}>" if callable(value) else value
         for key, value in options.items()
@@ -260,15 +244,7 @@ def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_functions(options: Mapping[str, Any], source: str | Path) -> None:
-    """Check that no option is the recorded name of a Python function.
-
-    Args:
-        options: Keyword arguments of an environment.
-        source: Source of the options, for the error message.
-
-    Raises:
-        ConfigError: An option was recorded by :func:`describe_options`, and the function itself is needed.
-    """
+    """Raise ConfigError if an option is the name of a function that `describe_options` recorded in ``source``."""
     for key, value in options.items():
         if isinstance(value, str) and value.startswith("<function "):
             raise ConfigError(

@@ -7,8 +7,9 @@ environment is fixed before the first step, and further fights of an environment
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, Protocol, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import gymnasium
 import msgspec
@@ -32,8 +33,36 @@ from soulslab.learn.environment import (
 from soulslab.learn.inputs import Observer
 from soulslab.learn.policy_header import Player
 from soulslab.learn.telemetry import EvaluationProgress, Sink, send_message
-from soulslab.learn.torch_threads import one_core
-from soulslab.learn.wilson_interval import Interval, wilson_interval
+from soulslab.learn.torch_device import one_core
+
+Z_95: Final = 1.959963984540054
+"""The 97.5 % point of the standard normal distribution, for two-sided 95 % intervals."""
+
+
+class Interval(NamedTuple):
+    """A confidence interval of a proportion, 0..1."""
+
+    low: float
+    high: float
+
+
+def wilson_interval(n_wins: int, n_fights: int, z: float = Z_95) -> Interval:
+    r"""Return the Wilson score interval of a win rate, 95 % by default.
+
+    .. math:: \frac{\hat p + z^2 / 2n \pm z \sqrt{\hat p (1 - \hat p) / n + z^2 / 4n^2}}{1 + z^2 / n}
+
+    Unlike the normal approximation it stays inside 0..1 and keeps its coverage near 0 and 1. Source: Wilson 1927,
+    "Probable inference, the law of succession, and statistical inference"; recommended by Brown, Cai & DasGupta 2001,
+    "Interval estimation for a binomial proportion". Raises ConfigError without fights.
+    """
+    if not 0 <= n_wins <= n_fights or n_fights == 0:
+        raise ConfigError(f"{n_wins} wins in {n_fights} fights is not a proportion; at least one fight is needed")
+    share = n_wins / n_fights
+    spread = z * math.sqrt(share * (1.0 - share) / n_fights + (z / (2.0 * n_fights)) ** 2)
+    centre, scale = share + z * z / (2.0 * n_fights), 1.0 + z * z / n_fights
+    # The share is inside the interval; at 0 and 1 rounding could exclude it.
+    return Interval(min(share, max(0.0, (centre - spread) / scale)), max(share, min(1.0, (centre + spread) / scale)))
+
 
 MANY: Final = 1024
 """Default number of environments."""
@@ -50,17 +79,11 @@ PolicyFunction: TypeAlias = Callable[[Any, NDArray[np.bool_] | None], Any]
 
 
 class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings of an evaluation.
+    """Settings of an evaluation; ``deterministic`` chooses the most probable action instead of drawing one.
 
-    Attributes:
-        env_id: Gymnasium id, with its version.
-        env_options: Keyword arguments of the environment.
-        n_fights: Number of fights that count.
-        n_envs: Number of environments, at most ``n_fights``. None uses ``MANY``, but not more than the policy was
-            trained in, because each may be a game in a window.
-        seed: Seed of the fights. With the same number of environments equal seeds give equal fights; no fight is one of
-            the training fights.
-        deterministic: Whether to choose the most probable action instead of drawing one.
+    ``n_envs`` is at most ``n_fights``; None uses `MANY`, but not more than the policy was trained in, because each may
+    be a game in a window. With the same number of environments equal seeds give equal fights; no fight is one of the
+    training fights.
     """
 
     env_id: str
@@ -134,21 +157,11 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Sink] = ()) -> Evaluation:
-    """Evaluate a policy in new fights.
+    """Evaluate a policy in new fights; its random draws are seeded, and the sinks stay open.
 
-    Args:
-        policy: The policy; its random draws are seeded from ``settings.seed``.
-        settings: Settings of the evaluation.
-        sinks: Telemetry sinks for the progress; they stay open.
-
-    Returns:
-        Result of the evaluation.
-
-    Raises:
-        IncompatibleCheckpointError: The policy does not match the environment.
-        EnvironmentUsageError: The environment does not support policies, its games fail all the time, or a fight does
-            not end within `MAX_DECISIONS`.
-        ConfigError: An option names a Python function that was not passed, or is not an option of the environment.
+    Raises IncompatibleCheckpointError if the policy does not match the environment, EnvironmentUsageError if its games
+    fail all the time or a fight does not end, and ConfigError if an option names a Python function that was not passed,
+    or is unknown.
     """
     require_functions(settings.env_options, "evaluation")
     n_envs = min(settings.n_envs or min(MANY, policy.header.n_envs or MANY), settings.n_fights)
@@ -159,10 +172,9 @@ def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Si
         policy.header.check_env(settings.env_id, sizes(env), alike=alike)
         with one_core():
             fights = _play(_PlayerChoice(policy, env, settings), env, settings, sinks)
-        names = tuple(getattr(env.unwrapped, "attack_names", ()))
     finally:
         env.close()
-    return _summarise(fights, names)
+    return _summarise(fights, _attack_names(env))
 
 
 def evaluate_function(
@@ -213,7 +225,7 @@ def evaluate_function(
     finally:
         if isinstance(env, str):
             played.close()
-    return _summarise(fights, tuple(_attack_names(played)))
+    return _summarise(fights, _attack_names(played))
 
 
 def _as_vector(
@@ -233,26 +245,13 @@ def _as_vector(
     return env
 
 
-def _attack_names(env: VectorEnv[Any, Any, Any]) -> Sequence[str]:
+def _attack_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
     single = env.envs[0].unwrapped if isinstance(env, SyncVectorEnv) else env.unwrapped
     return tuple(getattr(single, "attack_names", ()))
 
 
-class _Choice(Protocol):
-    """Chooses the actions of N environments."""
-
-    def begin(self, obs: Any) -> None:
-        """Process the first observations."""
-
-    def choose(self, mask: NDArray[np.bool_] | None) -> Any:
-        """Return N actions."""
-
-    def follow(self, obs: Any, dones: NDArray[np.bool_], actions: Any, taken: NDArray[np.int64]) -> None:
-        """Process the next observations; see `Observer.follow`."""
-
-
 class _FunctionChoice:
-    """Actions of a function of the unchanged observations."""
+    """Chooses the actions of N environments with a function of the unchanged observations."""
 
     def __init__(self, policy: PolicyFunction) -> None:
         self._policy = policy
@@ -269,7 +268,7 @@ class _FunctionChoice:
 
 
 class _PlayerChoice:
-    """Actions of a policy of soulslab, with seeded random draws."""
+    """Chooses the actions of N environments with a policy of soulslab, with seeded random draws."""
 
     def __init__(self, policy: Player, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings) -> None:
         header, n_actions = policy.header, policy.header.n_actions
@@ -316,9 +315,15 @@ class _Fights:
     def n_wins(self) -> int | None:
         return int(self.columns["won"][: self.n_done].sum()) if "won" in self.columns else None
 
+    def mean(self, name: str) -> float | None:
+        return float(self.columns[name].mean()) if name in self.columns else None
+
 
 def _play(
-    choice: _Choice, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings, sinks: Sequence[Sink]
+    choice: _FunctionChoice | _PlayerChoice,
+    env: VectorEnv[Any, Any, Any],
+    settings: EvaluationSettings,
+    sinks: Sequence[Sink],
 ) -> _Fights:
     left = quotas(settings.n_fights, env.num_envs)
     returns, decisions = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
@@ -346,9 +351,9 @@ def _play(
         failed = info.get("final_info", {}).get("_failure", np.zeros(env.num_envs, np.bool_))
         n_failures = n_failures + len(finished) if failed[finished].all() else 0
         if n_failures > MAX_FAILURES * env.num_envs:
-            raise _never_ending(info, n_failures)
+            raise _too_many_failures(info, n_failures)
         counted = finished[(left[finished] > 0) & ~failed[finished]]
-        fights.add(counted, {"return": returns, "decisions": decisions, **_told(info)})
+        fights.add(counted, {"return": returns, "decisions": decisions, **_fight_values(info)})
         left[counted] -= 1
         returns[finished] = 0.0
         decisions[finished] = 0
@@ -359,18 +364,18 @@ def _play(
     return fights
 
 
-def _never_ending(info: Info, n_failures: int) -> EnvironmentUsageError:
+def _too_many_failures(info: Info, n_failures: int) -> EnvironmentUsageError:
     """Return the error for games that fail in every fight, with the reason of the last failure."""
     failure = info["final_info"].get("failure", {})
-    said = [message for message in failure.get("message", ()) if message]
-    why = said[-1] if said else "the environment did not report a reason"
+    reasons = [message for message in failure.get("message", ()) if message]
+    why = reasons[-1] if reasons else "the environment did not report a reason"
     return EnvironmentUsageError(
         f"the evaluation was stopped, because the game failed in {n_failures} fights in a row, and such fights do not "
         f"count; correct the cause of the last failure, then evaluate again: {why}"
     )
 
 
-def _told(info: Info) -> dict[str, NDArray[Any]]:
+def _fight_values(info: Info) -> dict[str, NDArray[Any]]:
     """Return the values of finished fights that the environment reports, except return and length."""
     fight = info.get("final_info", {}).get("fight", {})
     names = ("won", "time_s", "start_pose", "damage_taken", "damage_by_attack", "killed_by")
@@ -378,9 +383,7 @@ def _told(info: Info) -> dict[str, NDArray[Any]]:
 
 
 def _summarise(fights: _Fights, attack_names: tuple[str, ...]) -> Evaluation:
-    columns = fights.columns
-    won = columns.get("won")
-    n_wins = int(won.sum()) if won is not None else None
+    columns, n_wins = fights.columns, fights.n_wins()
     return Evaluation(
         n_fights=fights.n_done,
         mean_return=float(columns["return"].mean()),
@@ -388,8 +391,8 @@ def _summarise(fights: _Fights, attack_names: tuple[str, ...]) -> Evaluation:
         n_wins=n_wins,
         win_rate=n_wins / fights.n_done if n_wins is not None else None,
         interval=wilson_interval(n_wins, fights.n_done) if n_wins is not None else None,
-        mean_time_s=float(columns["time_s"].mean()) if "time_s" in columns else None,
-        mean_damage_taken=float(columns["damage_taken"].mean()) if "damage_taken" in columns else None,
+        mean_time_s=fights.mean("time_s"),
+        mean_damage_taken=fights.mean("damage_taken"),
         by_attack=_by_attack(columns, attack_names),
         by_pose=_by_pose(columns),
     )

@@ -30,13 +30,7 @@ _WHAT_WORKS: Final = (
 
 
 class PixelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Size of the pixels of one observation.
-
-    Attributes:
-        height_px: Height, H.
-        width_px: Width, W.
-        n_channels: Channels, C, including frames that the environment stacks.
-    """
+    """Size of the pixels of one observation; the channels include frames that the environment stacks."""
 
     height_px: Annotated[int, Meta(ge=1, le=16384)]
     width_px: Annotated[int, Meta(ge=1, le=16384)]
@@ -47,12 +41,7 @@ class PixelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Inputs(NamedTuple):
-    """A batch of inputs of a policy.
-
-    Attributes:
-        features: float32 (B, F); F is 0 if there are only pixels.
-        pixels: uint8 (B, H, W, C * K), oldest frame first; None if there are only features.
-    """
+    """A batch of inputs of a policy: float32 (B, F), and uint8 (B, H, W, C * K), oldest frame first, or None."""
 
     features: NDArray[np.float32]
     pixels: NDArray[np.uint8] | None = None
@@ -77,23 +66,10 @@ class ExtraInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Layout:
-    """Layout of features and pixels in the observations of a space.
-
-    Attributes:
-        n_features: Number of features, F.
-        pixels: Size of the pixels, or None.
-    """
+    """Layout of features, F, and pixels, or None, in the observations of a space."""
 
     def __init__(self, space: Space[Any], env_name: str) -> None:
-        """Determine the layout of a space.
-
-        Args:
-            space: Observation space of a single environment.
-            env_name: Name of the environment, for the error message.
-
-        Raises:
-            EnvironmentUsageError: The space is not a flat vector, pixels, or both.
-        """
+        """Determine the layout of a space; raises EnvironmentUsageError unless it is flat, pixels, or both."""
         parts = dict(space.spaces) if isinstance(space, DictSpace) else {"": space}
         self._is_dict = isinstance(space, DictSpace)
         self._pixels_key = next((key for key, part in parts.items() if _is_pixels(part)), None)
@@ -255,11 +231,7 @@ class Observer:
         return state | ({"pixels": pixels.copy()} if pixels is not None else {})
 
     def load(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue from what :meth:`state` returned.
-
-        Raises:
-            ValueError: A feature is NaN or infinite.
-        """
+        """Continue from what :meth:`state` returned; raises ValueError for NaN or infinity."""
         self.inputs.features[:] = state["obs"]
         if not np.isfinite(self.inputs.features).all():
             raise ValueError("a feature is NaN or infinite")

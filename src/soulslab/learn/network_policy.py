@@ -1,11 +1,11 @@
-"""The common part of policies with a network: inputs, random draws and files."""
+"""The common part of policies with a network: inputs, normalisers, random draws and files."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -14,26 +14,83 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.errors import EnvironmentUsageError
-from soulslab.learn.archive import Tensors, check_n_parameters, check_shapes, read_archive, write_archive
+from soulslab.learn.archive import (
+    Tensors,
+    check_n_parameters,
+    check_shapes,
+    git_commit,
+    join_parts,
+    read_archive,
+    take_part,
+    write_archive,
+)
 from soulslab.learn.environment import Sizes
-from soulslab.learn.git_commit import git_commit
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy_header import Header, header_errors
-from soulslab.learn.running_moments import RunningMoments
 from soulslab.learn.settings import AlgorithmSettings
 from soulslab.learn.torch_device import CPU
 from soulslab.version import VERSION
+
+MIN_STD: Final = 1e-4
+"""Smallest standard deviation, so that a feature that was constant is not scaled up when it changes."""
+
+
+class RunningMoments:
+    """Running mean and variance over batches, merged with Chan's parallel form of Welford's update.
+
+    Source: Chan, Golub & LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample
+    variances", equation 2.1. All arithmetic is float64.
+
+    Attributes:
+        mean: Mean so far, float64, shape ``shape``.
+        var: Population variance so far, float64, shape ``shape``.
+        count: Number of samples so far, at most ``max_count``.
+    """
+
+    def __init__(self, shape: tuple[int, ...], max_count: float = float("inf")) -> None:
+        """Start with mean 0 and variance 1, which the first batch replaces.
+
+        ``max_count`` limits the weight of earlier samples; a finite limit follows a distribution that drifts.
+        """
+        self.mean = np.zeros(shape, np.float64)
+        self.var = np.ones(shape, np.float64)
+        self.count = 0.0
+        self._max_count = max_count
+
+    def update(self, batch: NDArray[np.floating]) -> None:
+        """Merge a batch of samples, shape (B, *shape); an empty batch changes nothing."""
+        n_new = float(len(batch))
+        if n_new == 0:
+            return
+        batch_mean = batch.mean(axis=0, dtype=np.float64)
+        batch_var = np.square(batch - batch_mean).mean(axis=0)
+        share = n_new / (self.count + n_new)
+        delta = batch_mean - self.mean
+        self.mean = self.mean + delta * share
+        self.var = self.var * (1.0 - share) + batch_var * share + np.square(delta) * (share * (1.0 - share))
+        self.count = min(self.count + n_new, self._max_count)
+
+    @property
+    def std(self) -> NDArray[np.float64]:
+        """Standard deviation, float64, at least ``MIN_STD``."""
+        return np.maximum(np.sqrt(self.var), MIN_STD)
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """Return copies of everything that :meth:`load` needs."""
+        return {"mean": self.mean.copy(), "var": self.var.copy(), "count": np.array([self.count])}
+
+    def load(self, state: dict[str, NDArray[np.float64]]) -> None:
+        """Continue from what :meth:`state` returned."""
+        self.mean = np.array(state["mean"], np.float64)
+        self.var = np.array(state["var"], np.float64)
+        self.count = float(state["count"][0])
+
 
 H = TypeVar("H", bound=Header)
 
 
 def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
-    """Return the fields of a header that do not depend on the algorithm.
-
-    Args:
-        settings: Settings of the run that trains the policy.
-        sizes: Sizes of its environments.
-    """
+    """Return the fields of a header that do not depend on the algorithm."""
     return {
         "env_id": settings.env.id,
         "env_options": settings.env.options,
@@ -49,14 +106,10 @@ def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
 
 
 class NetworkPolicy(ABC, Generic[H]):
-    """A network with the normalisers of its inputs and outputs, saved in one file.
-
-    Attributes:
-        header: Header of the policy.
-        device: Device of the network; inputs and results are on the CPU.
-    """
+    """A network on a device, with the normalisers of its inputs and outputs; inputs and results are on the CPU."""
 
     header: H
+    network: nn.Module
 
     def __init__(self, header: H, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
         """Store the header and the device, and seed the random draws with 0."""
@@ -81,30 +134,19 @@ class NetworkPolicy(ABC, Generic[H]):
 
     def state(self) -> Tensors:
         """Return copies of all tensors of the policy by name."""
-        tensors: Tensors = {
-            f"network/{name}": tensor.cpu().numpy().copy() for name, tensor in self._network().state_dict().items()
-        }
-        for prefix, moments in self._moments().items():
-            tensors |= {f"{prefix}/{name}": array for name, array in moments.state().items()}
-        return tensors
+        network = {name: tensor.cpu().numpy().copy() for name, tensor in self.network.state_dict().items()}
+        return join_parts({"network": network, **{name: each.state() for name, each in self._moments().items()}})
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
-        """Load the tensors of :meth:`state`.
+        """Load the tensors of :meth:`state`; further ones are ignored, and ``path`` is named in errors.
 
-        Args:
-            tensors: The tensors by name; further ones are ignored.
-            path: Source of the tensors, for error messages.
-
-        Raises:
-            IncompatibleCheckpointError: A tensor is missing or does not have the shape that the header defines.
+        Raises IncompatibleCheckpointError for a missing tensor, or a shape that the header does not define.
         """
         check_shapes(tensors, self.state(), path)
-        network = self._network()
-        network.load_state_dict(
-            {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in network.state_dict()}
-        )
-        for prefix, moments in self._moments().items():
-            moments.load({name: tensors[f"{prefix}/{name}"] for name in moments.state()})
+        parameters = {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in self.network.state_dict()}
+        self.network.load_state_dict(parameters)
+        for name, moments in self._moments().items():
+            moments.load(take_part(tensors, name))
         self._refresh()
 
     def count_decisions(self, env_steps: int) -> dict[str, Any]:
@@ -137,14 +179,8 @@ class NetworkPolicy(ABC, Generic[H]):
     def from_tensors(cls, raw: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], path: Path) -> Self:
         """Build a policy from the header and the tensors of a file.
 
-        Args:
-            raw: The header as the file holds it.
-            tensors: From :meth:`state`; further ones are ignored.
-            path: The file, for error messages.
-
-        Raises:
-            CorruptCheckpointError: The header is malformed, or a number is NaN or infinite.
-            IncompatibleCheckpointError: The header has another format, or does not match the tensors.
+        Raises CorruptCheckpointError for a malformed header or NaN, IncompatibleCheckpointError for another format or a
+        header that does not match the tensors.
         """
         header = cls.read_header(raw, path)
         with header_errors(path):
@@ -156,25 +192,12 @@ class NetworkPolicy(ABC, Generic[H]):
     @classmethod
     @abstractmethod
     def read_header(cls, raw: Mapping[str, Any], path: Path) -> H:
-        """Validate the header of a policy file.
-
-        Args:
-            raw: The header as the file holds it.
-            path: The file, for error messages.
-
-        Raises:
-            CorruptCheckpointError: A field is missing or malformed.
-            IncompatibleCheckpointError: The file is not a policy of this kind, or has an unknown version.
-        """
+        """Validate the header of a policy file; see `soulslab.learn.policy_header.parse_header`."""
 
     @classmethod
     @abstractmethod
     def count_parameters(cls, header: H) -> int:
         """Return the number of parameters of the network that a header describes, without building it."""
-
-    @abstractmethod
-    def _network(self) -> nn.Module:
-        """Return the network."""
 
     @abstractmethod
     def _moments(self) -> dict[str, RunningMoments]:
@@ -195,11 +218,7 @@ class NetworkPolicy(ABC, Generic[H]):
         return torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
 
     def _pixels(self, inputs: Inputs) -> Tensor | None:
-        """Return the pixels on the device of the network.
-
-        Raises:
-            EnvironmentUsageError: There are pixels although the network has no input for them, or the reverse.
-        """
+        """Return the pixels on the device of the network; raises EnvironmentUsageError unless it expects them."""
         pixels = torch.from_numpy(inputs.pixels).to(self.device) if inputs.pixels is not None else None
         if (pixels is None) != (self.header.pixels is None):
             given = "pixels" if pixels is not None else "features alone"

@@ -17,8 +17,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleCheckpointError
-from soulslab.learn.archive import Tensors, read_archive, write_archive
-from soulslab.learn.git_commit import git_commit
+from soulslab.learn.archive import Tensors, git_commit, join_parts, read_archive, take_part, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy import Policy
 from soulslab.learn.policy_header import ActionScores, Header, Player, different_names, parse_header
@@ -84,20 +83,13 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             )
         if not 0 <= self.feature < n_features:
             raise ConfigError(
-                f"there is no feature {self.feature}: the policies have {n_features} features, counted from 0",
+                f"feature {self.feature} does not exist: the policies have {n_features} features, counted from 0",
                 path="switch.feature",
             )
 
 
 class PhaseHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Header of a joined policy; see also :class:`soulslab.learn.policy_header.Header`.
-
-    Attributes:
-        format: Name of the file format, ``FORMAT``.
-        version: Version of the format.
-        switch: Determines the phase.
-        members: Headers of the policies, in the order of the phases.
-    """
+    """Header of a joined policy: the switch and the headers of the policies, in the order of the phases."""
 
     format: str = FORMAT
     version: int = FORMAT_VERSION
@@ -183,11 +175,7 @@ class PhasePolicy:
 
     def state(self) -> Tensors:
         """Return copies of all tensors of all policies by name."""
-        return {
-            f"{number}/{name}": tensor
-            for number, member in enumerate(self.members)
-            for name, tensor in member.state().items()
-        }
+        return join_parts({str(number): member.state() for number, member in enumerate(self.members)})
 
     def save(self, path: Path) -> None:
         """Write all policies to one file, atomically.
@@ -207,7 +195,7 @@ class PhasePolicy:
             IncompatibleCheckpointError: The file is not a joined policy, or has an unknown version.
         """
         tensors, raw = read_archive(path)
-        header = read_header(raw, path)
+        header = parse_header(raw, path, PhaseHeader, (FORMAT_VERSION,))
         members = [_read_member(each, tensors, number, path) for number, each in enumerate(header.members)]
         try:
             policy = cls(members, header.switch, header.env_options, names=[path] * len(members))
@@ -221,26 +209,12 @@ class PhasePolicy:
         return policy
 
 
-def read_header(raw: Mapping[str, Any], path: Path) -> PhaseHeader:
-    """Validate the header of a policy file.
-
-    Raises:
-        CorruptCheckpointError: A field is missing or malformed.
-        IncompatibleCheckpointError: The file is not a joined policy, or has an unknown version.
-    """
-    return parse_header(raw, path, PhaseHeader, (FORMAT_VERSION,))
-
-
 def _read_member(raw: Mapping[str, Any], tensors: Tensors, number: int, path: Path) -> Member:
-    """Return the policy of one phase."""
-    prefix = f"{number}/"
-    own = {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     kind: type[Member] = QPolicy if raw.get("format") == action_values.FORMAT else Policy
-    return kind.from_tensors(raw, own, path)
+    return kind.from_tensors(raw, take_part(tensors, str(number)), path)
 
 
 def _check_alike(headers: Sequence[Header], names: Sequence[str | Path]) -> None:
-    """Check that all policies have the same inputs and actions."""
     first = headers[0]
     for header, name in zip(headers[1:], names[1:], strict=True):
         differences = [

@@ -1,8 +1,10 @@
-"""Loading a policy of any kind, and copying its weights to start a run."""
+"""Policies of any kind: loading, copying weights to start a run, and joining the policies of several phases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,17 +12,18 @@ import msgspec
 import torch
 
 from soulslab.config.writing import toml_value
-from soulslab.errors import CheckpointError, IncompatibleCheckpointError
+from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpointError
 from soulslab.learn import checkpoint, phases
 from soulslab.learn import policy as actor_critic
-from soulslab.learn.archive import check_shapes, read_archive, read_archive_header
-from soulslab.learn.environment import Sizes
-from soulslab.learn.phases import PhasePolicy
+from soulslab.learn.archive import check_shapes, read_archive, read_archive_header, take_part
+from soulslab.learn.environment import Sizes, feature_names, find_feature, make_vector
+from soulslab.learn.phases import Member, PhasePolicy, Switch
 from soulslab.learn.policy import Policy, PolicyHeader
-from soulslab.learn.policy_header import Player
+from soulslab.learn.policy_header import Header, Player
 from soulslab.learn.rainbow import q_policy as action_values
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
-from soulslab.learn.run_folder import CHECKPOINTS_NAME, POLICY_NAME, part
+from soulslab.learn.run_folder import CHECKPOINTS_NAME, POLICY_NAME
+from soulslab.learn.untrusted import check_named_environment
 
 _AVERAGE: Final = "learner/average"
 
@@ -33,7 +36,7 @@ def _load_checkpoint(path: Path) -> Player:
         raise IncompatibleCheckpointError(
             path, f"does not describe its policy, because an older soulslab wrote it; use the run's {POLICY_NAME}"
         )
-    held = part(tensors, "policy")
+    held = take_part(tensors, "policy")
     if header.get("format") != action_values.FORMAT:
         return Policy.from_tensors(header, held, path)
     values = QPolicy.from_tensors(header, held, path)
@@ -79,16 +82,10 @@ def load_player(path: Path) -> Player:
 
 
 def start_from(policy: Policy | QPolicy, path: Path, alike: Collection[str] = ()) -> None:
-    """Copy the weights and the normalisers of another policy.
+    """Copy the weights and the normalisers of another policy, or of the folder of its run.
 
-    Args:
-        policy: The policy to change; its header stays.
-        path: File of the other policy, or folder of its run.
-        alike: Ids of environments whose policies also match this policy's (``metadata["policies_of"]``).
-
-    Raises:
-        CheckpointError: The file does not exist or cannot be used.
-        IncompatibleCheckpointError: The other policy has another format, or other inputs, actions or layers.
+    The header stays. ``alike`` are ids of environments whose policies also match (``metadata["policies_of"]``). Raises
+    IncompatibleCheckpointError if the other policy has another format, or other inputs, actions or layers.
     """
     other, here = load_player(path), policy.header
     if not isinstance(other, Policy | QPolicy) or other.header.format != here.format:
@@ -119,3 +116,70 @@ def _architecture(header: PolicyHeader | QHeader) -> dict[str, Any]:
         built.pop("network.channels", None)
         built.pop("network.convolutions", None)
     return built
+
+
+_log = logging.getLogger(__name__)
+
+
+def join_runs(
+    runs: Sequence[Path],
+    feature: str,
+    at_most: Sequence[float],
+    changes: Mapping[str, Any] | None = None,
+    *,
+    trust: bool = False,
+) -> PhasePolicy:
+    """Join the policies of several runs, or policy files, in the order of the phases.
+
+    ``feature`` is the index or the name of the feature that determines the phase; ``at_most`` are the thresholds of
+    :class:`Switch`. ``changes`` are options of the joined policy's environment; those that no training environment had
+    are ignored. ``trust`` allows the first file to name any environment. Raises ConfigError,
+    IncompatibleCheckpointError or UntrustedFileError.
+    """
+    if len(runs) < 2:
+        raise ConfigError(f"needs policies of at least two phases, not {len(runs)}; name a run for each", source="join")
+    members = [_load_member(run) for run in runs]
+    headers = [member.header for member in members]
+    if not trust and not feature.isdecimal():
+        check_named_environment(headers[0].env_id, _without_functions(headers[0].env_options), runs[0])
+    switch = find_switch(headers[0], feature, at_most)
+    known = {name for header in headers for name in header.env_options}
+    given = {name: value for name, value in (changes or {}).items() if name in known}
+    _warn_of_differences(headers, runs, given)
+    return PhasePolicy(members, switch, given, names=runs)
+
+
+def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switch:
+    """Return the switch for a feature that is given by index, or by name in the environment of a header."""
+    if feature.isdecimal():
+        return Switch(feature=int(feature), at_most=tuple(at_most))
+    with closing(make_vector(header.env_id, 1, _without_functions(header.env_options))) as env:
+        names = feature_names(env)
+    index = find_feature(feature, names, header.env_id, "switch.feature")
+    return Switch(feature=index, at_most=tuple(at_most), name=feature)
+
+
+def _without_functions(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without Python functions, which a file cannot hold; a reward does not affect observations."""
+    return {
+        name: value
+        for name, value in options.items()
+        if not (isinstance(value, str) and value.startswith("<function "))
+    }
+
+
+def _load_member(run: Path) -> Member:
+    player = load_player(run)
+    if not isinstance(player, Policy | QPolicy):
+        raise IncompatibleCheckpointError(run, "is a joined policy; join the policies that it consists of")
+    return player
+
+
+def _warn_of_differences(headers: Sequence[Header], runs: Sequence[Path], given: Mapping[str, Any]) -> None:
+    """Warn if policies were trained with different options and ``given`` does not override them."""
+    first = headers[0].env_options
+    for header, run in zip(headers[1:], runs[1:], strict=True):
+        for name in sorted(first.keys() | header.env_options.keys()):
+            here, there = header.env_options.get(name), first.get(name)
+            if name not in given and here != there:
+                _log.warning("%s: trained with %s=%s; the joined policy uses %s of %s", run, name, here, there, runs[0])

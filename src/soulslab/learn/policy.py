@@ -1,27 +1,203 @@
-"""The policy of PPO: features and pixels in, masked action out; works without the training code.
+"""The policy of PPO: its network, features and pixels in, masked action out; works without the training code.
 
 The file is a safetensors archive (:mod:`soulslab.learn.archive`) with the weights of the network, the moments of the
 observation and value normalisers, and a header that describes the training environment and the version of soulslab.
+
+Shapes: B batch, F features, H W C pixels, A actions.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from soulslab.learn.actor_critic import ActorCritic, Estimate, count_parameters, masked_log_probs, sample
+from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.network_policy import NetworkPolicy
+from soulslab.learn.network_policy import NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, parse_header
-from soulslab.learn.running_moments import RunningMoments
 from soulslab.learn.settings import NetworkSettings
 from soulslab.learn.torch_device import CPU
+
+BLOCKED_LOGIT: Final = -1e9
+"""Logit of a forbidden action; its probability is 0 in float32, and the gradient stays finite."""
+
+_ACTIVATIONS: Final[dict[str, type[nn.Module]]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU}
+_HIDDEN_GAIN: Final = math.sqrt(2.0)
+_HEAD_GAIN: Final = 0.01
+_PER_LEVEL: Final = 1.0 / 255.0
+
+
+class Estimate(NamedTuple):
+    """Unmasked scores of the actions, float32 (B, A), and normalised expected returns, float32 (B,)."""
+
+    logits: Tensor
+    values: Tensor
+
+
+class ActorCritic(nn.Module):
+    """Separate perceptrons for actor and critic, or one with two heads; pixels first pass through convolutions.
+
+    The weights are orthogonal, and those of the heads so small that the initial policy is nearly uniform and the
+    initial values are nearly 0: Engstrom et al. 2020, "Implementation matters"; Andrychowicz et al. 2021, "What matters
+    in on-policy reinforcement learning?", section 3.2.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_actions: int,
+        settings: NetworkSettings,
+        generator: torch.Generator,
+        *,
+        pixels: tuple[int, int, int] | None = None,
+    ) -> None:
+        """Build the network; raises EnvironmentUsageError if the pixels (H, W, C) are too small."""
+        super().__init__()
+        self.eye = PixelEncoder(pixels, settings, generator) if pixels is not None else None
+        n_inputs = n_features + (self.eye.n_outputs if self.eye else 0)
+        self.trunk = _trunk(n_inputs, settings, generator)
+        self.critic_trunk = None if settings.shared else _trunk(n_inputs, settings, generator)
+        self.actor = _linear(settings.widths[-1], n_actions, _HEAD_GAIN, generator)
+        self.critic = _linear(settings.widths[-1], 1, _HEAD_GAIN, generator)
+
+    def forward(self, obs: Tensor, pixels: Tensor | None = None) -> Estimate:
+        """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C)."""
+        seen = self._join_inputs(obs, pixels)
+        hidden: Tensor = self.trunk(seen)
+        critic_hidden = self.critic_trunk(seen) if self.critic_trunk is not None else hidden
+        return Estimate(self.actor(hidden), self.critic(critic_hidden).squeeze(-1))
+
+    def logits(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
+        """Return the actor's logits alone, float32 (B, A), for the inputs of :meth:`forward`."""
+        result: Tensor = self.actor(self.trunk(self._join_inputs(obs, pixels)))
+        return result
+
+    def value(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
+        """Return the critic's normalised values alone, float32 (B,), for the inputs of :meth:`forward`."""
+        result: Tensor = self.critic((self.critic_trunk or self.trunk)(self._join_inputs(obs, pixels))).squeeze(-1)
+        return result
+
+    def _join_inputs(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
+        """Return the inputs of the hidden layers, float32 (B, n_inputs)."""
+        if self.eye is not None and pixels is not None:
+            return torch.cat((self.eye(pixels), obs), dim=-1)
+        return obs
+
+    @torch.no_grad()
+    def rescale_critic(self, old: tuple[float, float], new: tuple[float, float]) -> None:
+        """Replace the mean and standard deviation of the critic's normalisation, without changing its values.
+
+        PopArt: van Hasselt et al. 2016, "Learning values across many orders of magnitude", equation 9.
+        """
+        (old_mean, old_std), (new_mean, new_std) = old, new
+        self.critic.weight.mul_(old_std / new_std)
+        self.critic.bias.mul_(old_std).add_(old_mean - new_mean).div_(new_std)
+
+
+class PixelEncoder(nn.Module):
+    """Convolutions over pixels, small enough for training on one core.
+
+    Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods, with at most half the channels
+    and a stride in the last layer as well, which takes a third of the time.
+    """
+
+    def __init__(self, pixels: tuple[int, int, int], settings: NetworkSettings, generator: torch.Generator) -> None:
+        super().__init__()
+        n_in = pixels[2]
+        layers: list[nn.Module] = []
+        for n_out, kernel_px, stride_px in settings.convolutions:
+            layers += [_convolution(n_in, n_out, (kernel_px, stride_px), generator), nn.ReLU()]
+            n_in = n_out
+        self.layers = nn.Sequential(*layers, nn.Flatten())
+        self.n_outputs = _n_seen(pixels, settings)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Encode pixels, uint8 (B, H, W, C), as float32 (B, n_outputs)."""
+        # A view with the channels second and unchanged memory (channels last), as the convolutions expect it.
+        scaled = pixels.permute(0, 3, 1, 2).to(torch.float32).mul_(_PER_LEVEL)
+        result: Tensor = self.layers(scaled)
+        return result
+
+
+def count_parameters(
+    n_features: int, n_actions: int, settings: NetworkSettings, pixels: tuple[int, int, int] | None = None
+) -> int:
+    """Return the number of parameters of an `ActorCritic` with these arguments, without building it."""
+    n_eye, n_inputs = 0, n_features
+    if pixels is not None:
+        n_in = pixels[2]
+        for n_out, kernel_px, _ in settings.convolutions:
+            n_eye += (n_in * kernel_px**2 + 1) * n_out
+            n_in = n_out
+        n_inputs += _n_seen(pixels, settings)
+    n_trunk = sum((n_in + 1) * n_out for n_in, n_out in pairwise((n_inputs, *settings.widths)))
+    return n_eye + n_trunk * (1 if settings.shared else 2) + (settings.widths[-1] + 1) * (n_actions + 1)
+
+
+def masked_log_probs(logits: Tensor, blocked: Tensor) -> Tensor:
+    """Return log-probabilities, float32 (B, A), in which forbidden actions have probability exactly 0.
+
+    Masking the logits gives the policy gradient of the masked policy: Huang & Ontanon 2022, "A closer look at invalid
+    action masking in policy gradient algorithms", proposition 1. A row that forbids all actions is uniform.
+    """
+    return torch.log_softmax(logits.masked_fill(blocked, BLOCKED_LOGIT), dim=-1)
+
+
+def sample(log_probs: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one action per row, int64 (B, 1), by inverting the cumulative distribution.
+
+    The threshold is in (0, total], so the first action that reaches it has a probability above 0. A forbidden action is
+    therefore never drawn, regardless of rounding. This is five times faster than drawing a number per action.
+    """
+    cumulative = log_probs.exp().cumsum(dim=-1)
+    uniform = torch.rand(len(log_probs), 1, generator=generator)
+    threshold = (1.0 - uniform) * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, threshold)
+
+
+def _n_seen(pixels: tuple[int, int, int], settings: NetworkSettings) -> int:
+    """Return the number of outputs of the convolutions; raises EnvironmentUsageError for too small pixels."""
+    height_px, width_px, _ = pixels
+    for _, kernel_px, stride_px in settings.convolutions:
+        height_px, width_px = (height_px - kernel_px) // stride_px + 1, (width_px - kernel_px) // stride_px + 1
+        if height_px < 1 or width_px < 1:
+            raise EnvironmentUsageError(
+                f"pixels of {pixels[0]}x{pixels[1]} are too small for network.convolutions = "
+                f"{settings.convolutions}; use larger frames, or smaller kernels and strides"
+            )
+    return settings.convolutions[-1][0] * height_px * width_px
+
+
+def _trunk(n_features: int, settings: NetworkSettings, generator: torch.Generator) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise((n_features, *settings.widths)):
+        layers += [_linear(n_in, n_out, _HIDDEN_GAIN, generator), _ACTIVATIONS[settings.activation]()]
+    return nn.Sequential(*layers)
+
+
+def _convolution(n_in: int, n_out: int, window: tuple[int, int], generator: torch.Generator) -> nn.Conv2d:
+    layer = nn.Conv2d(n_in, n_out, *window)
+    nn.init.orthogonal_(layer.weight, _HIDDEN_GAIN, generator=generator)
+    layer.weight = nn.Parameter(layer.weight.detach().contiguous(memory_format=torch.channels_last))
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _linear(n_in: int, n_out: int, gain: float, generator: torch.Generator) -> nn.Linear:
+    layer = nn.Linear(n_in, n_out)
+    nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
 
 FORMAT: Final = "soulslab-policy"
 FORMAT_VERSION: Final = 2
@@ -34,13 +210,7 @@ _VALUE_MEMORY: Final = 1_000_000.0
 
 
 class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Header of an actor-critic policy; see also :class:`soulslab.learn.policy_header.Header`.
-
-    Attributes:
-        format: Name of the file format, ``FORMAT``.
-        version: Version of the format.
-        network: Settings of the network.
-    """
+    """Header of an actor-critic policy; see also :class:`soulslab.learn.policy_header.Header`."""
 
     format: str = FORMAT
     version: int = FORMAT_VERSION
@@ -57,16 +227,12 @@ class Policy(NetworkPolicy[PolicyHeader]):
         value_moments: Mean and variance of the returns, with which the outputs of the critic are normalised.
     """
 
+    network: ActorCritic
+
     def __init__(
         self, header: PolicyHeader, generator: torch.Generator | None = None, device: torch.device = CPU
     ) -> None:
-        """Make an untrained policy.
-
-        Args:
-            header: Header of the policy; it defines the network.
-            generator: Random generator of the initial weights; None makes one with seed 0.
-            device: Device of the network.
-        """
+        """Make an untrained policy; without a generator, the initial weights are drawn with seed 0."""
         super().__init__(header, generator, device)
         self.network = ActorCritic(
             header.n_features,
@@ -86,28 +252,12 @@ class Policy(NetworkPolicy[PolicyHeader]):
         self._refresh()
 
     def normalise(self, obs: NDArray[np.float32], out: Tensor | None = None) -> Tensor:
-        """Return observations in units of their standard deviation, clipped.
-
-        Args:
-            obs: float32 (B, F).
-            out: Array for the result, float32 (B, F); None allocates one.
-
-        Returns:
-            float32 (B, F), within ``MAX_NORMALISED`` of 0.
-        """
+        """Return observations (B, F) in units of their standard deviation, within `MAX_NORMALISED` of 0."""
         centred = torch.sub(torch.from_numpy(obs), self._shift, out=out)
         return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
 
     def estimate(self, obs: Tensor, pixels: Tensor | None) -> Estimate:
-        """Return logits and values for normalised observations; see :meth:`ActorCritic.forward`.
-
-        Args:
-            obs: Normalised features, float32 (B, F).
-            pixels: uint8 (B, H, W, C), or None.
-
-        Returns:
-            Logits and normalised values, on the CPU.
-        """
+        """Return logits and normalised values on the CPU, for normalised features (B, F) and pixels or None."""
         on_device = pixels.to(self.device) if pixels is not None else None
         logits, values = self.network(obs.to(self.device), on_device)
         return Estimate(logits.cpu(), values.cpu())
@@ -142,12 +292,8 @@ class Policy(NetworkPolicy[PolicyHeader]):
         return masked_log_probs(self.network.logits(*self._tensors(inputs)).cpu(), blocked)
 
     def _tensors(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
-        """Return the inputs of the network."""
         pixels = self._pixels(inputs)
         return self.normalise(inputs.features).to(self.device), pixels
-
-    def _network(self) -> ActorCritic:
-        return self.network
 
     def _moments(self) -> dict[str, RunningMoments]:
         return {"observation": self.observation_moments, "value": self.value_moments}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from soulslab.config import without_secrets
 from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.learn.archive import check_format
 from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
 
@@ -73,14 +74,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def check_env(self, env_id: str, sizes: Sizes, path: str | Path = "policy", *, alike: Collection[str] = ()) -> None:
         """Check that the policy matches an environment.
 
-        Args:
-            env_id: Gymnasium id with its version.
-            sizes: Sizes of the environment; ``n_envs`` is ignored.
-            path: File of the policy, for the error message.
-            alike: Ids whose policies also match the environment (``metadata["policies_of"]``).
-
-        Raises:
-            IncompatibleCheckpointError: The id, its version, a size or the name of a feature differs.
+        ``alike`` are ids whose policies also match the environment (``metadata["policies_of"]``). Raises
+        IncompatibleCheckpointError if the id, its version, a size or the name of a feature differs.
         """
         if self.env_id not in (env_id, *alike):
             raise IncompatibleCheckpointError(
@@ -119,26 +114,9 @@ H = TypeVar("H", bound=Header)
 
 
 def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Collection[int]) -> H:
-    """Validate the header of a policy file.
-
-    Args:
-        raw: Contents of the header.
-        path: The file, for the error message.
-        kind: Type of the header; the default of its field ``format`` is the expected format.
-        versions: Versions of the format that can be read.
-
-    Raises:
-        CorruptCheckpointError: A field is missing or malformed.
-        IncompatibleCheckpointError: The format or its version is not the expected one.
-    """
+    """Validate the header of a policy file; the default of its field ``format`` is the expected format."""
     known = next(field.default for field in msgspec.structs.fields(kind) if field.name == "format")
-    if raw.get("format") != known or raw.get("version") not in versions:
-        raise IncompatibleCheckpointError(
-            path,
-            f"has format {raw.get('format')!r:.100} version {raw.get('version')!r:.100}; "
-            f"this soulslab reads {known!r} version {' or '.join(map(str, versions))}; "
-            f"it was written by soulslab {raw.get('soulslab', 'of unknown version')!s:.100}",
-        )
+    check_format(raw, known, versions, path)
     try:
         header = msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
@@ -151,11 +129,10 @@ def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Co
 
 
 class ActionScores(NamedTuple):
-    """A number for each action.
+    """A number for each action, float32 (B, A).
 
-    Attributes:
-        kind: ``probability`` (0 to 1, masked actions 0) or ``value`` (expected discounted return, masked actions too).
-        numbers: float32 (B, A).
+    ``kind`` is ``probability`` (0 to 1, masked actions 0) or ``value`` (expected discounted return, masked actions
+    too).
     """
 
     kind: str
@@ -164,11 +141,7 @@ class ActionScores(NamedTuple):
 
 @contextmanager
 def header_errors(path: Path) -> Iterator[None]:
-    """Convert errors in the settings of a header into an error that names the file.
-
-    Raises:
-        CorruptCheckpointError: The block raised ConfigError or EnvironmentUsageError.
-    """
+    """Convert errors in the settings of a header into a CorruptCheckpointError that names the file."""
     try:
         yield
     except (ConfigError, EnvironmentUsageError) as error:
@@ -198,12 +171,7 @@ class Player(Protocol):
         """
 
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
-        """Return the score of each action, for display; draws no random numbers.
-
-        Args:
-            inputs: Inputs of a :class:`soulslab.learn.inputs.Observer`.
-            mask: True for allowed actions, bool (B, A).
-        """
+        """Return the score of each action, for display; draws no random numbers."""
 
     def seed(self, seed: int) -> None:
         """Seed the random draws of :meth:`act`."""

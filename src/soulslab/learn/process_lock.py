@@ -7,7 +7,6 @@ import socket
 import time
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from filelock import lock_descriptor
@@ -25,15 +24,7 @@ class ProcessLock:
     """A lock that this process holds until `release`, or until the process ends."""
 
     def __init__(self, path: Path, what: str) -> None:
-        """Acquire the lock.
-
-        Args:
-            path: The lock file; created if it does not exist.
-            what: Description of the holder for the error message: "an actor".
-
-        Raises:
-            ChannelError: Another process holds the lock (the message names it), or the file cannot be opened.
-        """
+        """Acquire the lock; raises ChannelError with the description of the holder (``what``: "an actor")."""
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
@@ -50,9 +41,7 @@ class ProcessLock:
     def __enter__(self) -> ProcessLock:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
     def release(self) -> None:
@@ -63,10 +52,7 @@ class ProcessLock:
 
 
 def _write_holder(fd: int) -> None:
-    """Write the holder of the lock into the lock file.
-
-    The text begins at byte 1, because Windows does not let other processes read byte 0, which is locked there.
-    """
+    """Write the holder of the lock into the lock file, from byte 1: Windows does not let others read byte 0."""
     now = datetime.now().astimezone()
     text = f"\nprocess {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S}\n"
     os.ftruncate(fd, 0)

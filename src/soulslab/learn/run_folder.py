@@ -12,7 +12,7 @@ import msgspec
 
 from soulslab.config import dump_settings, without_secrets
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError, SoulslabError
-from soulslab.learn.archive import Tensors, remove_temporary_files, write_atomically, writing
+from soulslab.learn.archive import remove_temporary_files, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.environment import describe_options, require_functions
 from soulslab.learn.process_lock import ProcessLock
@@ -33,13 +33,7 @@ MILESTONES: Final = (0.5, 0.8, 0.9)
 
 
 class Milestone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The win rate reached a level for the first time.
-
-    Attributes:
-        win_rate: The level, 0..1.
-        env_steps: Number of game decisions until then.
-        seconds: Training time until then (s).
-    """
+    """The win rate first reached a level after this many game decisions and this training time (s)."""
 
     win_rate: float
     env_steps: int
@@ -100,18 +94,9 @@ class RunFolder(Generic[_Settings]):
         """Check the folder, and read the newest checkpoint of a resumed run.
 
         The folder of an existing run is locked before its checkpoints are read, because a training process that is
-        still running writes and removes them.
-
-        Args:
-            path: The folder; it does not have to exist.
-            settings: Settings of the run.
-            env_options: Options of the environment, merged over ``settings.env.options``.
-            resume: Whether to continue from the newest intact checkpoint.
-
-        Raises:
-            ChannelError: Another process trains in the folder.
-            CheckpointError: The folder holds a run and ``resume`` is False, or no run and it is True.
-            ConfigError: An option names a Python function that was not passed again.
+        still running writes and removes them. ``env_options`` are merged over ``settings.env.options``. Raises
+        ChannelError if another process trains in the folder, CheckpointError if it holds a run and ``resume`` is False
+        or the reverse, ConfigError if an option names a function that was not passed again.
         """
         self.path = path
         self._lock: ProcessLock | None = None
@@ -131,12 +116,7 @@ class RunFolder(Generic[_Settings]):
             raise
 
     def begin(self) -> None:
-        """Make and lock the folder until `close`, remove temporary files of killed runs, and write the settings.
-
-        Raises:
-            CheckpointError: The folder could not be written, or another process started a run in it.
-            ChannelError: Another process trains in the folder.
-        """
+        """Make and lock the folder until `close`, remove temporary files of killed runs, and write the settings."""
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         if self._lock is None:
@@ -161,33 +141,13 @@ class RunFolder(Generic[_Settings]):
 
 
 def lock_run(path: Path) -> ProcessLock:
-    """Lock the folder of a run, so that no other process trains in it.
-
-    Args:
-        path: The folder.
-
-    Raises:
-        ChannelError: Another process trains in the folder.
-    """
+    """Lock the folder of a run; raises ChannelError if another process trains in it."""
     return ProcessLock(path / LOCK_NAME, "another soulslab train")
-
-
-def part(tensors: Tensors, name: str) -> Tensors:
-    """Return the tensors whose names start with ``name/``, without that prefix."""
-    prefix = f"{name}/"
-    return {key[len(prefix) :]: array for key, array in tensors.items() if key.startswith(prefix)}
 
 
 @contextmanager
 def continuing_from(path: Path) -> Iterator[None]:
-    """Convert errors from a missing or malformed state; the checksum of a checkpoint does not exclude them.
-
-    Args:
-        path: The checkpoint whose state is loaded.
-
-    Raises:
-        CorruptCheckpointError: The block raised an error that is not a SoulslabError.
-    """
+    """Convert errors from a malformed state into CorruptCheckpointError; a checksum does not exclude them."""
     try:
         yield
     except SoulslabError:
@@ -207,11 +167,7 @@ def continuing_from(path: Path) -> Iterator[None]:
 
 
 def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
-    """Check that a checkpoint was written with the same settings; of the table ``run`` only the seed is compared.
-
-    Raises:
-        IncompatibleCheckpointError: The checkpoint was written with other settings.
-    """
+    """Raise IncompatibleCheckpointError for a checkpoint of other settings; of ``run`` only the seed counts."""
     stored = checkpoint.header["settings"]
     # Both are converted through JSON, so that a tuple equals the list that was stored.
     now, defaults = (msgspec.json.decode(msgspec.json.encode(each)) for each in (settings, type(settings)()))

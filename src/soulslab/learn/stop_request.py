@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Final
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Records SIGINT and SIGTERM as a request to stop while the ``with`` block runs, then restores the handlers.
+    """Records SIGINT and SIGTERM while the ``with`` block runs; ``signal_name`` is "" without a request.
 
     A second SIGINT raises KeyboardInterrupt immediately. Outside of the main thread, where Python cannot handle
     signals, nothing is recorded.
-
-    Attributes:
-        signal_name: Name of the signal that requested the stop; "" without a request.
     """
 
     def __init__(self) -> None:
@@ -29,9 +26,7 @@ class StopRequest:
             self._previous = {number: signal.signal(number, self._ask) for number in _SIGNALS}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 

@@ -27,31 +27,17 @@ _TOML_LINE: Final = re.compile(r'^token\s*=\s*(".*"|\'.*\')\s*(#.*)?\n?', re.MUL
 
 
 class Removal(NamedTuple):
-    """Result of removing tokens.
-
-    Attributes:
-        changed: Files from which a token was removed.
-        left: Files that still hold one of these tokens; they must be removed manually.
-    """
+    """Files from which a token was removed, and files that still hold one and must be removed manually."""
 
     changed: tuple[Path, ...]
     left: tuple[Path, ...]
 
 
 def remove_tokens(path: Path) -> Removal:
-    """Remove tokens from settings, policies, checkpoints and data sets.
+    """Remove tokens from the settings, policies, checkpoints and data sets below a folder, or from one file.
 
-    A token that was in such a file is then searched for in all other files.
-
-    Args:
-        path: Folder of a run, a study or a data set, or one file.
-
-    Returns:
-        The changed files, and files of other kinds that hold one of the tokens.
-
-    Raises:
-        CheckpointError: A file or folder cannot be read or written.
-        CorruptCheckpointError: A policy or checkpoint is damaged; the files before it are done.
+    A token that was in such a file is then searched for in all other files. Raises CorruptCheckpointError for a damaged
+    policy or checkpoint; the files before it are done.
     """
     if not path.exists():
         raise CheckpointError(path, "cannot be read: No such file or directory")

@@ -18,8 +18,7 @@ from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import RunFolder, TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, close_all
-from soulslab.learn.torch_device import select_device
-from soulslab.learn.torch_threads import one_core
+from soulslab.learn.torch_device import one_core, select_device
 from soulslab.learn.training_loop import TrainingLoop
 
 
@@ -73,7 +72,6 @@ def train(
 
 
 def _open_algorithm(folder: RunFolder[Any]) -> Algorithm:
-    """Make the environments and the algorithm of a run."""
     run = folder.settings.run
 
     def initialise(policy: Policy | QPolicy, env: VectorEnv[Any, Any, Any]) -> None:

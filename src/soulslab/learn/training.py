@@ -46,16 +46,7 @@ def load_run_settings(path: Path | None, overrides: Sequence[str] = ()) -> AnySe
 
 
 def load_new_run_settings(config: Path | None, overrides: Sequence[str] = ()) -> AnySettings:
-    """Read the settings of a new run.
-
-    Args:
-        config: TOML file; None uses the config that comes with soulslab for the environment and the algorithm
-            (`soulslab.learn.configs.default_config`).
-        overrides: See `load_run_settings`.
-
-    Raises:
-        ConfigError: See `load_run_settings`.
-    """
+    """Read the settings of a new run; without a file, from `soulslab.learn.configs.default_config`."""
     if config is None:
         env_id = _override(overrides, "env.id") or EnvSettings().id
         config = default_config(_override(overrides, "algorithm") or "ppo", env_id)
@@ -65,12 +56,7 @@ def load_new_run_settings(config: Path | None, overrides: Sequence[str] = ()) ->
 
 
 def with_env_options(settings: AnySettings, options: Mapping[str, Any]) -> AnySettings:
-    """Return the settings of a run with further options of the environment.
-
-    Args:
-        settings: The settings.
-        options: Merged over ``settings.env.options``.
-    """
+    """Return the settings of a run with further options merged over ``settings.env.options``."""
     env = msgspec.structs.replace(settings.env, options={**settings.env.options, **options})
     return msgspec.structs.replace(settings, env=env)
 

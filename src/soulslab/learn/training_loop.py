@@ -65,13 +65,7 @@ class TrainingLoop:
     """Trains one algorithm: budget, checkpoints, signals, evaluation, milestones and telemetry."""
 
     def __init__(self, folder: RunFolder[Any], algorithm: Algorithm, sinks: Sequence[Sink]) -> None:
-        """Prepare a run; :meth:`begin` must follow.
-
-        Args:
-            folder: Folder of the run, with the settings and the checkpoint to resume.
-            algorithm: The algorithm with its environments.
-            sinks: Receivers of the telemetry; they stay open.
-        """
+        """Prepare a run; :meth:`begin` must follow. The sinks stay open."""
         self._folder = folder
         self._settings: AlgorithmSettings = folder.settings
         self._algorithm = algorithm
@@ -88,12 +82,7 @@ class TrainingLoop:
     # --- begin and end ------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start a new run, or load the checkpoint of a resumed one.
-
-        Raises:
-            CorruptCheckpointError: The checkpoint holds no state from which the run can continue.
-            IncompatibleCheckpointError: The checkpoint was written with other settings.
-        """
+        """Start a new run, or load the checkpoint of a resumed one, which must belong to it and be intact."""
         if self._folder.checkpoint is None:
             self._algorithm.start()
             return
@@ -103,11 +92,7 @@ class TrainingLoop:
             self._load(checkpoint)
 
     def run(self) -> TrainResult:
-        """Train until a limit is reached, a signal arrives or an error occurs.
-
-        Returns:
-            Result of the training run.
-        """
+        """Train until a limit is reached, a signal arrives or an error occurs."""
         self._folder.begin()
         run = self._settings.run
         started = TrainStarted(
@@ -251,7 +236,6 @@ class TrainingLoop:
         self._reported_at_s, self._reported_steps, self._is_reported = seconds, env_steps, True
 
     def _save(self, *, with_env: bool = True) -> None:
-        """Write a checkpoint and the policy."""
         algorithm = self._algorithm
         state, policy_header = algorithm.state(with_env=with_env), algorithm.policy_header()
         header = {

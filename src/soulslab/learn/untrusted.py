@@ -53,16 +53,7 @@ def check_named_environment(env_id: str, options: Mapping[str, Any], source: str
 
 
 def check_stored_settings(settings: AnySettings, source: str | Path, overrides: Sequence[str] = ()) -> None:
-    """Check the environment in the settings of a run that is resumed; see `check_named_environment`.
-
-    Args:
-        settings: The settings, including the overrides.
-        source: The file of the settings.
-        overrides: Changes on the command line, such as ``env.options.profile=game.toml``; these are not checked.
-
-    Raises:
-        UntrustedFileError: The id imports a module, or an option can run code.
-    """
+    """Check the settings of a run that is resumed, except for overrides of the command line."""
     given = read_overrides(overrides, "--set").get("env", {})
     options = {name: value for name, value in settings.env.options.items() if name not in given.get("options", {})}
     check_named_environment("" if "id" in given else settings.env.id, options, source)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import math
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,10 +15,12 @@ from numpy.typing import NDArray
 
 from soulslab.arena.vocabulary import NOTHING, action_name
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
+from soulslab.errors import ProcessExitedError, WindowGoneError
 from soulslab.learn.demonstrations.recorded_episode import PolicyActor
 from soulslab.learn.environment import sizes_of_one
 from soulslab.learn.policy_header import Header, Player
 from soulslab.learn.untrusted import check_named_environment
+from soulslab.play.terminal_game import Act, Tally
 
 #: Options that determine the observations and actions of the policy; the viewer may choose all others.
 _POLICY_OPTIONS: Final = {
@@ -29,16 +35,10 @@ N_OTHERS: Final = 4
 def fight_options(
     env_id: str, header: Header | None, *, boss: str | None = None, phase: str | None = None
 ) -> dict[str, Any]:
-    """Return the options of an environment in which a policy or a person plays.
+    """Return the options of an environment in which a policy, or a person without a header, plays.
 
-    Args:
-        env_id: ``soulslab/Arena-v0`` or ``soulslab/ArenaLive-v0``.
-        header: Header of the policy; None for a person.
-        boss: The boss; None uses that of the policy, or the judge.
-        phase: 1, 2 or full; None uses that of the policy, or full.
-
-    Raises:
-        UntrustedFileError: The policy file contains a path, such as that of a boss file.
+    Boss and phase are those of the policy, or the judge and full, unless they are given. Raises `UntrustedFileError` if
+    the policy file contains a path, such as that of a boss file.
     """
     trained_on = header.env_options if header is not None else {}
     kept: tuple[str, ...] = ()
@@ -58,10 +58,7 @@ def fight_options(
 class PolicyActions:
     """Chooses the actions of a policy, and describes its last choice.
 
-    Args:
-        hands: Chooses the actions.
-        skips_locked: Whether the policy was trained with ``skip_locked``, so it only decides if several actions are
-            allowed.
+    A policy that was trained with ``skip_locked`` only decides if several actions are allowed.
     """
 
     def __init__(self, hands: PolicyActor, *, skips_locked: bool) -> None:
@@ -89,12 +86,7 @@ class PolicyActions:
 
 
 def policy_actions(player: Player, env: gymnasium.Env[Any, Any], path: str | Path = "policy") -> PolicyActions:
-    """Return the action function of a policy for an environment.
-
-    Args:
-        player: The policy.
-        env: The environment, made with `fight_options`.
-        path: Path of the policy file, for messages.
+    """Return the action function of a policy for an environment made with `fight_options`.
 
     Raises:
         IncompatibleCheckpointError: The policy cannot play this environment.
@@ -106,3 +98,48 @@ def policy_actions(player: Player, env: gymnasium.Env[Any, Any], path: str | Pat
     header.check_env(env_id, sizes_of_one(env), path, alike=alike)
     hands = PolicyActor(player, env.observation_space, env_id)
     return PolicyActions(hands, skips_locked=bool(header.env_options.get("skip_locked", False)))
+
+
+WINDOW_PX = (800, 450)
+
+_log = logging.getLogger(__name__)
+
+
+def watch_in_window(
+    make_act: Callable[[gymnasium.Env[Any, Any]], Act],
+    options: dict[str, Any],
+    *,
+    seed: int | None = None,
+    n_fights: int | None = None,
+) -> Tally:
+    """Run fights of a policy in a window on the screen until it is closed, or for a number of fights.
+
+    ``seed`` is that of the first fight; it determines all later ones. Raises `SiphonError` if no screen is available,
+    or the window does not start.
+    """
+    tally = Tally()
+    how = {"size_px": WINDOW_PX, "renderer": "auto", "timing": "realtime", "episodes": "demo", **options}
+    with closing(gymnasium.make(ARENA_LIVE_ID, render_mode="human", disable_env_checker=True, **how)) as env:
+        act = make_act(env)
+        observation, info = env.reset(seed=seed)  # an error here does not mean that the window was closed
+        try:
+            while tally.fights < (n_fights if n_fights is not None else math.inf):
+                if tally.fights:
+                    observation, info = env.reset()
+                tally.wins += _fight(env, act, observation, info)
+                tally.fights += 1
+                _log.info("%d of %d fights won", tally.wins, tally.fights)
+        except (ProcessExitedError, WindowGoneError) as error:
+            _log.info("the window was closed (%s)", error)
+    return tally
+
+
+def _fight(env: gymnasium.Env[Any, Any], act: Act, observation: Any, info: dict[str, Any]) -> bool:
+    """Play to the end of the episode; return whether the fight was won."""
+    n_decisions = 0
+    while True:
+        action = act(observation, info["action_mask"], n_decisions)
+        observation, _, terminated, truncated, info = env.step(action)
+        n_decisions += info["n_decisions"]
+        if terminated or truncated:
+            return bool(info["fight"]["won"])

@@ -1,4 +1,4 @@
-"""Terminal as screen and keyboard: truecolor half blocks, and key input without Enter."""
+"""Terminal as screen and keyboard: truecolor half blocks, and conversion of keys to actions without Enter."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.arena.vocabulary import ACTIONS, NOTHING
 from soulslab.errors import TerminalError
 
 MIN_COLUMNS, MIN_LINES = 48, 16
@@ -31,14 +32,9 @@ _KEYS_AT_ONCE = 1024
 class Terminal:
     """Context that prepares the terminal of this process for a game, and restores it on exit.
 
-    The terminal is also restored after exceptions, Ctrl-C and SIGTERM; SIGTERM raises `SystemExit`.
-
-    Args:
-        keyboard: Source of key input; standard input by default.
-        screen: Target of the images; standard output by default.
-
-    Raises:
-        TerminalError: On entry: keyboard or screen is not a terminal, or the terminal is too small.
+    The terminal is also restored after exceptions, Ctrl-C and SIGTERM; SIGTERM raises `SystemExit`. On entry,
+    `TerminalError` is raised if keyboard or screen (by default standard input and output) is not a terminal, or is too
+    small.
     """
 
     def __init__(self, keyboard: IO[str] | None = None, screen: IO[str] | None = None) -> None:
@@ -82,17 +78,14 @@ class Terminal:
     def read_keys(self, timeout_s: float) -> str:
         """Return the typed characters, immediately if there are any; "" if none came before the timeout.
 
-        Raises:
-            TerminalError: The terminal was closed.
+        Raises `TerminalError` if the terminal was closed.
         """
         return _read_keys(self._keyboard, timeout_s)
 
     def show(self, picture: NDArray[np.uint8], lines: Sequence[str]) -> None:
-        """Show an image, centred, and lines of text below it.
+        """Show an image, centred, and lines of text below it, which may contain colour codes.
 
-        Args:
-            picture: Image, uint8 (2 * rows, columns, 3): two pixels for each character, one above the other.
-            lines: Text, which may contain colour codes.
+        The image, uint8 (2 * rows, columns, 3), has two pixels for each character, one above the other.
         """
         start = "\x1b[H"
         if self.size() != self._size:
@@ -170,3 +163,56 @@ else:
         if not keys:
             raise TerminalError("the terminal was closed")
         return keys.decode("utf-8", "ignore")
+
+
+#: Time for which a direction counts as held after its last key event.
+HOLD_S = 0.15
+#: Time for which a roll or attack that is not yet possible is kept.
+BUFFER_S = 0.4
+
+HELP = "W A S D move   SPACE + direction roll   J attack   K heavy attack   L parry   Q quit"
+
+#: Key codes of the arrow keys in terminals and in the Windows console.
+_ARROWS = {"\x1b[A": "w", "\x1b[B": "s", "\x1b[C": "d", "\x1b[D": "a"}
+_ARROWS |= {"\xe0H": "w", "\xe0P": "s", "\xe0M": "d", "\xe0K": "a"}
+_DIRECTIONS = {"w": "forward", "s": "backward", "a": "left", "d": "right"}
+_OPPOSITE = {"forward": "backward", "backward": "forward", "left": "right", "right": "left"}
+_BUTTONS = {" ": "roll", "j": "light_attack", "k": "heavy_attack", "l": "parry"}
+_NUMBER = {frozenset(keys): number for number, keys in enumerate(ACTIONS)}
+
+
+class Controls:
+    """State of the keys: held directions, and the last button."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, float] = {}
+        self._button = ""
+        self._pressed_s = 0.0
+
+    def press(self, keys: str, now_s: float) -> None:
+        """Process characters from the terminal; unknown ones are ignored."""
+        for arrow, letter in _ARROWS.items():
+            keys = keys.replace(arrow, letter)
+        for key in keys.lower():
+            if key in _DIRECTIONS:
+                direction = _DIRECTIONS[key]
+                self._held[direction] = now_s
+                self._held.pop(_OPPOSITE[direction], None)
+            elif key in _BUTTONS:
+                self._button, self._pressed_s = _BUTTONS[key], now_s
+
+    def action(self, mask: NDArray[np.bool_], now_s: float) -> int:
+        """Return the action for a decision, and clear the button if it was used.
+
+        ``mask`` (A,) has the allowed actions; ``now_s`` is from the same clock as in `press`.
+        """
+        directions = frozenset(name for name, seen_s in self._held.items() if now_s - seen_s <= HOLD_S)
+        if self._button and now_s - self._pressed_s <= BUFFER_S:
+            # A roll without a direction goes backwards, away from the boss.
+            keys = {self._button} | ((directions or {"backward"}) if self._button == "roll" else frozenset())
+            action = _NUMBER[frozenset(keys)]
+            if mask[action]:
+                self._button = ""
+                return action
+        move = _NUMBER[directions]
+        return move if mask[move] else NOTHING

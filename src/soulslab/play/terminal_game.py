@@ -18,8 +18,7 @@ from soulslab.arena.simulator import Simulator
 from soulslab.arena.top_down import ASPECT, draw_duel
 from soulslab.envs.arena import ArenaEnv
 from soulslab.errors import EnvironmentUsageError
-from soulslab.play.controls import HELP, Controls
-from soulslab.play.terminal import Terminal
+from soulslab.play.terminal import HELP, Controls, Terminal
 
 #: Function from observation, action mask and number of decisions in this fight to an action.
 Act: TypeAlias = Callable[[Any, NDArray[np.bool_], int], Any]
@@ -44,17 +43,11 @@ def play_in_terminal(
     act: Act | None = None,
     describe: Callable[[], str] | None = None,
 ) -> Tally:
-    """Run fights in the terminal of this process until the player quits.
+    """Run fights in the terminal of this process until the player quits; return the number of fights and wins.
 
-    Args:
-        env: ``soulslab/Arena-v0``; no render mode is needed.
-        seed: Seed of the first fight; it determines all later fights.
-        act: Chooses the actions while the person watches; None uses the keyboard. When watching, P pauses the fight,
-            and N takes one decision of a paused fight.
-        describe: Returns a line about the last choice of `act`, shown together with the reward of each decision.
-
-    Returns:
-        Number of fights and wins.
+    ``act`` chooses the actions while the person watches; None uses the keyboard. When watching, P pauses the fight, and
+    N takes one decision of a paused fight. ``describe`` returns a line about the last choice of `act`, shown with the
+    reward of each decision. The seed of the first fight determines all later fights.
 
     Raises:
         EnvironmentUsageError: The environment is not the arena.
@@ -91,11 +84,7 @@ def play_in_terminal(
 
 
 class Pause:
-    """Pause and single steps of a watched fight.
-
-    Attributes:
-        is_on: Whether the fight is paused.
-    """
+    """Pause and single steps of a watched fight."""
 
     def __init__(self) -> None:
         self.is_on = False

@@ -18,7 +18,8 @@ from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.capture import NATIVE, Capture
 from soulslab.siphon.clock import Clock
 from soulslab.siphon.clock.frame_rate import FrameRate
-from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S, LockstepClock, LockstepPage, attach_lockstep
+from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S, LockstepClock, attach_lockstep
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock.realtime import RealtimeClock
 from soulslab.siphon.clock.scaled import ScaledClock
 from soulslab.siphon.profile import Profile
@@ -40,12 +41,7 @@ REST_S = 10.0
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """Observable state of a standing game.
-
-    Attributes:
-        values: Attributes that were read, by name.
-        frame: Pixels of its window as bytes; empty without a window.
-    """
+    """Observable state of a standing game: attributes by name, and the pixels of its window, empty without a window."""
 
     values: Mapping[str, object]
     frame: bytes = b""
@@ -54,16 +50,10 @@ class Observation(msgspec.Struct, frozen=True):
 def find_lockstep_fault(
     clock: LockstepClock, observe: Callable[[], Observation], tick_s: float, tick_attribute: str = ""
 ) -> str:
-    """Return why a lockstep clock does not hold its game; "" if it does.
+    """Return why a lockstep clock does not hold its game; "" if it does. The game is held afterwards.
 
-    Args:
-        clock: Clock of the game; the game is held afterwards.
-        observe: Reads the game.
-        tick_s: Game time of a step; 0 for no steps, if the game's time must not change.
-        tick_attribute: Attribute with the tick count in `Observation.values`; "" if there is none.
-
-    Raises:
-        ProcessExitedError: The game has ended.
+    `tick_s` is the game time of a step; 0 for no steps, if the game's time must not change. `tick_attribute` is the
+    attribute with the tick count in `Observation.values`, if any.
     """
     try:
         clock.pause(deadline_s=REST_S)
@@ -123,17 +113,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClockSelection:
-    """Selects the clock of one game.
-
-    Args:
-        profile: Profile of the game.
-        options: Options of its session.
-        pid: Process id of the game.
-        servers: See `LockstepClock`.
-
-    Attributes:
-        reason: Why the grade is lower than the profile's; "" if it is not.
-    """
+    """Selects the clock of one game; `reason` states why the grade is lower than the profile's, "" if it is not."""
 
     def __init__(self, profile: Profile, options: SessionOptions, pid: int, servers: Sequence[int] | None) -> None:
         self.reason = ""
@@ -145,15 +125,10 @@ class ClockSelection:
     def open(self, attributes: AttributeTable, capture: Capture | None, page: LockstepPage | None) -> Clock:
         """Open the requested clock, or the best available one.
 
-        Args:
-            attributes: Attributes of the game.
-            capture: Capture of its window; None without a window.
-            page: Page of the clock library in a game started with it; a clock of another grade closes it.
-
-        Raises:
-            ClockUnavailableError: The requested grade is not available.
+        A capture is None without a window. A page is that of a game started with the clock library; a clock of another
+        grade closes it. Raises `ClockUnavailableError` if the requested grade is not available.
         """
-        if self._wants("lockstep"):
+        if (self._options.clock or self._profile.clock.grade) == "lockstep":
             clock = self._open_lockstep(page)
             if clock is not None and self._is_proven(clock, attributes, capture, is_started=page is not None):
                 return clock
@@ -170,9 +145,6 @@ class ClockSelection:
             why = "the session is read-only" if speed else "the profile names no clock.speed_attribute"
             raise ClockUnavailableError(f"cannot scale the time of {self._profile.name}: {why}")
         return RealtimeClock(self._pid)
-
-    def _wants(self, grade: str) -> bool:
-        return (self._options.clock or self._profile.clock.grade) == grade
 
     def _open_lockstep(self, page: LockstepPage | None) -> LockstepClock | None:
         """Open the lockstep clock of a game with the clock library; None if unavailable and not requested."""

@@ -162,14 +162,7 @@ PUBLIC_MOUSE_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def key_named(name: str) -> Key:
-    """Return the key with a name.
-
-    Args:
-        name: A name of `KEYS`, in capitals.
-
-    Raises:
-        UnknownKeyError: The key does not exist; the error suggests a similar name.
-    """
+    """Return the key with a name of `KEYS`. Raises `UnknownKeyError`, which suggests a similar name."""
     key = KEYS.get(name)
     if key is None:
         raise UnknownKeyError(name, KEYS)
@@ -177,9 +170,5 @@ def key_named(name: str) -> Key:
 
 
 def key_of_public_name(name: str) -> Key:
-    """Return the key with a name of the public Siphon protocol: a name of `KEYS` or of `PUBLIC_MOUSE_NAMES`.
-
-    Raises:
-        UnknownKeyError: The key does not exist.
-    """
+    """Return the key with a name of the public Siphon protocol. Raises `UnknownKeyError`."""
     return key_named(PUBLIC_MOUSE_NAMES.get(name, name))

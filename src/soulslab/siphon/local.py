@@ -18,8 +18,8 @@ from soulslab.errors import (
     WindowNotFoundError,
     optional_imports,
 )
-from soulslab.siphon.attributes.chain_number import ChainNumber, Number
-from soulslab.siphon.attributes.examination import Finding
+from soulslab.siphon.attributes.alternatives import Finding
+from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.capture import NATIVE, Capture, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
@@ -39,31 +39,24 @@ class Attributes(Protocol):
     @property
     def sources(self) -> dict[str, str]:
         """See `SessionInfo.sources`."""
-        ...
 
     def read(self, name: str) -> Value:
-        """Return one attribute."""
-        ...
+        """See `Session.read`."""
 
     def read_many(self, names: Sequence[str] | None) -> dict[str, Value]:
-        """Return several attributes, read together; None for all."""
-        ...
+        """See `Session.snapshot`."""
 
     def examine(self, names: Sequence[str] | None) -> dict[str, tuple[Finding, ...]]:
-        """Return the result of reading each variant of attributes; None for all."""
-        ...
+        """See `Session.examine`."""
 
     def write(self, values: Mapping[str, Value]) -> None:
-        """Check all values, then write them."""
-        ...
+        """See `Session.write`."""
 
     def read_number(self, where: ChainNumber) -> Number:
-        """Return a number by a pointer chain."""
-        ...
+        """See `Session.read_number`."""
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
-        """Write a number by a pointer chain."""
-        ...
+        """See `Session.write_number`."""
 
 
 class Game(Protocol):
@@ -72,39 +65,31 @@ class Game(Protocol):
     @property
     def info(self) -> SessionInfo:
         """Session info of the game."""
-        ...
 
     @property
     def attributes(self) -> Attributes:
         """Its attributes."""
-        ...
 
     @property
     def clock(self) -> Clock:
         """Its clock."""
-        ...
 
     @property
     def input(self) -> Input | None:
         """Its keyboard and mouse; None without a window."""
-        ...
 
     @property
     def capture(self) -> Capture | None:
         """Its window capture; None without a window."""
-        ...
 
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
         """Return the error, extended by the exit status and the last output of the game."""
-        ...
 
     def check_alive(self) -> None:
         """Raise `ProcessExitedError` if the game has ended."""
-        ...
 
     def close(self) -> None:
         """Release keys and time, and end the game if it is a child; a second call does nothing."""
-        ...
 
 
 class GameOpener(Protocol):
@@ -112,24 +97,16 @@ class GameOpener(Protocol):
 
     def check(self, profile: Profile, options: SessionOptions) -> None:
         """Raise `ConfigError` for options with which no game can be opened."""
-        ...
 
     def open(self, profile: Profile, options: SessionOptions) -> Game:
         """Find or start the game and wait until it is ready."""
-        ...
 
     def close(self) -> None:
         """Release the kept resources; a second call does nothing."""
-        ...
 
 
 class LocalSession(Closing):
     """A session with a game on this machine (`soulslab.siphon.session.Session`).
-
-    Args:
-        profile: Profile of the game.
-        options: Session options.
-        opener: Finds or starts the game.
 
     Raises:
         SiphonError: The session cannot be opened; nothing is left behind.

@@ -1,12 +1,4 @@
-"""Keys, mouse and frames of a running game by hand: single actions, and a shell that keeps keys down between lines.
-
-::
-
-    with ManualControl(session) as control:
-        control.tap(["W", "SPACE"], hold_s=0.1)
-        control.toggle(["SHIFT"])
-        control.move(100, 0, n_steps=10)
-"""
+"""Keys, mouse and frames of a running game by hand: single actions, and a shell that keeps keys down between lines."""
 
 from __future__ import annotations
 
@@ -14,7 +6,6 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import msgspec
@@ -22,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from soulslab.closing import Closing
 from soulslab.errors import ConfigError, SoulslabError, did_you_mean
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.keys import key_named
@@ -43,25 +35,18 @@ class StreamResult(msgspec.Struct, frozen=True):
     size_px: tuple[int, int]
 
 
-class ManualControl:
+class ManualControl(Closing):
     """Sends keys and mouse movements to a game; leaving the context releases every key.
 
     Times are game time. While the game runs they pass with it; while its clock is paused, the clock is advanced.
-
-    Args:
-        session: Session of the game, opened with its window.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self._down: dict[str, None] = {}
 
-    def __enter__(self) -> ManualControl:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Release every key; a second call does nothing."""
         if self._down:
             self._down.clear()
             self._send()
@@ -74,14 +59,9 @@ class ManualControl:
     def tap(self, keys: Sequence[str], *, hold_s: float = TAP_S, delay_s: float = 0.0) -> None:
         """Press keys in their order, hold all of them, and release them in the same order.
 
-        Args:
-            keys: Names of keys and mouse buttons, in capitals or not, or of actions in the profile's ``[keys]``.
-            hold_s: Time from the last press to the first release, s.
-            delay_s: Time between two presses and between two releases, s.
-
-        Raises:
-            UnknownKeyError: The key does not exist; nothing was sent.
-            InputError: A key cannot be sent.
+        The keys are names of keys and mouse buttons, in capitals or not, or of actions in the profile's ``[keys]``. The
+        delay is between two presses and between two releases. Raises `UnknownKeyError` before anything is sent, and
+        `InputError`.
         """
         names = self._names(keys)
         before = dict(self._down)
@@ -110,13 +90,7 @@ class ManualControl:
         self._send()
 
     def move(self, dx_px: int, dy_px: int, *, n_steps: int = 1) -> None:
-        """Move the mouse relative to its position, in equal parts 10 ms apart. Raises as `tap`.
-
-        Args:
-            dx_px: Distance to the right, px.
-            dy_px: Distance downwards, px.
-            n_steps: Number of parts, at least 1.
-        """
+        """Move the mouse relative to its position, in `n_steps` equal parts 10 ms apart. Raises as `tap`."""
         x = y = 0
         for i in range(1, n_steps + 1):
             self.wait(MOVE_STEP_S if i > 1 else 0.0)
@@ -127,18 +101,10 @@ class ManualControl:
     def stream(
         self, folder: Path | None, frame: FrameFormat, *, rate_hz: float, n_frames: int | None = None
     ) -> StreamResult:
-        """Capture frames at a rate, and write each as a numbered PNG file, until Ctrl-C.
+        """Capture frames at a rate, and write each as a numbered PNG file (``000001.png``), until Ctrl-C.
 
-        Args:
-            folder: Folder for the files ``000001.png`` and so on; it is created if it does not exist. None to capture
-                and count frames without writing them.
-            frame: Format of the frames.
-            rate_hz: Frames per second of wall time.
-            n_frames: Number of frames; None for no limit.
-
-        Raises:
-            ConfigError: A file cannot be written.
-            WindowGoneError: The window was closed.
+        Without a folder, frames are captured and counted. Raises `ConfigError` if a file cannot be written, and
+        `WindowGoneError`.
         """
         if folder is not None:
             _make_folder(folder)
@@ -188,12 +154,7 @@ def _make_folder(folder: Path) -> None:
 
 
 class Shell:
-    """Commands on a running game, read line by line.
-
-    Args:
-        control: Control of the game.
-        console: Output of the commands.
-    """
+    """Commands on a running game, read line by line."""
 
     def __init__(self, control: ManualControl, console: Console) -> None:
         self._control = control
@@ -202,13 +163,7 @@ class Shell:
     def run(self, lines: Iterable[str], *, is_interactive: bool) -> None:
         """Execute lines until the input ends or a line is ``quit``.
 
-        Args:
-            lines: Typed lines.
-            is_interactive: Whether to print an error and continue with the next line; otherwise the first error ends
-                the shell.
-
-        Raises:
-            SoulslabError: A line of a script failed.
+        In an interactive shell an error is printed and the next line is read; otherwise the first error is raised.
         """
         for number, line in enumerate(lines, 1):
             text = line.strip()
@@ -224,12 +179,7 @@ class Shell:
                 self._console.print(Text(str(error), style="red"))
 
     def do(self, line: str) -> None:
-        """Execute one line.
-
-        Raises:
-            ConfigError: The command does not exist, or its arguments are wrong.
-            SiphonError: The command failed.
-        """
+        """Execute one line. Raises `ConfigError` for a wrong line, and the errors of the command."""
         try:
             name, *words = shlex.split(line)
         except ValueError as error:

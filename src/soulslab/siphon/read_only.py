@@ -10,8 +10,8 @@ import msgspec
 
 from soulslab.closing import Closing
 from soulslab.errors import ReadOnlyError
-from soulslab.siphon.attributes.chain_number import ChainNumber, Number
-from soulslab.siphon.attributes.examination import Finding
+from soulslab.siphon.attributes.alternatives import Finding
+from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
@@ -20,11 +20,7 @@ from soulslab.siphon.session import Frame, Session, SessionInfo, Snapshot, Step,
 
 
 def refuse_change(what: str) -> NoReturn:
-    """Raise `ReadOnlyError`.
-
-    Args:
-        what: Refused action, as ``write hp``.
-    """
+    """Raise `ReadOnlyError` for an action, as ``write hp``."""
     raise ReadOnlyError(
         f"cannot {what}: the session is read-only, so the game can be observed and not changed; open the session "
         f"without is_read_only=True, or start its server without --read-only"
@@ -32,11 +28,7 @@ def refuse_change(what: str) -> NoReturn:
 
 
 class ReadOnlyInput:
-    """Keyboard and mouse that refuse every action (`soulslab.siphon.input.Input`).
-
-    Args:
-        part: Input of the session.
-    """
+    """Keyboard and mouse that refuse every action (`soulslab.siphon.input.Input`)."""
 
     def __init__(self, part: Input) -> None:
         self.backend = part.backend
@@ -67,12 +59,7 @@ class ReadOnlyInput:
 
 
 class ReadOnlyClock:
-    """Clock that refuses every change (`soulslab.siphon.clock.Clock`).
-
-    Args:
-        clock: The clock of the session.
-        grade: Grade to report; None for the grade of `clock`.
-    """
+    """Clock that refuses every change (`soulslab.siphon.clock.Clock`); `grade` replaces the grade that it reports."""
 
     def __init__(self, clock: Clock, grade: ClockGrade | None = None) -> None:
         self.grade: ClockGrade = grade or clock.grade
@@ -111,10 +98,7 @@ class ObservedSession(Closing):
 
     Everything that changes the game raises `ReadOnlyError`. The game runs in real time: a step waits for its length in
     wall time, and reads. Consecutive steps keep their rate; a step that is late by its own length or more is not caught
-    up.
-
-    Args:
-        session: Underlying session; closed with this one.
+    up. The underlying session is closed with this one.
     """
 
     def __init__(self, session: Session) -> None:

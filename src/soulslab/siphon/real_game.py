@@ -23,10 +23,10 @@ from soulslab.errors import (
 from soulslab.siphon.attributes.address_resolution import CompleteCode, resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.capture import Capture
-from soulslab.siphon.capture.window_capture import open_capture
+from soulslab.siphon.capture.window_capture import WindowCapture
 from soulslab.siphon.clock import Clock
 from soulslab.siphon.clock.held_start import BOOT_S, EPOCH_S, HeldStart
-from soulslab.siphon.clock.lockstep import LockstepPage
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock_selection import ClockSelection
 from soulslab.siphon.input import Input
 from soulslab.siphon.input.x_input import open_input
@@ -59,11 +59,6 @@ class RealGame:
     """The parts of a running game (`soulslab.siphon.local.Game`).
 
     Attributes:
-        info: Session info of the game.
-        attributes: Its attributes.
-        clock: Its clock.
-        input: Its keyboard and mouse; None without a window.
-        capture: Its window capture; None without a window.
         servers: Processes without the clock library that it may wait for; None if they are unknown.
         process: Started process; None for a game that was found.
         start: Advances it while it starts; None if its time is not held.
@@ -88,11 +83,7 @@ class RealGame:
             self.parts.callback(start.close)
 
     def find(self, executable: str, deadline: float) -> None:
-        """Wait until the command has started the game.
-
-        Raises:
-            LaunchError: It did not start the game.
-        """
+        """Wait until the command has started the game. Raises `LaunchError` if it does not."""
         process = self.process
         if process is None:
             raise AssertionError("only a game that was started is waited for")
@@ -137,11 +128,7 @@ class RealGameOpener:
         self._display: PrivateDisplay | None = None
 
     def open(self, profile: Profile, options: SessionOptions) -> RealGame:
-        """Find or start the game and wait until it is ready.
-
-        Raises:
-            SiphonError: See `soulslab.siphon.local.open_session`; nothing of this start is left behind.
-        """
+        """Find or start the game and wait until it is ready. Raises as `open_session`; nothing is left behind."""
         self.check(profile, options)
         deadline = time.monotonic() + options.deadline_s
         with ExitStack() as undo:
@@ -280,7 +267,7 @@ class RealGameOpener:
     def _open_parts(self, game: RealGame, window: Window, options: SessionOptions, backend: str) -> None:
         """Open the input and capture of a window; if one fails, the other is closed."""
         with ExitStack() as undo:
-            game.capture = open_capture(window, self._display if game.process else None)
+            game.capture = WindowCapture(window, self._display if game.process else None)
             undo.callback(game.capture.close)
             # On a private display no guard is needed: game and display end with this process.
             is_private = game.process is not None and self._display is not None and options.on_orphan == "end"
@@ -396,9 +383,7 @@ def _wait_for_memory(
 ) -> tuple[Image, AttributeTable]:
     """Wait until the executable is mapped and all of its patterns match.
 
-    Raises:
-        PatternError: The code is complete, and a pattern has no match.
-        WaitTimeoutError: The code is not complete at the deadline.
+    Raises `PatternError` if the code is complete, and `WaitTimeoutError` if it is not complete at the deadline.
     """
     started = time.monotonic()
     code = CompleteCode(profile, memory)
@@ -410,8 +395,7 @@ def _wait_for_memory(
             return image, AttributeTable(profile, memory, places)
         except (ImageError, PatternError, MemoryAccessError) as error:
             # A game that has just been started unpacks itself, and Wine maps the program after its own loader. In a
-            # game
-            # that was found the code is complete, so the profile does not fit.
+            # game that was found the code is complete, so the profile does not fit.
             if game.process is None or (isinstance(error, PatternError) and code.is_complete(image)):
                 raise
             if time.monotonic() >= deadline:

@@ -26,8 +26,8 @@ from soulslab.errors import (
     PointerError,
     UndecidedAttributeError,
 )
-from soulslab.siphon.attributes.chain_number import ChainNumber, Number
-from soulslab.siphon.attributes.examination import Finding
+from soulslab.siphon.attributes.alternatives import Finding
+from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
@@ -239,17 +239,14 @@ class Session(Protocol):
     @property
     def info(self) -> SessionInfo:
         """Current facts about the game. Raises `WindowGoneError` while its window is closed or hidden."""
-        ...
 
     @property
     def input(self) -> Input:
         """Its keyboard and mouse. Raises `WindowNotFoundError` in a session without a window."""
-        ...
 
     @property
     def clock(self) -> Clock:
         """Its clock."""
-        ...
 
     def read(self, name: str) -> Value:
         """Return one attribute.
@@ -262,7 +259,6 @@ class Session(Protocol):
             EntityNotFoundError: Its entity does not exist now.
             UndecidedAttributeError: It has alternatives, and no variant gives a plausible value now.
         """
-        ...
 
     def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
         """Return several attributes, read together. Raises as `read`.
@@ -270,7 +266,6 @@ class Session(Protocol):
         Args:
             names: Names of the attributes; None for all that are known for the version of the game.
         """
-        ...
 
     def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
         """Return the result of reading each variant of attributes, in the order of the profile; failures do not raise.
@@ -282,7 +277,6 @@ class Session(Protocol):
             UnknownAttributeError: No such attribute.
             AttributeVersionError: It is not known for the version of the game.
         """
-        ...
 
     def read_number(self, where: ChainNumber) -> Number:
         """Return a number by a pointer chain that is not in the profile.
@@ -292,7 +286,6 @@ class Session(Protocol):
             PointerError: The chain cannot be followed now.
             ImplausibleValueError: It is not a number (NaN).
         """
-        ...
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
         """Write a number by a pointer chain that is not in the profile.
@@ -302,7 +295,6 @@ class Session(Protocol):
             InvalidValueError: The value has the wrong type, or does not fit.
             PatternError, PointerError: As in `read_number`.
         """
-        ...
 
     def write(self, values: Mapping[str, Value]) -> None:
         """Write attributes; all are checked before the first is written.
@@ -313,7 +305,6 @@ class Session(Protocol):
             UnknownAttributeError, AttributeVersionError, PointerError, EntityNotFoundError: As in `read`.
             UndecidedAttributeError: It has alternatives, and no variant is selected yet.
         """
-        ...
 
     def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
         """Capture the window.
@@ -322,7 +313,6 @@ class Session(Protocol):
             WindowGoneError: The window is closed or unmapped.
             WindowNotFoundError: The session has no window.
         """
-        ...
 
     def step(self, step: Step) -> StepResult:
         """Send keys, advance time, read and capture: one round trip to a game on another machine.
@@ -335,7 +325,6 @@ class Session(Protocol):
             InputError, WindowGoneError: Keys cannot be sent, or the window cannot be captured.
             SiphonError: Any error of `read`.
         """
-        ...
 
     def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
         """End the game and start it again, or find it again if the session did not start it; keys are released.
@@ -352,11 +341,9 @@ class Session(Protocol):
             ConfigError: The game cannot be started deterministically, or the seed is out of range.
             LaunchError, ProcessNotFoundError, WaitTimeoutError: The game did not start.
         """
-        ...
 
     def close(self) -> None:
         """Release keys and time, and end the game if the session started it; a second call does nothing."""
-        ...
 
     def __enter__(self) -> Self: ...
 

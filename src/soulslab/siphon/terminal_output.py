@@ -89,14 +89,7 @@ def format_value(value: Value) -> str:
 def watch(game: Session, console: Console, *, rate_hz: float, seconds: float | None = None) -> None:
     """Show all attributes repeatedly, with the time that reading them took.
 
-    Args:
-        game: Session of the game.
-        console: Console to print to.
-        rate_hz: Reads per second.
-        seconds: Duration; None until Ctrl-C, or until the game ends.
-
-    Raises:
-        ProcessExitedError: The game has ended.
+    Without `seconds` it ends with Ctrl-C, or with `ProcessExitedError` when the game ends.
     """
     started = next_look = time.monotonic()
     took_s: deque[float] = deque(maxlen=MEDIAN_OF)
@@ -116,14 +109,7 @@ def watch(game: Session, console: Console, *, rate_hz: float, seconds: float | N
 def record(session: Recordable, file: Path, options: RecordingOptions, console: Console) -> RecordingStatus:
     """Record until the time is over, the game ends, or Ctrl-C; print the progress and the result.
 
-    Args:
-        session: Session of the game.
-        file: New file.
-        options: What to record.
-        console: Console to print to.
-
-    Raises:
-        RecordingError: The file cannot be written; it holds everything written before.
+    Raises `RecordingError` if the file cannot be written; it holds everything written before.
     """
     with Live(console=console, transient=True, refresh_per_second=4) as live, Recorder(session, file, options) as going:
         try:
@@ -141,7 +127,6 @@ def record(session: Recordable, file: Path, options: RecordingOptions, console: 
 
 
 def _counted(status: RecordingStatus) -> str:
-    """Return the numbers of recorded and missing samples."""
     n = status.n_samples
     parts = [f"{n} sample{'' if n == 1 else 's'} at {status.rate_hz:.1f} Hz", f"{status.n_dropped} dropped"]
     if status.n_dropped:
@@ -154,9 +139,7 @@ def _counted(status: RecordingStatus) -> str:
 def parse_values(profile: Profile, texts: Mapping[str, str]) -> dict[str, Value]:
     """Parse typed values as TOML; a plain word for a text attribute is text.
 
-    Raises:
-        UnknownAttributeError: No such attribute.
-        ConfigError: A text is not a value.
+    Raises `UnknownAttributeError`, or `ConfigError` if a text is not a value.
     """
     values: dict[str, Value] = {}
     for name, text in texts.items():
@@ -175,12 +158,9 @@ def parse_values(profile: Profile, texts: Mapping[str, str]) -> dict[str, Value]
 
 
 def save_frame(frame: Frame, file: Path) -> None:
-    """Write a frame as an image; the suffix of the file name selects the format.
+    """Write a frame as an image; the suffix of the file name selects the format. Raises `ConfigError` if that fails.
 
     A warning is logged if all of its pixels are equal, as in a game that has just been started.
-
-    Raises:
-        ConfigError: The file cannot be written.
     """
     pixels = frame.pixels if frame.pixels.ndim == 2 else cv2.cvtColor(frame.pixels, cv2.COLOR_RGB2BGR)
     try:
@@ -205,7 +185,6 @@ def _read_or_error(game: Session, name: str) -> Value | SiphonError:
 
 
 def _bytes(name: str, value: Value) -> bytes:
-    """Return the bytes of a hex text."""
     try:
         return bytes.fromhex(value)
     except (TypeError, ValueError) as error:

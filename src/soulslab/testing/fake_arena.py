@@ -27,13 +27,12 @@ from soulslab.errors import (
     WindowGoneError,
 )
 from soulslab.games.arena import PROFILE_PATH
-from soulslab.siphon.attributes.chain_number import ChainNumber, Number
-from soulslab.siphon.attributes.examination import Finding, examine_variant
+from soulslab.siphon.attributes.alternatives import Finding, examine_variant
+from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import Profile, Value, load_profile
 from soulslab.siphon.session import SessionOptions
-from soulslab.testing.fake_game import FakeGame, FakeOpener, fake_info
-from soulslab.testing.fake_input import FakeInput
+from soulslab.testing.fake_game import FakeGame, FakeInput, FakeOpener, fake_info
 
 PID = 4343
 WINDOW_PX = (320, 180)
@@ -111,11 +110,7 @@ class FakeArena:
             raise WindowGoneError("the window of the arena was closed; restart the session")
 
     def draw(self) -> NDArray[np.uint8]:
-        """Return an image of the window.
-
-        Returns:
-            RGB, shape (height, width, 3), uint8.
-        """
+        """Return an image of the window, RGB, (height, width, 3) uint8."""
         self.check_window()
         self.n_drawn += 1
         picture = draw_duel(self.fight.boss, self.fight.fight, self.fight.duel, height_px=WINDOW_PX[1])

@@ -1,8 +1,8 @@
-"""Parts of fake games, which run inside this process."""
+"""Parts of fake games, which run inside this process: input, capture, and a game for a local session."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import cv2
@@ -12,12 +12,53 @@ from numpy.typing import NDArray
 from soulslab.errors import ProcessExitedError, WindowGoneError
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.capture.pixels import convert
+from soulslab.siphon.input.held_input import Change, HeldInput
+from soulslab.siphon.keys import Key
 from soulslab.siphon.local import Attributes
 from soulslab.siphon.process.launch import check_options
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionInfo, SessionOptions
 from soulslab.testing.fake_clock import FakeClock
-from soulslab.testing.fake_input import FakeInput
+
+
+class _FakeSender:
+    """Records everything that is sent."""
+
+    backend = "fake"
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, bool]] = []
+        self.mouse_px = (0, 0)
+
+    def check(self, keys: Collection[Key]) -> None:
+        del keys  # every key is valid
+
+    def send(self, changes: Sequence[Change]) -> None:
+        self.events += [(change.key.name, change.is_press) for change in changes]
+
+    def move_mouse(self, dx_px: int, dy_px: int) -> None:
+        self.mouse_px = (self.mouse_px[0] + dx_px, self.mouse_px[1] + dy_px)
+
+    def close(self) -> None:
+        return
+
+
+class FakeInput(HeldInput):
+    """An `Input` without a game."""
+
+    def __init__(self) -> None:
+        self._fake = _FakeSender()
+        super().__init__(self._fake)
+
+    @property
+    def events(self) -> list[tuple[str, bool]]:
+        """All sent changes: name of the key, and whether it was pressed."""
+        return self._fake.events
+
+    @property
+    def mouse_px(self) -> tuple[int, int]:
+        """Sum of all mouse movements."""
+        return self._fake.mouse_px
 
 
 class FakeCapture:
@@ -26,9 +67,6 @@ class FakeCapture:
     Args:
         paint: Returns the current picture: (H, W, 3) RGB, uint8; raises WindowGoneError if there is none.
         size_px: Returns its current width and height without drawing; None to draw it.
-
-    Attributes:
-        backend: ``fake``.
     """
 
     backend = "fake"
@@ -62,12 +100,8 @@ class FakeCapture:
         return self._paint()
 
 
-class MadeUp(Protocol):
-    """A game that runs in this process.
-
-    Attributes:
-        input: Its keyboard and mouse.
-    """
+class InProcessGame(Protocol):
+    """A game that runs in this process, with its keyboard and mouse."""
 
     input: FakeInput
 
@@ -89,16 +123,9 @@ class MadeUp(Protocol):
 
 
 class FakeGame:
-    """The parts of one start of a fake game (`soulslab.siphon.local.Game`).
+    """The parts of one start of a fake game (`soulslab.siphon.local.Game`)."""
 
-    Args:
-        game: The fake game.
-        attributes: Reads and writes its attributes.
-        options: Session options.
-        info: Process id, path and window of the game; the other fields are filled in here.
-    """
-
-    def __init__(self, game: MadeUp, attributes: Attributes, options: SessionOptions, info: SessionInfo) -> None:
+    def __init__(self, game: InProcessGame, attributes: Attributes, options: SessionOptions, info: SessionInfo) -> None:
         self.attributes = attributes
         self.info = info
         self._game = game
@@ -127,11 +154,7 @@ class FakeGame:
 
 
 class FakeOpener:
-    """Starts fake games (`soulslab.siphon.local.GameOpener`).
-
-    Args:
-        start: Starts a game.
-    """
+    """Starts fake games (`soulslab.siphon.local.GameOpener`)."""
 
     def __init__(self, start: Callable[[Profile, SessionOptions], FakeGame]) -> None:
         self._start = start

@@ -44,11 +44,7 @@ class FakeMemory:
         is_executable: bool = False,
         path: str = "",
     ) -> bytearray:
-        """Map bytes at an address and return them; changing them changes the memory.
-
-        Raises:
-            ValueError: The address range is mapped already, or the bytes are empty.
-        """
+        """Map bytes at an address that is not mapped yet, and return them; changing them changes the memory."""
         region = Region(address, address + len(data), is_readable, is_writable, is_executable, path)
         index = bisect_right(self._starts, address)
         before = self._maps[index - 1][0].end if index else 0
@@ -134,11 +130,7 @@ class FakeMemory:
 
 
 class FakeBatch:
-    """A prepared scattered read (`soulslab.siphon.memory.ReadBatch`).
-
-    Attributes:
-        addresses: (n,) uint64, addresses to read.
-    """
+    """A prepared scattered read (`soulslab.siphon.memory.ReadBatch`) of (n,) uint64 addresses."""
 
     addresses: NDArray[np.uint64]
 

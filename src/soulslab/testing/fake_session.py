@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, MutableMapping
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,10 +22,9 @@ from soulslab.errors import ClockStalledError, ProcessExitedError, WindowGoneErr
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.local import LocalSession
-from soulslab.siphon.profile import Attribute, Base, ClockFacts, NumberType, Process, Profile, Value
+from soulslab.siphon.profile import Attribute, Base, ClockFacts, Process, Profile, Value
 from soulslab.siphon.session import SessionOptions
-from soulslab.testing.fake_game import FakeGame, FakeOpener, fake_info
-from soulslab.testing.fake_input import FakeInput
+from soulslab.testing.fake_game import FakeGame, FakeInput, FakeOpener, fake_info
 from soulslab.testing.fake_memory import FakeMemory
 
 TICK_HZ = 60.0
@@ -50,21 +50,9 @@ LAYOUT = {
 OBJECT_SIZE = 0x40
 
 
-def _number(name: str, kind: NumberType, low: float, high: float, *, is_writable: bool = True) -> Attribute:
-    return Attribute(
-        base="toy",
-        offsets=(OWNER_OFFSET, LAYOUT[name][1]),
-        type=kind,
-        range=(low, high),
-        length=2 if name == "velocity" else 1,
-        is_writable=is_writable,
-        source="made up",
-    )
-
-
-def _other(name: str, kind: str, **fields: int) -> Attribute:
-    fact = {"base": "toy", "offsets": [OWNER_OFFSET, LAYOUT[name][1]], "type": kind, "source": "made up", **fields}
-    return msgspec.convert(fact, Attribute)
+def _attribute(name: str, kind: str, **facts: Any) -> Attribute:
+    place = {"base": "toy", "offsets": (OWNER_OFFSET, LAYOUT[name][1])}
+    return msgspec.convert({**place, "type": kind, "source": "made up", **facts}, Attribute)
 
 
 TOY_PROFILE = Profile(
@@ -72,14 +60,14 @@ TOY_PROFILE = Profile(
     process=Process(executable="toy", command=("toy",), options={"level": "1"}),
     bases={"toy": Base(offset=ROOT_AT - MODULE_BASE, is_pointer=True, source="made up")},
     attributes={
-        "hp": _number("hp", "i32", 0, 100),
-        "x": _number("x", "f32", -1e6, 1e6),
-        "y": _number("y", "f32", -1e6, 1e6),
-        "ticks": _number("ticks", "u32", 0, 2**32 - 1, is_writable=False),
-        "level": _number("level", "i32", 0, 99),
-        "is_hurt": _other("is_hurt", "flag", bit=HURT_BIT),
-        "name": _other("name", "utf16", length=NAME_BYTES),
-        "velocity": _number("velocity", "f32", -1e6, 1e6),
+        "hp": _attribute("hp", "i32", range=(0, 100)),
+        "x": _attribute("x", "f32", range=(-1e6, 1e6)),
+        "y": _attribute("y", "f32", range=(-1e6, 1e6)),
+        "ticks": _attribute("ticks", "u32", range=(0, 2**32 - 1), is_writable=False),
+        "level": _attribute("level", "i32", range=(0, 99)),
+        "is_hurt": _attribute("is_hurt", "flag", bit=HURT_BIT),
+        "name": _attribute("name", "utf16", length=NAME_BYTES),
+        "velocity": _attribute("velocity", "f32", range=(-1e6, 1e6), length=2),
     },
     keys={"up": "W", "left": "A", "down": "S", "right": "D", "hurt": "SPACE"},
     clock=ClockFacts(grade="lockstep", tick_hz=TICK_HZ, tick_attribute="ticks"),
@@ -111,7 +99,7 @@ class ToyValues(MutableMapping[str, Value]):
         struct.pack_into(form, self._data, offset, *parts)
 
     def __delitem__(self, name: str) -> None:
-        raise TypeError(f"the toy's {name} cannot be taken away")
+        raise TypeError(f"attribute {name!r} of the toy cannot be deleted")
 
     def __iter__(self) -> Iterator[str]:
         return iter(LAYOUT)
@@ -180,13 +168,9 @@ class Toy:
             raise ProcessExitedError(f"process {TOY_PID} (toy) has ended", pid=TOY_PID)
 
     def pass_time(self, seconds: float) -> None:
-        """Advance by as many ticks as fit.
-
-        Raises:
-            ClockStalledError: `is_stalled` is set.
-        """
+        """Advance by as many ticks as fit; raise `ClockStalledError` if `is_stalled` is set."""
         if self.is_stalled:
-            raise ClockStalledError("the toy does not get on; restart the session", 0.0)
+            raise ClockStalledError("the game time of the toy does not advance; restart the session", 0.0)
         self._time_s += seconds
         while self.values["ticks"] < int(self._time_s * TICK_HZ + 1e-6):
             self._tick()
@@ -202,17 +186,13 @@ class Toy:
         values["ticks"] += 1
 
     def check_window(self) -> None:
-        """See `MadeUp.check_window`."""
+        """See `InProcessGame.check_window`."""
         self.check_alive()
         if not self.has_window:
             raise WindowGoneError("the window of the toy was closed; restart the session")
 
     def draw(self) -> NDArray[np.uint8]:
-        """Return the picture of its window, RGB: the red of a pixel is the health, the green the tick.
-
-        Raises:
-            WindowGoneError: The window is closed.
-        """
+        """Return the picture of its window, RGB: the red of a pixel is the health, the green the tick."""
         self.check_window()
         pixels = np.zeros((WINDOW_PX[1], WINDOW_PX[0], 3), np.uint8)
         pixels[..., 0] = self.values["hp"]

@@ -78,10 +78,7 @@ class Paced(gymnasium.Env[NDArray[np.float32], np.int64]):
             float(action == 0),
             is_over,
             False,
-            {
-                "action_mask": self._mask.copy(),
-                "late_s": late_s,
-            },
+            {"action_mask": self._mask.copy(), "late_s": late_s},
         )
 
     def close(self) -> None:
@@ -97,11 +94,7 @@ class Paced(gymnasium.Env[NDArray[np.float32], np.int64]):
 
 
 def read_log(path: Path) -> NDArray[np.float64]:
-    """Return the lateness and the agent's time of each step (s), float64 (T, 2).
-
-    Args:
-        path: The log; it may still be written to, and an incomplete last row is ignored.
-    """
+    """Return the lateness and the agent's time of each step (s), float64 (T, 2); an incomplete last row is ignored."""
     data = path.read_bytes()
     return np.frombuffer(data[: len(data) // 16 * 16]).reshape(-1, 2)
 

@@ -15,7 +15,7 @@
 Each test gets a new session, or one that was restarted.
 """
 
-# ruff: noqa: S101  (these are tests)
+# ruff: noqa: D102, S101  (these are tests, and their names describe them)
 
 from __future__ import annotations
 
@@ -83,10 +83,9 @@ class SessionContract:
     `ContractGame`.
     """
 
-    # --- what it is -----------------------------------------------------------------------------------------
+    # --- info -----------------------------------------------------------------------------------------------
 
-    def test_info_says_what_we_are_attached_to(self, session: Session, game: ContractGame) -> None:
-        """Process, clock and window are known."""
+    def test_info_describes_process_clock_and_window(self, session: Session, game: ContractGame) -> None:
         info = session.info
         assert info.pid > 0
         assert info.executable
@@ -99,8 +98,7 @@ class SessionContract:
 
     # --- reading --------------------------------------------------------------------------------------------
 
-    def test_a_snapshot_holds_all_attributes_of_the_profile(self, session: Session) -> None:
-        """The attributes are in the order of the profile, and the snapshot has its time."""
+    def test_a_snapshot_contains_all_attributes_in_the_order_of_the_profile(self, session: Session) -> None:
         _hold_time(session)
         before = time.time()
         snapshot = session.snapshot()
@@ -108,13 +106,13 @@ class SessionContract:
         assert before - 1.0 <= snapshot.wall_time_s <= time.time() + 1.0
         assert snapshot.game_time_s <= session.clock.game_time_s
 
-    def test_a_snapshot_holds_what_was_asked_for(self, session: Session, game: ContractGame) -> None:
-        """The attributes are in the requested order."""
+    def test_a_snapshot_contains_the_requested_attributes_in_their_order(
+        self, session: Session, game: ContractGame
+    ) -> None:
         assert list(session.snapshot([game.tick, game.number])) == [game.tick, game.number]
         assert len(session.snapshot([])) == 0
 
-    def test_an_examination_finds_what_the_snapshot_gives(self, session: Session, game: ContractGame) -> None:
-        """Each attribute has at least one variant, and a plausible value has no problem text."""
+    def test_an_examination_has_the_values_of_the_snapshot(self, session: Session, game: ContractGame) -> None:
         session.clock.pause()
         snapshot, found = session.snapshot(), session.examine()
         assert list(found) == list(session.profile.attributes)
@@ -124,16 +122,14 @@ class SessionContract:
             assert findings[0].source == session.profile.attributes[name].source
         assert list(session.examine([game.tick, game.number])) == [game.tick, game.number]
 
-    def test_reading_one_by_one_gives_what_the_snapshot_gives(self, session: Session) -> None:
-        """Value and type are equal for every attribute."""
+    def test_a_read_has_the_value_and_type_of_the_snapshot(self, session: Session) -> None:
         _hold_time(session)
         for name, value in session.snapshot().items():
             alone = session.read(name)
             assert type(alone) is type(value)
             assert np.array_equal(alone, value)
 
-    def test_an_unknown_attribute_is_named(self, session: Session, game: ContractGame) -> None:
-        """In a read, a snapshot and a step; the error lists all attributes."""
+    def test_the_error_of_an_unknown_attribute_lists_all_attributes(self, session: Session, game: ContractGame) -> None:
         for ask in (
             lambda: session.read("no such"),
             lambda: session.snapshot([game.number, "no such"]),
@@ -148,21 +144,18 @@ class SessionContract:
 
     # --- writing --------------------------------------------------------------------------------------------
 
-    def test_what_is_written_is_read(self, session: Session, game: ContractGame) -> None:
-        """Two attributes in one call."""
+    def test_written_values_are_read(self, session: Session, game: ContractGame) -> None:
         _hold_time(session)
         session.write({game.number: game.number_value, game.other: game.other_value})
         assert session.read(game.number) == game.number_value
         assert session.read(game.other) == game.other_value
 
     def test_numpy_numbers_can_be_written(self, session: Session, game: ContractGame) -> None:
-        """Values are often elements of arrays."""
         _hold_time(session)
         session.write({game.number: np.asarray(game.number_value)[()]})
         assert session.read(game.number) == game.number_value
 
-    def test_nothing_is_written_if_one_value_is_wrong(self, session: Session, game: ContractGame) -> None:
-        """Wrong type, outside of the range, unknown attribute, attribute that is not writable."""
+    def test_nothing_is_written_if_one_value_is_invalid(self, session: Session, game: ContractGame) -> None:
         _hold_time(session)
         before = session.read(game.number)
         assert before != game.number_value
@@ -182,10 +175,9 @@ class SessionContract:
                 assert caught.error.attribute == game.other
             assert session.read(game.number) == before
 
-    # --- pictures -------------------------------------------------------------------------------------------
+    # --- frames ---------------------------------------------------------------------------------------------
 
-    def test_a_picture_has_the_format_that_was_asked_for(self, session: Session) -> None:
-        """The window's own size, a smaller one, and grey."""
+    def test_a_frame_has_the_requested_format(self, session: Session) -> None:
         width, height = session.info.window_px
         for frame_format, shape in (
             (NATIVE, (height, width, 3)),
@@ -197,8 +189,7 @@ class SessionContract:
             assert frame.pixels.shape == shape
             assert frame.pixels.dtype == np.uint8
 
-    def test_a_picture_is_an_array_of_its_own(self, session: Session, game: ContractGame) -> None:
-        """A later capture does not change it, and it is writable."""
+    def test_a_frame_is_a_new_writable_array(self, session: Session, game: ContractGame) -> None:
         first = session.step(_look(game)).frame
         assert first is not None
         kept = first.pixels.copy()
@@ -209,8 +200,7 @@ class SessionContract:
 
     # --- steps ----------------------------------------------------------------------------------------------
 
-    def test_a_step_lets_time_pass_as_asked(self, session: Session, game: ContractGame) -> None:
-        """With a lockstep clock exactly as many ticks; with other clocks at least one."""
+    def test_a_step_advances_the_requested_game_time(self, session: Session, game: ContractGame) -> None:
         _hold_time(session)
         start = session.step(Step(advance_s=game.tick_s, attributes=(game.tick,))).snapshot
         result = session.step(Step(advance_s=N_TICKS * game.tick_s, attributes=(game.tick,)))
@@ -224,8 +214,7 @@ class SessionContract:
         else:
             assert ticks >= 1
 
-    def test_a_step_gives_values_and_picture_of_one_moment(self, session: Session, game: ContractGame) -> None:
-        """Only where time is held between steps."""
+    def test_values_and_frame_of_a_step_have_the_same_time(self, session: Session, game: ContractGame) -> None:
         _hold_time(session)
         result = session.step(_look(game))
         assert result.frame is not None
@@ -234,8 +223,7 @@ class SessionContract:
             assert result.frame.game_time_s == result.snapshot.game_time_s
             assert session.step(Step(attributes=(game.tick,))).snapshot[game.tick] == result.snapshot[game.tick]
 
-    def test_a_step_holds_keys_until_the_next(self, session: Session, game: ContractGame) -> None:
-        """A key has an effect, None keeps it held, and an empty tuple releases it."""
+    def test_a_step_without_keys_keeps_the_held_keys(self, session: Session, game: ContractGame) -> None:
         _hold_time(session)
         before = session.read(game.changes)
         result = session.step(Step(held=(game.key,), advance_s=game.n_ticks * game.tick_s))
@@ -245,8 +233,7 @@ class SessionContract:
         session.step(Step(held=(), advance_s=game.tick_s))
         assert session.input.held == frozenset()
 
-    def test_an_error_leaves_the_session_in_use(self, session: Session, game: ContractGame) -> None:
-        """Several errors in succession change nothing."""
+    def test_the_session_can_be_used_after_errors(self, session: Session, game: ContractGame) -> None:
         for _ in range(3):
             with raises(UnknownKeyError):
                 session.step(Step(held=("NO SUCH KEY",)))
@@ -256,8 +243,7 @@ class SessionContract:
 
     # --- keys and mouse -------------------------------------------------------------------------------------
 
-    def test_keys_are_held_and_released(self, session: Session, game: ContractGame) -> None:
-        """`held` returns the keys; typing does not change it."""
+    def test_typing_does_not_change_the_held_keys(self, session: Session, game: ContractGame) -> None:
         session.input.set_held([game.key])
         session.input.type([game.key])
         assert session.input.held == {game.key}
@@ -265,8 +251,7 @@ class SessionContract:
         assert session.input.held == frozenset()
         session.input.move_mouse(3, -2)
 
-    def test_an_unknown_key_is_named(self, session: Session, game: ContractGame) -> None:
-        """No other key is pressed or released."""
+    def test_an_unknown_key_changes_no_other_key(self, session: Session, game: ContractGame) -> None:
         session.input.set_held([game.key])
         for send in (session.input.set_held, session.input.type):
             with raises(UnknownKeyError) as caught:
@@ -276,10 +261,9 @@ class SessionContract:
             assert game.key in caught.error.known
         assert session.input.held == {game.key}
 
-    # --- time -----------------------------------------------------------------------------------------------
+    # --- clock ----------------------------------------------------------------------------------------------
 
-    def test_time_runs_and_stands(self, session: Session) -> None:
-        """As far as the grade of the clock permits."""
+    def test_the_clock_runs_and_pauses(self, session: Session) -> None:
         clock = session.clock
         clock.run()
         assert clock.speed == 1.0
@@ -294,8 +278,7 @@ class SessionContract:
         assert clock.speed == 0.0
         assert clock.game_time_s == clock.game_time_s
 
-    def test_time_never_goes_back(self, session: Session, game: ContractGame) -> None:
-        """Under all operations."""
+    def test_game_time_never_decreases(self, session: Session, game: ContractGame) -> None:
         times = [session.clock.game_time_s]
         for _ in range(3):
             advance = session.clock.advance(game.tick_s)
@@ -308,14 +291,12 @@ class SessionContract:
         assert times == sorted(times)
         assert times[-1] > times[0]
 
-    def test_no_time_at_all_may_pass(self, session: Session) -> None:
-        """An advance by 0 s is valid."""
+    def test_an_advance_by_0_s_is_valid(self, session: Session) -> None:
         assert session.clock.advance(0.0).requested_s == 0.0
 
-    # --- its life -------------------------------------------------------------------------------------------
+    # --- restart and close ----------------------------------------------------------------------------------
 
-    def test_a_restart_gives_a_game_that_works(self, session: Session, game: ContractGame) -> None:
-        """Keys are released, and the same session continues."""
+    def test_a_restart_releases_keys_and_keeps_the_session_open(self, session: Session, game: ContractGame) -> None:
         starts = session.info.n_starts
         session.input.set_held([game.key])
         session.restart()
@@ -324,8 +305,7 @@ class SessionContract:
         assert session.step(_look(game)).frame is not None
         assert list(session.snapshot([game.number])) == [game.number]
 
-    def test_a_closed_session_says_so(self, session: Session, game: ContractGame) -> None:
-        """For every method; a second close does nothing."""
+    def test_all_methods_of_a_closed_session_raise(self, session: Session, game: ContractGame) -> None:
         session.close()
         session.close()
         for use in (
@@ -342,15 +322,13 @@ class SessionContract:
             with raises(SessionStateError):
                 use()
 
-    def test_leaving_the_block_closes(self, session: Session) -> None:
-        """`with` returns the session itself."""
+    def test_a_with_block_closes_the_session(self, session: Session) -> None:
         with session as same:
             assert same is session
         with raises(SessionStateError):
             session.snapshot()
 
-    def test_threads_may_share_it(self, session: Session, game: ContractGame) -> None:
-        """Each thread gets the result that belongs to its call."""
+    def test_threads_can_share_a_session(self, session: Session, game: ContractGame) -> None:
         _hold_time(session)
         names = [game.number, game.other, game.tick, game.fixed]
         expected = session.snapshot(names)

@@ -19,8 +19,8 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import HISTORY_TICKS, LiveFight, LiveFightOptions, buttons_of, is_press_action
 from soulslab.arena.records import TICKS_PER_DECISION
 from soulslab.arena.vocabulary import N_ACTIONS
-from soulslab.arena.window.key_log_replay import Replay
-from soulslab.arena.window.key_table import PANDA_NAMES
+from soulslab.arena.window.key_log import Replay
+from soulslab.arena.window.settings import PANDA_NAMES
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.key_log_from_recording import key_log_from_recording
 from soulslab.siphon.input.x_input import open_input

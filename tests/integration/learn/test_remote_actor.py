@@ -16,14 +16,14 @@ from soulslab.errors import ActorError, ChannelError
 from soulslab.learn import process_lock as lock_module
 from soulslab.learn.actors import actor_process as process_module
 from soulslab.learn.actors.actor_status import ActorState, open_status
-from soulslab.learn.actors.shared_folder import ACTOR_LOCK, find_memory_folder
+from soulslab.learn.actors.shared_memory import ACTOR_LOCK, find_memory_folder
 from soulslab.learn.archive import read_archive
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.process_lock import is_held
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, RainbowRunSettings
 from soulslab.learn.rainbow.remote_actor_program import main
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.run_folder import StopReason
+from soulslab.learn.settings import ReplaySettings
 from soulslab.learn.telemetry import ActorStats
 from soulslab.learn.train import train
 from soulslab.learn.tuning.trial import remove_unneeded_files
@@ -254,7 +254,7 @@ def test_total_steps_holds_for_a_remote_actor_that_is_ahead_of_the_learner(run_d
 
         def write(self, message):
             super().write(message)
-            time.sleep(0.5)
+            time.sleep(0.2)
 
     settings = small_settings()
     run = replace(settings.run, total_steps=310, evaluate_every=0, checkpoint_every_s=0.0)

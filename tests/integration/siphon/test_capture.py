@@ -16,9 +16,8 @@ import xcffib.sync
 
 from benchmarks.siphon_capture import CaptureBenchSettings, measure_capture
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
-from soulslab.siphon.capture import NATIVE, FrameFormat, window_capture
-from soulslab.siphon.capture import composite as composite_module
-from soulslab.siphon.capture.window_capture import Barrier, Framebuffer, open_capture
+from soulslab.siphon.capture import NATIVE, FrameFormat, window_capture, window_pixels
+from soulslab.siphon.capture.window_capture import Barrier, Framebuffer, WindowCapture
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, wait_for_window
 from soulslab.siphon.process.x11 import XConnection
@@ -37,7 +36,7 @@ def open_on(request, x, display):
     captures = []
 
     def open_it(window_id):
-        captures.append(open_capture(Window(x, window_id), display if request.param == "private" else None))
+        captures.append(WindowCapture(Window(x, window_id), display if request.param == "private" else None))
         return captures[-1]
 
     open_it.plain = "framebuffer" if request.param == "private" else "shm"
@@ -127,7 +126,7 @@ def test_one_that_was_covered_before_we_came_is_drawn_first(painter, open_on):
 
 
 def test_a_window_that_was_never_drawn_has_no_frame(painter, open_on, monkeypatch):
-    monkeypatch.setattr(composite_module, "REPAINT_DEADLINE_S", 0.05)
+    monkeypatch.setattr(window_pixels, "REPAINT_DEADLINE_S", 0.05)
     window = painter.open(10, 10, 100, 80)
     painter.paint(window, 1)
     painter.set_repaints(False)
@@ -285,7 +284,7 @@ def test_a_display_that_dies_is_an_error_and_close_is_not():
     with PrivateDisplay((200, 100)) as display, Painter(display.name) as painter:
         window = painter.open(0, 0, 100, 80)
         x = XConnection(display.name)
-        captures = [open_capture(Window(x, window), which) for which in (display, None)]
+        captures = [WindowCapture(Window(x, window), which) for which in (display, None)]
         for capture in captures:
             capture.grab(NATIVE)
         os.kill(display.pid, signal.SIGKILL)
@@ -330,7 +329,7 @@ def test_fifty_captures_leave_no_resources(painter, x, display):
     painter.open(50, 50, 100, 80)
     before, clients = held(), n_clients(x)
     for i in range(50):
-        capture = open_capture(Window(x, window), display if i % 2 else None)
+        capture = WindowCapture(Window(x, window), display if i % 2 else None)
         assert_shows(capture, 100, 80, 1)
         capture.close()
     x.sync()
@@ -343,8 +342,8 @@ def test_a_killed_owner_leaves_no_shared_memory(display, painter):
     script = (
         "import sys; from soulslab.siphon.process.x11 import XConnection;"
         "from soulslab.siphon.process.window import Window;"
-        "from soulslab.siphon.capture.window_capture import open_capture; from soulslab.siphon.capture import NATIVE;"
-        f"capture = open_capture(Window(XConnection({display.name!r}), {window}));"
+        "from soulslab.siphon.capture.window_capture import WindowCapture; from soulslab.siphon.capture import NATIVE;"
+        f"capture = WindowCapture(Window(XConnection({display.name!r}), {window}));"
         "capture.grab(NATIVE); print('on', flush=True); sys.stdin.readline()"
     )
     started_s = time.time()
@@ -363,7 +362,7 @@ def test_doom_is_seen_on_two_displays_until_it_is_killed():
                 games.append(start_doom(display))
                 connections.append(XConnection(display.name))
                 window = wait_for_window(connections[-1], games[-1].pid, deadline_s=20)
-                captures.append(open_capture(window, display))
+                captures.append(WindowCapture(window, display))
             for capture in captures:
                 wait_for(lambda capture=capture: capture.grab(NATIVE).std() > 20, "a picture with something in it")
                 assert capture.backend == "framebuffer"

@@ -11,8 +11,8 @@ import pytest
 
 from soulslab.errors import ClockUnavailableError
 from soulslab.siphon.clock import lockstep
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
-from soulslab.siphon.clock.native_library import check_can_preload
+from soulslab.siphon.clock.lockstep import LockstepClock
+from soulslab.siphon.clock.lockstep_page import LockstepPage, check_can_preload
 
 #: Waits for its standard input to end: system calls of 32-bit x86 only, as there may be no 32-bit libc.
 SOURCE_32 = """

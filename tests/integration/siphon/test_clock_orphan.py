@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from soulslab.siphon.clock.lockstep import attach_lockstep
-from soulslab.siphon.clock.lockstep_page import open_page_of
-from soulslab.siphon.clock.native_library import native_library
+from soulslab.siphon.clock.lockstep_page import native_library, open_page_of
 from soulslab.siphon.process.discovery import has_ended
 from soulslab.siphon.profile import ClockFacts
 from support import clock_controller

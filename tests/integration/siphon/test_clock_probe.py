@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
-from soulslab.siphon.clock.native_library import FOREVER_NS, native_library
-from soulslab.siphon.clock.thread_probe import find_unheld_threads
+from soulslab.siphon.clock.lockstep import LockstepClock, find_unheld_threads
+from soulslab.siphon.clock.lockstep_page import FOREVER_NS, LockstepPage, native_library
 from support.clock_program import compile_clock_program, running_clock_program
 from support.waiting import wait_for
 

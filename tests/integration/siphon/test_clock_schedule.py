@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
+from soulslab.siphon.clock.lockstep import LockstepClock, attach_lockstep
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.profile import ClockFacts
 from support.clock_program import compile_clock_program, running_clock_program
 from support.waiting import wait_for

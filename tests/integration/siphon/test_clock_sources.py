@@ -7,7 +7,8 @@ import os
 import pytest
 
 from soulslab.errors import ClockUnavailableError
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
+from soulslab.siphon.clock.lockstep import LockstepClock
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.profile import ClockFacts
 from support.clock_program import compile_clock_program, running_clock_program
 from support.waiting import wait_for

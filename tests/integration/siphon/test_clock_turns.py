@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
+from soulslab.siphon.clock.lockstep import LockstepClock
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.profile import ClockFacts
 from support.clock_program import compile_clock_program, running_clock_program
 from support.waiting import wait_for

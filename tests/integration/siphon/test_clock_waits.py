@@ -21,9 +21,9 @@ from soulslab.errors import (
     ProcessExitedError,
     SessionStateError,
 )
-from soulslab.siphon.clock import lockstep_page as page
-from soulslab.siphon.clock import native_library
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage, attach_lockstep
+from soulslab.siphon.clock import lockstep_page
+from soulslab.siphon.clock.lockstep import LockstepClock, attach_lockstep
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.profile import ClockFacts
 from soulslab.siphon.tick_alignment import advance_to_tick_middle
@@ -455,8 +455,8 @@ def test_invalid_arguments_are_refused(start):
 def test_the_library_loads_from_a_folder_with_a_space(monkeypatch, tmp_path, clock_program):
     folder = tmp_path / "my programs"
     folder.mkdir()
-    shutil.copy(native_library.library_path("_preload"), folder / "_preload.so")
-    monkeypatch.setattr(page, "library_path", lambda name: folder / f"{name}.so")
+    shutil.copy(lockstep_page.library_path("_preload"), folder / "_preload.so")
+    monkeypatch.setattr(lockstep_page, "library_path", lambda name: folder / f"{name}.so")
     one = LockstepPage.create()
     with running_clock_program(clock_program, tmp_path, "nanosleep", PERIOD_MS, one.environment()) as program:
         clock = LockstepClock(one, program.pid)

@@ -14,17 +14,18 @@ from soulslab.errors import ImplausibleValueError, PointerError, ProcessExitedEr
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.capture import NATIVE
-from soulslab.siphon.capture.window_capture import open_capture
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
+from soulslab.siphon.capture.window_capture import WindowCapture
+from soulslab.siphon.clock.lockstep import LockstepClock
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.process.image import read_image
-from soulslab.siphon.process.launch import launch
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import wait_for_window
 from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.tick_alignment import advance_to_tick_middle
+from support.launching import launch
 from support.waiting import wait_for
 
 DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))
@@ -58,7 +59,7 @@ class Doom:
         undo.callback(self.clock.close)
         self.keys = open_input(window, "xsendevent")
         undo.callback(self.keys.close)
-        self.frames = open_capture(window, display)
+        self.frames = WindowCapture(window, display)
         undo.callback(self.frames.close)
 
     def is_in_level(self) -> bool:

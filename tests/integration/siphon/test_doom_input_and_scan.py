@@ -16,7 +16,6 @@ from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.process.image import read_image
-from soulslab.siphon.process.launch import launch
 from soulslab.siphon.process.window import wait_for_window
 from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
@@ -25,6 +24,7 @@ from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile
 from soulslab.siphon.scanner.pointers import PointerMap, modules_of, verify
 from soulslab.siphon.scanner.signature import find_signature
 from soulslab.siphon.scanner.value_scan import ValueScan
+from support.launching import launch
 from support.waiting import wait_for
 
 DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))

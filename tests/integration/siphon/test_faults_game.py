@@ -21,8 +21,8 @@ from soulslab.errors import (
     ProcessExitedError,
     WindowGoneError,
 )
-from soulslab.siphon.process import private_display as display
-from soulslab.siphon.process import x11
+from soulslab.siphon.process import private_display, x11
+from soulslab.siphon.process.private_display import PrivateDisplay
 from support.counts import held
 from support.doom_faults import (
     PROFILE,
@@ -148,7 +148,7 @@ def test_the_display_is_killed(observation):
 def test_the_display_hangs(monkeypatch, observation):
     """Without a deadline xcb would wait forever for its reply, and so would a new connection."""
     monkeypatch.setattr(x11, "ANSWER_DEADLINE_S", 2.0)
-    monkeypatch.setattr(display, "END_DEADLINE_S", 0.2)
+    monkeypatch.setattr(private_display, "END_DEADLINE_S", 0.2)
     with doom(observation=observation) as env:
         env.reset()
         before = held()
@@ -167,16 +167,15 @@ def test_the_display_hangs(monkeypatch, observation):
 def test_a_display_that_loses_its_socket_while_it_starts(monkeypatch):
     """Simulates another X server with that number that ends at this moment."""
     taken = []
-    start = display._start
+    start = PrivateDisplay._start
 
-    def take_the_first(*arguments):
-        process, name = start(*arguments)
+    def take_the_first(display, *arguments):
+        start(display, *arguments)
         if not taken:
-            taken.append(process.pid)
-            Path(f"/tmp/.X11-unix/X{name.removeprefix(':')}").unlink()  # noqa: S108  (where X servers have it)
-        return process, name
+            taken.append(display.pid)
+            Path(f"/tmp/.X11-unix/X{display.name.removeprefix(':')}").unlink()  # noqa: S108  (where X servers have it)
 
-    monkeypatch.setattr(display, "_start", take_the_first)
+    monkeypatch.setattr(PrivateDisplay, "_start", take_the_first)
     with doom() as env:
         begins_anew(env, n_restarts=0)
     await_deaths(taken)

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-import soulslab.siphon.process.private_folder
+import soulslab.siphon.process.child_process
 from soulslab.errors import DisplayError, ImplausibleValueError, ProcessExitedError, WindowGoneError
-from soulslab.siphon.process.private_folder import PrivateFolder
+from soulslab.siphon.process.child_process import PrivateFolder
 from support.counts import held, segments_of
 from support.doom_faults import await_deaths, begins_anew, doom, memory_of, play_until_it_fails, program, window_of
 
@@ -124,7 +124,7 @@ def test_a_killed_player_ends_its_game_and_display(temporary, monkeypatch, end):
         player.wait(30)
         await_deaths(facts["pids"])
     assert segments_of([player.pid, *facts["pids"]], started_s) == []
-    monkeypatch.setattr(soulslab.siphon.process.private_folder, "MIN_AGE_S", 0.0)
+    monkeypatch.setattr(soulslab.siphon.process.child_process, "MIN_AGE_S", 0.0)
     for kind in ("run", "display"):
         PrivateFolder(kind).close()
     assert list(temporary.iterdir()) == []

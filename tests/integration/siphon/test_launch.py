@@ -14,10 +14,11 @@ import pytest
 
 from soulslab.errors import ConfigError, LaunchError
 from soulslab.siphon.process import launch as launch_module
-from soulslab.siphon.process.launch import MARK, find_program, launch
+from soulslab.siphon.process.launch import MARK, find_program
 from soulslab.siphon.process.process_tree import living, marked
 from soulslab.siphon.profile import Process
 from support.counts import held, segments_of
+from support.launching import launch
 from support.waiting import wait_for
 
 SLEEPER = Process(executable="sleep", command=("sleep", "600"))
@@ -215,9 +216,10 @@ def test_the_end_of_the_output_is_kept(started):
 @pytest.mark.parametrize("ends_with_us", [True, False])
 def test_a_game_ends_with_us_or_lives_on(ends_with_us):
     script = (
-        "import sys, time; from soulslab.siphon.process.launch import launch;"
+        "import sys, time; from soulslab.siphon.process.launch import start_command;"
         "from soulslab.siphon.profile import Process;"
-        f"game = launch(Process(executable='sleep', command=('sleep', '600')), ends_with_us={ends_with_us});"
+        f"game = start_command(Process(executable='sleep', command=('sleep', '600')), ends_with_us={ends_with_us});"
+        "game.find_game('sleep', 20.0);"
         "print(game.pid, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as owner:

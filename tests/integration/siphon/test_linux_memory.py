@@ -15,8 +15,7 @@ from soulslab.errors import (
     ProcessExitedError,
     ProcessNotFoundError,
 )
-from soulslab.siphon.memory.linux import LinuxMemory
-from soulslab.siphon.memory.linux_maps import denied, read_regions
+from soulslab.siphon.memory.linux import LinuxMemory, denied, read_regions
 from support.memory_contract import PAGE, MemoryContract, Subject
 from support.target import Target, running
 

@@ -26,9 +26,9 @@ from soulslab.errors import (
 )
 from soulslab.games import profile_path
 from soulslab.siphon.capture import NATIVE
-from soulslab.siphon.clock.lockstep import LockstepClock, LockstepPage
+from soulslab.siphon.clock.lockstep import LockstepClock
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.local import LocalSession, open_session
-from soulslab.siphon.process.launch import launch
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
@@ -36,6 +36,7 @@ from soulslab.siphon.real_game import RealGameOpener
 from soulslab.siphon.session import SessionOptions, Step
 from support.clock_program import speed_of
 from support.counts import held
+from support.launching import launch
 from support.waiting import wait_for
 
 DOOM = load_profile(profile_path(Path("doom")))

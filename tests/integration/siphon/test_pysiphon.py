@@ -16,7 +16,7 @@ import pytest
 from pysiphon import SiphonClient
 
 from benchmarks.live_peer import mask_with_public_attributes
-from soulslab.compat.eldengym.eldengym_attributes import PUBLIC_ATTRIBUTES
+from soulslab.compat.eldengym.eldengym_observation import PUBLIC_ATTRIBUTES
 from soulslab.config.writing import dump_settings
 from soulslab.games import profile_path
 from soulslab.games.arena import stand_in

@@ -13,7 +13,7 @@ from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
 from support.windows_python import WindowsPython
 
-N_STEPS = 30
+N_STEPS = 10
 PLAY = """
 import json, sys
 import gymnasium, soulslab

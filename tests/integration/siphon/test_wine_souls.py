@@ -13,8 +13,8 @@ import pytest
 from soulslab.cli import run
 from soulslab.errors import AmbiguousProcessError, GameVersionError, PatternError, SelfCheckError
 from soulslab.games.boss_facts import Pose
-from soulslab.games.dark_souls_3.game import DarkSouls3
-from soulslab.games.elden_ring.game import EldenRing
+from soulslab.games.dark_souls_3 import DarkSouls3
+from soulslab.games.elden_ring import EldenRing
 from soulslab.games.self_check import Verdict, check_session
 from soulslab.siphon.local import open_session
 from soulslab.siphon.process.discovery import find_process

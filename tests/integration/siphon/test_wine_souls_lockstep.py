@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from soulslab.games.dark_souls_3.game import DarkSouls3
-from soulslab.games.elden_ring.game import EldenRing
+from soulslab.games.dark_souls_3 import DarkSouls3
+from soulslab.games.elden_ring import EldenRing
 from soulslab.siphon.session import SessionOptions, Step
 from support.long_form import IS_LONG
 from support.souls_program import NAMES, WALK_M_S, Frames

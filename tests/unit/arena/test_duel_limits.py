@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from soulslab.arena.duel_limits import find_impossible_field
+from soulslab.arena.simulator import find_impossible_field
 from soulslab.envs.arena import ArenaVectorEnv
 from soulslab.errors import EnvironmentUsageError
 

@@ -9,8 +9,7 @@ from benchmarks.learner_tables import Mean
 from soulslab.errors import ConfigError
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings, RainbowSettings
-from soulslab.learn.replay.replay_settings import ReplaySettings
-from soulslab.learn.settings import EnvSettings
+from soulslab.learn.settings import EnvSettings, ReplaySettings
 
 BARE = RainbowSettings(
     learner=QLearningSettings(

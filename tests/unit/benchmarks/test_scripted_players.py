@@ -33,7 +33,7 @@ def test_a_boss_is_a_real_fight(boss, phase):
 def test_no_rhythm_played_blindly_wins(boss):
     """Random rhythms of rolls, steps, attacks and waits, repeated for a whole fight."""
     rng = np.random.default_rng(0)
-    n = 2000
+    n = 2000 if IS_LONG else 800
     simulator = make_simulator(boss, range(n), random_pose=True)
     length = rng.integers(2, 13, n)
     rhythm = rng.choice([0, 2, 4, 6, 8, 9, 10, 12, 14, 16, 16, 16, 17, 18, NOTHING, NOTHING], (n, 12))

@@ -6,8 +6,7 @@ import pytest
 from benchmarks import transfer
 from benchmarks.transfer import SIMULATOR, TransferBenchSettings, measure_souls, measure_transfer
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID, IUDEX_DEMO_ID, IUDEX_ID
-from soulslab.learn.evaluate import Evaluation
-from soulslab.learn.wilson_interval import wilson_interval
+from soulslab.learn.evaluate import Evaluation, wilson_interval
 from soulslab.testing.fake_arena import FakeArenaSession
 
 

@@ -18,8 +18,8 @@ from benchmarks.updates import (
 )
 from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings, RainbowSettings
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.step_rows import StepShape
+from soulslab.learn.settings import ReplaySettings
 
 
 def test_measures_all_updates():

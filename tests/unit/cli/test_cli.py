@@ -97,6 +97,21 @@ def test_errors_become_one_line_and_a_code(capsys, failing, error, code):
     assert lines == [f"soulslab: {error}" if str(error) else "soulslab: interrupted"]
 
 
+def test_an_interrupt_while_the_program_loads_is_one_line():
+    script = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(name, *_):\n"
+        "        if name == 'gymnasium':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.argv, sys.meta_path = ['soulslab'], [Interrupt, *sys.meta_path]\n"
+        "from soulslab.cli import run\n"
+        "sys.exit(run(['envs']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "soulslab: interrupted\n")
+
+
 def test_very_verbose_shows_the_traceback(failing):
     failing(SoulslabError("broken"))
     with pytest.raises(SoulslabError, match="broken"):

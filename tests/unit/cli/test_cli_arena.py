@@ -23,7 +23,7 @@ def started(monkeypatch):
     """Return the arguments of the game's start."""
     games = []
     monkeypatch.setattr("soulslab.arena.window.game_loop.run", lambda *arguments: games.append(arguments))
-    monkeypatch.setattr("soulslab.arena.window.memory.process_name.set_process_name", games.append)
+    monkeypatch.setattr("soulslab.arena.window.memory.profile_memory.set_process_name", games.append)
     return games
 
 
@@ -133,7 +133,7 @@ def test_wrong_flags_are_errors(capsys, flags, problem):
 )
 def test_a_missing_boss_is_reported_before_a_window_opens(capsys, monkeypatch, boss, problem):
     monkeypatch.setattr("soulslab.arena.window.game_loop.Window", lambda _: pytest.fail("a window was opened"))
-    monkeypatch.setattr("soulslab.arena.window.memory.process_name.set_process_name", lambda _: None)
+    monkeypatch.setattr("soulslab.arena.window.memory.profile_memory.set_process_name", lambda _: None)
     assert cli.run(["arena", "--boss", boss]) != 0
     assert problem in said(capsys)
 

@@ -5,7 +5,7 @@ import logging
 import msgspec
 import pytest
 
-from soulslab.envs.attribute_gate import AttributeGate
+from soulslab.envs.game.session_holder import AttributeGate
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.tasks.process.process_env import ProcessEnv
 from soulslab.errors import SelfCheckError
@@ -56,7 +56,7 @@ def test_a_failed_attribute_is_an_error_before_any_write(versions):
 
 @pytest.mark.parametrize(("versions", "level"), [(("2.0",), logging.WARNING), (("", "2.0"), logging.DEBUG)])
 def test_a_passed_check_is_logged_as_a_warning_for_an_unknown_version(caplog, versions, level):
-    with caplog.at_level(logging.DEBUG, "soulslab.envs.attribute_gate"):
+    with caplog.at_level(logging.DEBUG, "soulslab.envs.game.session_holder"):
         AttributeGate(("hp", "x"))(ToySession(versions))
     records = [record for record in caplog.records if "all 2 needed attributes" in record.getMessage()]
     assert [record.levelno for record in records] == [level]

@@ -5,8 +5,8 @@ import logging
 import msgspec
 import pytest
 
+from soulslab.envs.game.timing import TickCount, ticks_between
 from soulslab.envs.tasks.process.process_env import ProcessEnv
-from soulslab.envs.tick_count import TickCount, ticks_between
 from soulslab.errors import EnvironmentUsageError, LostTickError, NotResetError, ProfileError
 from soulslab.siphon.profile import Attribute
 from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
@@ -81,7 +81,7 @@ def test_info_has_the_counts_of_the_episode_and_the_first_one_is_logged(caplog):
     env = toy_env()
     env.reset()
     change_steps(env, {1: -1, 3: 2})
-    with caplog.at_level(logging.WARNING, "soulslab.envs.tick_count"):
+    with caplog.at_level(logging.WARNING, "soulslab.envs.game.timing"):
         steps = [env.step(RIGHT)[4] for _ in range(5)]
     assert [info["ticks"] for info in steps] == [2, 1, 2, 4, 2]
     assert [(info["ticks_lost"], info["ticks_doubled"]) for info in steps] == [(0, 0), (1, 0), (1, 0), (1, 2), (1, 2)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from soulslab.envs.vector_arguments import autoreset_mode_of, options_of_each, reset_mask_of
+from soulslab.envs.arguments import autoreset_mode_of, options_of_each, reset_mask_of
 from soulslab.errors import EnvironmentUsageError
 
 

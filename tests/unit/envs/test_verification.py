@@ -172,6 +172,7 @@ def test_waits_for_a_processor_are_measured():
         os.sched_setaffinity(0, processors)
     assert found.n_slow >= 1
     assert 0.05 <= found.slowest_waited_s <= found.slowest_s
+    assert "for a processor that other programs used" in " ".join(shown([found]).split())
 
 
 def test_the_reset_procedure_follows_an_end_of_the_episode():

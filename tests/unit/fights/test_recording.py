@@ -15,8 +15,7 @@ from soulslab.envs.duels import ArenaOptions
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, DemonstrationError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.fights.human_fights import FightLog
-from soulslab.fights.recording import FightRecorder, env_settings, fight_seeds
-from soulslab.fights.reference_fights import record_fight, reference_actions
+from soulslab.fights.recording import FightRecorder, env_settings, fight_seeds, record_fight, reference_actions
 from soulslab.learn.configs import config_path
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_outcomes
@@ -212,13 +211,13 @@ def test_a_fight_is_recorded_once(out):
     with FightRecorder(out, ARENA_ID, ARENA, "reference") as recorder:
         episode = record_fight(recorder, 0)
     with FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True) as recorder:
-        assert recorder.seeds == {0}
-        assert recorder.is_recorded(episode)
+        assert recorder.writer.seeds == {0}
+        assert recorder.writer.is_recorded(episode)
         with pytest.raises(DemonstrationError, match=r"episode 0: already holds this fight \(seed 0\)"):
             record_fight(recorder, 0)
         other = episode._replace(actions=episode.actions.copy())
         other.actions[-1] = NOTHING
-        assert not recorder.is_recorded(other)
+        assert not recorder.writer.is_recorded(other)
         assert fight_seeds(3, 3, fight_seeds(3, 1)) == fight_seeds(3, 4)[1:]
     assert describe(out).n_episodes == 1
 
@@ -248,7 +247,7 @@ def test_one_process_at_a_time_records_into_a_data_set(out):
         pytest.raises(DemonstrationError, match="another process records into this data set"),
     ):
         record_fight(recorder, 0)
-        recorder.publish()
+        recorder.writer.publish()
         FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True)
     assert describe(out).n_episodes == 1
 
@@ -265,11 +264,11 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 import soulslab
-from soulslab.fights.reference_fights import record_fight
+from soulslab.fights.recording import record_fight
 from soulslab.fights.recording import FightRecorder
 with FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "reference") as recorder:
     record_fight(recorder, 0)
-    recorder.publish()
+    recorder.writer.publish()
     size = (Path(sys.argv[1]) / "main_data.hdf5").stat().st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20_000, size + 20_000))
     for seed in range(1, 50):
@@ -289,12 +288,12 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import soulslab
-from soulslab.fights.reference_fights import record_fight
+from soulslab.fights.recording import record_fight
 from soulslab.fights.recording import FightRecorder
 recorder = FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "reference")
 for seed in range(2):
     record_fight(recorder, seed)
-    recorder.publish()
+    recorder.writer.publish()
 record_fight(recorder, 2)
 os.kill(os.getpid(), signal.SIGKILL)
 """

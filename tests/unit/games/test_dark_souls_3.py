@@ -13,9 +13,8 @@ from soulslab.errors import (
     WaitTimeoutError,
 )
 from soulslab.games.boss_facts import Pose
-from soulslab.games.dark_souls_3 import PROFILE_PATH, DarkSouls3
-from soulslab.games.dark_souls_3.named_animations import true_name
-from soulslab.games.teleport import temporary_values
+from soulslab.games.dark_souls_3 import PROFILE_PATH, DarkSouls3, true_name
+from soulslab.games.souls_game import temporary_values
 from soulslab.games.waiting import Patience
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.process.image import read_image

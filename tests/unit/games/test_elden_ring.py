@@ -3,8 +3,8 @@
 import pytest
 
 from soulslab.errors import MissingFactError, UnknownAttributeError, WaitTimeoutError
-from soulslab.games.axes import to_memory
 from soulslab.games.boss_facts import Pose, load_boss_facts
+from soulslab.games.character import to_memory
 from soulslab.games.elden_ring import PROFILE_PATH, EldenRing
 from soulslab.games.waiting import Patience
 from support.masked_game import MaskedSession

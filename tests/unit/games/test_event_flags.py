@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from soulslab.errors import ConfigError, EntityNotFoundError
-from soulslab.games.dark_souls_3.flag_table import FlagTable
-from soulslab.games.elden_ring.flag_tree import FlagTree
-from soulslab.games.event_flags import FlagMemory, load_event_flags
+from soulslab.games.dark_souls_3 import FlagTable
+from soulslab.games.elden_ring import FlagTree
+from soulslab.games.facts import load_event_flags
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.local import LocalSession
@@ -104,14 +104,14 @@ def lay_table(heap, blocks):
 
 def test_a_flag_of_dark_souls_3_is_in_the_category_of_its_block(session):
     places = lay_table(session.heap, {(30, 0): 2, (40, 0): 5, (40, 1): 6})
-    flags = FlagMemory(session, FlagTable(session), load_event_flags("dark_souls_3"))
+    flags = FlagTable(session, load_event_flags("dark_souls_3"))
     # 14000800: word 25, its highest bit, which is bit 7 of byte 103, as the profile has it of Iudex (0x5A67).
     iudex = places[1, 5, 0]
     assert not flags.is_defeated("Iudex Gundyr")
     session.heap.put(iudex + 103, "B", 0x80)
     assert flags.is_defeated("Iudex Gundyr")
     flags.set_defeated("Iudex Gundyr", is_defeated=False)
-    assert session.read_number(flags._locator.locate(14000800)) is False
+    assert session.read_number(flags.locate(14000800)) is False
     flags.set_defeated("Vordt of the Boreal Valley", is_defeated=True)
     word = struct.unpack("<I", session._game.attributes._memory.read(places[1, 2, 0] + 100, 4))[0]
     assert word == 1 << 31
@@ -119,7 +119,7 @@ def test_a_flag_of_dark_souls_3_is_in_the_category_of_its_block(session):
 
 def test_a_flag_without_a_block_is_in_the_first_category(session):
     places = lay_table(session.heap, {(40, 0): 5})
-    flags = FlagMemory(session, FlagTable(session), load_event_flags("dark_souls_3"))
+    flags = FlagTable(session, load_event_flags("dark_souls_3"))
     for number in (9_000_033, 19_000_033, 2_033):
         flags[number] = True
         group, thousand = number // 10_000_000 % 10, number // 1000 % 10
@@ -129,7 +129,7 @@ def test_a_flag_without_a_block_is_in_the_first_category(session):
 
 def test_flags_of_dark_souls_3_are_separate(session):
     lay_table(session.heap, {(40, block): block + 1 for block in range(3)})
-    flags = FlagMemory(session, FlagTable(session), load_event_flags("dark_souls_3"))
+    flags = FlagTable(session, load_event_flags("dark_souls_3"))
     numbers = np.random.default_rng(3).choice(30_000, 60, replace=False) + 14_000_000
     chosen = set(numbers[:30].tolist())
     for number in chosen:
@@ -139,7 +139,7 @@ def test_flags_of_dark_souls_3_are_separate(session):
 
 def test_a_block_that_is_not_loaded_is_an_error(session):
     lay_table(session.heap, {(40, 0): 5})
-    flags = FlagMemory(session, FlagTable(session), load_event_flags("dark_souls_3"))
+    flags = FlagTable(session, load_event_flags("dark_souls_3"))
     for number in (13000800, 14010800):
         with pytest.raises(EntityNotFoundError, match=f"event flag {number}.*block . of area .. is not loaded"):
             flags[number]
@@ -180,7 +180,7 @@ def lay_tree(heap, blocks, divisor=1000, size=125):
 def test_a_flag_of_elden_ring_is_found_in_the_tree(session):
     blocks = {10000 + n: ((1, n) if n % 3 else (3, 0)) for n in range(25)} | {71: (1, 30)}
     in_one, others = lay_tree(session.heap, blocks)
-    flags = FlagMemory(session, FlagTree(session), load_event_flags("elden_ring"))
+    flags = FlagTree(session, load_event_flags("elden_ring"))
     # 10000850: flag 850 of block 10000, bit 7 - 850 % 8 of byte 106.
     assert not flags.is_defeated("Margit, the Fell Omen")
     session.heap.put(others[10000] + 106, "B", 1 << 5)
@@ -193,7 +193,7 @@ def test_a_flag_of_elden_ring_is_found_in_the_tree(session):
 
 def test_flags_of_elden_ring_are_separate(session):
     lay_tree(session.heap, {n: (1, n) for n in range(40)})
-    flags = FlagMemory(session, FlagTree(session), load_event_flags("elden_ring"))
+    flags = FlagTree(session, load_event_flags("elden_ring"))
     numbers = np.random.default_rng(4).choice(40_000, 60, replace=False)
     chosen = set(numbers[:30].tolist())
     for number in chosen:
@@ -203,7 +203,7 @@ def test_flags_of_elden_ring_are_separate(session):
 
 def test_a_flag_that_is_not_in_the_tree_is_an_error(session):
     lay_tree(session.heap, {5: (1, 0), 6: (2, 0)})
-    flags = FlagMemory(session, FlagTree(session), load_event_flags("elden_ring"))
+    flags = FlagTree(session, load_event_flags("elden_ring"))
     with pytest.raises(EntityNotFoundError, match="event flag 7001': the tree has no block 7"):
         flags[7001]
     with pytest.raises(EntityNotFoundError, match="block 6 holds no flags"):
@@ -217,9 +217,9 @@ def test_a_remote_session_walks_the_same_tree(session, tmp_path):
     lay_tree(session.heap, {n: (1, n) for n in range(20)})
     options = ServerOptions(address=f"unix:{tmp_path / 'socket'}", token="t" * 16, allow_raw_writes=True)
     with serve(session, options) as server, connect(server.address, token=options.token) as remote:
-        flags = FlagMemory(remote, FlagTree(remote), load_event_flags("elden_ring"))
+        flags = FlagTree(remote, load_event_flags("elden_ring"))
         flags[7007] = True
         assert flags[7007]
         assert not flags[7006]
-    assert FlagMemory(session, FlagTree(session), load_event_flags("elden_ring"))[7007]
-    assert msgspec.to_builtins(FlagTree(session).locate(7007))["bit"] == 0
+    assert FlagTree(session, load_event_flags("elden_ring"))[7007]
+    assert msgspec.to_builtins(FlagTree(session, load_event_flags("elden_ring")).locate(7007))["bit"] == 0

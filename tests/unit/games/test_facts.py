@@ -7,12 +7,9 @@ import pytest
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC, BOSS_MOVEMENT
 from soulslab.errors import ConfigError
-from soulslab.games.animations import load_animations
 from soulslab.games.boss_facts import boss_names, load_boss_facts
-from soulslab.games.elden_ring.keybinds import load_keybinds
-from soulslab.games.event_flags import load_event_flags
-from soulslab.games.facts import GAMES, read_facts
-from soulslab.games.warp_points import WarpPoints, load_warp_points
+from soulslab.games.elden_ring import load_keybinds
+from soulslab.games.facts import GAMES, WarpPoints, load_animations, load_event_flags, load_warp_points, read_facts
 from soulslab.siphon.keys import KEYS
 
 REAL = ("dark_souls_3", "elden_ring")

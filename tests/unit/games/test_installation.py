@@ -11,8 +11,8 @@ import pytest
 from soulslab.errors import ConfigError, LaunchError
 from soulslab.games.dark_souls_3 import PROFILE_PATH
 from soulslab.games.installation import find_installation, launchable
-from soulslab.siphon.process.launch import launch
 from soulslab.siphon.profile import load_profile
+from support.launching import launch
 
 EXE = "DarkSoulsIII.exe"
 #: Does what Proton does, as far as we see it: a process of the program's name, with the folders that it was told.

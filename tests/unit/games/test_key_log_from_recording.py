@@ -9,7 +9,7 @@ from soulslab.arena.boss_file import BOSS_DIR, load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import BUTTONS, LOADING_TICKS, PRESSES, LiveFight, LiveFightOptions
 from soulslab.arena.quantities import QUANTITIES
-from soulslab.arena.window.key_log_replay import Replay
+from soulslab.arena.window.key_log import Replay
 from soulslab.errors import KeyLogError, RecordingError
 from soulslab.games.arena.key_log_from_recording import SLACK_TICKS, key_log_from_recording
 from soulslab.siphon.recording.reading import Recording

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from soulslab.compat.eldengym.eldengym_attributes import PUBLIC_ATTRIBUTES as OURS
+from soulslab.compat.eldengym.eldengym_observation import PUBLIC_ATTRIBUTES as OURS
 from soulslab.games import profile_path
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.profile.facts import variants_of

@@ -6,7 +6,7 @@ import pytest
 
 from soulslab.errors import ConfigError, SaveFileError
 from soulslab.games.save_files import ROAMING, backup, find_save_file, restore
-from soulslab.siphon.process.open_files import writers_of
+from soulslab.siphon.process.discovery import writers_of
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.errors import EnvironmentUsageError
-from soulslab.learn.actor_critic import ActorCritic, masked_log_probs, sample
+from soulslab.learn.policy import ActorCritic, masked_log_probs, sample
 from soulslab.learn.settings import NetworkSettings
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from soulslab.learn.generator_state import load_rng, rng_state
+from soulslab.learn.checkpoint import load_rng, rng_state
 
 
 def test_the_numbers_go_on():

@@ -3,7 +3,8 @@ import shutil
 from pathlib import Path
 
 import soulslab
-from soulslab.learn.git_commit import git_commit
+from soulslab import version
+from soulslab.learn.archive import git_commit
 
 
 def test_a_checkout_tells_its_commit():
@@ -13,5 +14,5 @@ def test_a_checkout_tells_its_commit():
 
 def test_an_installed_package_does_not_tell_a_strangers_commit(monkeypatch, tmp_path):
     (tmp_path / ".git").mkdir()
-    monkeypatch.setattr(soulslab, "__file__", str(tmp_path / "lib" / "soulslab" / "__init__.py"))
+    monkeypatch.setattr(version, "__file__", str(tmp_path / "lib" / "soulslab" / "version.py"))
     assert git_commit() == ""

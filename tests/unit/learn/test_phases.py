@@ -65,8 +65,12 @@ def test_the_threshold_itself_belongs_to_the_next_phase():
         (Switch(feature=0, at_most=(0.3, 0.5)), 3, "must be finite and descend from phase to phase, but are 0.3, 0.5"),
         (Switch(feature=0, at_most=(0.5, 0.5)), 3, "must be finite and descend"),
         (Switch(feature=0, at_most=(float("nan"),)), 2, "must be finite and descend"),
-        (Switch(feature=6, at_most=(0.5,)), 2, "switch.feature: there is no feature 6: the policies have 6 features"),
-        (Switch(feature=-1, at_most=(0.5,)), 2, "there is no feature -1"),
+        (
+            Switch(feature=6, at_most=(0.5,)),
+            2,
+            "switch.feature: feature 6 does not exist: the policies have 6",
+        ),
+        (Switch(feature=-1, at_most=(0.5,)), 2, "feature -1 does not exist"),
     ],
 )
 def test_a_switch_that_does_not_fit_is_refused(switch, n_members, message):
@@ -75,7 +79,7 @@ def test_a_switch_that_does_not_fit_is_refused(switch, n_members, message):
 
 
 def test_the_extra_inputs_are_no_features_to_switch_on():
-    with pytest.raises(ConfigError, match="there is no feature 6: the policies have 6 features"):
+    with pytest.raises(ConfigError, match="feature 6 does not exist: the policies have 6 features"):
         PhasePolicy([q_policy(1, extras=MEMORY), q_policy(2, extras=MEMORY)], Switch(feature=6, at_most=(0.5,)))
 
 
@@ -215,7 +219,7 @@ def test_where_it_comes_from_is_what_the_file_says(path):
         ),
         ({"n_features": 7}, CorruptCheckpointError, "it does not match the policies in the file"),
         ({"env_steps": 3}, CorruptCheckpointError, "it does not match the policies"),
-        ({"switch": {"feature": 9, "at_most": [0.5]}}, CorruptCheckpointError, "there is no feature 9"),
+        ({"switch": {"feature": 9, "at_most": [0.5]}}, CorruptCheckpointError, "feature 9 does not exist"),
         ({"switch": {"feature": 2, "at_most": []}}, CorruptCheckpointError, "has 0 thresholds for 2 policies"),
         ({"switch": {"feature": 2, "below": [0.5]}}, CorruptCheckpointError, "unknown field|missing required field"),
         ({"members": []}, CorruptCheckpointError, "Expected `array` of length >= 2"),

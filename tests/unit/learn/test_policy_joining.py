@@ -10,7 +10,7 @@ from soulslab.arena.features import FEATURE_NAMES
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpointError
 from soulslab.learn.environment import feature_names, make_vector
-from soulslab.learn.policy_joining import find_switch, join_runs
+from soulslab.learn.players import find_switch, join_runs
 from support.policies import actor_critic, q_policy
 
 N_FEATURES = len(FEATURE_NAMES)
@@ -79,7 +79,7 @@ def test_a_reward_function_that_a_file_cannot_hold_is_no_obstacle():
     ("feature", "message"),
     [
         ("bos_hp", "switch.feature: soulslab/Arena-v0 has no feature 'bos_hp'; did you mean 'boss_hp'?"),
-        ("74", "switch.feature: there is no feature 74: the policies have 74 features, counted from 0"),
+        ("74", "switch.feature: feature 74 does not exist: the policies have 74 features, counted from 0"),
         ("-1", "has no feature '-1'"),
     ],
 )

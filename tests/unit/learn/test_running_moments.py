@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.learn.running_moments import MIN_STD, RunningMoments
+from soulslab.learn.network_policy import MIN_STD, RunningMoments
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=8), st.floats(-1e4, 1e4), st.integers(0, 99))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from soulslab.learn.torch_threads import flushes_denormals, one_core
+from soulslab.learn.torch_device import flushes_denormals, one_core
 
 TINY = np.float64(2.0**-1040)
 

@@ -33,7 +33,7 @@ from soulslab.learn.train import train
 
 TESTS = Path(__file__).parents[2]
 
-# A fresh process that goes on with a run; arguments: folder of the tests, folder of the run, total_steps.
+# A fresh process that resumes runs; arguments: folder of the tests, and the folders of the runs.
 RESUME = """
 import sys
 from pathlib import Path
@@ -43,9 +43,9 @@ from soulslab.config import load_settings
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.train import train
 register_toys()
-run_dir = Path(sys.argv[2])
-settings = load_settings(TrainSettings, run_dir / "config.toml", [f"run.total_steps={sys.argv[3]}"])
-print(train(settings, run_dir, resume=True).reason.value)
+for run_dir in map(Path, sys.argv[2:]):
+    settings = load_settings(TrainSettings, run_dir / "config.toml")
+    print(train(settings, run_dir, resume=True).reason.value)
 """
 
 
@@ -78,37 +78,26 @@ def newest(run_dir):
     return read_archive(sorted((run_dir / "checkpoints").iterdir())[-1])
 
 
-def resume_in_fresh_process(run_dir, total_steps):
+def resume_in_fresh_process(*run_dirs):
     answer = subprocess.run(
-        [sys.executable, "-c", RESUME, str(TESTS), str(run_dir), str(total_steps)],
+        [sys.executable, "-c", RESUME, str(TESTS), *map(str, run_dirs)],
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert answer.returncode == 0, answer.stderr
-    return answer.stdout.strip()
+    return answer.stdout.split()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_stopped_by_a_signal_goes_on_bit_for_bit(corridor, tmp_path, number):
-    whole = train(corridor, tmp_path / "whole")
-    handlers = [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)]
-    stopped = train(corridor, tmp_path / "parts", sinks=[Listener(stop_after=9, number=number)])
-    assert [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)] == handlers
-    assert stopped.reason is StopReason.INTERRUPTED
-    assert 0 < stopped.env_steps < whole.env_steps
-    assert resume_in_fresh_process(tmp_path / "parts", corridor.run.total_steps) == "completed"
-    expected, expected_header = newest(tmp_path / "whole")
-    found, header = newest(tmp_path / "parts")
+def check_same_tensors(run_dir, other_dir):
+    (expected, _), (found, _) = newest(run_dir), newest(other_dir)
     assert found.keys() == expected.keys()
     for name, tensor in expected.items():
         assert found[name].tobytes() == tensor.tobytes(), name
-    steps = [[m["env_steps"] for m in h["milestones"]] for h in (expected_header, header)]
-    assert steps[0] == steps[1]
 
 
-def test_a_run_goes_on_bit_for_bit_across_evaluations_where_numbers_are_denormal(corridor, tmp_path):
+def test_stopped_runs_are_resumed_bit_for_bit_by_a_fresh_process(corridor, tmp_path):
     class Evaluating(Listener):
         def write(self, message):
             super().write(message)
@@ -118,13 +107,24 @@ def test_a_run_goes_on_bit_for_bit_across_evaluations_where_numbers_are_denormal
 
     # With this learning rate the biases become denormal, unless the processor flushes such results to zero.
     learner = msgspec.structs.replace(corridor.learner, lr=1e-40, lr_end=1e-40)
-    settings = with_run(msgspec.structs.replace(corridor, learner=learner), checkpoint_every_s=0.0)
-    train(settings, tmp_path / "whole", sinks=[Evaluating()])
-    train(settings, tmp_path / "parts", sinks=[Evaluating(stop_after=9)])
-    assert resume_in_fresh_process(tmp_path / "parts", settings.run.total_steps) == "completed"
-    expected, found = (newest(tmp_path / name)[0] for name in ("whole", "parts"))
-    for name, tensor in expected.items():
-        assert found[name].tobytes() == tensor.tobytes(), name
+    denormal = with_run(msgspec.structs.replace(corridor, learner=learner), checkpoint_every_s=0.0, total_steps=15_000)
+    train(denormal, tmp_path / "denormal", sinks=[Evaluating()])
+    train(denormal, tmp_path / "stopped", sinks=[Evaluating(stop_after=9)])
+    whole = train(corridor, tmp_path / "whole")
+    handlers = [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)]
+    signals = {"sigterm": signal.SIGTERM, "sigint": signal.SIGINT}
+    for name, number in signals.items():
+        stopped = train(corridor, tmp_path / name, sinks=[Listener(stop_after=9, number=number)])
+        assert [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)] == handlers
+        assert stopped.reason is StopReason.INTERRUPTED
+        assert 0 < stopped.env_steps < whole.env_steps
+    resumed = [tmp_path / name for name in ("stopped", *signals)]
+    assert resume_in_fresh_process(*resumed) == ["completed"] * len(resumed)
+    check_same_tensors(tmp_path / "denormal", tmp_path / "stopped")
+    for name in signals:
+        check_same_tensors(tmp_path / "whole", tmp_path / name)
+        steps = [[m["env_steps"] for m in newest(tmp_path / of)[1]["milestones"]] for of in ("whole", name)]
+        assert steps[0] == steps[1]
 
 
 def test_a_second_interrupt_ends_the_run_at_once(corridor, tmp_path):

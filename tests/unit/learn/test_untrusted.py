@@ -12,11 +12,10 @@ from soulslab import cli
 from soulslab.config import dump_settings
 from soulslab.envs.registration import ARENA_ID, PROCESS_ID
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError, UntrustedFileError
-from soulslab.learn import actor_critic as network
-from soulslab.learn.actor_critic import ActorCritic
+from soulslab.learn import policy as network
 from soulslab.learn.archive import read_archive, write_archive
-from soulslab.learn.players import load_player
-from soulslab.learn.policy_joining import join_runs
+from soulslab.learn.players import join_runs, load_player
+from soulslab.learn.policy import ActorCritic
 from soulslab.learn.rainbow import q_network as rainbow_network
 from soulslab.learn.rainbow.q_network import QNetwork
 from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.errors import ConfigError
-from soulslab.learn.wilson_interval import wilson_interval
+from soulslab.learn.evaluate import wilson_interval
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from soulslab.errors import (
     WindowGoneError,
     WindowNotFoundError,
 )
-from soulslab.siphon.attributes.chain_number import ChainNumber
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.session import SessionOptions, Step

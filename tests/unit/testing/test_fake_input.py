@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from soulslab.siphon.input import Input
-from soulslab.testing.fake_input import FakeInput
+from soulslab.testing.fake_game import FakeInput
 from support.input_contract import InputContract
 
 

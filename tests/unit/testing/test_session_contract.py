@@ -31,7 +31,11 @@ class ForgetfulSession(FakeSession):
 
 @pytest.mark.parametrize(
     "test",
-    ["test_what_is_written_is_read", "test_a_closed_session_says_so", "test_leaving_the_block_closes"],
+    [
+        "test_written_values_are_read",
+        "test_all_methods_of_a_closed_session_raise",
+        "test_a_with_block_closes_the_session",
+    ],
 )
 def test_the_contract_notices_broken_promises(test):
     check = getattr(SessionContract(), test)

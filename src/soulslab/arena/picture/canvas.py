@@ -22,14 +22,7 @@ _OUTLINE: Colour = (14, 12, 16)
 
 
 class Canvas:
-    """An image and the area of the ground that it shows.
-
-    Args:
-        image: (H, W, 3) uint8, drawn on in place.
-        centre_m: Point of the ground at the centre of the view.
-        middle_px: Pixel of that point, x and y.
-        px_per_m: Scale.
-    """
+    """An image (H, W, 3) uint8, drawn on in place; ``centre_m`` of the ground is at the pixel ``middle_px``."""
 
     def __init__(
         self,
@@ -93,15 +86,7 @@ class Canvas:
 
 
 class Pose:
-    """Position and direction of a figure.
-
-    Args:
-        x: Position in m.
-        y: Position in m.
-        fx: Direction that it faces, a unit vector.
-        fy: Direction that it faces.
-        scale: Metres per unit of the figure.
-    """
+    """Position (m) and direction (unit vector) of a figure with units of ``scale`` metres."""
 
     def __init__(self, x: float, y: float, fx: float, fy: float, scale: float = 1.0) -> None:
         self.x, self.y, self.fx, self.fy, self.scale = x, y, fx, fy, scale

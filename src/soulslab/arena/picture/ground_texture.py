@@ -26,14 +26,7 @@ _Field = NDArray[np.floating[Any]]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Parameters of the texture of the ground.
-
-    Attributes:
-        radius_m: Radius of the floor.
-        cliff_rad: Direction of the cliff from the centre.
-        cliff_width_rad: Angular width of the cliff.
-        tint: Colour of the stone, as factors for red, green and blue.
-    """
+    """Parameters of the texture of the ground; ``tint`` are factors for red, green and blue."""
 
     radius_m: float
     cliff_rad: float
@@ -48,17 +41,9 @@ def cut_out(
     px_per_m: float,
     size: tuple[int, int],
 ) -> Image:
-    """Cut out the part of the ground that a picture shows.
+    """Cut out the part of the ground that a picture (W, H) shows, (H, W, 3) uint8.
 
-    Args:
-        place: Parameters of the ground.
-        centre_m: Point at the centre of the view, relative to the floor's centre.
-        middle_px: Pixel of that point.
-        px_per_m: Scale of the picture.
-        size: (W, H) of the picture.
-
-    Returns:
-        The cutout, (H, W, 3) uint8.
+    ``centre_m``, relative to the floor's centre, is shown at the pixel ``middle_px``.
     """
     ground = texture(place)
     scale = px_per_m / PX_PER_M

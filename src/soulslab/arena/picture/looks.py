@@ -24,12 +24,7 @@ Body = Literal["halberd", "daggers", "beast"]
 class Look(msgspec.Struct, frozen=True):
     """Appearance of a boss.
 
-    Attributes:
-        body: Shape and weapon.
-        cloth: Main colour.
-        armour: Second colour.
-        glow: Colour of its eyes, and of its effects in the second phase.
-        tint: Colour of the ground (see `ground.Place`).
+    ``glow`` is the colour of its eyes, and of its effects in the second phase; ``tint`` is that of the ground.
     """
 
     body: Body

@@ -1,23 +1,76 @@
-"""Conversion of key, mouse and pad events to commands."""
+"""Conversion of key, mouse and pad events to commands.
+
+The names are panda3d's, which name pad buttons by position: ``face_a`` is the lower one on pads of every manufacturer.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
 
 from soulslab.arena.live_fight import DIRECTIONS
-from soulslab.arena.window.gamepad import PAD_BUTTONS, PAD_PREFIX, PadState, Stick
-from soulslab.arena.window.key_table import PANDA_NAMES
-from soulslab.arena.window.panda_window import ButtonEvent
+from soulslab.arena.vocabulary import ACTIONS, N_DIRECTIONS
+from soulslab.arena.window.settings import PAD_BUTTONS, PAD_PREFIX, PANDA_NAMES
+
+#: A trigger counts as pressed from this position on.
+TRIGGER_DOWN: Final = 0.5
+
+#: Deflections below this count as rest, because a worn stick does not return to 0.
+DEAD_ZONE: Final = 0.35
+#: A held direction is released only beyond this margin, so that it does not flicker at the edge of a sector.
+_HOLD_RAD: Final = math.radians(6.0)
+_SECTOR_RAD: Final = math.pi / 4
+#: The sectors, clockwise from forward.
+_SECTORS: Final = tuple(frozenset(keys) for keys in ACTIONS[:N_DIRECTIONS])
+
+
+class ButtonEvent(msgspec.Struct, frozen=True):
+    """Press or release of a key, mouse button or pad button, with panda3d's name; keys are named by position."""
+
+    name: str
+    is_press: bool
+
+
+class PadState(msgspec.Struct, frozen=True, kw_only=True):
+    """Positions of the axes of a pad: the left stick, -1 to 1, and both triggers, 0 to 1."""
+
+    right: float = 0.0
+    forward: float = 0.0
+    left_trigger: float = 0.0
+    right_trigger: float = 0.0
+
+    @property
+    def triggers(self) -> dict[str, bool]:
+        """Whether each trigger is down; many pads report triggers as axes and not as buttons."""
+        depths = {"ltrigger": self.left_trigger, "rtrigger": self.right_trigger}
+        return {name: depth >= TRIGGER_DOWN for name, depth in depths.items()}
+
+
+class Stick:
+    """Conversion of a stick to the four directions of a keyboard: eight sectors and a dead zone."""
+
+    def __init__(self) -> None:
+        self.held: frozenset[str] = frozenset()
+
+    def move(self, right: float, forward: float) -> frozenset[str]:
+        """Set the position of the stick, -1 to 1 each; return the directions that are held."""
+        if math.hypot(right, forward) < DEAD_ZONE:
+            self.held = frozenset()
+            return self.held
+        angle = math.atan2(right, forward)
+        if self.held:
+            middle = _SECTORS.index(self.held) * _SECTOR_RAD
+            if abs(math.remainder(angle - middle, math.tau)) <= _SECTOR_RAD / 2 + _HOLD_RAD:
+                return self.held
+        self.held = _SECTORS[round(angle / _SECTOR_RAD) % len(_SECTORS)]
+        return self.held
 
 
 class Controls:
-    """The commands that the player holds and presses.
-
-    Args:
-        keys: Key of each command (`soulslab.arena.window.settings.COMMANDS`), with the names of
-            `soulslab.siphon.keys`.
-        pad: Command of each pad button, with panda3d's names.
-    """
+    """The commands that the player holds and presses, given the key and the pad button of each command."""
 
     def __init__(self, keys: Mapping[str, str], pad: Mapping[str, str] = PAD_BUTTONS) -> None:
         self._commands = {PANDA_NAMES[key]: command for command, key in keys.items()}

@@ -9,7 +9,7 @@ from soulslab.arena.duel_rules import replay_ticks
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions, Stage
 from soulslab.arena.records import TICKS_PER_S, Record, Table
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.arena.window.hud.hud import HudOptions
+from soulslab.arena.window.hud import HudOptions
 from soulslab.arena.window.panda_window import Window
 from soulslab.arena.window.scene import Scene
 from soulslab.arena.window.settings import WindowSettings
@@ -19,15 +19,7 @@ TICK_S = 1.0 / TICKS_PER_S
 
 
 class FightWindow:
-    """A window that shows a simulator's fight.
-
-    Args:
-        boss: The boss.
-        phase: ``"1"``, ``"2"`` or ``"full"``.
-
-    Raises:
-        DisplayError: There is no display.
-    """
+    """A window that shows a simulator's fight; raises `DisplayError` if there is no display."""
 
     def __init__(self, boss: Boss, phase: str) -> None:
         settings = WindowSettings()
@@ -54,14 +46,8 @@ class FightWindow:
     def play(self, before: Table, fight: Record, after: Record, action: int) -> None:
         """Show a step tick by tick; late ticks are not drawn, except for the last one.
 
-        Args:
-            before: (1,) `DUEL`, a copy of the duel from before the step; it is advanced in place.
-            fight: The fight's record.
-            after: The `DUEL` record after the step.
-            action: The action of the step.
-
-        Raises:
-            WindowGoneError: The window was closed.
+        ``before`` (1,) is a copy of the duel from before the step; it is advanced in place. A window that was closed
+        raises `WindowGoneError`.
         """
         n_ticks = int(after.tick - before[0].tick)
         for duel in replay_ticks(before, fight, action, n_ticks - 1):

@@ -19,13 +19,11 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import BUTTONS, LiveFight, LiveFightOptions
 from soulslab.arena.records import TICKS_PER_S
 from soulslab.arena.window.controls import Controls
-from soulslab.arena.window.gamepad import PAD_PREFIX
-from soulslab.arena.window.hud.hud import HudOptions
-from soulslab.arena.window.key_log import KeyLogWriter, State
-from soulslab.arena.window.key_log_replay import Replay
+from soulslab.arena.window.hud import HudOptions
+from soulslab.arena.window.key_log import KeyLogWriter, Replay, State
 from soulslab.arena.window.panda_window import Window
 from soulslab.arena.window.scene import Scene
-from soulslab.arena.window.settings import WindowSettings
+from soulslab.arena.window.settings import PAD_PREFIX, WindowSettings
 from soulslab.errors import WindowError
 
 #: Largest number of ticks without a picture, even if more ticks are due.
@@ -53,32 +51,11 @@ class GameMemory(Protocol):
         ...
 
 
-class NoMemory:
-    """Memory of a game whose state is not published."""
-
-    def apply_writes(self, game: LiveFight) -> None:
-        """Do nothing."""
-
-    def publish(self, game: LiveFight) -> None:
-        """Do nothing."""
-
-
 class Game:
-    """The built-in fight in a window, played by a person or from a log.
+    """The built-in fight in a window, played by a person or from a replay.
 
-    Args:
-        settings: Options of the fight and of its display.
-        window: The window.
-        fight: The fight.
-        replay: Replay that controls the fight instead of the keys, if any.
-
-    Attributes:
-        fight: The fight.
-        is_paused: Whether the player has paused it.
-        is_over: Whether a replay has ended and its last picture has been shown.
-
-    Raises:
-        KeyLogError: The log cannot be written.
+    ``is_over`` is set when a replay has ended and its last picture has been shown. Raises `KeyLogError` if the log
+    cannot be written.
     """
 
     def __init__(
@@ -92,7 +69,7 @@ class Game:
         self._n_after = 0  # ticks since the end of the replay
         self._log = KeyLogWriter(settings.log, self.fight, str(settings.boss)) if settings.log else None
         self._settings = settings
-        self._memory: GameMemory = NoMemory()
+        self._memory: GameMemory | None = None
         self._window = window
         self._size_px = window.size_px
         overlay = HudOptions(keys=settings.keys, has_buttons=settings.shows_buttons)
@@ -106,11 +83,7 @@ class Game:
         self._window.events()  # discard events from before the first picture
 
     def begin(self, memory: GameMemory) -> None:
-        """Publish the fight; everything else is ready.
-
-        Args:
-            memory: Memory that the state is published to.
-        """
+        """Publish the fight to a memory; everything else is ready."""
         self._memory = memory
         memory.publish(self.fight)
 
@@ -124,7 +97,8 @@ class Game:
                 self._tick()
             n_unseen += n_due
         if n_unseen or self._is_stale:
-            self._memory.publish(self.fight)
+            if self._memory is not None:
+                self._memory.publish(self.fight)
             self.show()
 
     @property
@@ -137,10 +111,9 @@ class Game:
         if self._window.size_px != self._size_px and all(self._window.size_px):
             self._size_px = self._window.size_px
             self._scene.resize(self.fight, self._size_px)
-        is_help_shown = self.is_paused or self._is_help_wanted or self.fight.n_ticks < self._help_ticks
-        if self._scene.hud.is_help_shown != is_help_shown:
-            self._scene.hud.is_help_shown = is_help_shown
-        self._scene.hud.notify("paused" if self.is_paused else "")
+        hud = self._scene.hud
+        hud.is_help_shown = self.is_paused or self._is_help_wanted or self.fight.n_ticks < self._help_ticks
+        hud.notice = "paused" if self.is_paused else ""
         self._scene.show(self.fight)
         self._window.draw()
         self._is_stale = False
@@ -152,6 +125,8 @@ class Game:
 
     def _apply_writes(self) -> None:
         """Apply values that others wrote to memory, and log the result, which the keys do not explain."""
+        if self._memory is None:
+            return
         if self._log is None:
             self._memory.apply_writes(self.fight)
             return
@@ -222,11 +197,7 @@ class Game:
 
 
 def new_fight(settings: WindowSettings) -> LiveFight:
-    """Return the fight that the settings describe.
-
-    Raises:
-        BossFileError: The boss file cannot be read, or is invalid.
-    """
+    """Return the fight that the settings describe; raises `BossFileError` if its boss file is invalid."""
     boss = load_boss(settings.boss, list(load_knight().knock_backs))
     return LiveFight(boss, LiveFightOptions(phase=settings.phase, random_pose=settings.random_pose, seed=settings.seed))
 
@@ -234,11 +205,7 @@ def new_fight(settings: WindowSettings) -> LiveFight:
 def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory], replay: Replay | None = None) -> None:
     """Run the game until the window is closed, the replay is over, or the process is asked to end (SIGTERM, Ctrl-C).
 
-    Args:
-        settings: Options of the fight and of its display.
-        open_memory: Function that creates the memory of the game's state. It is called last, so that a program that
-            waits for the memory finds a game that is ready.
-        replay: Replay that controls the fight instead of the keys, if any.
+    ``open_memory`` is called last, so that a program that waits for the memory finds a game that is ready.
 
     Raises:
         DisplayError: There is no display.
@@ -277,23 +244,14 @@ def _end_signals() -> Iterator[list[int]]:
 
 
 class TickTimer:
-    """Counts the ticks that are due.
-
-    Args:
-        now_ns: Present time of the system's clock.
-    """
+    """Counts the ticks that are due."""
 
     def __init__(self, now_ns: int) -> None:
         self._last_ns = now_ns
         self._left_ns = 0  # game time since the last tick that was due
 
     def due(self, now_ns: int, speed: float) -> int:
-        """Return how many ticks have become due since the last call.
-
-        Args:
-            now_ns: Present time of the system's clock.
-            speed: Factor of game time since the last call.
-        """
+        """Return how many ticks have become due since the last call; ``speed`` is the factor of game time since."""
         passed_ns = min(now_ns - self._last_ns, MAX_BEHIND_NS)
         self._last_ns = now_ns
         self._left_ns += passed_ns if speed == 1.0 else int(passed_ns * speed)

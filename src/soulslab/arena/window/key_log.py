@@ -7,7 +7,8 @@ off can be replayed up to its last complete line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -17,11 +18,13 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from soulslab.arena.duel_limits import find_impossible_field
-from soulslab.arena.live_fight import HISTORY_TICKS, LiveFight, Stage
+from soulslab.arena.boss_file import Boss, load_boss
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.live_fight import HISTORY_TICKS, LiveFight, LiveFightOptions, Stage
 from soulslab.arena.records import DUEL, TICKS_PER_S
+from soulslab.arena.simulator import find_impossible_field
 from soulslab.config.input_files import read_bytes
-from soulslab.errors import KeyLogError
+from soulslab.errors import BossFileError, KeyLogError, UnknownBossError
 
 FORMAT: Final = 1
 #: Version of the rules: that of the environment ids, as in ``soulslab/Arena-v0``.
@@ -35,14 +38,10 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """First line of a log: the fight that was played.
 
     Attributes:
-        format: Version of the file format.
-        rules: Version of the rules.
         rules_digest: `LiveFight.rules_digest`, of boss, phase, poses and knight.
         boss: Name of a shipped boss, or the path of a boss file.
-        phase: ``"1"``, ``"2"`` or ``"full"``.
-        random_pose: Whether the player's start pose was drawn.
         seed: Seed of the first fight; None if it started from a generator state.
-        generator: State of the generator before the first fight, if there is no seed.
+        generator: State of the generator before the first fight, if it was not seeded.
         first_tick: Number of ticks of the game before the first one of the log.
     """
 
@@ -74,12 +73,7 @@ class Ticks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="state"):
     """The complete state of a fight after another process wrote to the game's memory.
 
-    Attributes:
-        duel: Bytes of the `DUEL` record.
-        no_death: `LiveFight.no_death`.
-        no_gravity: `LiveFight.no_gravity`.
-        no_attack: `LiveFight.no_attack`.
-        next_seed: `LiveFight.next_seed`.
+    ``duel`` has the bytes of the `DUEL` record; the other fields are those of `LiveFight`.
     """
 
     duel: bytes
@@ -100,11 +94,7 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         )
 
     def apply_to(self, game: LiveFight) -> None:
-        """Set the state of a game.
-
-        Raises:
-            ValueError: This state cannot occur in a fight; nothing has changed.
-        """
+        """Set the state of a game; raises `ValueError` and changes nothing if this state cannot occur in a fight."""
         records = np.frombuffer(self.duel, DUEL)
         wrong = find_impossible_field(records, game.fight)
         if wrong:
@@ -119,10 +109,7 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """A digest of a fight that was read from outside, such as by a recording of a running game.
 
-    Attributes:
-        tick: `LiveFight.n_ticks` at the time of reading, with an error of up to `slack_ticks`.
-        digest: `LiveFight.digest`.
-        slack_ticks: Uncertainty of ``tick``.
+    ``tick`` is `LiveFight.n_ticks` at the time of reading, with an error of up to ``slack_ticks``.
     """
 
     tick: int
@@ -136,12 +123,7 @@ Line: TypeAlias = Ticks | State
 class KeyLog(msgspec.Struct, frozen=True, kw_only=True):
     """A complete log.
 
-    Attributes:
-        source: Path of the file.
-        header: The fight that was played.
-        lines: Input and states.
-        checks: Digests of the fight, by tick.
-        generators: State of the generator before each later fight, by its number (the first fight is number 1).
+    ``generators`` has the state of the generator before each later fight, by its number (the first fight is number 1).
     """
 
     source: Path
@@ -157,15 +139,9 @@ class KeyLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyLogWriter:
-    """Writes the log of a running game.
+    """Writes the log of a running game, from before its first tick.
 
-    Args:
-        path: The file, which must not exist.
-        game: The game, before its first tick.
-        boss: Name or path of its boss.
-
-    Raises:
-        KeyLogError: The file exists, or cannot be created.
+    Raises `KeyLogError` if the file exists, or cannot be created.
     """
 
     def __init__(self, path: Path, game: LiveFight, boss: str) -> None:
@@ -197,28 +173,20 @@ class KeyLogWriter:
             self._stage = game.stage
             self._stages.append((game.n_ticks, game.stage))
         if len(self._codes) >= CHECK_TICKS:
-            self.flush(game)
+            self._flush(game.digest())
 
     def log_write(self, game: LiveFight, digest: int) -> None:
-        """Log that another process wrote to the game's memory.
-
-        Args:
-            game: The game after the write.
-            digest: Digest of the game before the write.
-        """
+        """Log that another process wrote to the game's memory; ``digest`` is that of the game before the write."""
         self._flush(digest)
         self._write(State.of(game))
 
-    def flush(self, game: LiveFight) -> None:
-        """Write all buffered ticks."""
-        self._flush(game.digest())
-
     def close(self, game: LiveFight) -> None:
         """Write the remaining ticks and close the file."""
-        self.flush(game)
+        self._flush(game.digest())
         self._file.close()
 
     def _flush(self, digest: int) -> None:
+        """Write all buffered ticks."""
         if self._codes:
             self._write(Ticks(runs=runs_of(self._codes), stages=tuple(self._stages), digest=digest))
             self._codes.clear()
@@ -247,8 +215,7 @@ _LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Ticks | State)
 def read_key_log(path: Path) -> KeyLog:
     """Read a log; if it was cut off, read it up to its last complete line.
 
-    Raises:
-        KeyLogError: The file cannot be read, is not a key log, or has another version.
+    Raises `KeyLogError` if the file cannot be read, is not a key log, or has another version.
     """
     texts = read_bytes(path, _MAX_BYTES, partial(KeyLogError, path)).split(b"\n")
     # The text after the last line break is an incomplete line, or empty.
@@ -287,3 +254,90 @@ def _header(path: Path, text: bytes) -> Header:
 class _Version(msgspec.Struct, frozen=True, tag="soulslab key log"):
     format: int
     rules: int
+
+
+class Replay:
+    """Replays a key log tick by tick; raises `KeyLogError` if the log's boss cannot be read, or has changed."""
+
+    def __init__(self, log: KeyLog) -> None:
+        self._log = log
+        self.fight = self._new_fight()
+        self.n_ticks = 0
+        self.is_over = False
+        slack = max((check.slack_ticks for check in log.checks), default=0)
+        # Digests of the last ticks; a check is compared when all ticks within its slack have been played.
+        self._digests: deque[tuple[int, int]] = deque(maxlen=2 * slack + 1)
+        self._checks = deque(sorted(log.checks, key=lambda check: check.tick + check.slack_ticks))
+        self._steps = self._play()
+
+    def tick(self) -> None:
+        """Play the next tick; do nothing at the end of the log.
+
+        Raises `KeyLogError` if the fight differs from the logged one, or the log contains a state that cannot occur.
+        """
+        if next(self._steps, None) is None:
+            self.is_over = True
+
+    def _play(self) -> Iterator[bool]:
+        """Play one tick for each value that is requested."""
+        game = self.fight
+        for line in self._log.lines:
+            if isinstance(line, State):
+                try:
+                    line.apply_to(game)
+                except ValueError as error:
+                    raise KeyLogError(self._log.source, f"after tick {game.n_ticks}: {error}") from error
+                continue
+            for n, code in line.runs:
+                for _ in range(n):
+                    self._play_tick(code)
+                    yield True
+            self._compare(line)
+
+    def _play_tick(self, code: int) -> None:
+        game = self.fight
+        game.next_generator = self._log.generators.get(game.n_fights + 1)
+        game.replay_tick(code)
+        self.n_ticks += 1
+        if not self._checks:
+            return
+        self._digests.append((game.n_ticks, game.digest()))
+        while self._checks and self._checks[0].tick + self._checks[0].slack_ticks <= game.n_ticks:
+            check = self._checks.popleft()
+            near = [digest for tick, digest in self._digests if abs(tick - check.tick) <= check.slack_ticks]
+            if check.digest not in near:
+                raise self._difference_error(check.tick)
+
+    def _compare(self, line: Ticks) -> None:
+        if line.digest is not None and line.digest != self.fight.digest():
+            raise self._difference_error(self.fight.n_ticks)
+
+    def _difference_error(self, tick: int) -> KeyLogError:
+        return KeyLogError(
+            self._log.source,
+            f"in or before tick {tick} ({tick / 60:.1f} s) the fight differs from the logged one: either the rules "
+            "have changed since then, or something other than keys changed the fight",
+            tick=tick,
+        )
+
+    def _new_fight(self) -> LiveFight:
+        header = self._log.header
+        try:
+            boss: Boss = load_boss(header.boss, list(load_knight().knock_backs))
+        except (BossFileError, UnknownBossError) as error:
+            raise KeyLogError(self._log.source, f"the boss of the log: {error}") from error
+        options = LiveFightOptions(
+            phase=header.phase, random_pose=header.random_pose, seed=header.seed if header.seed is not None else 0
+        )
+        game = LiveFight(boss, options)
+        if game.rules_digest != header.rules_digest:
+            raise KeyLogError(
+                self._log.source,
+                f"the boss {header.boss!r} or the knight has changed since this was logged; the log can be replayed "
+                "only with the version of soulslab, or of the boss file, that it was made with",
+            )
+        if header.generator is not None:
+            game.next_generator, game.n_fights = header.generator, 0
+            game.begin()
+        game.n_ticks = header.first_tick
+        return game

@@ -1,12 +1,19 @@
-"""The panda3d window, opened with the parts of panda3d that the game needs."""
+"""The panda3d window, opened with the parts of panda3d that the game needs, and the choice of its renderer.
+
+The renderer is OpenGL with hardware support, otherwise panda3d's software renderer. Mesa also provides OpenGL without
+hardware (llvmpipe), but on two cores it has half the speed of panda3d's renderer.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from panda3d.core import (
     ButtonThrower,
     Camera,
@@ -16,45 +23,108 @@ from panda3d.core import (
     FrameBufferProperties,
     GraphicsEngine,
     GraphicsPipe,
+    GraphicsPipeSelection,
     InputDevice,
     InputDeviceManager,
     InputDeviceNode,
     MouseAndKeyboard,
     NodePath,
     WindowProperties,
+    loadPrcFileData,
 )
 
-from soulslab.arena.window.gamepad import PAD_PREFIX, PadState
-from soulslab.arena.window.renderer import no_display, open_pipe
-from soulslab.arena.window.settings import WindowSettings
-from soulslab.errors import WindowError
+from soulslab.arena.window.controls import ButtonEvent, PadState
+from soulslab.arena.window.settings import PAD_PREFIX, Renderer, WindowSettings
+from soulslab.errors import DisplayError, WindowError
+
+_log = logging.getLogger(__name__)
+
+_MODULES = {"software": "p3tinydisplay", "gpu": "pandagl"}
+#: Parts of the names of OpenGL drivers that draw on the processor.
+_PROCESSOR_DRIVERS = ("llvmpipe", "softpipe", "swrast", "software rasterizer", "gdi generic", "swiftshader")
+_CONFIG = "\n".join(
+    (
+        "audio-library-name null",
+        "sync-video 0",
+        "notify-level-display fatal",  # our own errors report what is wrong
+        "notify-level-x11display fatal",
+        "notify-level-device fatal",  # a machine without pads
+        "print-pipe-types 0",
+        # The camera moves in every picture, so products of two transforms do not repeat and caching them is useless.
+        "transform-cache 0",
+    )
+)
+
+
+#: A driver that does not report its name within this time is not used.
+ASK_DEADLINE_S = 10.0
+_ASK = """
+from panda3d.core import *
+loadPrcFileData("", "load-display pandagl\\naudio-library-name null\\nnotify-level fatal")
+engine, pipe = GraphicsEngine.getGlobalPtr(), GraphicsPipeSelection.getGlobalPtr().makeDefaultPipe()
+flags = GraphicsPipe.BFRefuseWindow | GraphicsPipe.BFFbPropsOptional
+probe = engine.makeOutput(pipe, "probe", 0, FrameBufferProperties(), WindowProperties.size(1, 1), flags)
+engine.renderFrame()
+facts = probe.getGsg()
+print(facts.getDriverVendor(), facts.getDriverRenderer(), flush=True)
+engine.removeAllWindows()
+"""
+
+
+def open_pipe(renderer: Renderer) -> GraphicsPipe:
+    """Return panda3d's pipe to the display.
+
+    Raises `DisplayError` if there is no display, or the renderer does not work on it.
+    """
+    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+        raise no_display(renderer)  # panda3d would use the first display that exists, even another user's
+    loadPrcFileData("soulslab", _CONFIG)
+    chosen = renderer
+    if chosen == "auto":
+        driver = driver_of_display()
+        chosen = "gpu" if is_hardware(driver) else "software"
+        _log.info("renderer %s: the OpenGL driver is %s", chosen, driver or "missing")
+    pipe = GraphicsPipeSelection.getGlobalPtr().makeModulePipe(_MODULES[chosen])
+    if pipe is None or not pipe.isValid():
+        raise no_display(renderer)
+    return pipe
+
+
+def is_hardware(driver: str) -> bool:
+    """Return whether a driver with this name uses hardware; "" stands for no driver."""
+    return bool(driver.strip()) and not any(name in driver.casefold() for name in _PROCESSOR_DRIVERS)
+
+
+def driver_of_display() -> str:
+    """Return the OpenGL vendor and renderer of the display; "" if it has no OpenGL."""
+    # A separate process asks: two renderers of panda3d in one process conflict, as each has a copy of its X11 part.
+    try:
+        asked = subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=ASK_DEADLINE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    return asked.stdout.strip() if asked.returncode == 0 else ""
+
+
+def no_display(renderer: Renderer) -> DisplayError:
+    """Return the error for a window that cannot be opened."""
+    other = "; or draw without OpenGL: --renderer software" if renderer == "gpu" else ""
+    return DisplayError(
+        "there is no display to open a window on; start it from a desktop, set DISPLAY, or use a virtual display "
+        f"(xvfb-run soulslab arena){other}"
+    )
+
 
 #: Prefix of the events that report the position of a key, regardless of the character that it types.
 _PLACE_PREFIX = "raw-"
 _WINDOW_EVENT = "window-event"
 
 
-class ButtonEvent(msgspec.Struct, frozen=True):
-    """Press or release of a key, mouse button or pad button, with panda3d's name; keys are named by position."""
-
-    name: str
-    is_press: bool
-
-
 class Window:
     """A window with a scene, and its input events.
 
-    Args:
-        settings: Its size and title, and the renderer.
-
-    Attributes:
-        root: Root node of the scene.
-        camera: Camera of the scene.
-        has_focus: Whether the window has the keyboard focus.
-        size_px: Present width and height.
-
-    Raises:
-        DisplayError: There is no display.
+    ``has_focus`` is set while the window has the keyboard focus. Raises `DisplayError` if there is no display.
     """
 
     def __init__(self, settings: WindowSettings) -> None:
@@ -137,8 +207,7 @@ class Window:
     def save_screenshot(self, folder: Path) -> Path:
         """Save the present picture to a folder, with the time as its name; return its path.
 
-        Raises:
-            WindowError: It cannot be written.
+        Raises `WindowError` if it cannot be written.
         """
         path = folder / f"arena_{datetime.now():%Y-%m-%d_%H-%M-%S-%f}.png"
         if not self._window.saveScreenshot(Filename.fromOsSpecific(str(path))):

@@ -86,13 +86,7 @@ _DuelScalars = namedtuple("_DuelScalars", [name for name, _ in _SCALARS])  # typ
 class FightView:
     """A view of a running game, with all its attributes as of the last `refresh`, for code that publishes it each tick.
 
-    Args:
-        game: The game.
-
-    Attributes:
-        game: The game.
-        duel: Scalar fields of the duel's record.
-        fight: Rules of the fight.
+    ``duel`` has the scalar fields of the duel's record.
     """
 
     def __init__(self, game: LiveFight) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 
-from panda3d.core import AmbientLight, DirectionalLight, Material, NodePath, Vec3
+from panda3d.core import AmbientLight, CullBinEnums, CullBinManager, DirectionalLight, Material, NodePath, Vec3
 
 from soulslab.arena.boss_file import Boss, Ground
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.window.figures.effects import Effects
 from soulslab.arena.window.figures.figure_nodes import BossFigure, KnightFigure, Shadow
-from soulslab.arena.window.hud.hud import Hud, HudOptions
+from soulslab.arena.window.hud import Hud, HudOptions
 from soulslab.arena.window.stage.atmosphere import Atmosphere, Rgb, atmosphere_of
 from soulslab.arena.window.stage.camera import CameraRig
-from soulslab.arena.window.stage.ground import build_ground, place_of
+from soulslab.arena.window.stage.landscape import Weather, build_ground, build_sky, place_of
 from soulslab.arena.window.stage.ruins import Ruins
-from soulslab.arena.window.stage.sky import Weather, build_sky
 
 #: The light on the fighters is steeper than the sun or moon, because shadows would otherwise cross the whole floor.
 STEEPNESS = 1.3
@@ -25,18 +24,7 @@ _TINYDISPLAY = "TinyPanda"
 
 
 class Scene:
-    """The scene of a fight in a window.
-
-    Args:
-        root: Parent of all nodes.
-        camera: Camera, which is placed for each picture.
-        game: The fight that will be shown.
-        size_px: Width and height of the picture.
-        options: Optional parts of the overlay.
-
-    Attributes:
-        hud: The overlay, including the list of keys.
-    """
+    """The scene of a fight in a window, below a node in the fight's coordinates."""
 
     def __init__(
         self,
@@ -46,6 +34,8 @@ class Scene:
         size_px: tuple[int, int] = (800, 450),
         options: HudOptions | None = None,
     ) -> None:
+        # By default, panda3d draws opaque nodes in the order of their addresses, which decides between equal depths.
+        CullBinManager.getGlobalPtr().setBinType("opaque", CullBinEnums.BTUnsorted)
         boss = game.boss
         atmosphere = atmosphere_of(boss)
         self._stage = Stage(root, boss)
@@ -66,11 +56,10 @@ class Scene:
     def resize(self, game: LiveFight, size_px: tuple[int, int]) -> None:
         """Adapt the scene to another window size."""
         self._rig.resize(size_px[0] / size_px[1])
-        notice, is_help_shown = self.hud.notice, self.hud.is_help_shown
-        self.hud.close()
+        old = self.hud
+        old.close()
         self.hud = Hud(self._camera, game, size_px, self._options)
-        self.hud.is_help_shown = is_help_shown
-        self.hud.notify(notice)
+        self.hud.notice, self.hud.is_help_shown = old.notice, old.is_help_shown
         self.show(game)
 
     def show(self, game: LiveFight) -> None:
@@ -87,12 +76,7 @@ class Scene:
 
 
 class Stage:
-    """Ground, ruins, sky and weather of a boss.
-
-    Args:
-        parent: Node in the fight's coordinates.
-        boss: The boss.
-    """
+    """Ground, ruins, sky and weather of a boss, below a node in the fight's coordinates."""
 
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         ground, atmosphere = boss.ground, atmosphere_of(boss)
@@ -106,12 +90,7 @@ class Stage:
         self._weather = Weather(self._root, atmosphere)
 
     def show(self, camera_m: tuple[float, float, float], n_ticks: int) -> None:
-        """Update it to the camera's position.
-
-        Args:
-            camera_m: In the fight's coordinates.
-            n_ticks: Ticks of the game.
-        """
+        """Update it to the camera's position (in the fight's coordinates) and the ticks of the game."""
         x, y, z = (place - origin for place, origin in zip(camera_m, self._origin, strict=True))
         self._sky.setPos(x, y, z)
         self._ruins.show((x, y), n_ticks)

@@ -1,15 +1,22 @@
-"""Settings of the window."""
+"""Settings of the window: its keys and pad buttons, with panda3d's names of them, and its other options.
+
+Keys are identified by position, as in commercial games: panda3d reports positions by events with the prefix ``raw-``,
+named after the American keyboard layout.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from soulslab.arena.live_fight import BUTTONS
-from soulslab.arena.window.gamepad import PAD_BUTTONS
+from soulslab.config.loading import read_toml
+from soulslab.errors import ConfigError, did_you_mean
+from soulslab.siphon.keys import KEYS as ALL_KEYS
 
 Renderer: TypeAlias = Literal["auto", "gpu", "software"]
 
@@ -37,8 +44,78 @@ WINDOW_COMMANDS = ("pause", "help", "fullscreen", "screenshot")
 #: All commands that can have a key.
 COMMANDS = (*BUTTONS, *FIGHT_COMMANDS, *WINDOW_COMMANDS)
 
+#: Prefix of the names of pad buttons.
+PAD_PREFIX: Final = "pad-"
+
+#: Command of each button; the positions are those of the commercial games.
+PAD_BUTTONS: Final[Mapping[str, str]] = {
+    "face_b": "roll",
+    "rshoulder": "light_attack",
+    "rtrigger": "heavy_attack",
+    "ltrigger": "parry",
+    "rstick": "lock_on",
+    "back": "restart",
+    "start": "pause",
+    "dpad_up": "forward",
+    "dpad_down": "backward",
+    "dpad_left": "left",
+    "dpad_right": "right",
+}
+
+#: All buttons of pads.
+BUTTON_NAMES: Final = (
+    *("face_a", "face_b", "face_x", "face_y", "lshoulder", "rshoulder", "ltrigger", "rtrigger", "lstick", "rstick"),
+    *("back", "start", "guide", "dpad_up", "dpad_down", "dpad_left", "dpad_right"),
+)
+
 MIN_SIZE_PX = 64
 MAX_SIZE_PX = 8192
+
+# Keys whose name in panda3d is not ours in lower case.
+_OTHER_NAMES: Final = {
+    "ESC": "escape",
+    "MINUS": "-",
+    "EQUALS": "=",
+    "LEFT_BRACKET": "[",
+    "RIGHT_BRACKET": "]",
+    "LEFT_CTRL": "lcontrol",
+    "RIGHT_CTRL": "rcontrol",
+    "SEMICOLON": ";",
+    "APOSTROPHE": "'",
+    "GRAVE": "`",
+    "LEFT_SHIFT": "lshift",
+    "RIGHT_SHIFT": "rshift",
+    "BACKSLASH": "\\",
+    "COMMA": ",",
+    "PERIOD": ".",
+    "SLASH": "/",
+    "LEFT_ALT": "lalt",
+    "RIGHT_ALT": "ralt",
+    "ANGLE_BRACKET": "<",
+    "CAPSLOCK": "caps_lock",
+    "NUMLOCK": "num_lock",
+    "SCROLLLOCK": "scroll_lock",
+    "UP_ARROW": "arrow_up",
+    "DOWN_ARROW": "arrow_down",
+    "LEFT_ARROW": "arrow_left",
+    "RIGHT_ARROW": "arrow_right",
+    "LEFT_SUPER": "lmeta",
+    "RIGHT_SUPER": "rmeta",
+    "MOUSE_LEFT": "mouse1",
+    "MOUSE_MIDDLE": "mouse2",
+    "MOUSE_RIGHT": "mouse3",
+    "MOUSE_4": "mouse4",
+    "MOUSE_5": "mouse5",
+    "MOUSE_WHEEL_UP": "wheel_up",
+    "MOUSE_WHEEL_DOWN": "wheel_down",
+}
+#: Keys that panda3d reports as other keys: a keypad key is reported as the digit or sign that it types.
+_AMBIGUOUS_KEYS: Final = frozenset(name for name in ALL_KEYS if name.startswith("KEYPAD_"))
+
+PANDA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {name: _OTHER_NAMES.get(name, name.lower()) for name in ALL_KEYS if name not in _AMBIGUOUS_KEYS}
+)
+"""panda3d's name of each key."""
 
 
 class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,16 +124,10 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         boss: Name of a shipped boss, or the path of a boss file.
         phase: ``"1"``, ``"2"`` or ``"full"``.
-        random_pose: Draw the player's start from the ground's poses.
-        seed: Seed of the first fight.
         speed: Factor of game time at the start.
-        size_px: Width and height of the window.
         renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL with hardware support, otherwise software.
-        title: Title of the window.
         keys: Key of each command (`COMMANDS`).
-        pad: Command of each pad button (`soulslab.arena.window.gamepad`).
-        is_fullscreen: Start in full screen.
-        shows_help: Show the list of keys at the start.
+        pad: Command of each pad button (`BUTTON_NAMES`).
         shows_buttons: Show the buttons in use, for watching a policy or a replay.
         folder: Folder of screenshots.
         log: Path of the key log; None for no log.
@@ -77,3 +148,76 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
     shows_buttons: bool = False
     folder: Path = Path()
     log: Path | None = None
+
+
+def key_names(chosen: Mapping[str, str], changes: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return the key of each command after applying changes of some commands; ``source`` is their origin.
+
+    Raises `ConfigError` if a command or key does not exist, or a key would have two commands.
+    """
+    return _changed(chosen, changes, "key", PANDA_NAMES, source)
+
+
+def pad_names(chosen: Mapping[str, str], changes: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return the command of each pad button after applying changes, which have new buttons by command.
+
+    Raises `ConfigError` if a command or button does not exist, or a button would have two commands.
+    """
+    before = {command: button for button, command in chosen.items()}
+    after = _changed(before, changes, "pad button", BUTTON_NAMES, source, "pad.")
+    return {button: command for command, button in after.items()}
+
+
+def _changed(
+    chosen: Mapping[str, str],
+    changes: Mapping[str, str],
+    what: str,
+    known: Collection[str],
+    source: str,
+    place: str = "",
+) -> dict[str, str]:
+    after = dict(chosen)
+    for command, key in changes.items():
+        path = place + command
+        if command not in COMMANDS:
+            raise ConfigError(f"there is no such action{did_you_mean(command, COMMANDS)}", path=path, source=source)
+        if key not in known:
+            raise ConfigError(f"there is no {what} {key!r}{did_you_mean(key, known)}", path=path, source=source)
+        after[command] = key
+    owners: dict[str, str] = {}
+    for command, key in after.items():
+        if key in owners:
+            raise ConfigError(
+                f"{key} is already the {what} of {owners[key]}; choose another one for one of them",
+                path=place + command,
+                source=source,
+            )
+        owners[key] = command
+    return after
+
+
+def read_keys(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Read a TOML file with the key of each command, and with the pad buttons in its table ``pad``.
+
+    ::
+
+        roll = "LEFT_SHIFT"
+
+        [pad]
+        roll = "face_a"
+
+    Returns:
+        The keys and the buttons, by command.
+
+    Raises:
+        ConfigError: The file cannot be read, or is invalid.
+    """
+    data = read_toml(path)
+    pad = data.pop("pad", {})
+    if not isinstance(pad, dict):
+        raise ConfigError("must be a table", path="pad", source=path)
+    for place, table in (("", data), ("pad.", pad)):
+        for command, key in table.items():
+            if not isinstance(key, str):
+                raise ConfigError(f"must be a name, not {key!r}", path=place + command, source=path)
+    return data, pad

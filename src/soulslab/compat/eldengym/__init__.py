@@ -11,9 +11,8 @@
 
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from soulslab.compat.eldengym.eldengym_env import EldenGymEnv
+from soulslab.compat.eldengym.eldengym_env import EldenGymEnv, list_envs, make, register
 from soulslab.compat.eldengym.eldengym_rewards import BossDefeatReward, CustomReward, RewardFunction, ScoreDeltaReward
-from soulslab.compat.eldengym.scenarios import list_envs, make, register
 
 __all__ = [
     "BossDefeatReward",

@@ -9,11 +9,10 @@ from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 
-from soulslab.compat.eldengym.eldengym_attributes import PUBLIC_ATTRIBUTES
-from soulslab.compat.eldengym.eldengym_observation import IN_BLOCK, PLAYER, block_positions
-from soulslab.compat.eldengym.scenario_names import boss_of
+from soulslab.compat.eldengym.eldengym_observation import IN_BLOCK, PLAYER, PUBLIC_ATTRIBUTES, block_positions
+from soulslab.compat.eldengym.eldengym_options import boss_of
 from soulslab.errors import EnvironmentUsageError, UnknownAttributeError
-from soulslab.games.axes import Position, from_memory, to_memory
+from soulslab.games.character import Position, from_memory, to_memory
 from soulslab.siphon.session import Session
 
 _log = logging.getLogger(__name__)
@@ -76,16 +75,17 @@ class ClientEnv(Protocol):
         """Start an episode."""
 
 
+def _integer(name: str, doc: str) -> property:
+    """Return a property of `EldenClient` that reads an integer by EldenGym's name."""
+    return property(lambda client: int(client._read(name)), doc=doc)
+
+
 class EldenClient:
     """Reads and writes the game, with methods of the same names as in eldengym 0.6.0.
 
     Attribute names of soulslab are accepted, too. A failure raises an error, whereas EldenGym's client returns
     ``success=False`` or 0. Access to a member of EldenGym that does not exist here raises an error that names the
     replacement.
-
-    Args:
-        session: Session with the game.
-        env: The environment, which sets the speed and starts episodes.
     """
 
     def __init__(self, session: Session, env: ClientEnv) -> None:
@@ -99,11 +99,8 @@ class EldenClient:
     def start_scenario(self, scenario_name: str | Path = "") -> None:
         """Start a fight, as ``reset`` of the environment does.
 
-        Args:
-            scenario_name: Scenario of the environment, in any spelling; "" for the same.
-
         Raises:
-            EnvironmentUsageError: The environment has another scenario.
+            EnvironmentUsageError: The environment has another scenario, compared in any spelling.
             SiphonError: All tries to start the fight failed.
         """
         own = self._env.scenario_name
@@ -114,17 +111,10 @@ class EldenClient:
     def load_config_from_file(self, config_filepath: str | Path, wait_time: float = 2) -> dict[str, dict[str, Any]]:
         """Return the process and the window of the session, in the format of EldenGym's method.
 
-        The file is not read, because the profile of soulslab describes the game.
-
-        Args:
-            config_filepath: Accepted for compatibility, without effect.
-            wait_time: Accepted for compatibility, without effect.
+        The file is not read, because the profile of soulslab describes the game. Both arguments have no effect.
 
         Returns:
             ``config``, ``memory``, ``input`` and ``capture``, each with ``success`` and ``message``.
-
-        Raises:
-            SiphonError: The session cannot be attached to the game.
         """
         del wait_time
         info = self._session.info
@@ -136,25 +126,13 @@ class EldenClient:
         return {name: {"success": True, "message": "attached", **part} for name, part in parts.items()}
 
     def get_attribute(self, name: str) -> dict[str, Any]:
-        """Return a value as ``{"success": True, "message": "", "value": ...}``.
-
-        Raises:
-            UnknownAttributeError: The attribute does not exist.
-            SiphonError: The attribute cannot be read.
-        """
+        """Return a value as ``{"success": True, "message": "", "value": ...}``. Raises `SiphonError`."""
         return {"success": True, "message": "", "value": self._read(name)}
 
     def set_attribute(self, name: str, value: Any, value_type: str = "") -> dict[str, Any]:
-        """Write a value; return ``{"success": True, "message": ""}``.
+        """Write a number or a bool; return ``{"success": True, "message": ""}``. Raises `SiphonError`.
 
-        Args:
-            name: Name of the attribute.
-            value: Number or bool.
-            value_type: Accepted for compatibility, without effect: the profile has the type.
-
-        Raises:
-            UnknownAttributeError: The attribute does not exist.
-            SiphonError: The attribute cannot be written.
+        ``value_type`` has no effect, because the profile has the type.
         """
         del value_type
         attribute, index, is_vector = self._find_attribute(name)
@@ -173,24 +151,14 @@ class EldenClient:
 
     # --- the player -----------------------------------------------------------------------------------------
 
-    @property
-    def player_hp(self) -> int:
-        """Health of the player."""
-        return int(self._read("HeroHp"))
-
-    @property
-    def player_max_hp(self) -> int:
-        """Full health of the player."""
-        return int(self._read("HeroMaxHp"))
+    player_hp = _integer("HeroHp", "Health of the player.")
+    player_max_hp = _integer("HeroMaxHp", "Full health of the player.")
 
     def set_player_hp(self, hp: int) -> None:
         """Set the health of the player. Raises as `set_attribute`."""
         self.set_attribute("HeroHp", hp)
 
-    @property
-    def player_animation_id(self) -> int:
-        """Id of the player's animation."""
-        return int(self._read("HeroAnimId"))
+    player_animation_id = _integer("HeroAnimId", "Id of the player's animation.")
 
     @property
     def local_player_coords(self) -> Position:
@@ -203,16 +171,7 @@ class EldenClient:
         return from_memory(self._session.read(IN_BLOCK))
 
     def teleport(self, x: float, y: float, z: float) -> None:
-        """Move the player to a position in its map block, with one write.
-
-        Args:
-            x: Coordinate x, in m.
-            y: Coordinate y, in m.
-            z: Height, in m.
-
-        Raises:
-            SiphonError: The position cannot be written.
-        """
+        """Move the player to a position in its map block, in m (z is the height), with one write."""
         values = self._session.snapshot((PLAYER, IN_BLOCK))
         physics, block = from_memory(values[PLAYER]), from_memory(values[IN_BLOCK])
         target = [old + new - now for old, new, now in zip(physics, (x, y, z), block, strict=True)]
@@ -222,24 +181,14 @@ class EldenClient:
 
     # --- the boss -------------------------------------------------------------------------------------------
 
-    @property
-    def target_hp(self) -> int:
-        """Health of the boss."""
-        return int(self._read("NpcHp"))
-
-    @property
-    def target_max_hp(self) -> int:
-        """Full health of the boss."""
-        return int(self._read("NpcMaxHp"))
+    target_hp = _integer("NpcHp", "Health of the boss.")
+    target_max_hp = _integer("NpcMaxHp", "Full health of the boss.")
 
     def set_target_hp(self, hp: int) -> None:
         """Set the health of the boss. Raises as `set_attribute`."""
         self.set_attribute("NpcHp", hp)
 
-    @property
-    def target_animation_id(self) -> int:
-        """Id of the boss's animation."""
-        return int(self._read("NpcAnimId"))
+    target_animation_id = _integer("NpcAnimId", "Id of the boss's animation.")
 
     @property
     def local_target_coords(self) -> Position:

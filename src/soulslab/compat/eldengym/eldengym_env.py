@@ -1,8 +1,9 @@
-"""EldenGym's environment for a session with Elden Ring."""
+"""EldenGym's environment for a session with Elden Ring, and the functions that list, register and make environments."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +14,17 @@ from numpy.typing import NDArray
 
 from soulslab.compat.eldengym.eldengym_client import EldenClient
 from soulslab.compat.eldengym.eldengym_observation import EldenGymEncoder
-from soulslab.compat.eldengym.eldengym_options import split_options
+from soulslab.compat.eldengym.eldengym_options import (
+    GAME,
+    KeybindActions,
+    KeybindSource,
+    boss_of,
+    scenario_names,
+    split_options,
+)
 from soulslab.compat.eldengym.eldengym_rewards import evaluate_reward, is_over
-from soulslab.compat.eldengym.keybind_actions import KeybindActions, KeybindSource
-from soulslab.compat.eldengym.scenario_names import GAME, boss_of
+from soulslab.envs.arguments import parse_options
 from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
-from soulslab.envs.game.option_parsing import parse_options
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep
 from soulslab.envs.game.timing import Keys, LockstepTiming, Reading, StepTiming
@@ -28,8 +34,8 @@ from soulslab.envs.tasks.duel.duel_options import DuelOptions
 from soulslab.envs.tasks.duel.duel_reader import REQUIRED_QUANTITIES
 from soulslab.envs.tasks.duel.episode import Episode
 from soulslab.envs.tasks.souls.souls_env import make_souls_setup
-from soulslab.errors import WaitTimeoutError
-from soulslab.games.camera import Camera
+from soulslab.errors import EnvironmentUsageError, WaitTimeoutError
+from soulslab.games.souls_game import Camera
 from soulslab.games.waiting import Patience
 from soulslab.siphon.session import Session, Step, StepResult
 
@@ -42,35 +48,18 @@ ONE_PRESS: Final = Patience(deadline_s=0.5, poll_s=0.5)
 
 _log = logging.getLogger(__name__)
 
+_registered: dict[str, RegisteredEnv] = {}
+
 
 class EldenGymState(msgspec.Struct, frozen=True, eq=False):
-    """State of the game at one read, in EldenGym's format.
-
-    Attributes:
-        observation: The observation.
-        info: The complete ``info``, which reward functions receive.
-    """
+    """State of the game at one read: the observation, and the complete ``info``, which reward functions receive."""
 
     observation: Observation
     info: Info
 
 
 class EldenGymTask:
-    """A boss of Elden Ring as in EldenGym (`soulslab.envs.game.task.Task`).
-
-    Args:
-        game: Quantities of the game.
-        episode: Starts and ends fights.
-        encoder: Encodes observations.
-        actions: Converts actions into keys.
-        reward_function: Computes the rewards.
-
-    Attributes:
-        observation_space: Space of the observations.
-        action_space: One bit per action.
-        reset_options: Names of the options that ``reset`` accepts.
-        reward_function: Computes the rewards.
-    """
+    """A boss of Elden Ring as in EldenGym (`soulslab.envs.game.task.Task`)."""
 
     reset_options: tuple[str, ...] = ("restart",)
 
@@ -107,12 +96,7 @@ class EldenGymTask:
     def advance(
         self, holder: SessionHolder, timing: StepTiming, state: EldenGymState, action: Keys, *, is_last_step: bool
     ) -> TaskStep[EldenGymState]:
-        """See `Task.advance`.
-
-        Raises:
-            EnvironmentUsageError: The reward function does not return a finite number.
-            SiphonError: The step failed.
-        """
+        """See `Task.advance`; raises `EnvironmentUsageError` if the reward function does not return a finite number."""
         result, late_s = timing.play(holder.session, action, self._reading)
         after = self._state(holder.session, result, late_s)
         reward, is_done = evaluate_reward(
@@ -264,3 +248,68 @@ def _press_lock_on(session: Session) -> None:
         Camera(session).lock_on(ONE_PRESS)
     except WaitTimeoutError as error:
         _log.info("the fight begins without lock-on: %s", error)
+
+
+class RegisteredEnv(msgspec.Struct, frozen=True):
+    """An environment that was registered with `register`, and its arguments."""
+
+    entry_point: Callable[..., Any]
+    kwargs: Mapping[str, Any]
+    max_episode_steps: int | None
+    setup_hook: Callable[[Any], None] | None
+
+
+def list_envs() -> list[str]:
+    """Return the names that `make` accepts: first the bosses, then the registered environments."""
+    return [*scenario_names(), *_registered]
+
+
+def register(
+    id: str,
+    entry_point: Callable[..., Any] = EldenGymEnv,
+    kwargs: Mapping[str, Any] | None = None,
+    max_episode_steps: int | None = None,
+    setup_hook: Callable[[Any], None] | None = None,
+    *,
+    force: bool = False,
+) -> None:
+    """Register an environment for `make`, as EldenGym 0.6.0 does.
+
+    Args:
+        id: Name of the environment, such as ``"MyFight-v0"``.
+        entry_point: Function that returns the environment.
+        kwargs: Arguments of `entry_point`; arguments of `make` replace them.
+        max_episode_steps: Default of ``max_steps``, the number of steps until truncation.
+        setup_hook: Called with each new environment.
+        force: Whether a registered environment of the same name is replaced.
+
+    Raises:
+        EnvironmentUsageError: The name already exists.
+    """
+    if id in scenario_names() or (id in _registered and not force):
+        raise EnvironmentUsageError(
+            f"register: {id!r} exists; choose another name, or give force=True to replace your own"
+        )
+    _registered[id] = RegisteredEnv(entry_point, dict(kwargs or {}), max_episode_steps, setup_hook)
+
+
+def make(id: str | Path, **options: Any) -> Any:
+    """Return an environment.
+
+    Args:
+        id: ``"Margit-v0"``, another name of `list_envs`, or the path of a boss file.
+        options: See `EldenGymEnv`.
+
+    Raises:
+        EnvironmentUsageError: The scenario does not exist (the message suggests a name), or an option is wrong.
+        MissingFactError: A required fact of the boss is unknown; the message says how to record it.
+    """
+    registered = _registered.get(str(id))
+    if registered is None:
+        given: Mapping[str, Any] = {"scenario_name": id} | options
+        return EldenGymEnv(**given)
+    limit = {"max_steps": registered.max_episode_steps} if registered.max_episode_steps is not None else {}
+    env = registered.entry_point(**{**limit, **registered.kwargs, **options})
+    if registered.setup_hook is not None:
+        registered.setup_hook(env)
+    return env

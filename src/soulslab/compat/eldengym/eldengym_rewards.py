@@ -10,6 +10,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from soulslab.errors import EnvironmentUsageError, did_you_mean
@@ -48,6 +49,7 @@ class _WholeFightReward(RewardFunction):
         return is_over(info)
 
 
+@dataclass(eq=False)
 class ScoreDeltaReward(_WholeFightReward):
     """The change of a score, and a bonus or penalty at the end of the fight.
 
@@ -57,17 +59,12 @@ class ScoreDeltaReward(_WholeFightReward):
         loss_penalty: Added if only the player is dead.
     """
 
-    def __init__(self, score_key: str = PLAYER, win_bonus: float = 100.0, loss_penalty: float = -100.0) -> None:
-        self.score_key = score_key
-        self.win_bonus = win_bonus
-        self.loss_penalty = loss_penalty
+    score_key: str = PLAYER
+    win_bonus: float = 100.0
+    loss_penalty: float = -100.0
 
     def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
-        """See `RewardFunction.calculate`; 0 without ``prev_info``.
-
-        Raises:
-            EnvironmentUsageError: The score is missing in ``info``.
-        """
+        """See `RewardFunction.calculate`; 0 without ``prev_info``."""
         del obs
         if prev_info is None:
             return 0.0
@@ -75,6 +72,7 @@ class ScoreDeltaReward(_WholeFightReward):
         return gain + _end_reward(info, self.win_bonus, self.loss_penalty)
 
 
+@dataclass(eq=False)
 class BossDefeatReward(_WholeFightReward):
     """A bonus or penalty at the end of the fight, and a penalty for each step.
 
@@ -84,12 +82,9 @@ class BossDefeatReward(_WholeFightReward):
         time_penalty: Added at each step.
     """
 
-    def __init__(
-        self, boss_defeat_reward: float = 1.0, player_death_penalty: float = -1.0, time_penalty: float = -0.001
-    ) -> None:
-        self.boss_defeat_reward = boss_defeat_reward
-        self.player_death_penalty = player_death_penalty
-        self.time_penalty = time_penalty
+    boss_defeat_reward: float = 1.0
+    player_death_penalty: float = -1.0
+    time_penalty: float = -0.001
 
     def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
         """See `RewardFunction.calculate`."""
@@ -97,6 +92,7 @@ class BossDefeatReward(_WholeFightReward):
         return self.time_penalty + _end_reward(info, self.boss_defeat_reward, self.player_death_penalty)
 
 
+@dataclass(eq=False)
 class CustomReward(_WholeFightReward):
     """Weighted changes of both healths, a bonus for survival, and a bonus or penalty at the end of the fight.
 
@@ -108,19 +104,11 @@ class CustomReward(_WholeFightReward):
         loss_penalty: Added if only the player is dead.
     """
 
-    def __init__(
-        self,
-        hp_delta_weight: float = 1.0,
-        boss_damage_weight: float = 0.5,
-        survival_bonus: float = 0.01,
-        win_bonus: float = 100.0,
-        loss_penalty: float = -100.0,
-    ) -> None:
-        self.hp_delta_weight = hp_delta_weight
-        self.boss_damage_weight = boss_damage_weight
-        self.survival_bonus = survival_bonus
-        self.win_bonus = win_bonus
-        self.loss_penalty = loss_penalty
+    hp_delta_weight: float = 1.0
+    boss_damage_weight: float = 0.5
+    survival_bonus: float = 0.01
+    win_bonus: float = 100.0
+    loss_penalty: float = -100.0
 
     def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
         """See `RewardFunction.calculate`; 0 without ``prev_info``."""
@@ -137,12 +125,8 @@ class CustomReward(_WholeFightReward):
 class FunctionReward(_WholeFightReward):
     """Reward function that calls a plain function, as in EldenGym's documentation.
 
-    Args:
-        function: Takes ``(obs, info, terminated, truncated)``, or ``(obs, info, prev_info)`` or ``(obs, info)`` as
-            `RewardFunction.calculate` does, and returns the reward of a step.
-
-    Raises:
-        EnvironmentUsageError: The function takes other arguments.
+    The function takes ``(obs, info, terminated, truncated)``, or ``(obs, info, prev_info)`` or ``(obs, info)`` as
+    `RewardFunction.calculate` does, and returns the reward of a step. Other arguments raise `EnvironmentUsageError`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -179,11 +163,7 @@ def _takes(function: Callable[..., Any], n_arguments: int) -> bool:
 
 
 def check_reward_function(function: Any) -> Any:
-    """Return the reward function of an option; a plain function is wrapped in `FunctionReward`.
-
-    Raises:
-        EnvironmentUsageError: The value is neither a function nor an object with the methods of `RewardFunction`.
-    """
+    """Return the reward function of an option; a plain function is wrapped in `FunctionReward`."""
     if callable(function) and not isinstance(function, type) and not hasattr(function, "calculate"):
         return FunctionReward(function)
     has_methods = all(callable(getattr(function, name, None)) for name in ("calculate", "is_done"))
@@ -198,18 +178,7 @@ def check_reward_function(function: Any) -> Any:
 def evaluate_reward(
     function: Any, obs: Observation, info: Info, prev_info: Info, *, is_last_step: bool = False
 ) -> tuple[float, bool]:
-    """Return the reward of a step, and whether the reward function ends the episode.
-
-    Args:
-        function: Reward function from `check_reward_function`.
-        obs: Observation after the step.
-        info: ``info`` after the step.
-        prev_info: ``info`` before the step.
-        is_last_step: Whether the step reaches the limit of steps.
-
-    Raises:
-        EnvironmentUsageError: The reward is not a finite number.
-    """
+    """Return the reward of a step, which must be a finite number, and whether the reward function ends the episode."""
     name = f"{type(function).__name__}.calculate"
     is_done = bool(function.is_done(obs, info))
     if isinstance(function, FunctionReward):

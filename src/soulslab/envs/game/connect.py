@@ -88,13 +88,7 @@ class GameStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hold_session(connect: ConnectOptions, profile: Profile, start: GameStart) -> SessionHolder:
-    """Return the holder of the session of an environment; the session is opened when it is first needed.
-
-    Args:
-        connect: Where the game runs.
-        profile: The game.
-        start: How it is started.
-    """
+    """Return the holder of the session of an environment; the session is opened when it is first needed."""
     if connect.session is not None and not callable(connect.session):
         return SessionHolder(None, ObservedSession(connect.session) if connect.read_only else connect.session)
     factory = _seeded(connect.session) if connect.session is not None else session_factory(connect, profile, start)
@@ -140,8 +134,8 @@ def _seeded(make_session: Callable[[], Session]) -> SessionFactory:
 
 def _connect(connect: ConnectOptions, profile: Profile, launch_options: Mapping[str, str], seed: int | None) -> Session:
     with optional_imports():
+        from soulslab.siphon.rpc.access import find_token  # noqa: PLC0415  (as above)
         from soulslab.siphon.rpc.client import connect as connect_client  # noqa: PLC0415  (gRPC only where needed)
-        from soulslab.siphon.rpc.tokens import find_token  # noqa: PLC0415  (as above)
 
     token = find_token(connect.token, connect.token_file)
     session = connect_client(connect.server, token=token, tls=connect.tls or None)

@@ -1,19 +1,16 @@
-"""The session of an environment: opened when it is first needed, and recovered after a failure."""
+"""The session of an environment: opened when it is first needed, checked, and recovered after a failure."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from soulslab.errors import (
-    ServerUnavailableError,
-    SiphonError,
-    WaitTimeoutError,
-)
+from soulslab.errors import ServerUnavailableError, SiphonError, WaitTimeoutError
+from soulslab.games.self_check import Verdict, check_session
 from soulslab.siphon.session import LOADING, Session
 
 SessionFactory: TypeAlias = Callable[[int | None], Session]
@@ -21,6 +18,13 @@ SessionFactory: TypeAlias = Callable[[int | None], Session]
 
 #: Wall time between two tries to reach a server.
 RETRY_S = 0.2
+#: Longest wall time until the game has loaded the needed attributes.
+LOADING_S = 30.0
+#: Game time of a self-check, and number of reads in it.
+SPAN_S = 1.0
+N_LOOKS = 5
+#: Number of self-checks after which an attribute that never changes fails. A boss may hold a pose for a while.
+N_CHECKS = 3
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +37,6 @@ class SessionHolder:
         session: A session that is open already; it is closed with the environment.
 
     Attributes:
-        n_restarts: Number of restarts of the game.
         seed: Seed of the next start; None for a start that is not deterministic.
         started_seed: Seed with which this object started the game; None without a seed.
         is_lost: Whether something failed, so that the game has to be restarted before it is used again.
@@ -55,11 +58,7 @@ class SessionHolder:
 
     @property
     def session(self) -> Session:
-        """The session; it is opened if it is not open yet.
-
-        Raises:
-            SiphonError: The session could not be opened, or failed the check.
-        """
+        """The session; it is opened if it is not open yet. Raises `SiphonError` if that or the check fails."""
         if self._session is None:
             if self._factory is None:
                 raise AssertionError("there is neither a session nor a factory")
@@ -78,11 +77,7 @@ class SessionHolder:
         return self._session is not None
 
     def recover(self, deadline: Deadline) -> None:
-        """Restart the game; open a new session if the old one cannot restart it.
-
-        Raises:
-            SiphonError: The game could not be restarted before the deadline.
-        """
+        """Restart the game, or open a new session; raise `SiphonError` if that fails or the deadline passes."""
         while True:
             try:
                 self._restart()
@@ -106,11 +101,7 @@ class SessionHolder:
             raise
 
     def reopen(self) -> None:
-        """Open the session again without a restart of the game; a session without a factory is kept.
-
-        Raises:
-            SiphonError: The session could not be opened.
-        """
+        """Open the session again without a restart of the game; a session without a factory is kept."""
         if self._factory is not None:
             self.close()
         self._is_checked = False
@@ -162,13 +153,7 @@ class Deadline:
         return self._waited_s > self._seconds
 
     def check(self, what: str, cause: Exception | None = None, saw: str = "") -> None:
-        """Raise `WaitTimeoutError` if the deadline has passed.
-
-        Args:
-            what: Condition that is waited for.
-            cause: The last error.
-            saw: Description of the last reading.
-        """
+        """Raise `WaitTimeoutError` if the deadline has passed; `cause` is the last error, `saw` the last reading."""
         if self.has_passed:
             hint = f"the last error was: {cause}" if cause else saw and f"{saw}, when all {self._seconds:g} s were over"
             raise WaitTimeoutError(what, self._waited_s, hint) from cause
@@ -176,3 +161,53 @@ class Deadline:
     @property
     def _waited_s(self) -> float:
         return time.monotonic() - self._start
+
+
+class AttributeGate:
+    """Self-check of an environment: refuses a game in which a needed attribute fails, even if its version is known.
+
+    A game whose profile lists no versions is not checked, because soulslab starts the program that the profile was made
+    for.
+
+    Args:
+        needed: Names of the attributes that must pass. Until they pass, nothing is written to the game, except the
+            speed of a game whose speed is 0.
+        loading_s: Longest wall time to wait for attributes that are not loaded yet.
+        may_be_loading: Accept a game that is at its title or loading, if no attribute fails for another reason. The
+            caller must check the attributes that are not loaded, or do not change, before it uses them.
+    """
+
+    def __init__(self, needed: Sequence[str], loading_s: float = LOADING_S, *, may_be_loading: bool = False) -> None:
+        self._needed = tuple(dict.fromkeys(needed))
+        self._loading_s = loading_s
+        self._may_be_loading = may_be_loading
+
+    def __call__(self, session: Session) -> None:
+        """Check the game of a session; raise `SelfCheckError` with the reason for each attribute that failed."""
+        if not session.profile.process.versions:
+            return
+        clock = session.clock
+        if clock.grade == "scaled" and not clock.speed:
+            # An earlier client of the server has left the game at speed 0, at which no attribute changes.
+            clock.run(1.0)
+        deadline, n_checks = time.monotonic() + self._loading_s, 0
+        while True:
+            check = check_session(session, self._needed, span_s=SPAN_S, n_looks=N_LOOKS)
+            n_checks += 1
+            verdicts = {row.verdict for row in check.rows if row.is_needed} - {Verdict.OK}
+            if self._may_be_loading and Verdict.NOT_LOADED in verdicts:
+                standing = {row.name for row in check.rows if row.verdict is Verdict.STANDS}
+                moving = tuple(name for name in self._needed if name not in standing)
+                check.require(*moving, may_be_loading=True)
+                return
+            is_loading = verdicts == {Verdict.NOT_LOADED} and time.monotonic() < deadline
+            may_move = verdicts == {Verdict.STANDS} and n_checks < N_CHECKS
+            if not (is_loading or may_move):
+                break
+        check.require(*self._needed)
+        passed = f"all {len(self._needed)} needed attributes passed the self-check"
+        if check.is_known_version:
+            _log.debug("%s %s: %s", check.game, check.version, passed)
+        else:
+            version = f"version {check.version}" if check.version else "unknown version"
+            _log.warning("the profile does not list %s of %s; %s", version, check.game, passed)

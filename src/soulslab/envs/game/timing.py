@@ -1,18 +1,21 @@
-"""Timing of steps: when keys are sent and the game is read, in lockstep or in real time, with an optional delay."""
+"""Timing of steps, in lockstep or in real time, with an optional delay; and the count of lost and doubled ticks."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from soulslab.errors import LostTickError
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.clock import Advance
+from soulslab.siphon.profile import Attribute, Profile
 from soulslab.siphon.session import Session, Step, StepResult
 
-TIMINGS = ("lockstep", "realtime")
+_log = logging.getLogger(__name__)
 
 
 class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,24 +37,14 @@ class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """Keys of a decision.
-
-    Attributes:
-        held: Keys that are held.
-        again: Keys of `held` that are pressed anew.
-    """
+    """Keys of a decision: the held keys, and which of them are pressed anew."""
 
     held: tuple[str, ...]
     again: tuple[str, ...] = ()
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """Attributes and picture that are read at the end of a decision.
-
-    Attributes:
-        attributes: Names of the attributes.
-        frame: Format of the picture; None without one.
-    """
+    """Attributes and picture that are read at the end of a decision; None for no picture."""
 
     attributes: tuple[str, ...]
     frame: FrameFormat | None = None
@@ -95,11 +88,7 @@ class StepTimes:
 
 
 class StepTiming(Protocol):
-    """Plays decisions, each from one reading to the next.
-
-    Attributes:
-        times: Records the wall time of each decision; None records nothing.
-    """
+    """Plays decisions, each from one reading to the next; `times` records their wall time, None records nothing."""
 
     times: StepTimes | None
 
@@ -112,12 +101,37 @@ class StepTiming(Protocol):
         ...
 
 
-class LockstepTiming:
-    """The game is paused between decisions, and advances by exactly one decision (`StepTiming`)."""
+class _MeasuredTiming:
+    """Base of the timings: plays steps, and records the wall time of their parts if `times` is set."""
 
     def __init__(self, options: TimingOptions) -> None:
         self._options = options
         self.times: StepTimes | None = None
+
+    def _step(self, session: Session, step: Step) -> StepResult:
+        if self.times is None:
+            return session.step(step)
+        # The parts of the step are played one after another, as `Session.step` of a local session does.
+        started = time.perf_counter()
+        if step.held is not None:
+            session.input.set_held(step.held, step.again)
+        sent = time.perf_counter()
+        advance = Advance(requested_s=0.0, elapsed_s=0.0)
+        if step.advance_s:
+            advance = session.clock.advance(step.advance_s, deadline_s=step.deadline_s, speed=step.speed)
+        advanced = time.perf_counter()
+        snapshot = session.snapshot(step.attributes)
+        read = time.perf_counter()
+        frame = session.capture(step.frame) if step.frame is not None else None
+        self.times.spend(sent - started, advanced - sent, read - advanced, time.perf_counter() - read)
+        return StepResult(advance, snapshot, frame)
+
+
+class LockstepTiming(_MeasuredTiming):
+    """The game is paused between decisions, and advances by exactly one decision (`StepTiming`)."""
+
+    def __init__(self, options: TimingOptions) -> None:
+        super().__init__(options)
         self._waiting: deque[Keys] = deque()
         # Keys wait for the whole decisions of the delay; the rest of it passes before they are sent.
         self._n_kept, self._rest_s = _split(options.latency_s, options.step_s)
@@ -160,19 +174,15 @@ class LockstepTiming:
             _sleep_until(self._next_at)
         return result, result.advance.late_s
 
-    def _step(self, session: Session, step: Step) -> StepResult:
-        return measured_step(session, step, self.times) if self.times else session.step(step)
 
-
-class RealtimeTiming:
+class RealtimeTiming(_MeasuredTiming):
     """The game runs freely (`StepTiming`). Decisions end on a grid of wall time; a late one does not delay the next.
 
     A decision that is late by whole decisions skips them.
     """
 
     def __init__(self, options: TimingOptions) -> None:
-        self._options = options
-        self.times: StepTimes | None = None
+        super().__init__(options)
         self._step_s = options.step_s / options.speed
         self._latency_s = options.latency_s / options.speed
         self._waiting: deque[tuple[float, Keys]] = deque()
@@ -201,30 +211,10 @@ class RealtimeTiming:
         read_only = Step(attributes=reading.attributes, frame=reading.frame, deadline_s=self._options.deadline_s)
         return self._step(session, read_only), late_s
 
-    def _step(self, session: Session, step: Step) -> StepResult:
-        return measured_step(session, step, self.times) if self.times else session.step(step)
-
 
 def make_timing(kind: str, options: TimingOptions) -> StepTiming:
-    """Return the timing of a name of `TIMINGS`."""
+    """Return the timing of the kind ``"lockstep"`` or ``"realtime"``."""
     return LockstepTiming(options) if kind == "lockstep" else RealtimeTiming(options)
-
-
-def measured_step(session: Session, step: Step, times: StepTimes) -> StepResult:
-    """Play a step in its parts, as `Session.step` of a local session does, and record their durations."""
-    started = time.perf_counter()
-    if step.held is not None:
-        session.input.set_held(step.held, step.again)
-    sent = time.perf_counter()
-    advance = Advance(requested_s=0.0, elapsed_s=0.0)
-    if step.advance_s:
-        advance = session.clock.advance(step.advance_s, deadline_s=step.deadline_s, speed=step.speed)
-    advanced = time.perf_counter()
-    snapshot = session.snapshot(step.attributes)
-    read = time.perf_counter()
-    frame = session.capture(step.frame) if step.frame is not None else None
-    times.spend(sent - started, advanced - sent, read - advanced, time.perf_counter() - read)
-    return StepResult(advance, snapshot, frame)
 
 
 def _split(latency_s: float, step_s: float) -> tuple[int, float]:
@@ -238,3 +228,71 @@ def _sleep_until(moment: float) -> None:
     left_s = moment - time.monotonic()
     if left_s > 0.0:
         time.sleep(left_s)
+
+
+class TickCount:
+    """Counts lost and doubled ticks of an episode in lockstep.
+
+    With `on_lost_tick`, ``count`` counts them and logs the first one, ``error`` raises `LostTickError`.
+
+    Attributes:
+        attribute: Name of the tick counter (`ClockFacts.tick_attribute`); "" if the profile has none.
+        value: Last value of the tick counter.
+        n_ticks: Ticks of the last step.
+        n_lost: Missing ticks of the episode.
+        n_doubled: Surplus ticks of the episode.
+    """
+
+    def __init__(self, profile: Profile, on_lost_tick: str = "count") -> None:
+        self.attribute = profile.clock.tick_attribute
+        self._fact = profile.attributes.get(self.attribute)
+        self._is_error = on_lost_tick == "error"
+        self._has_logged = False
+        self._n_steps = 0
+        self.value = 0
+        self.n_ticks = 0
+        self.n_lost = 0
+        self.n_doubled = 0
+
+    def begin(self, ticks: int) -> None:
+        """Begin an episode with this value of the tick counter."""
+        self.value = ticks
+        self._n_steps = self.n_ticks = self.n_lost = self.n_doubled = 0
+
+    def add(self, ticks: int, n_expected: int | None) -> None:
+        """Count a step that ends at a value of the tick counter; `n_expected` is None if the number is not known."""
+        before, self.value = self.value, ticks
+        self.n_ticks = ticks_between(before, ticks, self._fact) if self._fact is not None else 0
+        self._n_steps += 1
+        if n_expected is None or self.n_ticks == n_expected or has_restarted(self.n_ticks, ticks, n_expected):
+            return
+        # If the counter has decreased to another value than a restart, all ticks of the step count as missing.
+        self.n_lost += max(n_expected - max(self.n_ticks, 0), 0)
+        self.n_doubled += max(self.n_ticks - n_expected, 0)
+        error = LostTickError(self.attribute, self._n_steps, n_expected, self.n_ticks)
+        if self._is_error:
+            raise error
+        if not self._has_logged:
+            self._has_logged = True
+            _log.warning("%s; further ones are counted but not logged (info: ticks_lost, ticks_doubled)", error)
+
+    def info(self, n_ticks: int, *, is_exact: bool) -> dict[str, Any]:
+        """Return the entries of ``info`` for a step with `n_ticks`, with the counts if the number of ticks is exact."""
+        info = {"ticks": n_ticks}
+        return info | {"ticks_lost": self.n_lost, "ticks_doubled": self.n_doubled} if is_exact else info
+
+
+def has_restarted(n_ticks: int, after: int, n_expected: int) -> bool:
+    """Return whether the game has reset its tick counter to 0 in a step, as some games do at each level.
+
+    The number of ticks of such a step is unknown.
+    """
+    return n_ticks < 0 and 0 <= after <= n_expected
+
+
+def ticks_between(before: int, after: int, attribute: Attribute) -> int:
+    """Return the increase of a tick counter, including an overflow of its integer type."""
+    if attribute.type[0] not in "iu" or attribute.scale != 1.0:
+        return after - before
+    size = 1 << int(attribute.type[1:])
+    return (after - before + size // 2) % size - size // 2

@@ -12,8 +12,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
+from soulslab.envs.arguments import autoreset_mode_of, options_of_each, reset_mask_of
 from soulslab.envs.game.game_env import GameEnv, Info
-from soulslab.envs.vector_arguments import autoreset_mode_of, options_of_each, reset_mask_of
 from soulslab.errors import EnvironmentUsageError, NotResetError
 
 T = TypeVar("T")
@@ -87,8 +87,7 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> tuple[Any, Info]:
         """Begin episodes; see `gymnasium.vector.VectorEnv.reset`. ``options["reset_mask"]`` (N,) bool chooses which.
 
-        Raises:
-            SiphonError: The episode of a game could not be started; the others have begun.
+        If an episode of a game cannot be started, the others have begun when the error is raised.
         """
         options = dict(options or {})
         which = reset_mask_of(options.pop("reset_mask", None), self.num_envs)
@@ -204,14 +203,11 @@ def _seeds(seed: int | Sequence[int | None] | None, n_envs: int) -> Sequence[int
 
 
 class CallThreads:
-    """Threads that make calls at the same time, with few wake-ups.
+    """Threads that make up to `n` calls at the same time, with few wake-ups.
 
     Waking a thread takes a tenth of the time of a step of a game. Therefore the caller makes one of the calls itself,
     and the threads wait on queues that are implemented in C. Steps of two games are a fifth faster than with
     `concurrent.futures`.
-
-    Args:
-        n: Largest number of calls at the same time.
     """
 
     def __init__(self, n: int) -> None:

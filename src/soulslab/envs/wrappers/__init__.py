@@ -1,14 +1,12 @@
 """Gymnasium wrappers for boss duels. They can be combined in any order."""
 
-from soulslab.envs.wrappers.boundary import Boundary
-from soulslab.envs.wrappers.boundary_file import draw_boundary, load_boundary, save_boundary
+from soulslab.envs.wrappers.boundary import Boundary, draw_boundary, load_boundary, save_boundary
 from soulslab.envs.wrappers.boundary_walk import WalkOptions, boundary_of_recording, boundary_of_walk
 from soulslab.envs.wrappers.duel_source import ShowsDuel, WritesQuantities
-from soulslab.envs.wrappers.health_refund import HealthRefund
+from soulslab.envs.wrappers.game_changes import HealthRefund, SafeGround
 from soulslab.envs.wrappers.info_adapters import FightReport, SoulsGymView, UniformInfo
 from soulslab.envs.wrappers.live_plot import LivePlot
 from soulslab.envs.wrappers.observation_fields import AnimationTimers, BoundaryObservation, feature_names_of
-from soulslab.envs.wrappers.safe_ground import SafeGround
 from soulslab.envs.wrappers.scaling import ScaleObservation
 from soulslab.envs.wrappers.shaping import DodgeRewards, DodgeShaping, EdgeShaping, wind_ups_of
 

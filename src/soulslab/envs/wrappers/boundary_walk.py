@@ -130,13 +130,7 @@ def _points(walk: ArrayLike) -> Points:
 
 
 def _draw_ground(cells: Points, extent: Points, options: WalkOptions) -> NDArray[np.uint8]:
-    """Return the ground as a picture, 1 on the ground and 0 elsewhere.
-
-    Args:
-        cells: (N, 2) positions of the walk, in cells.
-        extent: (2,) width and height in m.
-        options: See `WalkOptions`.
-    """
+    """Return the ground as a picture, 1 on the ground and 0 elsewhere, given the walk in cells and the extent in m."""
     width, height = (int(np.ceil(side / options.cell_m)) + 1 for side in extent)
     picture = np.zeros((height, width), np.uint8)
     shifted = np.round(cells * (1 << _SHIFT_BITS)).astype(np.int32)

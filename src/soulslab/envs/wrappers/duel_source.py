@@ -10,12 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias, cast
 
 import gymnasium
-import numpy as np
 
-from soulslab.arena.duel_state import DUEL_STATE
-from soulslab.arena.features import write_state
-from soulslab.arena.records import REWARD_TERMS, Record
-from soulslab.envs.arena import ArenaEnv
+from soulslab.arena.records import Record
 from soulslab.errors import EnvironmentUsageError
 
 Wrapper: TypeAlias = gymnasium.Wrapper[Any, Any, Any, Any]
@@ -70,37 +66,13 @@ class WritesQuantities(Protocol):
         ...
 
 
-class _ArenaDuel:
-    """Read-only view of the duel of ``soulslab/Arena-v0``; its simulator cannot be changed from outside."""
-
-    def __init__(self, env: ArenaEnv) -> None:
-        self._simulator = env.simulator
-        self._record = np.zeros(1, DUEL_STATE)
-
-    @property
-    def duel_state(self) -> Record:
-        state: Record = self._record[0]
-        write_state(self._simulator.duels[0], self._simulator.fight[0], state)
-        return state
-
-    @property
-    def reward_quantities(self) -> Mapping[str, float]:
-        return dict(zip(REWARD_TERMS, self._simulator.results[0].terms.tolist(), strict=True))
-
-
 def duel_of(env: Env, wrapper: str) -> ShowsDuel:
-    """Return the duel of an environment.
-
-    Args:
-        env: The environment; may be wrapped.
-        wrapper: Name of the wrapper that needs the duel, for the error.
+    """Return the duel of an environment, which may be wrapped.
 
     Raises:
-        EnvironmentUsageError: The environment has no duel.
+        EnvironmentUsageError: It has no duel; the message names the wrapper that needs one.
     """
     inner = env.unwrapped
-    if isinstance(inner, ArenaEnv):
-        return _ArenaDuel(inner)
     # Ask the type, not the instance: the property of an instance may fail before the first reset.
     if hasattr(type(inner), "duel_state"):
         return cast("ShowsDuel", inner)
@@ -110,15 +82,11 @@ def duel_of(env: Env, wrapper: str) -> ShowsDuel:
 def game_of(env: Env, wrapper: str) -> WritesQuantities:
     """Return the unwrapped environment if its game can be written.
 
-    Args:
-        env: The environment; may be wrapped.
-        wrapper: Name of the wrapper that writes, for the error.
-
     Raises:
-        EnvironmentUsageError: The environment has no game that can be written.
+        EnvironmentUsageError: It cannot be written; the message names the wrapper that writes.
     """
     inner = env.unwrapped
-    if isinstance(inner, ArenaEnv) or not hasattr(type(inner), "write_quantities"):
+    if not hasattr(type(inner), "write_quantities"):
         raise EnvironmentUsageError(f"{wrapper} needs {_NEEDS_GAME}; {type(inner).__name__} has none")
     return cast("WritesQuantities", inner)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import queue
@@ -127,12 +126,7 @@ class LivePlot(Wrapper, RecordConstructorArgs):
 
 
 class _PlotProcess:
-    """The process that draws, and the thread that sends it messages.
-
-    Args:
-        target: See `LivePlot`.
-        interval_s: See `LivePlot`.
-        head: First message: title, action names and number of steps of the plot.
+    """The process that draws, and the thread that sends it messages: first the head, then rows of steps.
 
     Raises:
         EnvironmentUsageError: The process cannot draw to the target.
@@ -187,22 +181,11 @@ class _PlotProcess:
             _log.warning("the live plot did not end within %.0f s and was killed", _END_TIMEOUT_S)
             self._process.kill()
             self._process.wait()
-            self._discard_messages()
+            self._messages.put(None)  # the thread discards what it cannot send
         self._thread.join(_END_TIMEOUT_S)
         if self._process.stdout:
             self._process.stdout.close()
         self._errors.close()
-
-    def _discard_messages(self) -> None:
-        """Empty the queue and end the thread; the process has ended."""
-        while True:
-            try:
-                self._messages.put_nowait(None)
-            except queue.Full:
-                with contextlib.suppress(queue.Empty):
-                    self._messages.get_nowait()
-            else:
-                return
 
     def _is_ready(self) -> bool:
         """Wait until the process has started; return whether it can draw."""

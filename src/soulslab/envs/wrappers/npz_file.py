@@ -47,11 +47,7 @@ def npz_bytes(arrays: dict[str, Any]) -> bytes:
 
 
 def read_npz(path: Path) -> dict[str, Any]:
-    """Return the arrays of an npz file; a file that holds Python objects is refused.
-
-    Raises:
-        ConfigError: The file cannot be read, or is damaged.
-    """
+    """Return the arrays of an npz file. Damaged files and files with Python objects raise `ConfigError`."""
     fail = partial(ConfigError, source=path)
     data = read_bytes(path, _MAX_BYTES, fail)
     try:
@@ -67,11 +63,7 @@ def read_npz(path: Path) -> dict[str, Any]:
 
 
 def _parse_npy(data: bytes) -> NDArray[Any]:
-    """Return the array of an npy file; the size in its header must equal the size of the data.
-
-    Raises:
-        ValueError, SyntaxError, OverflowError: The file is damaged, or holds Python objects.
-    """
+    """Return the array of an npy file; the size in its header must equal the size of the data."""
     file = io.BytesIO(data)
     version = np.lib.format.read_magic(file)
     if version not in _NPY_HEADERS:
@@ -87,11 +79,7 @@ def _parse_npy(data: bytes) -> NDArray[Any]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that other processes see either the old contents or the new ones.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
+    """Write a file so that other processes see either the old contents or the new ones. Raises `ConfigError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.write_bytes(data)

@@ -28,14 +28,10 @@ RELATIVE_TO = ("player", "camera", "world")
 class ExtendedObservation(Wrapper):
     """Base class of wrappers that add fields to each observation.
 
-    Fields are added to a Dict as keys, and to a one-dimensional Box at the end.
+    Fields are added to a Dict as keys, and to a one-dimensional Box of floats at the end.
 
     Attributes:
         feature_names: Names of the numbers of a Box, including those of inner wrappers; empty for a Dict.
-
-    Args:
-        env: An environment whose observation is a Dict or a one-dimensional Box of floats.
-        fields: Space of each field, by key.
 
     Raises:
         EnvironmentUsageError: The observation has another type, or already has one of the keys.
@@ -72,11 +68,7 @@ class ExtendedObservation(Wrapper):
 
     @abstractmethod
     def values(self, *, is_first: bool) -> dict[str, Any]:
-        """Return the current values of the fields, by key; values out of bounds are clipped to the bounds.
-
-        Args:
-            is_first: Whether this is the first observation of an episode.
-        """
+        """Return the current values of the fields, by key; values out of bounds are clipped to the bounds."""
 
     def _extend(self, observation: Any, values: dict[str, Any]) -> Any:
         arrays = {

@@ -29,14 +29,7 @@ _PAGE = """<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" conte
 
 
 class Plot:
-    """A plot of health, rewards and actions.
-
-    Args:
-        figure: Figure to draw on.
-        title: Title of the figure.
-        actions: Names of the actions.
-        n_steps: Number of steps that the plot shows.
-    """
+    """A plot of health, rewards and actions."""
 
     def __init__(self, figure: Figure, title: str, actions: list[str], n_steps: int) -> None:
         self.figure = figure
@@ -138,13 +131,7 @@ class WindowTarget:
 
 
 def run(target: FileTarget | WindowTarget, lines: TextIO, output: TextIO) -> None:
-    """Draw the messages of an input until it ends.
-
-    Args:
-        target: The file or window.
-        lines: Input with one JSON message on each line.
-        output: Receives ``ready`` once the plot can be drawn.
-    """
+    """Draw the messages of an input, one JSON message on each line, until it ends; write ``ready`` once it can draw."""
     first = json.loads(lines.readline())
     plot = Plot(target.figure, first["title"], first["actions"], first["n_steps"])
     plot.draw()

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers.utils import RunningMeanStd
 from numpy.typing import ArrayLike, NDArray
 
-from soulslab.envs.wrappers.duel_source import Env, Wrapper
+from soulslab.envs.wrappers.duel_source import Env
 from soulslab.envs.wrappers.npz_file import npz_bytes, read_npz, write_atomically
 from soulslab.errors import ConfigError, EnvironmentUsageError, did_you_mean
 
@@ -27,7 +28,7 @@ _MIN_STD = 1e-4
 _Moments: Any = RunningMeanStd  # has no type hints
 
 
-class ScaleObservation(Wrapper, RecordConstructorArgs):
+class ScaleObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
     """Scales each part of an observation that consists of floats; integers and pictures are not changed.
 
     - ``method="range"``: scales linearly from ``ranges``, or from the bounds of the part's space, to ``to``. Values
@@ -84,15 +85,11 @@ class ScaleObservation(Wrapper, RecordConstructorArgs):
         else:
             self.observation_space = scaled[_SINGLE_PART]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """See `gymnasium.Env.reset`."""
-        observation, info = self.env.reset(seed=seed, options=options)
-        return self._scaled(observation), info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """See `gymnasium.Env.step`."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        return self._scaled(observation), reward, terminated, truncated, info
+    def observation(self, observation: Any) -> Any:
+        """Return the scaled observation; ``method="running"`` updates the statistics first."""
+        if not isinstance(observation, dict):
+            return self._scale(_SINGLE_PART, observation)
+        return {**observation, **{key: self._scale(key, observation[key]) for key in self._parts}}
 
     def freeze(self) -> None:
         """Stop updating the statistics."""
@@ -138,11 +135,6 @@ class ScaleObservation(Wrapper, RecordConstructorArgs):
     def _check_running(self, method: str) -> None:
         if not self._is_running:
             raise EnvironmentUsageError(f"ScaleObservation.{method}: only method='running' has statistics")
-
-    def _scaled(self, observation: Any) -> Any:
-        if not isinstance(observation, dict):
-            return self._scale(_SINGLE_PART, observation)
-        return {**observation, **{key: self._scale(key, observation[key]) for key in self._parts}}
 
     def _scale(self, key: str, values: NDArray[Any]) -> NDArray[Any]:
         if key in self._ranges:

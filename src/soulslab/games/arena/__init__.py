@@ -20,11 +20,7 @@ PAUSE_KEY = "F10"
 def stand_in(path: Path) -> Profile:
     """Return the profile of a game, changed so that the built-in fight is started instead of the game.
 
-    Args:
-        path: Profile of the game; its memory layout, names and keys are kept.
-
-    Raises:
-        ProfileError: The profile is malformed.
+    The memory layout, names and keys of the profile are kept. Raises `ProfileError` if the profile is malformed.
     """
     profile, own = load_profile(path), load_profile(PROFILE_PATH)
     process = msgspec.structs.replace(

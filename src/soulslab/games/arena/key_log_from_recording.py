@@ -20,8 +20,7 @@ from soulslab.arena.boss_file import Boss, boss_names, load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import HISTORY_TICKS, STAGES, LiveFight, LiveFightOptions
 from soulslab.arena.records import PHASES
-from soulslab.arena.window.key_log import Check, Header, KeyLog, Phase, Ticks, runs_of
-from soulslab.arena.window.key_log_replay import Replay
+from soulslab.arena.window.key_log import Check, Header, KeyLog, Phase, Replay, Ticks, runs_of
 from soulslab.errors import KeyLogError, RecordingError
 from soulslab.siphon.recording.reading import Recording
 
@@ -77,10 +76,8 @@ def key_log_from_recording(recording: Recording, boss: str | Path = "judge") -> 
 class _Samples:
     """Samples of a recording in which all attributes could be read.
 
-    Attributes:
-        first_number: Number of the first fight that was recorded from its start.
-        generators: State of the random number generator before each fight, by the number of the fight.
-        rules: Value of `LiveFight.rules_digest`.
+    ``first_number`` is the number of the first fight that was recorded from its start. ``generators`` has the state of
+    the random number generator before each fight, by the number of the fight.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -104,8 +101,7 @@ class _Samples:
     def first_tick(self) -> int:
         """Return the tick of the game before the first tick of the first fight that was recorded from its start.
 
-        Raises:
-            RecordingError: No fight was recorded from its start.
+        Raises `RecordingError` if no fight was recorded from its start.
         """
         numbers, ticks = self._values["fight.number"].astype(np.int64), self._values["fight.tick"].astype(np.int64)
         for i in np.flatnonzero(self._values["game.stage"] == _FIGHTING):
@@ -123,8 +119,7 @@ class _Samples:
     def codes(self, first_tick: int) -> list[int]:
         """Return the action code of each tick after ``first_tick``.
 
-        Raises:
-            RecordingError: Some ticks are in no sample, because there were too few samples.
+        Raises `RecordingError` if some ticks are in no sample, because there were too few samples.
         """
         found: dict[int, int] = {}
         last = int(self._ticks.max())

@@ -1,4 +1,4 @@
-"""The process of a remote actor, as the learner sees it: starts it, restarts it after a failure, and stops it."""
+"""The process of a remote actor, as the learner sees it, and the scheduling priority of both processes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from soulslab.errors import ActorError
 from soulslab.learn.actors.actor_status import StatusBoard
-from soulslab.learn.actors.shared_folder import ACTOR_LOCK
+from soulslab.learn.actors.shared_memory import ACTOR_LOCK
 from soulslab.learn.process_lock import is_held
 
 PROGRAM: Final = "soulslab.learn.rainbow.remote_actor_program"
@@ -35,13 +37,6 @@ class ActorProcess:
     """The process of a remote actor. It runs in a new session, so Ctrl-C does not reach it."""
 
     def __init__(self, run_dir: Path, place: Path, status: StatusBoard) -> None:
-        """Prepare to start the actor of a run; `watch` starts it.
-
-        Args:
-            run_dir: Folder of the run, with its settings.
-            place: Folder of the shared memory.
-            status: Counters that the actor writes.
-        """
         self._run_dir = run_dir
         self._lock = place / ACTOR_LOCK
         self._status = status
@@ -63,8 +58,7 @@ class ActorProcess:
     def watch(self) -> None:
         """Start the actor unless it is running; an actor that an earlier learner started is reused.
 
-        Raises:
-            ActorError: It failed more than `MAX_FAILURES` times within `FAILURES_WITHIN_S`, or cannot be started.
+        Raises ActorError after more than `MAX_FAILURES` failures within `FAILURES_WITHIN_S`.
         """
         if self.is_alive():
             if self._child is None and not self._is_found:
@@ -76,16 +70,7 @@ class ActorProcess:
         self._start()
 
     def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
-        """Ask the actor to end and wait until it has ended.
-
-        An actor that this learner started is killed if it does not end in time.
-
-        Args:
-            deadline_s: Time that it gets to end (s).
-
-        Raises:
-            ActorError: The actor does not end, and another process started it.
-        """
+        """Ask the actor to end and wait; after the deadline kill a child, or raise ActorError for another process."""
         self._status.set_stop_request(True)
         if self._child is not None:
             _end(self._child, deadline_s)
@@ -160,3 +145,83 @@ def _end(child: subprocess.Popen[bytes], deadline_s: float) -> None:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+
+
+Clock: TypeAlias = Callable[[], float]
+
+JUDGED_AFTER_STEPS: Final = 20
+MOST_BUSY: Final = 0.5
+"""A process that is busy for a larger share of the time does not get real-time priority."""
+
+
+def raise_priority() -> None:
+    """Give this process real-time priority if the system permits it.
+
+    Use it only for a process that mostly sleeps. Linux permits it to root and to users with a limit for it
+    (``ulimit -r``). Child processes, such as a game, do not inherit it.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except PermissionError:
+        _log.info(
+            "this user may not set real-time priority (ulimit -r); on a machine with more busy processes than cores, "
+            "steps may be late"
+        )
+    else:
+        _log.info("this process has real-time priority, because the game runs in real time")
+
+
+class PriorityController:
+    """Gives a process real-time priority once it plays in real time and mostly sleeps.
+
+    Measured with a step of 20 ms beside a learner at full load, on 2 cores with ten other busy processes: the 99th
+    percentile of the lateness was 90 ms without any measure, 0.1 to 5 ms with the actor in the real-time class of the
+    system, and 10 to 60 ms with changes to the learner alone (a nice value of 19, batch, idle, a core for each).
+
+    This is checked every ``JUDGED_AFTER_STEPS`` steps, because a process that compiles code or loads a game in its
+    first steps sleeps only later.
+    """
+
+    def __init__(
+        self, go: Callable[[], None] = raise_priority, clocks: Sequence[Clock] = (time.monotonic, time.process_time)
+    ) -> None:
+        """Start the first check interval; ``go`` raises the priority, ``clocks`` are wall and processor time (s)."""
+        self._go = go
+        self._clocks = clocks
+        self._is_first = False
+        self._n_steps = 0
+        self._began_s = [clock() for clock in clocks]
+
+    def after_step(self, *, has_pace: bool) -> None:
+        """Count a step, and check the priority if it is due; ``has_pace`` means that the game runs in real time."""
+        self._n_steps += 1
+        if self._is_first or self._n_steps % JUDGED_AFTER_STEPS:
+            return
+        now_s = [clock() for clock in self._clocks]
+        wall_s, busy_s = (now - began for now, began in zip(now_s, self._began_s, strict=True))
+        self._began_s = now_s
+        if has_pace and busy_s < MOST_BUSY * wall_s:
+            self._is_first = True
+            self._go()
+
+
+def reset_priority() -> None:
+    """Reset the scheduling class of this process, which it inherited from its parent, to the default."""
+    if sys.platform == "linux":
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+@contextmanager
+def batch_scheduling() -> Iterator[None]:
+    """Run this thread in the batch class during the ``with`` block, so that it does not preempt others on waking up."""
+    if sys.platform != "linux":
+        yield
+        return
+    before = os.sched_getscheduler(0)
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, before, os.sched_param(0))

@@ -1,4 +1,4 @@
-"""Counters through which an actor reports its state, and through which the learner asks it to stop.
+"""Counters through which an actor reports its state and its lateness, and the learner asks it to stop.
 
 Lateness is counted in classes whose bounds grow by a constant factor. A quantile is therefore at most a tenth too high,
 the memory has a fixed size, and the counts continue after a crash of either process.
@@ -10,13 +10,15 @@ import enum
 import math
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from soulslab.learn.actors.memory_block import MemoryBlock, create_block, open_block
+from soulslab.learn.environment import Info
 
 LATE_S: Final = 0.005
 """A step counts as late if it comes more than this after its time (s)."""
@@ -46,16 +48,10 @@ class ActorState(enum.IntEnum):
 
 
 class ActorStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of an actor.
+    """Status of an actor; a killed actor leaves its last state, and pid 0 means that none was started.
 
-    Attributes:
-        state: State of the actor; a killed actor leaves its last state.
-        pid: Process id; 0 if no actor has been started.
-        silent_s: Time since its last step (s).
-        n_steps: Calls of ``step`` so far, by all actors of the run; each call steps all environments.
-        n_late: Calls that were later than ``LATE_S``.
-        weights_version: Version of the weights with which it acts; -1 if it has no weights.
-        n_starts: How often an actor was started.
+    ``silent_s`` is the time since its last step. ``n_steps`` is the number of steps of all actors of the run;
+    ``n_late`` of them were later than `LATE_S`. ``weights_version`` is -1 if it has no weights.
     """
 
     state: ActorState
@@ -73,12 +69,8 @@ class StatusBoard:
     def __init__(self, block: MemoryBlock) -> None:
         """Use a block; see `create_status` and `open_status`."""
         self._block = block
+        self.token = block.token
         self._classes: NDArray[np.uint64] = block.data.view(np.uint64)
-
-    @property
-    def token(self) -> int:
-        """Random number that identifies the memory."""
-        return self._block.token
 
     def begin(self, pid: int) -> None:
         """Record that an actor starts (called by the actor)."""
@@ -98,11 +90,7 @@ class StatusBoard:
         self._block.set(_VERSION, version + 1)
 
     def note_step(self, late_s: float | None) -> None:
-        """Count a step (called by the actor).
-
-        Args:
-            late_s: Lateness of the step (s); None if the environment does not run in real time.
-        """
+        """Count a step with its lateness (s), None without real time (called by the actor)."""
         block = self._block
         block.set(_N_STEPS, block.get(_N_STEPS) + 1)
         if late_s is not None:
@@ -146,14 +134,9 @@ def lateness_class(late_s: float) -> int:
 
 
 def lateness_quantile_s(classes: NDArray[np.uint64], share: float) -> float | None:
-    """Return a quantile of the lateness in seconds.
+    """Return a quantile of the lateness (s) from the number of steps per class; None without steps.
 
-    Args:
-        classes: Number of steps in each class.
-        share: Share of the steps that are at most this late, 0..1.
-
-    Returns:
-        Upper bound of the class of the quantile, at most a tenth too high; None without steps.
+    It is the upper bound of the class of the quantile, at most a tenth too high.
     """
     total = int(classes.sum())
     if total == 0:
@@ -170,3 +153,53 @@ def create_status(path: Path, token: int) -> StatusBoard:
 def open_status(path: Path) -> StatusBoard:
     """Open a block of counters; see `open_block`."""
     return StatusBoard(open_block(path, "status", _LAYOUT))
+
+
+LATENESS: Final = "late_s"
+"""Key of ``info`` in which a real-time environment reports the lateness of a step (s).
+
+That is the wall time between the moment at which the observation was due and the moment at which it was made. It
+includes the time that the agent took too long and the time in which the system woke the process up.
+"""
+
+
+class StepCounter(Protocol):
+    """Counts steps and their lateness; between processes this is an ``actor_status.StatusBoard``."""
+
+    def note_step(self, late_s: float | None) -> None:
+        """Count a step with its lateness (s); None if the environment does not run in real time."""
+
+
+class LatenessWrapper(VectorWrapper):
+    """Counts the steps of a vector environment and their lateness; the steps themselves are unchanged.
+
+    Attributes:
+        has_pace: Whether the last step reported its lateness; False before the first step.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], counter: StepCounter) -> None:
+        super().__init__(env)
+        self._counter = counter
+        self.has_pace = False
+
+    def step(self, actions: Any) -> Any:
+        """Step the environments and count the step."""
+        result = self.env.step(actions)
+        late_s = _lateness(result[-1])
+        self._counter.note_step(late_s)
+        self.has_pace = late_s is not None
+        return result
+
+
+def _lateness(info: Info) -> float | None:
+    """Return the lateness of the latest environment; None if no environment reports one.
+
+    Gymnasium's vector environments put the info of the last step of an episode into ``final_info``.
+    """
+    found = [
+        np.asarray(part[LATENESS], np.float64)[np.asarray(part.get(f"_{LATENESS}", True))]
+        for part in (info, info.get("final_info", {}))
+        if LATENESS in part
+    ]
+    reported_s = np.concatenate([each.reshape(-1) for each in found]) if found else np.empty(0)
+    return float(reported_s.max()) if len(reported_s) else None

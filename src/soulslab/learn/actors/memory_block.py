@@ -1,4 +1,4 @@
-"""A file of memory that two processes map: a header that identifies it, some counters, and data.
+"""Memory that two processes map: `MemoryBlock`, a file with a header, counters and data, and `RecordQueue` in it.
 
 The file outlives both processes, so the data survive a crash of either. Two properties are assumed: an aligned number
 of 64 bits is read and written atomically (true of x86-64 and of 64-bit ARM, where it is one instruction), and each
@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,17 +37,12 @@ _DATA_AT: Final = 4096
 
 
 class MemoryBlock:
-    """A mapped file of memory.
+    """A mapped file of memory; counters, uint64, and data, uint8 (n,), are all 0 at first.
 
-    Attributes:
-        path: The file.
-        token: Random number that identifies the memory.
-        counters: uint64 (N_COUNTERS,), all 0 at first; each has one writer.
-        data: uint8 (n,), all 0 at first.
+    Each counter has one writer. ``token`` is a random number that identifies the memory.
     """
 
     def __init__(self, path: Path, mapped: mmap.mmap) -> None:
-        """Wrap a mapped file; see `create_block` and `open_block`."""
         self.path = path
         header = np.frombuffer(mapped, _HEADER, 1)[0]
         self.token = int(header["token"])
@@ -63,17 +60,10 @@ class MemoryBlock:
 
 
 def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) -> MemoryBlock:
-    """Make a file of memory; an existing one is replaced.
+    """Make a file of memory of this kind (at most 16 ASCII characters); an existing one is replaced.
 
-    Args:
-        path: The file.
-        kind: Purpose of the block, at most 16 ASCII characters.
-        layout: Description of the layout of the data; `open_block` must be given the same.
-        n_data: Size of the data in bytes.
-        token: Random number that identifies the memory.
-
-    Raises:
-        ChannelError: There is not enough space, or the folder cannot be written.
+    ``layout`` describes the data, and `open_block` must be given the same. ``token`` is a random number that identifies
+    the memory. Raises ChannelError without enough space.
     """
     header = np.zeros(1, _HEADER)
     header[0] = (_MAGIC, VERSION, kind.encode(), np.frombuffer(_digest(layout), np.uint8), token, n_data)
@@ -91,16 +81,7 @@ def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) ->
 
 
 def open_block(path: Path, kind: str, layout: str) -> MemoryBlock:
-    """Map an existing file of memory.
-
-    Args:
-        path: The file.
-        kind: Expected purpose of the block.
-        layout: Expected layout of the data.
-
-    Raises:
-        ChannelError: The file cannot be opened, is damaged, or has another version or layout.
-    """
+    """Map a file of memory; raises ChannelError if it is damaged or has another kind, version or layout."""
     with _touching(path, "opened"), path.open("r+b") as file:
         n_bytes = os.fstat(file.fileno()).st_size
         if n_bytes < _DATA_AT:
@@ -151,3 +132,141 @@ def _touching(path: Path, what: str) -> Iterator[None]:
         raise ChannelError(
             path, f"could not be {what}: {error.strerror or error}; it is the memory between actor and learner"
         ) from error
+
+
+DAMAGED_AFTER_S: Final = 5.0
+"""A record is damaged if it is announced and its checksum is still wrong after this time (s)."""
+
+_HEAD, _DROPPED, _FREED = range(3)
+_STAMP: Final = np.dtype([("number", "<u8"), ("checksum", "<u8")])
+
+
+class RecordQueue:
+    """A queue of records from one process to another; one may write to it and one may read.
+
+    Records are numbered from 0. The writer owns the counter of the next record: it writes records before it advances
+    the counter, so a writer that is killed leaves complete records only. The reader owns the counter of freed records.
+    Records that were taken but not freed stay, so a reader that was killed takes them again. Each record is stored with
+    its number and a checksum over both: if a processor makes stores visible out of order, an incomplete record counts
+    as not yet written.
+
+    Attributes:
+        capacity: Number of records that fit into the queue.
+        position: Number of the next record that this reader takes.
+        token: Random number that identifies the memory.
+    """
+
+    def __init__(self, block: MemoryBlock, item_type: np.dtype[Any]) -> None:
+        """Use a block; see `create_queue` and `open_queue`."""
+        self._block = block
+        self.token = block.token
+        self._item_type = item_type
+        size = slot_size(item_type)
+        self.capacity = len(block.data) // size
+        self._slots = block.data.reshape(self.capacity, size)
+        stamp_size = _STAMP.itemsize
+        self._stamps = self._slots[:, :stamp_size].view(_STAMP)[:, 0]
+        self._items = self._slots[:, stamp_size : stamp_size + item_type.itemsize]
+        self.position = 0
+        self._stuck_at = (-1, 0.0)
+
+    @property
+    def head(self) -> int:
+        """Number of the next record to be written."""
+        return self._block.get(_HEAD)
+
+    @property
+    def freed(self) -> int:
+        """Number of the oldest record that can still be taken."""
+        return self._block.get(_FREED)
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of records that the writer dropped."""
+        return self._block.get(_DROPPED)
+
+    def push(self, items: NDArray[Any]) -> bool:
+        """Append all records, (n,), or none if there is not enough space; return whether there was."""
+        n, head = len(items), self.head
+        if head + n - self.freed > self.capacity:
+            return False
+        raw = np.ascontiguousarray(items).view(np.uint8).reshape(n, self._item_type.itemsize)
+        for i in range(n):
+            number, slot = head + i, (head + i) % self.capacity
+            self._items[slot] = raw[i]
+            self._stamps[slot] = (number, _checksum(raw[i], number))
+        self._block.set(_HEAD, head + n)
+        return True
+
+    def count_dropped(self, n: int) -> None:
+        """Count ``n`` records that the writer dropped."""
+        self._block.set(_DROPPED, self.n_dropped + n)
+
+    def take(self) -> NDArray[Any]:
+        """Return copies of the records since the last call, oldest first; raises ChannelError if one is damaged."""
+        n = self.head - self.position
+        if n <= 0:
+            return np.empty(0, self._item_type)
+        slots = (self.position + np.arange(n)) % self.capacity
+        raw, stamps = self._items[slots], self._stamps[slots]
+        n_right = self._n_right(raw, stamps)
+        if n_right < n:
+            self._check_stuck(self.position + n_right)
+        self.position += n_right
+        # Records that wait for a checkpoint may fill half of the queue; then the oldest of them are freed.
+        self.free(self.position - self.capacity // 2)
+        return raw[:n_right].reshape(-1).view(self._item_type)
+
+    def go_to(self, position: int) -> int:
+        """Continue with this record, which must have been written; return how many from there on are lost."""
+        if position > self.head:
+            raise ChannelError(
+                self._block.path,
+                f"has {self.head} records, but a checkpoint refers to record {position}; it belongs to another run: "
+                "remove it",
+            )
+        self.position = max(position, self.freed)
+        return self.position - position
+
+    def free(self, position: int) -> None:
+        """Free the records before this one, which the reader has saved."""
+        if position > self.freed:
+            self._block.set(_FREED, position)
+
+    def _n_right(self, raw: NDArray[np.uint8], stamps: NDArray[Any]) -> int:
+        """Return the number of consecutive valid records, starting with the oldest."""
+        for i, (number, checksum) in enumerate(stamps.tolist()):
+            if number != self.position + i or checksum != _checksum(raw[i], number):
+                return i
+        return len(raw)
+
+    def _check_stuck(self, number: int) -> None:
+        now = time.monotonic()
+        if self._stuck_at[0] != number:
+            self._stuck_at = (number, now)
+        elif now - self._stuck_at[1] > DAMAGED_AFTER_S:
+            raise ChannelError(
+                self._block.path,
+                f"record {number} is damaged; remove the file, which loses the steps after the last checkpoint",
+            )
+
+
+def create_queue(path: Path, kind: str, item_type: np.dtype[Any], capacity: int, token: int) -> RecordQueue:
+    """Make an empty queue for records of this type; see `create_block`."""
+    return RecordQueue(
+        create_block(path, kind, str(item_type.descr), slot_size(item_type) * capacity, token), item_type
+    )
+
+
+def open_queue(path: Path, kind: str, item_type: np.dtype[Any]) -> RecordQueue:
+    """Open a queue; see `open_block`."""
+    return RecordQueue(open_block(path, kind, str(item_type.descr)), item_type)
+
+
+def slot_size(item_type: np.dtype[Any]) -> int:
+    """Return the size of a record in the queue in bytes: a multiple of 8, so that the numbers are aligned."""
+    return _STAMP.itemsize + -(-item_type.itemsize // 8) * 8
+
+
+def _checksum(raw: NDArray[np.uint8], number: int) -> int:
+    return zlib.crc32(raw.data, number & 0xFFFFFFFF)

@@ -29,12 +29,6 @@ class SharedActorEnd:
     """The actor's end; no method waits for the learner."""
 
     def __init__(self, memory: Memory, n_streams: int) -> None:
-        """Open the actor's end; only one process at a time may use it.
-
-        Args:
-            memory: The shared memory.
-            n_streams: Number of environments.
-        """
         self._memory = memory
         self._filter = EpisodeFilter(n_streams)
         self._n_seen = 0
@@ -50,7 +44,7 @@ class SharedActorEnd:
             rows = rows[:0]
         if len(rows) < n:
             ring.count_dropped(n - len(rows))
-        self._tell(is_full=bool(self._filter.is_broken.any()))
+        self._log_space(is_full=bool(self._filter.is_broken.any()))
 
     def push_episodes(self, results: Sequence[EpisodeResult]) -> None:
         """Send the results of episodes; if the memory is full, they are dropped and counted."""
@@ -79,7 +73,7 @@ class SharedActorEnd:
         self._memory.status.set_version(published.weights.version)
         return published.weights
 
-    def _tell(self, *, is_full: bool) -> None:
+    def _log_space(self, *, is_full: bool) -> None:
         if is_full and not self._is_full:
             _log.warning("the shared memory is full, because no learner takes the steps; new steps are dropped")
         elif self._is_full and not is_full:
@@ -98,14 +92,9 @@ class SharedLearnerEnd:
     def __init__(self, memory: Memory, n_streams: int, state: Mapping[str, NDArray[Any]] | None = None) -> None:
         """Open the learner's end; only one process at a time may use it.
 
-        Args:
-            memory: The shared memory.
-            n_streams: Number of environments of the actor.
-            state: From :meth:`state`; everything that arrived after it is taken again. None takes everything in the
-                memory, and so does a state that belongs to another memory, for example after a reboot.
-
-        Raises:
-            ChannelError: The memory does not match the state.
+        Everything that arrived after ``state`` (from :meth:`state`) is taken again. None takes everything in the
+        memory, and so does a state that belongs to another memory, for example after a reboot. Raises ChannelError if
+        the memory does not match the state.
         """
         self._memory = memory
         self._filter = EpisodeFilter(n_streams)
@@ -132,11 +121,7 @@ class SharedLearnerEnd:
         return self._memory.rows.n_dropped + self._n_lost
 
     def take(self, max_decisions: int | None = None) -> NDArray[Any]:
-        """Return the rows that have arrived since the last call, oldest first; see `transport.LearnerEnd`.
-
-        Raises:
-            ChannelError: The memory is damaged.
-        """
+        """Return the rows that have arrived since the last call, oldest first; see `transport.LearnerEnd`."""
         rows = self._memory.rows.take()
         if max_decisions is not None and max_decisions <= 0:  # rows after the limit do not count as lost
             return self._filter.limit(rows, max_decisions)
@@ -145,11 +130,7 @@ class SharedLearnerEnd:
         return self._filter.limit(whole, max_decisions)
 
     def take_episodes(self) -> list[EpisodeResult]:
-        """Return the results that have arrived since the last call, oldest first.
-
-        Raises:
-            ChannelError: The memory is damaged, or the actor runs another version of soulslab.
-        """
+        """Return the results that have arrived since the last call, oldest first."""
         ring = self._memory.episode_parts
         parts = ring.take()
         results = []
@@ -166,11 +147,7 @@ class SharedLearnerEnd:
         return results
 
     def publish(self, weights: Weights) -> None:
-        """Make new weights available to the actor.
-
-        Raises:
-            ChannelError: The weights are larger than those of the run.
-        """
+        """Make new weights available to the actor."""
         self._memory.weights.publish(weights)
 
     def state(self) -> Tensors:
@@ -202,12 +179,6 @@ class SharedMemoryTransport:
     """A transport between two processes; each has its own object over the same memory."""
 
     def __init__(self, memory: Memory, n_streams: int) -> None:
-        """Use a memory.
-
-        Args:
-            memory: From `create_memory` or `open_memory`.
-            n_streams: Number of environments of the actor.
-        """
         self._memory = memory
         self._n_streams = n_streams
 

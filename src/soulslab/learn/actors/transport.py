@@ -27,18 +27,10 @@ from soulslab.learn.replay.step_rows import Outcome
 
 
 class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an episode.
+    """Result of an episode; ``is_won`` may be unknown (None), for example after its game failed.
 
-    Attributes:
-        total_reward: Its undiscounted return.
-        n_decisions: Game decisions it took.
-        n_steps: Environment steps it took.
-        is_won: Whether it was won; None if unknown, for example after its game failed.
-        reward_terms: Sum of each term of the reward, if the environment reports them.
-        damage_by_attack: Hit points lost to each attack of the boss, by its name, if the environment
-            reports them.
-        actions: How often each action was chosen, (A,).
-        weights_version: Version of the policy's weights at its end.
+    ``total_reward`` is the undiscounted return, ``reward_terms`` the sums of its terms and ``damage_by_attack`` the
+    lost hit points, if the environment reports them. ``actions`` counts how often each action was chosen, (A,).
     """
 
     total_reward: float
@@ -52,12 +44,9 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """Weights with which the actor acts.
+    """Weights with which the actor acts, by name, and its share of random actions.
 
-    Attributes:
-        version: Updates that the learner had made; newer weights have a higher number.
-        epsilon: Share of random actions.
-        tensors: The policy's tensors by name (``QPolicy.state``).
+    ``version`` is the number of updates that the learner had made.
     """
 
     version: int
@@ -174,12 +163,6 @@ class InProcessTransport:
     n_dropped: Final = 0
 
     def __init__(self, row_type: np.dtype[Any], n_streams: int) -> None:
-        """Make an empty transport.
-
-        Args:
-            row_type: ``step_rows.row_type`` of the rows.
-            n_streams: Number of environments.
-        """
         self._empty = np.empty(0, row_type)
         self._filter = EpisodeFilter(n_streams)
         self._rows: list[NDArray[Any]] = []

@@ -41,12 +41,7 @@ _PLACE: Final = np.dtype(
 
 
 class Published(msgspec.Struct, frozen=True):
-    """Published weights.
-
-    Attributes:
-        weights: The weights.
-        era: Number of learners that have used the memory; a later one may publish lower versions.
-    """
+    """Published weights, and the number of learners so far; a later one may publish lower versions."""
 
     weights: Weights
     era: int
@@ -64,15 +59,10 @@ class WeightsBoard:
     """A memory block with the newest weights; one process may publish, any number may read."""
 
     def __init__(self, block: MemoryBlock) -> None:
-        """Use a block; see `create_weights` and `open_weights`."""
         self._block = block
+        self.token = block.token
         self._places = block.data.reshape(2, -1)
         self._heads = [self._places[i, : _PLACE.itemsize].view(_PLACE) for i in range(2)]
-
-    @property
-    def token(self) -> int:
-        """Random number that identifies the memory."""
-        return self._block.token
 
     @property
     def n_published(self) -> int:
@@ -84,11 +74,7 @@ class WeightsBoard:
         self._block.set(_ERA, self._block.get(_ERA) + 1)
 
     def publish(self, weights: Weights) -> None:
-        """Publish new weights.
-
-        Raises:
-            ChannelError: The weights are larger than those for which the block was made.
-        """
+        """Publish new weights; raises ChannelError if they are larger than those for which the block was made."""
         number = self.n_published + 1
         place, head = self._places[number % 2], self._heads[number % 2]
         entries = [_Entry(name, array.dtype.str, array.shape) for name, array in weights.tensors.items()]

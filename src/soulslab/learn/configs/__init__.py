@@ -33,14 +33,6 @@ def config_path(name: str | Path) -> Path:
 
 
 def default_config(algorithm: str, env_id: str) -> Path | None:
-    """Return the config of a run that is started without a config.
-
-    Args:
-        algorithm: ``ppo`` or ``rainbow``.
-        env_id: Gymnasium id of the environment.
-
-    Returns:
-        The config for this environment, or else that for any environment; None if the defaults of the settings apply.
-    """
+    """Return the config for an environment, else that for any environment; None if the defaults apply."""
     name = _DEFAULTS.get((algorithm, env_id), _ANY.get(algorithm))
     return CONFIG_DIR / name if name is not None else None

@@ -32,14 +32,7 @@ _DEFAULT: Final = "(default)"
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Metadata that soulslab adds to those of Minari.
-
-    Attributes:
-        format: Version of these metadata, ``FORMAT``.
-        soulslab: Version of soulslab that wrote the data set.
-        commit: Git commit of that version, with ``+`` appended if files had been changed; "" if unknown.
-        defaults: Default values of the environment's options.
-    """
+    """Metadata that soulslab adds to those of Minari: versions, and default values of the options."""
 
     format: int = FORMAT
     soulslab: str = ""
@@ -52,59 +45,45 @@ class _EnvSpec(msgspec.Struct, frozen=True):
     kwargs: dict[str, Any] = {}
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+_NAMES: Final = {
+    "n_episodes": "total_episodes",
+    "n_steps": "total_steps",
+    "player": "algorithm_name",
+    "has_jpeg": "jpeg_encoding",
+    "origin": "soulslab",
+}
+"""Names of fields in Minari's file."""
+
+
+class _Metadata(msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES):
     env_spec: str
     observation_space: str
     action_space: str
     data_format: str
-    total_episodes: Annotated[int, Meta(ge=0, le=1_000_000)]
-    total_steps: Annotated[int, Meta(ge=0, lt=2**53)]
-    algorithm_name: str = ""
-    jpeg_encoding: bool = True
+    n_episodes: Annotated[int, Meta(ge=0, le=1_000_000)]
+    n_steps: Annotated[int, Meta(ge=0, lt=2**53)]
+    player: str = ""
+    has_jpeg: bool = True
     minari_version: str = ""
-    soulslab: Origin = Origin()
+    origin: Origin = Origin()
 
 
-class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """Description of a data set.
+class Description(_Metadata, frozen=True, kw_only=True):
+    """Description of a data set; spaces are in Minari's notation.
 
-    Attributes:
-        folder: Folder of the data set.
-        env_id: Gymnasium id, with its version, of the environment of the recording.
-        options: Keyword arguments of that environment; of a Python function only the name.
-        player: Name of the player.
-        n_episodes: Number of episodes.
-        n_steps: Number of environment steps.
-        observation_space: Space of the observations, in Minari's notation.
-        action_space: Space of the actions, in Minari's notation.
-        has_jpeg: Whether images are encoded as JPEG, which changes them.
-        minari_version: Version of Minari that wrote the data set.
-        origin: Metadata of soulslab; empty for a data set of other programs.
+    ``options`` are the keyword arguments of the environment, of a Python function only the name. ``has_jpeg`` means
+    that images are encoded as JPEG, which changes them. ``origin`` is empty for a data set of other programs.
     """
 
     folder: Path
     env_id: str
     options: dict[str, Any]
-    player: str
-    n_episodes: int
-    n_steps: int
-    observation_space: str
-    action_space: str
-    has_jpeg: bool
-    minari_version: str
-    origin: Origin
 
     def check_env(self, env_id: str, options: Mapping[str, Any], alike: Collection[str] = ()) -> None:
         """Check that the data set was recorded in the same environment with the same options.
 
-        Args:
-            env_id: Gymnasium id with its version.
-            options: Keyword arguments of the environment.
-            alike: Ids of environments with the same fights (``metadata["policies_of"]``); only options that both have
-                are compared.
-
-        Raises:
-            DemonstrationError: The id, its version or an option differs.
+        ``alike`` are ids of environments with the same fights (``metadata["policies_of"]``); of these only options that
+        both have are compared. Raises DemonstrationError if the id, its version or an option differs.
         """
         if self.env_id not in (env_id, *alike):
             raise DemonstrationError(
@@ -132,16 +111,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_folder(path: str | Path) -> Path:
-    """Return the folder of a data set.
-
-    Args:
-        path: The folder, or the id of a data set among Minari's on this machine (``MINARI_DATASETS_PATH``, else
-            ``~/.minari/datasets``).
-
-    Raises:
-        DemonstrationError: The data set does not exist.
-        MissingDependencyError: Minari is not installed.
-    """
+    """Return the folder of a data set, given as a folder or as an id among Minari's on this machine."""
     places = [Path(path), Path(path) / _MINARI_DATA]
     if not places[0].exists():
         require_minari()
@@ -151,22 +121,14 @@ def find_folder(path: str | Path) -> Path:
     for place in places:
         if (place / METADATA_NAME).is_file():
             return place
-    looked = " and ".join(str(place / METADATA_NAME) for place in places)
+    files = " and ".join(str(place / METADATA_NAME) for place in places)
     raise DemonstrationError(
-        path, f"is not a data set: there is no {looked}; name a folder that soulslab fights record has made"
+        path, f"is not a data set, because it has no {files}; name a folder that soulslab fights record has made"
     )
 
 
 def describe(path: str | Path) -> Description:
-    """Read the metadata of a data set.
-
-    Args:
-        path: See :func:`find_folder`.
-
-    Raises:
-        DemonstrationError: The data set does not exist, its metadata are malformed, or its format is unknown.
-        MissingDependencyError: Minari is not installed.
-    """
+    """Read the metadata of a data set (:func:`find_folder`); raises DemonstrationError for malformed metadata."""
     folder = find_folder(path)
 
     def fail(problem: str) -> DemonstrationError:
@@ -178,25 +140,13 @@ def describe(path: str | Path) -> Description:
     spec = parse_json(data.env_spec, _EnvSpec, fail)
     if data.data_format != _DATA_FORMAT:
         raise DemonstrationError(folder, f"has the format {data.data_format!r}; soulslab only reads {_DATA_FORMAT!r}")
-    if data.soulslab.format != FORMAT:
+    if data.origin.format != FORMAT:
         raise DemonstrationError(
             folder,
-            f"has version {data.soulslab.format} of soulslab's metadata; this soulslab reads version {FORMAT}; it was "
-            f"written by soulslab {data.soulslab.soulslab or 'of unknown version'}",
+            f"has version {data.origin.format} of soulslab's metadata; this soulslab reads version {FORMAT}; it was "
+            f"written by soulslab {data.origin.soulslab or 'of unknown version'}",
         )
-    return Description(
-        folder=folder,
-        env_id=spec.id,
-        options=spec.kwargs,
-        player=data.algorithm_name,
-        n_episodes=data.total_episodes,
-        n_steps=data.total_steps,
-        observation_space=data.observation_space,
-        action_space=data.action_space,
-        has_jpeg=data.jpeg_encoding,
-        minari_version=data.minari_version,
-        origin=data.soulslab,
-    )
+    return Description(**msgspec.structs.asdict(data), folder=folder, env_id=spec.id, options=spec.kwargs)
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,11 +156,7 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_minari() -> None:
-    """Check that Minari and h5py are installed.
-
-    Raises:
-        MissingDependencyError: One of them is not installed.
-    """
+    """Raise MissingDependencyError unless Minari and h5py are installed."""
     try:
         import h5py  # noqa: F401, PLC0415  (learn works without)
         import minari  # noqa: F401, PLC0415  (as above)

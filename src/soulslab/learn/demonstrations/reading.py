@@ -84,17 +84,7 @@ def read_demonstrations(
 
 
 def read_outcomes(description: Description) -> list[dict[str, Any]]:
-    """Return the results of the episodes of a data set, as far as they are recorded.
-
-    Args:
-        description: Description of the data set.
-
-    Returns:
-        For each episode ``total_steps`` and, if known, ``seed``, ``total_reward`` and ``is_won``.
-
-    Raises:
-        DemonstrationError: The data set is damaged.
-    """
+    """Return ``total_steps`` and, if known, ``seed``, ``total_reward`` and ``is_won`` of each episode."""
     with Hdf5Reader() as reader:
         path = description.folder / DATA_NAME
         root = reader.read(path, partial(_damaged, description.folder), only=_names(description), rows=(0, 0))
@@ -115,7 +105,6 @@ def _damage(folder: Path, episode: int | None = None) -> Iterator[None]:
 
 
 def _names(description: Description) -> list[str]:
-    """Return the names of the episodes in the file."""
     return [f"episode_{number}" for number in range(description.n_episodes)]
 
 
@@ -179,11 +168,7 @@ def _episode_of(node: Hdf5Node, space: Space[Any], *, has_jpeg: bool) -> Episode
 
 
 def _observations(node: Hdf5Node, space: Space[Any], *, has_jpeg: bool) -> Any:
-    """Return the observations of an episode, with the shape and type of their space.
-
-    Raises:
-        ValueError: The observations are not elements of this space.
-    """
+    """Return the observations of an episode; raises ValueError if they are not elements of the space."""
     from minari.dataset.minari_storage import is_image_space  # noqa: PLC0415  (learn works without Minari)
 
     if isinstance(space, DictSpace):
@@ -249,7 +234,6 @@ def _check(episode: Episode, number: int, folder: Path, n_actions: int, *, is_ma
 
 
 def _check_finite(values: NDArray[Any], what: str, folder: Path, number: int, *, offset: int) -> None:
-    """Check that values, (steps, n), are finite."""
     wrong = ~np.isfinite(values).all(axis=1)
     if wrong.any():
         step = int(wrong.argmax())

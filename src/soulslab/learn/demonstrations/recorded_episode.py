@@ -26,16 +26,9 @@ Act: TypeAlias = Callable[[Any, NDArray[np.bool_] | None, int], int]
 class Episode(NamedTuple):
     """Observations, actions and rewards of an episode.
 
-    Attributes:
-        observations: Observations of the environment, stacked along a first axis of T + 1; a dict of such arrays for a
-            Dict space.
-        actions: int64 (T,).
-        rewards: float64 (T,).
-        masks: True for allowed actions, before each step and at the end, bool (T + 1, A); None without masks.
-        n_decisions: Game decisions that each step took, int64 (T,).
-        is_terminated: Whether it terminated; otherwise it was truncated.
-        is_won: Whether it was won; None if the environment does not report it.
-        seed: Seed of its reset; None if it followed the episode before without a seed.
+    Observations are stacked along a first axis of T + 1, in a dict for a Dict space. Actions and game decisions are
+    int64 (T,), rewards float64 (T,). Masks are True for allowed actions, before each step and at the end, bool (T + 1,
+    A). ``is_won`` may be unknown (None); an episode has no ``seed`` if it followed the episode before without a seed.
     """
 
     observations: Any
@@ -49,13 +42,7 @@ class Episode(NamedTuple):
 
 
 def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None) -> Episode:
-    """Play an episode and record it.
-
-    Args:
-        env: A single Gymnasium environment; its ``info`` may hold ``action_mask`` and ``n_decisions``.
-        act: Chooses the actions.
-        seed: Seed of the episode.
-    """
+    """Play and record an episode; ``info`` may hold ``action_mask`` and ``n_decisions``."""
     observation, info = env.reset(seed=seed)
     observations, masks = [observation], [info.get("action_mask")]
     actions: list[int] = []
@@ -84,13 +71,7 @@ def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None
 
 
 class PolicyActor:
-    """Adapts a policy to :func:`play_episode`.
-
-    Args:
-        player: The policy.
-        space: Observation space of the environment.
-        env_name: Name of the environment, for error messages.
-    """
+    """Adapts a policy to :func:`play_episode`."""
 
     def __init__(self, player: Player, space: gymnasium.Space[Any], env_name: str) -> None:
         header = player.header

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 import gymnasium
@@ -23,6 +22,7 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import DemonstrationError
+from soulslab.learn.archive import git_commit
 from soulslab.learn.demonstrations.data_set_metadata import (
     DATA_NAME,
     METADATA_NAME,
@@ -32,7 +32,6 @@ from soulslab.learn.demonstrations.data_set_metadata import (
     require_minari,
 )
 from soulslab.learn.demonstrations.recorded_episode import Episode
-from soulslab.learn.git_commit import git_commit
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.version import VERSION
 
@@ -48,18 +47,9 @@ _LOCK_NAME: Final = ".lock"
 class DemonstrationWriter:
     """Writes episodes to a data set; as a context manager it publishes the added episodes on exit.
 
-    Args:
-        folder: Folder of the data set; made with its parents.
-        env: The environment of the recording; its id and spaces are stored.
-        options: Keyword arguments of the environment.
-        player: Short name of the player.
-        defaults: Default values of the environment's options, if known.
-        is_continued: Whether to add episodes to an existing data set; otherwise the folder must not exist.
-
-    Raises:
-        DemonstrationError: The folder exists, its data set belongs to another environment, another process records into
-            it, or it cannot be made.
-        MissingDependencyError: Minari is not installed.
+    The options of the environment and their default values are stored with its id and spaces. ``is_continued`` adds
+    episodes to an existing data set; otherwise the folder must not exist. Raises DemonstrationError if the folder
+    exists, its data set belongs to another environment, or another process records into it.
     """
 
     def __init__(
@@ -112,19 +102,11 @@ class DemonstrationWriter:
         return frozenset(seed for seed in self._recorded if seed is not None)
 
     def is_recorded(self, episode: Episode) -> bool:
-        """Return whether the data set holds an episode with the same seed, actions and rewards.
-
-        Args:
-            episode: The episode.
-        """
+        """Return whether the data set holds an episode with the same seed, actions and rewards."""
         return self._find(episode) is not None
 
     def add(self, episode: Episode) -> None:
-        """Write one episode; it is part of the data set after :meth:`publish`, or when the context is left.
-
-        Raises:
-            DemonstrationError: The episode is already recorded, or cannot be written; published episodes are unchanged.
-        """
+        """Write an episode that is not recorded yet; :meth:`publish` makes it part of the data set."""
         same = self._find(episode)
         if same is not None:
             raise DemonstrationError(
@@ -146,12 +128,12 @@ class DemonstrationWriter:
             truncations=at_end & (not episode.is_terminated),
             infos=infos,
         )
-        told = {"total_reward": float(episode.rewards.sum())}
-        told |= {"is_won": bool(episode.is_won)} if episode.is_won is not None else {}
+        result = {"total_reward": float(episode.rewards.sum())}
+        result |= {"is_won": bool(episode.is_won)} if episode.is_won is not None else {}
         number = self._storage.total_episodes
         try:
             self._storage.update_episodes([buffer])
-            self._storage.update_episode_metadata([told], [number])
+            self._storage.update_episode_metadata([result], [number])
             self._read_back(number, episode)
         except _FAILURES as error:
             self._is_damaged = True
@@ -160,11 +142,7 @@ class DemonstrationWriter:
         self._recorded.setdefault(episode.seed, []).append(number)
 
     def publish(self) -> None:
-        """Replace the data set by the copy with all added episodes.
-
-        Raises:
-            DemonstrationError: The disk is full, or the folder cannot be written; published episodes are unchanged.
-        """
+        """Replace the data set by the copy with all added episodes; after an error it is unchanged."""
         # The data come first: data that the metadata do not describe are ignored.
         for name in (DATA_NAME, METADATA_NAME):
             temporary = self._folder / f".{name}.tmp"
@@ -182,9 +160,7 @@ class DemonstrationWriter:
     def __enter__(self) -> DemonstrationWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if self._n_unpublished and not self._is_damaged:
                 self.publish()
@@ -212,11 +188,7 @@ class DemonstrationWriter:
         return missing[-1] if missing else None
 
     def _remove_copies_of_killed_processes(self) -> None:
-        """Remove copies that no process uses.
-
-        Raises:
-            DemonstrationError: Another process records into this data set.
-        """
+        """Remove copies that no process uses; raises DemonstrationError if another process records."""
         for path in self._folder.parent.glob(f".{escape(self._folder.name)}.*.partial"):
             if is_held(path / _LOCK_NAME):
                 raise DemonstrationError(
@@ -225,12 +197,11 @@ class DemonstrationWriter:
             shutil.rmtree(path)
 
     def _note_seeds(self) -> None:
-        """Read the seeds of the episodes in the data set."""
         numbers = range(self._storage.total_episodes)
         if not numbers:  # then the file is empty and not valid HDF5
             return
-        for number, told in zip(numbers, self._storage.get_episode_metadata(numbers), strict=True):
-            self._recorded.setdefault(told.get("seed"), []).append(number)
+        for number, metadata in zip(numbers, self._storage.get_episode_metadata(numbers), strict=True):
+            self._recorded.setdefault(metadata.get("seed"), []).append(number)
 
     def _find(self, episode: Episode) -> int | None:
         """Return the index of the recorded episode with the same seed, actions and rewards; None if there is none."""
@@ -246,7 +217,6 @@ class DemonstrationWriter:
     def _begin(
         self, env: gymnasium.Env[Any, Any], options: Mapping[str, Any], player: str, defaults: Mapping[str, Any]
     ) -> Any:
-        """Make a new data set."""
         import minari  # noqa: PLC0415  (learn works without Minari)
         from minari.dataset.minari_storage import MinariStorage  # noqa: PLC0415  (as above)
 
@@ -270,7 +240,6 @@ class DemonstrationWriter:
         return storage
 
     def _continue(self) -> Any:
-        """Open a copy of the existing data set."""
         from minari.dataset.minari_storage import MinariStorage  # noqa: PLC0415  (learn works without Minari)
 
         for name in (DATA_NAME, METADATA_NAME):

@@ -16,12 +16,7 @@ _WIN, _RETURN, _DECISIONS = range(3)
 
 
 class EpisodeTracker:
-    """Moving averages over the last finished episodes of N environments.
-
-    Attributes:
-        n_episodes: Number of finished episodes.
-        steps: Number of steps of each running episode, int64 (N,).
-    """
+    """Moving averages over the last episodes of N environments; ``steps`` (N,) counts the running ones."""
 
     def __init__(self, n_envs: int) -> None:
         self.n_episodes = 0
@@ -38,14 +33,7 @@ class EpisodeTracker:
         dones: NDArray[np.bool_],
         info: dict[str, Any],
     ) -> None:
-        """Record one step of all environments.
-
-        Args:
-            rewards: float64 (N,).
-            decisions: Game decisions that each step took, int64 (N,).
-            dones: Whether an episode ended, bool (N,).
-            info: Info of the step; wins are in ``final_info["fight"]["won"]``.
-        """
+        """Record one step of all environments, arrays (N,); wins are in ``final_info["fight"]["won"]``."""
         self.steps += 1
         self._decisions += decisions
         self._returns += rewards

@@ -2,7 +2,7 @@
 
 Schulman et al. 2017, "Proximal policy optimization algorithms". One iteration:
 
-1. Take T steps in N environments with the current policy (:mod:`soulslab.learn.ppo.rollout_collector`).
+1. Take T steps in N environments with the current policy (:mod:`soulslab.learn.ppo.rollout`).
 2. Compute the advantages: how much better each action was than expected (:mod:`soulslab.learn.ppo.rollout`).
 3. Pass over the T * N transitions several times in shuffled minibatches. The policy loss increases the probability of
    better actions; its gradient is 0 once the probability ratio of an action has changed by more than ``clip``, because
@@ -29,17 +29,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.errors import DivergedError
-from soulslab.learn.actor_critic import masked_log_probs
 from soulslab.learn.algorithm import AlgorithmState
-from soulslab.learn.archive import Tensors
+from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
 from soulslab.learn.network_policy import header_fields
-from soulslab.learn.policy import Policy, PolicyHeader
+from soulslab.learn.policy import Policy, PolicyHeader, masked_log_probs
 from soulslab.learn.ppo.episode_tracker import EpisodeTracker
-from soulslab.learn.ppo.rollout import Minibatch, Rollout, generalised_advantages
-from soulslab.learn.ppo.rollout_collector import Collector
-from soulslab.learn.run_folder import RunFolder, part
+from soulslab.learn.ppo.rollout import Collector, Minibatch, Rollout, generalised_advantages
+from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.settings import PPOSettings, TrainSettings
 from soulslab.learn.telemetry import Message, UpdateStats
 from soulslab.learn.torch_device import select_device
@@ -265,15 +263,13 @@ class PPOAlgorithm:
     def state(self, *, with_env: bool) -> AlgorithmState:
         """Return copies of everything that :meth:`load` needs."""
         base = stateful(self._env) if with_env else None
-        tensors: Tensors = {}
-        for name, each in (
-            ("policy", self._policy.state()),
-            ("learner", self._learner.state()),
-            ("collector", self._collector.state()),
-            ("env", base.get_state() if base is not None else {}),
-        ):
-            tensors |= {f"{name}/{key}": array for key, array in each.items()}
-        return AlgorithmState(tensors, {})
+        parts = {
+            "policy": self._policy.state(),
+            "learner": self._learner.state(),
+            "collector": self._collector.state(),
+            "env": base.get_state() if base is not None else {},
+        }
+        return AlgorithmState(join_parts(parts), {})
 
     def load_files(self, header: dict[str, Any]) -> None:
         """Do nothing: a checkpoint of PPO is one file."""
@@ -281,10 +277,10 @@ class PPOAlgorithm:
     def load(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint."""
         tensors = checkpoint.tensors
-        self._policy.load_state(part(tensors, "policy"), checkpoint.path)
-        self._learner.load(part(tensors, "learner"))
-        self._collector.load(part(tensors, "collector"))
-        env_state, base = part(tensors, "env"), stateful(self._env)
+        self._policy.load_state(take_part(tensors, "policy"), checkpoint.path)
+        self._learner.load(take_part(tensors, "learner"))
+        self._collector.load(take_part(tensors, "collector"))
+        env_state, base = take_part(tensors, "env"), stateful(self._env)
         # Gymnasium requires a reset first; the saved state then replaces its result.
         seed = environment_seed(self._settings.run.seed + self.env_steps, TRAINING)
         if env_state and base is not None:

@@ -1,4 +1,4 @@
-"""One rollout in preallocated memory, and the advantages computed from it.
+"""Collecting rollouts of N environments in preallocated memory, and the advantages computed from them.
 
 Shapes: T steps, N environments, F features, H W C pixels, A actions. The transitions are stored in (T, N, ...) arrays
 and read by the learner as flat (T * N, ...) views; nothing is allocated per step.
@@ -11,22 +11,26 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
+from soulslab.learn.archive import Tensors, join_parts, take_part
+from soulslab.learn.environment import (
+    Info,
+    blocked_actions,
+    check_finite,
+    decisions_taken,
+    layout,
+    sizes,
+)
+from soulslab.learn.inputs import Observer
+from soulslab.learn.policy import Policy, masked_log_probs, sample
+from soulslab.learn.ppo.episode_tracker import EpisodeTracker
+
 
 class Minibatch(msgspec.Struct, frozen=True):
-    """Transitions selected from a rollout; the first axis of all arrays is B.
-
-    Attributes:
-        obs: Normalised features, float32 (B, F).
-        pixels: uint8 (B, H, W, C), or None.
-        blocked: Forbidden actions, bool (B, A).
-        actions: Actions taken, int64 (B, 1).
-        log_probs: Log-probability of the actions when they were taken, float32 (B,).
-        advantages: Normalised advantages, float32 (B,).
-        returns: Normalised value targets, float32 (B,).
-    """
+    """Transitions selected from a `Rollout`, with the same columns; the first axis of all arrays is B."""
 
     obs: Tensor
     pixels: Tensor | None
@@ -100,20 +104,12 @@ class Rollout:
 
 
 def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.float64]:
-    """Compute generalised advantage estimates.
+    """Return generalised advantage estimates in units of return, float64 (T, N).
 
     Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation", equation 16, as
     the recursion A_t = delta_t + gamma * lambda * A_{t+1}. A step of k game decisions is discounted by gamma**k. A
     terminated episode does not bootstrap; a truncated one bootstraps from its final observation (Pardo et al. 2018,
-    "Time limits in RL").
-
-    Args:
-        rollout: Rewards, discounts, dones, values and bootstrap values are used.
-        gae_lambda: Decay per step, 0..1.
-
-    Returns:
-        Advantages in units of return, float64 (T, N). The value targets are the advantages plus
-        ``rollout.values[:-1]``.
+    "Time limits in RL"). The value targets are the advantages plus ``rollout.values[:-1]``.
     """
     n_steps, n_envs = rollout.rewards.shape
     advantages = np.empty((n_steps, n_envs))
@@ -125,3 +121,95 @@ def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.fl
         carried = delta + np.where(done, 0.0, rollout.discounts[t] * gae_lambda * carried)
         advantages[t] = carried
     return advantages
+
+
+class Collector:
+    """N environments, their state between two rollouts, and statistics of their episodes."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1) -> None:
+        """Make a collector; :meth:`reset` or :meth:`load` must follow."""
+        self._env = env
+        self._gamma = gamma
+        self._sizes = sizes(env)
+        n_envs = self._sizes.n_envs
+        self.tracker = EpisodeTracker(n_envs)
+        self.env_steps = 0
+        self._observer = Observer(layout(env), n_envs, frame_stack)
+        self._blocked = np.zeros((n_envs, self._sizes.n_actions), np.bool_)
+
+    def reset(self, seed: int) -> None:
+        """Start new episodes; environment i is seeded with ``seed + i``."""
+        obs, info = self._env.reset(seed=seed)
+        self.tracker.forget_running()
+        self._observer.begin(obs)
+        self._read_masks(info)
+
+    def collect(self, policy: Policy, rollout: Rollout, generator: torch.Generator) -> None:
+        """Take T steps and overwrite the rollout, except for advantages and returns; raises NonFiniteError."""
+        mean, std = float(policy.value_moments.mean), float(policy.value_moments.std)
+        with torch.inference_mode():
+            for t in range(len(rollout.rewards)):
+                values = self._act(t, policy, rollout, generator)
+                np.multiply(values, std, out=rollout.values[t])
+                rollout.values[t] += mean
+                self._step(t, policy, rollout)
+            rollout.values[-1] = policy.judge(self._observer.inputs) * std + mean
+
+    def state(self) -> Tensors:
+        """Return copies of everything that :meth:`load` needs, without the state of the environment."""
+        return {
+            **self._observer.state(),
+            "blocked": self._blocked.copy(),
+            "env_steps": np.array([self.env_steps]),
+            **join_parts({"tracker": self.tracker.state()}),
+        }
+
+    def load(self, state: Tensors) -> None:
+        """Continue from what :meth:`state` returned; raises ValueError for an invalid state."""
+        self._observer.load(state)
+        self._blocked[:] = state["blocked"]
+        if self._blocked.all(axis=1).any():
+            raise ValueError("an environment has no allowed action")
+        self.env_steps = int(state["env_steps"][0])
+        self.tracker.load(take_part(state, "tracker"))
+
+    def _act(self, t: int, policy: Policy, rollout: Rollout, generator: torch.Generator) -> NDArray[np.float32]:
+        """Choose and record the actions of step t; return the normalised values of the critic, float32 (N,)."""
+        features, frames = self._observer.inputs
+        policy.observe(features)
+        obs = policy.normalise(features, out=rollout.obs[t])
+        pixels = None
+        if frames is not None and rollout.pixels is not None:
+            pixels = rollout.pixels[t].copy_(torch.from_numpy(frames))
+        blocked = rollout.blocked[t].copy_(torch.from_numpy(self._blocked))
+        logits, values = policy.estimate(obs, pixels)
+        log_probs = masked_log_probs(logits, blocked)
+        actions = sample(log_probs, generator)
+        rollout.actions[t] = actions
+        rollout.log_probs[t] = log_probs.gather(-1, actions).squeeze(-1)
+        result: NDArray[np.float32] = values.numpy()
+        return result
+
+    def _step(self, t: int, policy: Policy, rollout: Rollout) -> None:
+        """Step the environments and record the results."""
+        actions = rollout.actions[t].squeeze(-1).numpy()
+        obs, rewards, terminated, truncated, info = self._env.step(actions)
+        dones = terminated | truncated
+        decisions = decisions_taken(info, self._sizes.n_envs)
+        rollout.rewards[t] = rewards
+        rollout.dones[t] = dones
+        np.power(self._gamma, decisions, out=rollout.discounts[t])
+        check_finite("reward", rollout.rewards[t], self.tracker.steps + 1)
+        rollout.bootstrap[t] = 0.0
+        cut_short = np.flatnonzero(truncated & ~terminated)
+        if len(cut_short):
+            values = policy.judge(self._observer.final(info["final_obs"], cut_short))
+            rollout.bootstrap[t, cut_short] = values * policy.value_moments.std + policy.value_moments.mean
+        self.env_steps += int(decisions.sum())
+        self.tracker.record(rollout.rewards[t], decisions, dones, info)
+        self._observer.follow(obs, dones)
+        self._read_masks(info)
+
+    def _read_masks(self, info: Info) -> None:
+        self._blocked[:] = blocked_actions(info, self._sizes.n_envs, self._sizes.n_actions)
+        check_finite("observation", self._observer.inputs.features, self.tracker.steps)

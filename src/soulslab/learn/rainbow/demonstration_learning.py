@@ -6,37 +6,86 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from soulslab.learn.archive import Tensors
+from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.rainbow.behaviour_cloning import clone, cloner_of, cloning_weight
-from soulslab.learn.rainbow.mixed_replay import MixedReplay, shown_replay
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.step_rows import StepShape
+from soulslab.learn.replay.step_rows import Batch, StepShape
+from soulslab.learn.settings import ReplaySettings
 
-_SHOWN, _CLONER = "shown/", "cloner/"
+
+class MixedReplay:
+    """Draws a fixed share of each batch from recorded episodes and the rest from the policy's transitions.
+
+    Vecerik et al. 2017, "Leveraging demonstrations for deep reinforcement learning", store both in one buffer and mix
+    them by priority. With a fixed share (Ball et al. 2023, "Efficient online reinforcement learning with offline data":
+    one half) the mixture does not change while the policy's buffer grows a hundred times larger.
+    """
+
+    def __init__(self, own: ReplayBuffer, shown: ReplayBuffer, share: float) -> None:
+        """Combine two sources; ``share`` of each batch is recorded, rounded to whole transitions."""
+        self.own = own
+        self.shown = shown
+        self._share = share
+        self._batch: Batch | None = None
+        self._n_shown = 0
+        self._parts: list[tuple[ReplayBuffer, Batch]] = []
+
+    def make_batch(self, batch_size: int) -> Batch:
+        """Allocate a batch of ``batch_size`` transitions."""
+        return self.own.make_batch(batch_size)
+
+    def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
+        """Fill a batch, recorded transitions first; all are recorded ones while the policy has no transitions."""
+        for source, part in self._split(batch):
+            source.sample(part, n_steps=n_steps, gamma=gamma, beta=beta, rng=rng)
+
+    def priorities(self, places: Tensor) -> NDArray[np.float64]:
+        """Return the priorities of the last batch, whose places these are, float64 (B,)."""
+        found, start = [], 0
+        for source, part in self._parts:
+            stop = start + len(part.places)
+            found.append(source.priorities(places[start:stop]))
+            start = stop
+        return np.concatenate(found)
+
+    def set_priorities(self, places: Tensor, errors: Tensor) -> None:
+        """Set the priorities of the last batch, whose places these are, from its errors, float32 (B,)."""
+        start = 0
+        for source, part in self._parts:
+            stop = start + len(part.places)
+            source.set_priorities(places[start:stop], errors[start:stop])
+            start = stop
+
+    def _split(self, batch: Batch) -> list[tuple[ReplayBuffer, Batch]]:
+        """Return the part of the batch for each source; cached, because the same batch is used again and again."""
+        n = len(batch.actions)
+        n_shown = round(self._share * n) if self.own.n_sampleable else n
+        if batch is not self._batch or n_shown != self._n_shown:
+            self._batch, self._n_shown = batch, n_shown
+            halves = ((self.shown, batch.part(0, n_shown)), (self.own, batch.part(n_shown, n)))
+            self._parts = [(source, part) for source, part in halves if len(part.actions)]
+        return self._parts
+
+
+def shown_replay(rows: NDArray[Any], shape: StepShape, settings: ReplaySettings) -> ReplayBuffer:
+    """Return a replay buffer that holds all recorded episodes, from rows of `read_demonstrations`."""
+    replay = ReplayBuffer(shape, msgspec.structs.replace(settings, capacity=len(rows), is_mapped=False), 1)
+    replay.append(rows)
+    return replay
+
 
 _log = logging.getLogger(__name__)
 
 
 class DemonstrationLearning:
-    """Uses recorded episodes in a run.
-
-    ::
-
-        teaching = DemonstrationLearning(settings, rows, shape, own, policy, rng)
-        teaching.begin()                       # or load() in a resumed run
-        learner = Learner(..., teaching.replay, rng)
-        while ...:
-            learner.update(progress)
-            teaching.after_update(learner.n_updates, env_steps)
-
-    Attributes:
-        replay: Replay buffer for the learner, with both kinds of transitions.
-    """
+    """Uses recorded episodes in a run; ``replay`` is the buffer for the learner, with both kinds of transitions."""
 
     def __init__(
         self,
@@ -47,16 +96,7 @@ class DemonstrationLearning:
         policy: QPolicy,
         rng: np.random.Generator,
     ) -> None:
-        """Store the recorded episodes in a replay buffer.
-
-        Args:
-            settings: Settings of the run.
-            rows: From :func:`soulslab.learn.demonstrations.reading.read_demonstrations`.
-            shape: Sizes of a step.
-            own: Replay buffer with the transitions of the policy.
-            policy: The policy to train.
-            rng: Random generator of the draws; the learner uses the same one.
-        """
+        """Store the rows of `read_demonstrations` in a replay buffer; the learner uses the same ``rng``."""
         self._settings = settings.demonstrations
         self._features = rows["features"]
         self._policy = policy
@@ -73,30 +113,16 @@ class DemonstrationLearning:
             _log.info("cloned for %d updates: %.0f %% of the actions agree", n_updates, 100 * found.agreement)
 
     def after_update(self, n_updates: int, env_steps: int) -> None:
-        """Make an update of cloning, if it is due.
-
-        Args:
-            n_updates: Number of updates of the learner so far.
-            env_steps: Number of game decisions so far.
-        """
+        """Make an update of cloning, if it is due after these updates and game decisions."""
         every = self._settings.cloning_every
         if every and n_updates % every == 0 and (weight := cloning_weight(self._settings, env_steps)) > 0.0:
             self._cloner.update(weight)
 
     def state(self) -> Tensors:
         """Return copies of what :meth:`load` needs, without the policy, the random generator and the data set."""
-        shown = {_SHOWN + name: array for name, array in self._shown.state().items()}
-        return shown | {_CLONER + name: array for name, array in self._cloner.state().items()}
+        return join_parts({"shown": self._shown.state(), "cloner": self._cloner.state()})
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what :meth:`state` returned.
-
-        Raises:
-            ReplayError: The data set has another number of steps than before.
-        """
-        parts = {
-            prefix: {name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)}
-            for prefix in (_SHOWN, _CLONER)
-        }
-        self._shown.load(parts[_SHOWN])
-        self._cloner.load(parts[_CLONER])
+        """Continue from what :meth:`state` returned; raises ReplayError for another number of recorded steps."""
+        self._shown.load(take_part(state, "shown"))
+        self._cloner.load(take_part(state, "cloner"))

@@ -26,13 +26,7 @@ class EpisodeCounter:
     """Sums over the running episodes of N environments."""
 
     def __init__(self, n_envs: int, n_actions: int, attack_names: Sequence[str]) -> None:
-        """Start with new episodes in all environments.
-
-        Args:
-            n_envs: Number of environments, N.
-            n_actions: Number of actions, A.
-            attack_names: Attacks of the boss, in the order of ``info["fight"]["damage_by_attack"]``; may be empty.
-        """
+        """Start with new episodes; the names are in the order of ``info["fight"]["damage_by_attack"]``."""
         self._n_actions = n_actions
         self._attack_names = tuple(attack_names)
         self._running = [self._fresh() for _ in range(n_envs)]
@@ -46,19 +40,7 @@ class EpisodeCounter:
         info: Info,
         version: int,
     ) -> list[EpisodeResult]:
-        """Record one step of all environments.
-
-        Args:
-            actions: int64 (N,).
-            rewards: float64 (N,).
-            decisions: Game decisions that each step took, int64 (N,).
-            dones: Whether an episode ended, bool (N,).
-            info: Info of the step.
-            version: Version of the weights that acted.
-
-        Returns:
-            Results of the episodes that ended.
-        """
+        """Record one step of all environments, arrays (N,); return the results of the episodes that ended."""
         results = []
         terms = _terms_of(info)
         for i, running in enumerate(self._running):
@@ -173,8 +155,6 @@ class EpisodeWindow:
 
 
 class _Running(msgspec.Struct):
-    """Sums of a running episode."""
-
     actions: list[int]
     total_reward: float = 0.0
     n_decisions: int = 0

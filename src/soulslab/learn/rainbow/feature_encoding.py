@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, EnvironmentUsageError, did_you_mean
+from soulslab.learn.environment import find_feature, require_feature_names
+from soulslab.learn.network_policy import RunningMoments
 from soulslab.learn.rainbow.rainbow_settings import BinsSettings
 from soulslab.learn.replay.numba_kernel import kernel
-from soulslab.learn.running_moments import RunningMoments
 
 MAX_NORMALISED: Final = 10.0
 """Inputs of the network are clipped to this many standard deviations, so that rare large values do not dominate."""
@@ -44,22 +45,14 @@ _FEATURE, _N, _FIRST, _N_TIMES = range(4)
 
 
 class Encoding:
-    """Expands features by soft bins, and normalises both.
+    """Expands features by soft bins, and normalises both; the network has ``n_outputs`` (O) inputs.
 
     The bins follow the features, in the order of the settings. For bins with factors, each factor in turn has the
     products with all bins.
-
-    Attributes:
-        n_outputs: Number of inputs of the network, O; F without bins.
     """
 
     def __init__(self, n_inputs: int, bins: Sequence[BinsSettings]) -> None:
-        """Prepare the expansion; before :meth:`follow` the values are not normalised.
-
-        Args:
-            n_inputs: Number of features, F.
-            bins: Checked bins (:func:`check_bins`) with features given by index.
-        """
+        """Prepare the expansion for checked bins; before :meth:`follow` the values are not normalised."""
         self._n_inputs = n_inputs
         plan = np.array([_plan_row(each) for each in bins], np.int64).reshape(-1, 4)
         centres = np.zeros((len(bins), max((each.n for each in bins), default=1)), np.float32)
@@ -73,14 +66,7 @@ class Encoding:
         self._moved = self._unmoved
 
     def expand(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the features and their bins, not normalised, float32 (B, O); the same array without bins.
-
-        Args:
-            features: float32 (B, F).
-
-        Raises:
-            EnvironmentUsageError: The number of features is not F.
-        """
+        """Return features (B, F) and their bins, not normalised, float32 (B, O); the same array without bins."""
         self._check(features)
         if self.n_outputs == self._n_inputs:
             return features
@@ -98,15 +84,7 @@ class Encoding:
         self._moved = (shift, scale, at_zero)
 
     def normalise(self, features: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-        """Write the inputs of the network: ``(value - mean) / std`` of features and bins, clipped to `MAX_NORMALISED`.
-
-        Args:
-            features: float32 (B, F).
-            out: float32 (B, O).
-
-        Raises:
-            EnvironmentUsageError: The number of features is not F.
-        """
+        """Write ``(value - mean) / std`` of features (B, F) and bins to ``out`` (B, O), clipped to `MAX_NORMALISED`."""
         self._check(features)
         _encode(features, self._bins, self._moved, np.float32(MAX_NORMALISED), out)
 
@@ -124,20 +102,14 @@ def resolve_bins(
 ) -> tuple[BinsSettings, ...]:
     """Return bins whose features are given by index, as needed in a policy file.
 
-    Args:
-        bins: Bins of the config.
-        n_features: Number of features of an observation, without extra inputs.
-        names: Names of these features; empty if the environment does not define names.
-        env_id: The environment, for error messages.
-
-    Raises:
-        ConfigError: A feature does not exist, or the bins are invalid.
+    ``n_features`` and ``names`` exclude the extra inputs; the names may be empty. Raises ConfigError if a feature does
+    not exist, or the bins are invalid.
     """
     found = []
     for i, each in enumerate(bins):
         feature, times, path = each.feature, each.times, f"network.bins[{i}]"
         if isinstance(feature, str):
-            feature = _find(feature, names, env_id, f"{path}.feature")
+            feature = find_feature(feature, names, env_id, f"{path}.feature")
         if isinstance(times, str) and times:
             times = _find_all(times, names, env_id, f"{path}.times")
         ends = {"low": float(each.low), "high": float(each.high)}
@@ -147,16 +119,7 @@ def resolve_bins(
 
 
 def check_bins(bins: Sequence[BinsSettings], n_features: int, env_id: str) -> None:
-    """Check that bins match the observations.
-
-    Args:
-        bins: Bins with features given by index.
-        n_features: Number of features of an observation, without extra inputs.
-        env_id: The environment, for error messages.
-
-    Raises:
-        ConfigError: A feature does not exist, or the range of the bins is invalid.
-    """
+    """Raise ConfigError if the feature of a bin does not exist, or the range of the bins is invalid."""
     for i, each in enumerate(bins):
         path = f"network.bins[{i}]"
         numbers: list[tuple[str, str | int]] = [("feature", each.feature)]
@@ -169,7 +132,7 @@ def check_bins(bins: Sequence[BinsSettings], n_features: int, env_id: str) -> No
                 )
             if not 0 <= number < n_features:
                 raise ConfigError(
-                    f"there is no feature {number}: {env_id} has {n_features} features, counted from 0",
+                    f"feature {number} does not exist: {env_id} has {n_features} features, counted from 0",
                     path=f"{path}.{place}",
                 )
         if not isinstance(each.times, str) and each.times[0] > each.times[1]:
@@ -204,17 +167,9 @@ def _plan_row(bins: BinsSettings) -> tuple[Any, ...]:
     return bins.feature, bins.n, first, n_times
 
 
-def _find(name: str, names: Sequence[str], env_id: str, path: str) -> int:
-    """Return the index of a feature."""
-    _check_names(name, names, env_id, path)
-    if name not in names:
-        raise ConfigError(f"{env_id} has no feature {name!r}{did_you_mean(name, names)}", path=path)
-    return list(names).index(name)
-
-
 def _find_all(prefix: str, names: Sequence[str], env_id: str, path: str) -> tuple[int, int]:
     """Return the first and the last index of the features whose names start with a prefix."""
-    _check_names(prefix, names, env_id, path)
+    require_feature_names(prefix, names, env_id, path)
     found = [number for number, name in enumerate(names) if name.startswith(prefix)]
     if not found:
         raise ConfigError(
@@ -229,15 +184,6 @@ def _find_all(prefix: str, names: Sequence[str], env_id: str, path: str) -> tupl
                 path=path,
             )
     return found[0], found[-1]
-
-
-def _check_names(name: str, names: Sequence[str], env_id: str, path: str) -> None:
-    if not names:
-        raise ConfigError(
-            f"{env_id} does not define names of its features, so {name!r} is unknown; give the index of the feature, "
-            "counted from 0",
-            path=path,
-        )
 
 
 @kernel

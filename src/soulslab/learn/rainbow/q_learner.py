@@ -30,27 +30,63 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.optim.adamw import adamw
 
-from soulslab.learn.archive import Tensors
-from soulslab.learn.rainbow.flat_adam import Adam
-from soulslab.learn.rainbow.mixed_replay import TransitionSource
+from soulslab.learn.archive import Tensors, join_parts
+from soulslab.learn.rainbow.demonstration_learning import MixedReplay
 from soulslab.learn.rainbow.q_policy import QPolicy
-from soulslab.learn.rainbow.q_targets import Munchausen, QuantileLoss, greedy_targets, munchausen_targets
+from soulslab.learn.rainbow.q_targets import QuantileLoss, greedy_targets, munchausen_targets
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings
-from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.step_rows import Batch
+from soulslab.learn.settings import ReplaySettings
+
+_BETAS = (0.9, 0.999)
+
+
+class Adam(NamedTuple):
+    """torch's fused AdamW (Loshchilov & Hutter 2019), called as a function, with its two moments.
+
+    For a network this small, torch's optimiser class takes longer for hooks and groups than for the step itself.
+    """
+
+    mean: Tensor
+    square: Tensor
+    n_steps: Tensor
+
+    @classmethod
+    def fresh(cls, parameters: Tensor) -> Adam:
+        """Return the state before the first step."""
+        return cls(
+            torch.zeros_like(parameters), torch.zeros_like(parameters), torch.zeros((), device=parameters.device)
+        )
+
+    def step(self, parameters: Tensor, gradients: Tensor, settings: QLearningSettings) -> None:
+        """Take one step, in place."""
+        beta1, beta2 = _BETAS
+        adamw(
+            [parameters],
+            [gradients],
+            [self.mean],
+            [self.square],
+            [],
+            [self.n_steps],
+            fused=True,
+            amsgrad=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=settings.lr,
+            weight_decay=settings.weight_decay,
+            eps=settings.adam_epsilon,
+            maximize=False,
+        )
+
 
 _TINY: Final = 1e-6
 
 
 class Schedule(NamedTuple):
-    """Values of the schedules for one update.
-
-    Attributes:
-        n_steps: Number of rewards in the n-step return.
-        gamma: Discount per game decision.
-        beta: Share of the sampling bias that is corrected.
-    """
+    """Values of the schedules: rewards per n-step return, discount, corrected share of the sampling bias."""
 
     n_steps: int
     gamma: float
@@ -58,15 +94,7 @@ class Schedule(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Measurements of one update.
-
-    Attributes:
-        loss: Weighted loss.
-        q_mean: Value of the actions taken.
-        q_max: Value of the best allowed action.
-        td_error: Mean absolute error of the means.
-        grad_norm: Norm of the gradient before clipping.
-    """
+    """Measurements of one update: those of `LossSums`, and the norm of the gradient before clipping."""
 
     loss: float
     q_mean: float
@@ -76,30 +104,16 @@ class Measured(NamedTuple):
 
 
 class Learner:
-    """A policy, its target network and its optimiser.
-
-    Attributes:
-        n_updates: Number of updates so far.
-        n_resets: Number of resets so far.
-    """
+    """A policy, its target network and its optimiser, with the number of updates and resets so far."""
 
     def __init__(
         self,
         settings: QLearningSettings,
         replay_settings: ReplaySettings,
         policy: QPolicy,
-        replay: TransitionSource,
+        replay: ReplayBuffer | MixedReplay,
         rng: np.random.Generator,
     ) -> None:
-        """Make the target network and the optimiser.
-
-        Args:
-            settings: Settings of the updates.
-            replay_settings: Settings of the replay buffer, for the correction of the sampling bias.
-            policy: The policy to train.
-            replay: Source of the transitions.
-            rng: Random generator of the draws.
-        """
         self._settings = settings
         self._replay_settings = replay_settings
         self._policy = policy
@@ -117,17 +131,7 @@ class Learner:
         self._loss = QuantileLoss(settings.batch_size, network.taus)
 
     def update(self, progress: float) -> Measured:
-        """Make one update.
-
-        Args:
-            progress: Share of the run that is complete, 0..1; it sets the correction of the sampling bias.
-
-        Returns:
-            Measurements of the update.
-
-        Raises:
-            EnvironmentUsageError: The replay buffer is empty.
-        """
+        """Make one update when a share of the run is complete, 0..1; raises ReplayError without transitions."""
         schedule = self.schedule(progress)
         batch = self._batch
         self._replay.sample(batch, n_steps=schedule.n_steps, gamma=schedule.gamma, beta=schedule.beta, rng=self._rng)
@@ -205,8 +209,14 @@ class Learner:
         blocked = batch.next_blocked if settings.is_target_masked else torch.zeros_like(batch.next_blocked)
         if settings.munchausen:
             here = (self._target(features[:n_rows], pixels[0]).cpu(), batch.blocked, batch.actions)
-            term = Munchausen(settings.munchausen, settings.munchausen_temperature)
-            return munchausen_targets(here, (judge, blocked), batch.rewards, batch.discounts, term)
+            return munchausen_targets(
+                here,
+                (judge, blocked),
+                batch.rewards,
+                batch.discounts,
+                weight=settings.munchausen,
+                temperature=settings.munchausen_temperature,
+            )
         return greedy_targets(chooser if chooser is not None else judge, judge, blocked, batch.rewards, batch.discounts)
 
     def _pixels_of(self, batch: Batch) -> tuple[Tensor | None, Tensor | None]:
@@ -242,7 +252,8 @@ class Learner:
             "average": self._average.cpu().numpy().copy(),
             "noise": self._policy.noise_state(),
         }
-        return tensors | {f"adam/{name}": tensor.cpu().numpy().copy() for name, tensor in self._adam._asdict().items()}
+        adam = {name: tensor.cpu().numpy().copy() for name, tensor in self._adam._asdict().items()}
+        return tensors | join_parts({"adam": adam})
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned."""

@@ -63,18 +63,10 @@ class QNetwork(nn.Module):
         pixels: tuple[int, int, int] | None = None,
         device: torch.device = CPU,
     ) -> None:
-        """Build the network.
+        """Build the network; raises EnvironmentUsageError if the pixels (H, W, C) are too small.
 
-        Args:
-            n_features: Number of features including soft bins, F.
-            n_actions: Number of actions, A.
-            settings: Settings of the network.
-            generator: Random generator of the initial weights, and of the noise of noisy layers.
-            pixels: Height, width and channels of the pixels; None without pixels.
-            device: Device of the parameters. The initial weights and the noise do not depend on it.
-
-        Raises:
-            EnvironmentUsageError: The pixels are too small for the convolutions.
+        ``n_features`` includes soft bins. The generator draws the initial weights and the noise of noisy layers, which
+        do not depend on the device.
         """
         super().__init__()
         self._settings = settings
@@ -97,28 +89,11 @@ class QNetwork(nn.Module):
         self.initialise()
 
     def forward(self, features: Tensor, pixels: Tensor | None = None) -> Tensor:
-        """Estimate the quantiles of the return.
-
-        Args:
-            features: Normalised features, float32 (B, F).
-            pixels: uint8 (B, H, W, C), if the network was built for pixels.
-
-        Returns:
-            float32 (B, A, Q).
-        """
-        return self._combine(self._read_out(self._trunk(self._look(features, pixels))))
+        """Estimate quantiles, float32 (B, A, Q), from normalised features (B, F) and pixels, uint8 (B, H, W, C)."""
+        return self._combine(self._read_out(self._trunk(self._join_inputs(features, pixels))))
 
     def forward_both(self, features: Tensor, pixels: Tensor | None, n: int) -> Tensor:
-        """Estimate quantiles and store what :meth:`backward` needs for the first n rows.
-
-        Args:
-            features: Normalised features, float32 (B, F).
-            pixels: uint8 (B, H, W, C), or None.
-            n: Number of rows for which gradients are needed.
-
-        Returns:
-            float32 (B, A, Q).
-        """
+        """Estimate quantiles like :meth:`forward`, and store what :meth:`backward` needs for the first n rows."""
         self._kept.clear()
         self._seen = None
         if self.eye is not None and pixels is not None:
@@ -132,9 +107,8 @@ class QNetwork(nn.Module):
     def backward(self, gradient: Tensor, actions: Tensor) -> None:
         """Write the gradients of a loss from its gradient with respect to the quantiles of the actions taken.
 
-        Args:
-            gradient: float32 (n, Q), for the n rows of :meth:`forward_both`, on the CPU.
-            actions: int64 (n, 1), on the CPU.
+        ``gradient`` is float32 (n, Q), for the n rows of :meth:`forward_both`; ``actions`` int64 (n, 1); both on the
+        CPU.
         """
         by_head = self._by_head(gradient, actions)
         last = self._kept[-1].outputs
@@ -174,13 +148,10 @@ class QNetwork(nn.Module):
 
     @torch.no_grad()
     def shrink_and_perturb(self, share: float) -> None:
-        """Move the weights towards new random ones; the head gets new weights.
+        """Move the weights by a share of 0..1 towards new random ones; the head gets new weights.
 
         Ash & Adams 2020, "On warm-starting neural network training"; as in D'Oro et al. 2023, "Sample-efficient
         reinforcement learning by breaking the replay ratio barrier".
-
-        Args:
-            share: Share of the new weights, 0..1.
         """
         before = self.parameters_flat.clone()
         self.initialise()
@@ -206,7 +177,7 @@ class QNetwork(nn.Module):
         self._noise_in.zero_()
         self._noise_out.zero_()
 
-    def _look(self, features: Tensor, pixels: Tensor | None) -> Tensor:
+    def _join_inputs(self, features: Tensor, pixels: Tensor | None) -> Tensor:
         if self.eye is not None and pixels is not None:
             return torch.cat((self.eye(pixels), features), dim=-1)
         return features
@@ -296,15 +267,7 @@ class ImpalaEncoder(nn.Module):
     """
 
     def __init__(self, pixels: tuple[int, int, int], channels: tuple[int, ...]) -> None:
-        """Build the convolutions.
-
-        Args:
-            pixels: Height, width and channels of the pixels.
-            channels: Channels of each stage; each stage halves height and width.
-
-        Raises:
-            EnvironmentUsageError: The pixels are too small for the number of stages.
-        """
+        """Build the convolutions; each stage halves height and width, which must be large enough."""
         super().__init__()
         self.n_outputs = _n_seen(pixels, channels)
         self.stages = nn.ModuleList(_Stage(*sizes) for sizes in pairwise((pixels[2], *channels)))
@@ -336,11 +299,7 @@ class _Stage(nn.Module):
 def count_parameters(
     n_features: int, n_actions: int, settings: QNetworkSettings, pixels: tuple[int, int, int] | None = None
 ) -> int:
-    """Return the number of parameters of a `QNetwork` with these arguments, without building it.
-
-    Raises:
-        EnvironmentUsageError: The pixels are too small for the convolutions.
-    """
+    """Return the number of parameters of a `QNetwork` with these arguments, without building it."""
     n_eye, n_inputs = 0, n_features
     if pixels is not None:
         for n_in, n_out in pairwise((pixels[2], *settings.channels)):
@@ -353,11 +312,7 @@ def count_parameters(
 
 
 def _n_seen(pixels: tuple[int, int, int], channels: tuple[int, ...]) -> int:
-    """Return the number of outputs of the residual stages.
-
-    Raises:
-        EnvironmentUsageError: The pixels are too small.
-    """
+    """Return the number of outputs of the residual stages; raises EnvironmentUsageError for too small pixels."""
     height_px, width_px, _ = pixels
     if min(height_px, width_px) < 2 ** len(channels):
         raise EnvironmentUsageError(

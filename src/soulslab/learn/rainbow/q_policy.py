@@ -14,13 +14,12 @@ from torch import Tensor
 
 from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.network_policy import NetworkPolicy
+from soulslab.learn.network_policy import NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, header_errors, parse_header
 from soulslab.learn.rainbow.feature_encoding import Encoding, check_bins, count_outputs
 from soulslab.learn.rainbow.q_network import QNetwork, count_parameters
 from soulslab.learn.rainbow.q_targets import BLOCKED_VALUE, masked_log_policy, mean_values
 from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
-from soulslab.learn.running_moments import RunningMoments
 from soulslab.learn.torch_device import CPU
 
 FORMAT: Final = "soulslab-action-values"
@@ -31,13 +30,9 @@ _OBSERVED_AT_ONCE: Final = 4096
 
 
 class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Header of a policy of action values; see also :class:`soulslab.learn.policy_header.Header`.
+    """Header of a policy of action values, with features of bins given by index.
 
-    Attributes:
-        format: Name of the file format, ``FORMAT``.
-        version: Version of the format.
-        network: Settings of the network, with features of bins given by index.
-        temperature: Temperature of the softmax over the values, for drawn actions.
+    ``temperature`` is that of the softmax over the values, for drawn actions.
     """
 
     format: str = FORMAT
@@ -47,26 +42,12 @@ class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class QPolicy(NetworkPolicy[QHeader]):
-    """Action values with the normaliser of their inputs.
+    """Action values with the expansion and the normaliser of their inputs, whose moments have shape (O,)."""
 
-    Attributes:
-        header: Header of the policy.
-        network: The network of action values.
-        encoding: Expansion and normalisation of the features.
-        moments: Mean and variance of the inputs of the network, shape (O,).
-    """
+    network: QNetwork
 
     def __init__(self, header: QHeader, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
-        """Make an untrained policy.
-
-        Args:
-            header: Header of the policy; it defines the network.
-            generator: Random generator of the initial weights and of the noise; None makes one with seed 0.
-            device: Device of the network.
-
-        Raises:
-            ConfigError: The bins of the header refer to features that do not exist.
-        """
+        """Make an untrained policy; raises ConfigError if bins of the header refer to unknown features."""
         check_bins(header.network.bins, header.n_features, header.env_id)
         super().__init__(header, generator, device)
         self.encoding = Encoding(header.n_inputs, header.network.bins)
@@ -97,26 +78,14 @@ class QPolicy(NetworkPolicy[QHeader]):
         self._refresh()
 
     def normalise(self, features: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the normalised inputs of the network.
-
-        Args:
-            features: Features of the environment followed by the extra inputs, float32 (B, F).
-            out: Tensor for the result, float32 (B, O); None allocates one.
-
-        Raises:
-            EnvironmentUsageError: The number of features is not that of the policy.
-        """
+        """Return the normalised inputs of the network, float32 (B, O), from features and extra inputs (B, F)."""
         if out is None:
             out = torch.empty(len(features), self.encoding.n_outputs)
         self.encoding.normalise(features.numpy(), out.numpy())
         return out
 
     def values(self, inputs: Inputs) -> Tensor:
-        """Return the expected return of each action, allowed or not, float32 (B, A).
-
-        Raises:
-            EnvironmentUsageError: The pixels or the number of features are not those of the policy.
-        """
+        """Return the expected return of each action, allowed or not, float32 (B, A)."""
         pixels = self._pixels(inputs)
         with torch.no_grad():
             features = self.normalise(torch.from_numpy(inputs.features)).to(self.device)
@@ -170,9 +139,6 @@ class QPolicy(NetworkPolicy[QHeader]):
             return values.masked_fill_(blocked, BLOCKED_VALUE).argmax(1)
         policy = masked_log_policy(values, blocked, self.header.temperature).exp_()
         return torch.multinomial(policy, 1, generator=self._generator).squeeze(1)
-
-    def _network(self) -> QNetwork:
-        return self.network
 
     def _moments(self) -> dict[str, RunningMoments]:
         return {"observation": self.moments}

@@ -40,17 +40,11 @@ def mean_values(quantiles: Tensor) -> Tensor:
 
 
 def greedy_targets(chooser: Tensor, judge: Tensor, blocked: Tensor, rewards: Tensor, discounts: Tensor) -> Tensor:
-    """Return the rewards plus the discounted value of the best allowed action in the next observation.
+    """Return rewards plus the discounted value of the best allowed next action, float32 (B, Q).
 
-    Args:
-        chooser: Quantiles that choose the action, float32 (B, A, Q); in double learning of the online network.
-        judge: Quantiles of the target network that give its value, float32 (B, A, Q).
-        blocked: True for forbidden actions, bool (B, A). If all are forbidden, all count as allowed.
-        rewards: float32 (B,).
-        discounts: Discounts of the next observation, float32 (B,).
-
-    Returns:
-        float32 (B, Q).
+    ``chooser`` (B, A, Q) are the quantiles that choose the action, in double learning those of the online network;
+    ``judge`` (B, A, Q) those of the target network that give its value. If a row forbids all actions, all count as
+    allowed.
     """
     targets = torch.empty(len(judge), judge.shape[2])
     _greedy_targets(
@@ -59,41 +53,23 @@ def greedy_targets(chooser: Tensor, judge: Tensor, blocked: Tensor, rewards: Ten
     return targets
 
 
-class Munchausen(NamedTuple):
-    """Parameters of the Munchausen term.
-
-    Attributes:
-        weight: Weight of the log-policy in the reward, alpha.
-        temperature: Temperature of the softmax policy, tau.
-    """
-
-    weight: float
-    temperature: float
-
-
 def munchausen_targets(
     here: tuple[Tensor, Tensor, Tensor],
     following: tuple[Tensor, Tensor],
     rewards: Tensor,
     discounts: Tensor,
-    term: Munchausen,
+    *,
+    weight: float,
+    temperature: float,
 ) -> Tensor:
-    """Return the rewards plus the clipped log-policy of the action taken plus the discounted soft value of the next.
+    """Return rewards plus the clipped log-policy of the action plus the discounted soft next value, (B, Q).
 
     Vieillard et al. 2020, equation 4: ``r + alpha [tau log pi(a)] + gamma sum_b pi(b) (q(b) - tau log pi(b))`` with
     ``pi = softmax(q / tau)`` over the allowed actions of the target network. Over n steps the bonus is that of the
     first action.
 
-    Args:
-        here: For the present observations: quantiles of the target network, float32 (B, A, Q); forbidden actions, bool
-            (B, A); actions taken, int64 (B, 1).
-        following: The same for the next observations, without actions.
-        rewards: float32 (B,).
-        discounts: Discounts of the next observation, float32 (B,).
-        term: Weight and temperature.
-
-    Returns:
-        float32 (B, Q).
+    ``here`` are the quantiles (B, A, Q), the forbidden actions (B, A) and the actions taken (B, 1) of the present
+    observations; ``following`` the same of the next observations, without actions.
     """
     targets = torch.empty(len(rewards), here[0].shape[2])
     (quantiles, blocked, actions), (next_quantiles, next_blocked) = here, following
@@ -105,8 +81,8 @@ def munchausen_targets(
         next_blocked.numpy(),
         rewards.numpy(),
         discounts.numpy(),
-        term.weight,
-        term.temperature,
+        weight,
+        temperature,
         targets.numpy(),
     )
     return targets
@@ -137,12 +113,6 @@ class QuantileLoss:
     """
 
     def __init__(self, batch_size: int, taus: Tensor) -> None:
-        """Allocate the arrays.
-
-        Args:
-            batch_size: Number of transitions, B.
-            taus: Levels of the quantiles, float32 (Q,).
-        """
         self._taus = taus.numpy()
         self.errors = torch.empty(batch_size)
         self.gradient = torch.empty(batch_size, len(taus))
@@ -150,15 +120,7 @@ class QuantileLoss:
     def __call__(
         self, quantiles: Tensor, actions: Tensor, blocked: Tensor, targets: Tensor, weights: Tensor
     ) -> LossSums:
-        """Return the weighted mean loss of a batch.
-
-        Args:
-            quantiles: float32 (B, A, Q).
-            actions: Actions taken, int64 (B, 1).
-            blocked: True for forbidden actions, bool (B, A).
-            targets: float32 (B, Q).
-            weights: Importance weights, float32 (B,).
-        """
+        """Return the weighted mean loss of quantiles (B, A, Q) for targets (B, Q), and further means."""
         found = _quantile_huber(
             quantiles.numpy(),
             actions.numpy(),

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+import torch
 from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
 
+from soulslab.config import Secret
+from soulslab.errors import ConfigError
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.algorithm import AlgorithmState
-from soulslab.learn.archive import Tensors, check_shapes
-from soulslab.learn.checkpoint import Checkpoint
-from soulslab.learn.generator_state import load_rng, rng_state
+from soulslab.learn.archive import Tensors, check_shapes, join_parts, take_part
+from soulslab.learn.checkpoint import Checkpoint, load_rng, rng_state
+from soulslab.learn.demonstrations.reading import read_demonstrations
+from soulslab.learn.environment import feature_names, make_vector, sizes
+from soulslab.learn.network_policy import header_fields
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
 from soulslab.learn.rainbow.episode_window import EpisodeWindow
+from soulslab.learn.rainbow.feature_encoding import resolve_bins
 from soulslab.learn.rainbow.q_learner import Learner, Measured
-from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
-from soulslab.learn.rainbow.run_setup import RunSetup, set_up_run
-from soulslab.learn.rainbow.transition_actor import step_shape
+from soulslab.learn.rainbow.remote_actor import RemoteActor
+from soulslab.learn.rainbow.transition_actor import LocalActor, step_shape
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import Outcome
-from soulslab.learn.run_folder import RunFolder, part
+from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.telemetry import LearningStats, Message
+from soulslab.learn.torch_device import select_device
 
 REPLAY_NAME: Final = "replay"
 MAX_UPDATES_PER_ITERATION: Final = 64
@@ -37,35 +46,33 @@ _LEARNING: Final = 3
 
 
 class RainbowAlgorithm:
-    """Rainbow with its actor, its replay buffer and the recorded episodes.
-
-    Implements :class:`soulslab.learn.algorithm.Algorithm`.
-    """
+    """Rainbow with its actor, its replay buffer and the recorded episodes, as an `Algorithm`."""
 
     report_every_s: Final = 1.0
 
-    def __init__(self, folder: RunFolder[RainbowSettings], opened: RunSetup) -> None:
-        """Prepare the learner.
-
-        Args:
-            folder: Folder of the run.
-            opened: The policy to train, the actor and the recorded episodes.
-        """
+    def __init__(
+        self,
+        folder: RunFolder[RainbowSettings],
+        policy: QPolicy,
+        actor: LocalActor | RemoteActor,
+        demonstrations: NDArray[Any] | None = None,
+    ) -> None:
+        """Prepare the learner; the recorded episodes are rows of `read_demonstrations`."""
         self._folder = folder
         self._settings = settings = folder.settings
-        self._playing = opened.playing
+        self._actor = actor
         self._replay_store = ReplayStore(folder.path / REPLAY_NAME)
         self._manifests: dict[Path, Any] = {}
         self._manifest: Any = None
-        self._policy = opened.policy
+        self._policy = policy
         self._rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_LEARNING,)))
         mapped = folder.path / REPLAY_NAME if settings.replay.is_mapped else None
         shape = step_shape(self._policy)
         self._replay = ReplayBuffer(shape, settings.replay, settings.env.n_envs, mapped)
         self._demonstrations = None
-        if opened.shown is not None:
+        if demonstrations is not None:
             self._demonstrations = DemonstrationLearning(
-                settings, opened.shown, shape, self._replay, self._policy, self._rng
+                settings, demonstrations, shape, self._replay, self._policy, self._rng
             )
             if folder.checkpoint is None:
                 self._demonstrations.begin()
@@ -89,19 +96,19 @@ class RainbowAlgorithm:
 
     def start(self) -> None:
         """Reset the environments for a new run."""
-        self._playing.begin(None, 0)
+        self._actor.begin(None, 0)
         self._publish(self._policy.moments.state(), self._epsilon())
 
     def act(self) -> None:
         """Step the environments once unless updates are due; with a remote actor, wait for its steps."""
         if self._credit < 1.0 or self._is_remote:
-            self._playing.advance()
+            self._actor.advance()
 
     def observe(self) -> None:
         """Move the steps since the last call to the replay buffer, up to ``run.total_steps``."""
         total_steps = self._settings.run.total_steps
-        rows = self._playing.channel.take(total_steps - self.env_steps)
-        results = self._playing.channel.take_episodes()
+        rows = self._actor.channel.take(total_steps - self.env_steps)
+        results = self._actor.channel.take_episodes()
         is_step = rows["outcome"] != Outcome.FINAL
         n_decisions = int(rows["n_decisions"][is_step].sum())
         self._n_ended += int((is_step & (rows["outcome"] != Outcome.GOES_ON)).sum())
@@ -146,7 +153,7 @@ class RainbowAlgorithm:
         messages: list[Message] = []
         if self._measured:
             messages.append(self._learning_stats(seconds))
-        messages.append(self._playing.stats(self.env_steps, self._learner.n_updates))
+        messages.append(self._actor.stats(self.env_steps, self._learner.n_updates))
         fights = self.episodes.stats(self.env_steps)
         return [*messages, fights] if fights is not None else messages
 
@@ -159,23 +166,21 @@ class RainbowAlgorithm:
             "rng": rng_state(self._rng),
             "episodes": np.frombuffer(self.episodes.state(), np.uint8).copy(),
         }
-        tensors: Tensors = {}
         # The names are those of the first version, so that old checkpoints can be loaded.
-        for name, each in (
-            ("policy", self._policy.state()),
-            ("learner", self._learner.state()),
-            ("replay", self._replay.state()),
-            ("playing", self._playing.state(with_env=with_env)),
-            ("teaching", self._demonstrations.state() if self._demonstrations else {}),
-            ("run", own),
-            ("published", self._published),
-        ):
-            tensors |= {f"{name}/{key}": array for key, array in each.items()}
-        return AlgorithmState(tensors, {"replay": self._manifest})
+        parts = {
+            "policy": self._policy.state(),
+            "learner": self._learner.state(),
+            "replay": self._replay.state(),
+            "playing": self._actor.state(with_env=with_env),
+            "teaching": self._demonstrations.state() if self._demonstrations else {},
+            "run": own,
+            "published": self._published,
+        }
+        return AlgorithmState(join_parts(parts), {"replay": self._manifest})
 
     def after_save(self, path: Path) -> None:
         """Remove the files of the replay buffer and the steps of the actor that no checkpoint needs."""
-        self._playing.saved()
+        self._actor.saved()
         kept = self._folder.store.paths()
         self._manifests = {each: self._manifests[each] for each in kept if each in self._manifests}
         self._manifests[path] = self._manifest
@@ -188,38 +193,38 @@ class RainbowAlgorithm:
     def load(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint."""
         tensors = checkpoint.tensors
-        self._policy.load_state(part(tensors, "policy"), checkpoint.path)
-        self._learner.load(part(tensors, "learner"))
-        self._replay.load(part(tensors, "replay"))
+        self._policy.load_state(take_part(tensors, "policy"), checkpoint.path)
+        self._learner.load(take_part(tensors, "learner"))
+        self._replay.load(take_part(tensors, "replay"))
         if self._demonstrations:
-            self._demonstrations.load(part(tensors, "teaching"))
+            self._demonstrations.load(take_part(tensors, "teaching"))
         self._manifests = self._folder.store.header_values("replay")
-        own = part(tensors, "run")
+        own = take_part(tensors, "run")
         self._n_env_steps, self._n_steps = (int(count) for count in own["counts"])
         self._credit = float(own["credit"][0])
         load_rng(self._rng, own["rng"])
         self.episodes.load(own["episodes"].tobytes())
         self._n_ended = self.episodes.n_episodes
-        self._playing.begin(part(tensors, "playing"), self.env_steps)
-        published = part(tensors, "published")
+        self._actor.begin(take_part(tensors, "playing"), self.env_steps)
+        published = take_part(tensors, "published")
         check_shapes(published, {**self._policy.moments.state(), "epsilon": np.zeros(1)}, checkpoint.path)
         epsilon = float(published.pop("epsilon")[0])
         self._publish(published, epsilon)
 
     def finish(self) -> None:
         """Stop a remote actor."""
-        self._playing.finish()
+        self._actor.finish()
 
     def close(self) -> None:
         """Stop the actor and close the environments."""
-        self._playing.close()
+        self._actor.close()
 
     def _publish(self, moments: Tensors, epsilon: float) -> None:
         """Publish the weights for the actor, with the moments of the normaliser and the share of random actions."""
         # Moments and epsilon change with each step but are published only after updates, so they are in checkpoints.
         self._published = {**moments, "epsilon": np.array([epsilon])}
         tensors = {**self._policy.weights(), **moments}
-        self._playing.channel.publish(Weights(version=self._learner.n_updates, epsilon=epsilon, tensors=tensors))
+        self._actor.channel.publish(Weights(version=self._learner.n_updates, epsilon=epsilon, tensors=tensors))
 
     def _epsilon(self) -> float:
         """Return the share of random actions; it is low from the start if the policy is pretrained or cloned."""
@@ -233,7 +238,6 @@ class RainbowAlgorithm:
         return _interpolate(settings.epsilon, settings.epsilon_end, self.env_steps / settings.epsilon_decisions)
 
     def _progress(self) -> float:
-        """Return the share of the run that is complete, 0..1."""
         return min(1.0, self.env_steps / self._settings.run.total_steps)
 
     def _learning_stats(self, seconds: float) -> LearningStats:
@@ -261,22 +265,55 @@ def open_rainbow(
 ) -> RainbowAlgorithm:
     """Make the environments, or the process of a remote actor, and the learner of a run.
 
-    Args:
-        folder: Folder of the run.
-        initialise: Called with the new policy and the environments; may replace the random weights.
-
-    Raises:
-        CheckpointError: ``run.start_from`` does not name a matching policy.
-        ConfigError: A setting names an unknown feature, or a remote actor would need a secret.
-        DemonstrationError: The recorded episodes belong to another environment, or are damaged.
-        EnvironmentUsageError: The environment does not support training.
+    ``initialise`` is called with the new policy and the environments; it may replace the random weights. Raises
+    CheckpointError if ``run.start_from`` does not name a matching policy, ConfigError if a setting names an unknown
+    feature or a remote actor would need a secret, DemonstrationError for recorded episodes of another environment, and
+    EnvironmentUsageError if the environment does not support training.
     """
-    opened = set_up_run(folder, initialise)
+    settings = folder.settings
+    env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
+    actor: LocalActor | RemoteActor | None = None
     try:
-        return RainbowAlgorithm(folder, opened)
+        found = sizes(env)
+        bins = resolve_bins(settings.network.bins, found.n_features, feature_names(env), settings.env.id)
+        header = QHeader(
+            **header_fields(settings, found),
+            extras=settings.inputs,
+            network=msgspec.structs.replace(settings.network, bins=bins),
+        )
+        generator = torch.Generator().manual_seed(settings.run.seed)
+        policy = QPolicy(header, generator, select_device(settings.run.device))
+        initialise(policy, env)
+        demonstrations = _read_demonstrations(folder, env) if settings.demonstrations.path else None
+        if settings.run.actor == "apart":
+            env.close()
+            _refuse_secrets(folder.options)
+            actor = RemoteActor(folder.path, header)
+        else:
+            actor = LocalActor(env, QPolicy(header), settings.run.seed)
+        return RainbowAlgorithm(folder, policy, actor, demonstrations)
     except BaseException:
-        opened.playing.close()
+        (actor or env).close()
         raise
+
+
+def _refuse_secrets(options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if isinstance(value, Secret):
+            raise ConfigError(
+                "is a secret, which cannot be passed to the process of a remote actor; give the path of a file that "
+                "holds it (token_file), or set the environment variable SOULSLAB_TOKEN",
+                path=f"env.options.{name}",
+            )
+
+
+def _read_demonstrations(folder: RunFolder[RainbowSettings], env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:
+    settings = folder.settings
+    # Only a reset shows whether there are masks. A resumed run was checked when it started, and must not start a fight
+    # in a game that a remote actor still plays.
+    is_masked = folder.checkpoint is None and "action_mask" in env.reset(seed=settings.run.seed)[1]
+    path = settings.demonstrations.path
+    return read_demonstrations(path, env, settings.env, extras=settings.inputs, is_masked=is_masked)
 
 
 def _interpolate(start: float, end: float, progress: float) -> float:

@@ -12,23 +12,22 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.learn.inputs import ExtraInputs
-from soulslab.learn.replay.replay_settings import ReplaySettings
-from soulslab.learn.settings import AlgorithmSettings, Coefficient, EnvSettings, Positive, RunSettings, Share
+from soulslab.learn.settings import (
+    AlgorithmSettings,
+    Coefficient,
+    EnvSettings,
+    Positive,
+    ReplaySettings,
+    RunSettings,
+    Share,
+)
 
 Rate = Annotated[float, Meta(gt=0.0, le=1.0)]
 Count = Annotated[int, Meta(ge=0)]
 
 
 class RainbowEnvSettings(EnvSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The environment, by default a single one.
-
-    Attributes:
-        id: Gymnasium id, with its version.
-        n_envs: Number of environments that are stepped as one batch (N).
-        frame_stack: Number of last observations whose pixels the policy sees; 1 without pixels, or if the environment
-            stacks its frames itself.
-        options: Keyword arguments of the environment, for example ``boss`` and ``phase``.
-    """
+    """The environment, by default a single one; see :class:`soulslab.learn.settings.EnvSettings`."""
 
     n_envs: Annotated[int, Meta(ge=1, le=65536)] = 1
 
@@ -166,22 +165,11 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
 
 class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits of a run, checkpoints, evaluations and the actor.
+    """Limits of a run, checkpoints, evaluations and the actor; see also :class:`soulslab.learn.settings.RunSettings`.
 
     Attributes:
-        seed: Seed of the networks, the actions, the sampling and the environments.
-        device: Device of the network that is trained: ``cpu``; ``cuda``, the GPU; or ``auto``, the GPU if there is one.
-        total_steps: Number of game decisions after which the run is complete; the schedules end there.
-        max_seconds: Training time after which the run stops, even if the schedules have not ended (s).
-        stop_win_rate: The run stops when the evaluated win rate is above this, or the moving average if the run does
-            not evaluate; 1 never stops early.
-        checkpoint_every_s: Time between checkpoints (s).
-        keep_checkpoints: Number of newest checkpoints to keep.
         evaluate_every: Game decisions between two evaluations; 0 never evaluates, which a real game needs. The policy
             with the highest evaluated win rate is saved as ``policy_best.safetensors``.
-        evaluate_fights: Number of fights of each evaluation, played greedily.
-        evaluate_envs: Number of environments for evaluations; each may be a separate game.
-        start_from: Policy file, or folder of a run, with the initial weights; "" for random weights.
         actor: Where the environments run: ``here`` alternates with learning, ``apart`` uses a separate process that
             never waits for the learner.
         actor_alone_s: Time that a remote actor continues without a learner before it ends (s).
@@ -198,13 +186,11 @@ class RainbowSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True
 
     Attributes:
         algorithm: Always ``rainbow``.
-        env: The environment.
         learner: The Rainbow algorithm.
         replay: The replay buffer.
         network: The network of action values.
         inputs: Inputs of the network in addition to the observation.
         demonstrations: Learning from recorded episodes.
-        run: Limits of the run, checkpoints and evaluations.
     """
 
     algorithm: Literal["rainbow"] = "rainbow"

@@ -1,4 +1,4 @@
-"""An actor in another process, as the learner sees it (`soulslab.learn.rainbow.local_actor.ActorRunner`)."""
+"""An actor in another process, as the learner sees it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from typing import Final
 import numpy as np
 
 from soulslab.errors import ActorError
-from soulslab.learn.actors.actor_process import ActorProcess
+from soulslab.learn.actors.actor_process import ActorProcess, batch_scheduling
 from soulslab.learn.actors.actor_status import lateness_quantile_s, open_status
-from soulslab.learn.actors.process_priority import batch_scheduling
-from soulslab.learn.actors.shared_folder import (
-    LEARNER_LOCK,
-    find_memory_folder,
-    make_memory_folder,
-    remove_memory_folder,
-)
 from soulslab.learn.actors.shared_memory import (
+    LEARNER_LOCK,
     Memory,
     create_memory,
+    find_memory_folder,
     has_memory,
+    make_memory_folder,
     memory_bytes,
     open_memory,
+    remove_memory_folder,
     write_header,
 )
 from soulslab.learn.actors.shared_memory_transport import SharedLearnerEnd, SharedMemoryTransport
@@ -40,7 +37,7 @@ from soulslab.learn.telemetry import ActorStats
 
 WAIT_S: Final = 0.002
 """Time that the learner sleeps without new steps (s)."""
-LOOK_EVERY_S: Final = 0.5
+CHECK_EVERY_S: Final = 0.5
 
 _NOT: Final = np.array([False])
 
@@ -57,15 +54,10 @@ class RemoteActor:
     channel: SharedLearnerEnd
 
     def __init__(self, run_dir: Path, header: QHeader) -> None:
-        """Prepare the shared memory of a run; :meth:`begin` must follow.
+        """Prepare the shared memory of a run, whose folder is made if needed; :meth:`begin` must follow.
 
-        Args:
-            run_dir: Folder of the run; made if needed.
-            header: Header of the policy that acts.
-
-        Raises:
-            ChannelError: Another learner works on this run, or there is not enough space.
-            ConfigError: The environment needs a Python function, which cannot be passed to another process.
+        Raises ChannelError if another learner works on this run or there is not enough space, ConfigError if the
+        environment needs a Python function, which cannot be passed to another process.
         """
         require_functions(header.env_options, run_dir / CONFIG_NAME)
         policy = QPolicy(header)
@@ -83,8 +75,8 @@ class RemoteActor:
         self._process: ActorProcess | None = None
         self._saved: Tensors = {}
         self._is_finished = False
-        self._told = np.zeros(0, np.uint64)
-        self._looked_at = 0.0
+        self._reported_classes = np.zeros(0, np.uint64)
+        self._checked_at = 0.0
         self._n_published = 0
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
@@ -113,22 +105,19 @@ class RemoteActor:
         write_header(self._place, self._header)
         self.channel = SharedMemoryTransport(memory, self._header.n_envs).learner_end(known)
         memory.status.set_stop_request(False)
-        self._told = memory.status.lateness()
+        self._reported_classes = memory.status.lateness()
         self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)
 
     def advance(self) -> None:
         """Check the actor's process from time to time, and sleep a short time if there is nothing to do.
 
         The learner does not sleep if steps have arrived, or if it published weights since the last call, because then
-        more updates may be due.
-
-        Raises:
-            ActorError: The actor failed too often.
+        more updates may be due. Raises ActorError if the actor failed too often.
         """
         memory, process = self._opened()
         now = time.monotonic()
-        if now - self._looked_at >= LOOK_EVERY_S:
-            self._looked_at = now
+        if now - self._checked_at >= CHECK_EVERY_S:
+            self._checked_at = now
             process.watch()
         is_busy, self._n_published = memory.weights.n_published > self._n_published, memory.weights.n_published
         if memory.rows.head == memory.rows.position and not is_busy:
@@ -138,8 +127,8 @@ class RemoteActor:
         """Return statistics of the actor, for a learner that has made ``version`` updates."""
         memory, _ = self._opened()
         status, classes = memory.status.read(), memory.status.lateness()
-        late_s = lateness_quantile_s(classes - self._told, 0.99)
-        self._told = classes
+        late_s = lateness_quantile_s(classes - self._reported_classes, 0.99)
+        self._reported_classes = classes
         return ActorStats(
             env_steps=env_steps,
             staleness_updates=max(0, version - max(0, status.weights_version)),
@@ -189,15 +178,7 @@ class RemoteActor:
 
 
 def discard(run_dir: Path) -> None:
-    """Stop the actor of a run that will not be resumed, and remove its shared memory.
-
-    Args:
-        run_dir: Folder of the run, on which no learner works.
-
-    Raises:
-        ActorError: The actor does not end.
-        ChannelError: The memory belongs to another user, or cannot be read.
-    """
+    """Stop the actor of a run that will not be resumed, and remove its shared memory; raises ActorError."""
     place = find_memory_folder(run_dir)
     if place is not None:
         _end_actor(run_dir, place)
@@ -205,6 +186,5 @@ def discard(run_dir: Path) -> None:
 
 
 def _end_actor(run_dir: Path, place: Path) -> None:
-    """Stop an actor whose shared memory will be removed."""
     if has_memory(place):
         ActorProcess(run_dir, place, open_status(place / "status")).stop()

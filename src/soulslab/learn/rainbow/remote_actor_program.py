@@ -20,12 +20,17 @@ import numpy as np
 import soulslab  # noqa: F401 - registers the environments
 from soulslab.config import load_settings
 from soulslab.errors import ChannelError, SoulslabError
-from soulslab.learn.actors.actor_status import ActorState
-from soulslab.learn.actors.process_priority import PriorityController, reset_priority
-from soulslab.learn.actors.shared_folder import ACTOR_LOCK, LEARNER_LOCK, find_memory_folder
-from soulslab.learn.actors.shared_memory import Memory, open_memory, read_header
+from soulslab.learn.actors.actor_process import PriorityController, reset_priority
+from soulslab.learn.actors.actor_status import ActorState, LatenessWrapper
+from soulslab.learn.actors.shared_memory import (
+    ACTOR_LOCK,
+    LEARNER_LOCK,
+    Memory,
+    find_memory_folder,
+    open_memory,
+    read_header,
+)
 from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
-from soulslab.learn.actors.step_lateness import LatenessWrapper
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, require_functions
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
@@ -34,10 +39,10 @@ from soulslab.learn.rainbow.transition_actor import Actor, step_shape
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.stop_request import StopRequest
-from soulslab.learn.torch_threads import one_core
+from soulslab.learn.torch_device import one_core
 
 EXIT_OK, EXIT_ERROR, EXIT_USAGE = range(3)
-LOOK_EVERY_S: Final = 1.0
+CHECK_EVERY_S: Final = 1.0
 
 _ACTING: Final = 2
 """Number of the purpose "random actions" in seed sequences, followed by the number of the start."""
@@ -63,16 +68,7 @@ def main(arguments: list[str]) -> int:
 
 
 def play(run_dir: Path) -> None:
-    """Act for a run until there is a reason to stop.
-
-    Args:
-        run_dir: Folder of the run, whose learner has made the shared memory.
-
-    Raises:
-        ChannelError: The run has no valid shared memory, or another actor is running.
-        ConfigError: The settings cannot be read, or need a Python function, which a file cannot hold.
-        EnvironmentUsageError: The environment cannot be made, or returned NaN or infinity.
-    """
+    """Act for a run until there is a reason to stop; raises ChannelError without valid shared memory."""
     place = find_memory_folder(run_dir)
     if place is None:
         raise ChannelError(run_dir, "has no shared memory; start the run with soulslab train")
@@ -121,7 +117,7 @@ class _Watch:
         self._learner_lock = place / LEARNER_LOCK
         self._alone_s = alone_s
         self._request = request
-        self._met_at = self._looked_at = time.monotonic()
+        self._met_at = self._checked_at = time.monotonic()
         self._is_alone = False
 
     def reason_to_stop(self) -> str | None:
@@ -131,9 +127,9 @@ class _Watch:
         if self._status.is_stop_requested:
             return "the learner asked to stop"
         now = time.monotonic()
-        if now - self._looked_at < LOOK_EVERY_S:
+        if now - self._checked_at < CHECK_EVERY_S:
             return None
-        self._looked_at = now
+        self._checked_at = now
         was_alone, self._is_alone = self._is_alone, not is_held(self._learner_lock)
         if not self._is_alone:
             self._met_at = now
@@ -142,7 +138,7 @@ class _Watch:
         elif was_alone and not self._is_alone:
             _log.info("a learner is running again")
         if self._is_alone and now - self._met_at >= self._alone_s:
-            return f"there was no learner for {self._alone_s:.0f} s"
+            return f"no learner has run for {self._alone_s:.0f} s"
         return None
 
 

@@ -1,20 +1,36 @@
-"""Stepping N environments with the newest weights and sending the transitions, without waiting for the learner."""
+"""Stepping N environments with the newest weights and sending the transitions, without waiting for the learner.
+
+`Actor` takes the steps; `LocalActor` runs it in the process of the learner.
+"""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from soulslab.learn.actors.transport import ActorEnd
-from soulslab.learn.archive import Tensors
-from soulslab.learn.environment import Info, blocked_actions, check_finite, decisions_taken, layout
+from soulslab.learn.actors.actor_status import LATE_S, LatenessWrapper
+from soulslab.learn.actors.transport import ActorEnd, InProcessTransport
+from soulslab.learn.archive import Tensors, join_parts, take_part
+from soulslab.learn.checkpoint import load_rng, rng_state
+from soulslab.learn.environment import (
+    TRAINING,
+    Info,
+    blocked_actions,
+    check_finite,
+    decisions_taken,
+    environment_seed,
+    layout,
+    stateful,
+)
 from soulslab.learn.inputs import Inputs, Observer
 from soulslab.learn.rainbow.episode_window import EpisodeCounter
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
+from soulslab.learn.telemetry import ActorStats
 
 
 class Actor:
@@ -29,11 +45,7 @@ class Actor:
     ) -> None:
         """Make an actor; :meth:`reset` must follow, and :meth:`load` may.
 
-        Args:
-            env: From :func:`soulslab.learn.environment.make_vector`.
-            policy: Chooses the actions; its weights are replaced by those from the transport.
-            channel: The actor's end of the transport.
-            rng: Random generator of the random actions.
+        The weights of the policy are replaced by those from the transport; ``rng`` draws the random actions.
         """
         header = policy.header
         self._env = env
@@ -65,17 +77,10 @@ class Actor:
         self._observer.begin(obs)
         self._is_first[:] = True
         self._episode_steps[:] = 0
-        self._look(info)
+        self._read_masks(info)
 
     def step(self) -> int:
-        """Take one step in all environments.
-
-        Returns:
-            Number of game decisions of the step, all environments together.
-
-        Raises:
-            NonFiniteError: A reward or an observation is NaN or infinite; nothing of this step is sent.
-        """
+        """Take a step; return its number of game decisions. After NonFiniteError nothing of the step is sent."""
         weights = self._channel.pull(self._version)
         if weights is not None:
             self._policy.load_weights(weights.tensors)
@@ -93,7 +98,7 @@ class Actor:
         self._episode_steps += 1
         self._episode_steps[dones] = 0
         self._is_first[:] = dones
-        self._look(info)
+        self._read_masks(info)
         self._channel.push(np.concatenate((rows, finals)) if finals is not None else rows)
         results = self._counter.record(actions, rewards, decisions, dones, info, self._version)
         if results:
@@ -170,7 +175,7 @@ class Actor:
             rows["pixels"] = inputs.pixels[..., -n_channels:]  # only the newest frame of the stack
         return rows
 
-    def _look(self, info: Info) -> None:
+    def _read_masks(self, info: Info) -> None:
         self._blocked[:] = blocked_actions(info, self._n_envs, self._n_actions)
         check_finite("observation", self._observer.inputs.features, self._episode_steps)
 
@@ -184,3 +189,78 @@ def step_shape(policy: QPolicy) -> StepShape:
         pixels=header.pixels,
         frame_stack=header.frame_stack,
     )
+
+
+_PLAYING = 2
+"""Number of the purpose "random actions" in seed sequences; environments use 0 and 1."""
+
+
+class LocalActor:
+    """An actor in this process, with the methods of `soulslab.learn.rainbow.remote_actor.RemoteActor`.
+
+    It takes one step per call of :meth:`advance`.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
+        """Make the actor for an environment, which it closes, with a separate policy for the actor."""
+        self._n_late = 0
+        self._unreported_s: list[float] = []  # lateness of the steps since the last statistics
+        self._env = LatenessWrapper(env, self)
+        self._seed = seed
+        self.channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
+        self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLAYING,)))
+        self._actor = Actor(self._env, policy, self.channel, self._rng)
+
+    def begin(self, state: Tensors | None, env_steps: int) -> None:
+        """Start a new run, or continue exactly if the state of the environment is stored; else start new episodes."""
+        self._actor.reset(environment_seed(self._seed + env_steps, TRAINING))
+        if state is None or "rng" not in state:  # checkpoints with a remote actor have no generator
+            return
+        load_rng(self._rng, state["rng"])
+        if "n_late" in state:  # older checkpoints lack it
+            self._n_late = int(state["n_late"][0])
+        env_state, base = take_part(state, "env"), stateful(self._env)
+        if env_state and base is not None:
+            base.set_state(env_state)
+            self._actor.load(take_part(state, "actor"))
+        else:
+            self._actor.env_steps = env_steps
+
+    def advance(self) -> None:
+        """Step the environments once."""
+        self._actor.step()
+
+    def note_step(self, late_s: float | None) -> None:
+        """Count a step with its lateness (s), which a game that does not wait reports in its info."""
+        if late_s is not None:
+            self._n_late += late_s > LATE_S
+            self._unreported_s.append(late_s)
+
+    def stats(self, env_steps: int, version: int) -> ActorStats:
+        """Return statistics of the actor; no steps are lost, but steps are late if the game does not wait."""
+        late_s, self._unreported_s = self._unreported_s, []
+        return ActorStats(
+            env_steps=env_steps,
+            staleness_updates=version - max(0, self._actor.weights_version),
+            n_dropped=0,
+            n_late=self._n_late,
+            lateness_p99_ms=1000.0 * float(np.quantile(late_s, 0.99)) if late_s else None,
+            n_restarts=0,
+        )
+
+    def state(self, *, with_env: bool) -> Tensors:
+        """Return what :meth:`begin` needs."""
+        base = stateful(self._env) if with_env else None
+        parts = join_parts({"actor": self._actor.state(), "env": base.get_state() if base else {}})
+        return {"rng": rng_state(self._rng), "n_late": np.array([self._n_late]), **parts}
+
+    def saved(self) -> None:
+        """Do nothing: no steps are stored."""
+
+    def finish(self) -> None:
+        """Do nothing: this actor steps only when called."""
+
+    def close(self) -> None:
+        """Close the environments."""
+        with closing(self._env):
+            pass

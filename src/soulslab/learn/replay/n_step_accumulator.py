@@ -10,7 +10,7 @@ measures the cost of reading n consecutive rows of one stream.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -18,52 +18,21 @@ from numpy.typing import NDArray
 
 from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.row_ring import Link, Ring
-from soulslab.learn.replay.step_rows import Batch, StepShape
+from soulslab.learn.replay.step_rows import Batch, StepShape, Transitions
 
 _NOTHING = int(Link.NOTHING)
 _END = int(Link.END)
 
 
-class BatchArrays(NamedTuple):
-    """A `Batch` as arrays that share its memory; observations as bytes, because they are only copied.
-
-    Attributes:
-        features: uint8 (B, 4 * F).
-        pixels: uint8 (B, P, K, C), or None.
-        blocked: bool (B, A).
-        actions: int64 (B,).
-        rewards: float32 (B,).
-        discounts: float32 (B,).
-        next_features: uint8 (B, 4 * F).
-        next_pixels: uint8 (B, P, K, C), or None.
-        next_blocked: bool (B, A).
-        weights: float32 (B,).
-        places: int64 (B,).
-    """
-
-    features: NDArray[np.uint8]
-    pixels: NDArray[np.uint8] | None
-    blocked: NDArray[np.bool_]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float32]
-    discounts: NDArray[np.float32]
-    next_features: NDArray[np.uint8]
-    next_pixels: NDArray[np.uint8] | None
-    next_blocked: NDArray[np.bool_]
-    weights: NDArray[np.float32]
-    places: NDArray[np.int64]
+#: A `Batch` as arrays that share its memory, with observations as bytes, because they are only copied: features are
+#: uint8 (B, 4 * F), pixels uint8 (B, P, K, C), and actions int64 (B,).
+BatchArrays: TypeAlias = Transitions[NDArray[Any]]
 
 
 class Accumulator:
     """Computes the transitions that start at given places of a ring."""
 
     def __init__(self, ring: Ring, shape: StepShape) -> None:
-        """Make an accumulator for a ring.
-
-        Args:
-            ring: Storage of the steps.
-            shape: Sizes of a step.
-        """
         self._ring = ring
         self._blocked_at = (ring.rows.dtype.fields or {})["blocked"][1]
         self._frames: NDArray[np.uint8] | None = None
@@ -92,14 +61,9 @@ class Accumulator:
         )
 
     def fill(self, batch: BatchArrays, n_steps: int, gamma: float) -> None:
-        """Write the transitions that start at ``batch.places`` to the batch, except for its weights.
+        """Write the transitions of at most n steps that start at ``batch.places``, except for the weights.
 
         A terminated episode has no next observation: its last observation is used instead, with discount 0.
-
-        Args:
-            batch: Overwritten, except for its places and weights.
-            n_steps: Largest number of rewards in a return (n).
-            gamma: Discount per game decision.
         """
         ring, places, n = self._ring, batch.places, len(batch.places)
         if len(self._ends) < n:
@@ -126,23 +90,12 @@ def _accumulate(
     discounts: NDArray[np.float32],
     ends: NDArray[np.int64],
 ) -> None:
-    """Compute the n-step returns from each place on, and the places of the next observations.
+    """Write the n-step return from each place on, and the place of its next observation to ``ends``.
 
     The n-step return of Sutton & Barto 2018, "Reinforcement Learning", equation 7.1, with ``gamma**k`` instead of gamma
     for a step that took k decisions. A step that terminated ends it with discount 0. It ends early, and bootstraps, at
     the final observation of a truncated episode, and at the last known observation of a stream or of an incomplete
     episode.
-
-    Args:
-        heads: Heads of all rows, record array (E * L,).
-        length: Number of rows per stream, L.
-        places: Places at which the transitions start, int64 (B,).
-        n_steps: Largest number of rewards, n.
-        gamma: Discount per decision.
-        actions: Output, int64 (B,).
-        rewards: Output, float32 (B,).
-        discounts: Output, float32 (B,).
-        ends: Output: places of the next observations, int64 (B,).
     """
     for i in range(len(places)):  # a separate loop, so that the memory accesses overlap
         actions[i] = heads[places[i]]["action"]
@@ -193,15 +146,7 @@ def _copy_frames(
     places: NDArray[np.int64],
     out: NDArray[np.uint8],
 ) -> None:
-    """Stack the frames that end at each place, oldest first, like ``inputs.Observer``.
-
-    Args:
-        frames: Frames of all rows, uint8 (E * L, P * C).
-        heads: Heads of all rows, record array (E * L,).
-        length: Number of rows per stream, L.
-        places: int64 (B,).
-        out: Output, uint8 (B, P, K, C).
-    """
+    """Stack the frames (E * L, P * C) that end at each place, oldest first, in ``out`` (B, P, K, C)."""
     _, n_points, n_frames, n_channels = out.shape
     for i in range(len(places)):
         place = places[i]

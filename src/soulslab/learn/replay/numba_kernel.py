@@ -15,9 +15,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function over arrays; with ``NUMBA_DISABLE_JIT=1`` return it unchanged.
 
     numba's cache on the disk only notices changes of the source file of the outermost function, so a kernel must only
-    call functions of the same file.
-
-    A kernel does not check indices; its caller must.
+    call functions of the same file. A kernel does not check indices; its caller must.
     """
     compiled: Callable[P, R]
     try:

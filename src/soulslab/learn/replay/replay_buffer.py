@@ -23,15 +23,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.errors import ConfigError, ReplayError
+from soulslab.errors import ConfigError, NonFiniteError, ReplayError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.replay.n_step_accumulator import Accumulator, BatchArrays
 from soulslab.learn.replay.numba_kernel import kernel
-from soulslab.learn.replay.replay_settings import ReplaySettings
-from soulslab.learn.replay.row_check import RowCheck
 from soulslab.learn.replay.row_ring import Ring
 from soulslab.learn.replay.samplers import PrioritisedSampler, Sampler, UniformSampler
-from soulslab.learn.replay.step_rows import Batch, StepShape
+from soulslab.learn.replay.step_rows import Batch, Outcome, StepShape, row_type
+from soulslab.learn.settings import ReplaySettings
 
 MAP_NAME: Final = "replay.rows"
 """File that holds the rows of a mapped buffer while the program runs; it is unlinked once it is mapped."""
@@ -45,18 +44,10 @@ class ReplayBuffer:
     """
 
     def __init__(self, shape: StepShape, settings: ReplaySettings, n_streams: int, folder: Path | None = None) -> None:
-        """Make an empty buffer.
+        """Make an empty buffer; each environment gets an equal share of the capacity.
 
-        Args:
-            shape: Sizes of a step.
-            settings: Capacity, and how transitions are drawn.
-            n_streams: Number of environments; each gets an equal share of the capacity.
-            folder: Folder for the file of a mapped buffer. The file is only working memory;
-                ``replay_store.ReplayStore`` saves the rows.
-
-        Raises:
-            ConfigError: The capacity is too small, or a mapped buffer has no folder.
-            CheckpointError: The file cannot be made, or the disk has not enough space.
+        ``folder`` holds the file of a mapped buffer, which is only working memory; ``replay_store.ReplayStore`` saves
+        the rows. Raises ConfigError for a too small capacity, CheckpointError without enough space on the disk.
         """
         if settings.is_mapped and folder is None:
             raise ConfigError("a mapped buffer needs a folder for its file", path="replay.is_mapped")
@@ -90,14 +81,9 @@ class ReplayBuffer:
         return self.ring.bytes.nbytes + self.ring.heads.nbytes + self._sampler.n_bytes
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Append rows; the oldest rows of their streams are overwritten.
+        """Append rows, those of each stream in order; the oldest rows of their streams are overwritten.
 
-        Args:
-            rows: Record array (n,) of ``step_rows.row_type``, with the rows of each stream in order.
-
-        Raises:
-            ReplayError: The rows have another type, or an unknown stream, action or outcome.
-            NonFiniteError: A reward or a feature is NaN or infinite; none of the rows was stored.
+        Raises ReplayError or NonFiniteError for invalid rows; then none of the rows was stored.
         """
         self._sampler.change(self.ring.append(self._check.check(rows)))
 
@@ -123,17 +109,10 @@ class ReplayBuffer:
         )
 
     def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
-        """Draw transitions, with replacement.
+        """Draw transitions of at most n steps with replacement into a batch of :meth:`make_batch`, or a part of it.
 
-        Args:
-            batch: From :meth:`make_batch`, or a part of it; overwritten.
-            n_steps: Largest number of steps of a transition (n); may change between calls.
-            gamma: Discount per game decision, 0..1.
-            beta: Share of the bias of prioritised sampling that the weights correct, 0..1.
-            rng: Random generator.
-
-        Raises:
-            ReplayError: The buffer has no transitions to draw.
+        ``beta`` is the share of the bias of prioritised sampling that the weights correct, 0..1. Raises ReplayError if
+        the buffer has no transitions.
         """
         if not self._sampler.n_places:
             raise ReplayError(
@@ -146,25 +125,14 @@ class ReplayBuffer:
             self._accumulator.fill(arrays, n_steps, gamma)
 
     def priorities(self, places: Tensor) -> NDArray[np.float64]:
-        """Return the priorities of transitions, float64 (B,); 0 for one that has been overwritten.
-
-        Args:
-            places: From a batch, int64 (B,).
-        """
+        """Return the priorities of transitions of a batch, float64 (B,); 0 for one that has been overwritten."""
         return self._sampler.priorities(self._known(places))
 
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
-        """Set the priorities of transitions from their errors.
+        """Set the priorities of transitions of a batch from their errors, float32 (B,).
 
-        A step that has been overwritten since it was drawn is ignored, unless another can be drawn at its place.
-
-        Args:
-            places: Places of the transitions, from a batch, int64 (B,).
-            errors: Errors of the network, of either sign, float32 (B,).
-
-        Raises:
-            ReplayError: The places are not those of this buffer, or their number differs from that of the errors.
-            NonFinitePriorityError: An error is NaN or infinite; no priority was changed.
+        A step that has been overwritten since it was drawn is ignored, unless another can be drawn at its place. Raises
+        ReplayError for places of another buffer, NonFinitePriorityError for NaN; then no priority was changed.
         """
         where, values = self._known(places), errors.detach().numpy()
         if values.shape != where.shape:
@@ -181,11 +149,7 @@ class ReplayBuffer:
         return {"written": self.ring.written.copy(), **self._sampler.state()}
 
     def load(self, state: Tensors) -> None:
-        """Continue from what :meth:`state` returned, after the rows were loaded.
-
-        Raises:
-            ReplayError: No rows were loaded, or those of another state.
-        """
+        """Continue from what :meth:`state` returned, after the rows of the same checkpoint were loaded."""
         if not np.array_equal(state["written"], self.ring.written):
             raise ReplayError(
                 f"the state is of {state['written'].tolist()} rows per environment, but {self.ring.written.tolist()} "
@@ -220,3 +184,93 @@ def _are_all_below(places: NDArray[np.int64], n: int) -> bool:
     for place in places:
         are_all &= 0 <= place < n
     return are_all
+
+
+_REWARD, _FEATURE, _STREAM, _ACTION, _OUTCOME = range(1, 6)
+_N_OUTCOMES: Final = len(Outcome)
+_FINAL: Final = int(Outcome.FINAL)
+
+
+class RowCheck:
+    """Validates rows."""
+
+    def __init__(self, shape: StepShape, n_streams: int) -> None:
+        self._type = row_type(shape)
+        self._n_features = shape.n_features
+        self._n_actions = shape.n_actions
+        self._n_streams = n_streams
+        self._reward_at = self._type.fields["reward"][1] // 4 if self._type.fields else 0
+
+    def check(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows (n,) as a contiguous array; raises ReplayError or NonFiniteError if one is invalid."""
+        if rows.dtype != self._type or rows.ndim != 1:
+            raise ReplayError(
+                f"rows of type {rows.dtype} and shape {rows.shape} do not match a buffer of one axis of {self._type}; "
+                "make them with row_type(shape) and the shape of the buffer"
+            )
+        rows = np.ascontiguousarray(rows)
+        words = rows.view(np.float32).reshape(len(rows), rows.dtype.itemsize // 4)
+        what, i = _first_fault(
+            words,
+            self._n_features,
+            self._reward_at,
+            rows["stream"],
+            rows["action"],
+            rows["outcome"],
+            self._n_streams,
+            self._n_actions,
+        )
+        if what:
+            self._complain(what, i, rows)
+        return rows
+
+    def _complain(self, what: int, i: int, rows: NDArray[Any]) -> None:
+        row = rows[i]
+        stream = int(row["stream"])
+        where = f"row {i} of {len(rows)} (environment {stream})"
+        if what == _STREAM:
+            raise ReplayError(f"{where}: the buffer has only environments 0 to {self._n_streams - 1}")
+        if what == _ACTION:
+            raise ReplayError(f"{where}: action {row['action']} is not one of 0 to {self._n_actions - 1}")
+        if what == _OUTCOME:
+            raise ReplayError(f"{where}: outcome {row['outcome']} is not one of 0 to {_N_OUTCOMES - 1}")
+        # If the episode started before these rows, its steps are counted from the first of these rows.
+        mine = np.flatnonzero(rows["stream"][: i + 1] == stream)
+        begun = np.flatnonzero(rows["is_first"][mine])
+        step = len(mine) - 1 - (int(begun[-1]) if len(begun) else 0)
+        if what == _REWARD:
+            raise NonFiniteError("reward", stream, step + 1, str(row["reward"]))
+        features = row["features"]
+        raise NonFiniteError("observation", stream, step, str(features[~np.isfinite(features)][0]))
+
+
+@kernel
+def _first_fault(
+    words: NDArray[np.float32],
+    n_features: int,
+    reward_at: int,
+    streams: NDArray[np.uint16],
+    actions: NDArray[np.int16],
+    outcomes: NDArray[np.uint8],
+    n_streams: int,
+    n_actions: int,
+) -> tuple[int, int]:
+    """Return the kind of fault of the first row that has one, and its index; 0 without a fault.
+
+    ``words`` are the rows as float32 (n, bytes of a row / 4), features first; ``reward_at`` is the index of the reward
+    in it.
+    """
+    for i in range(len(words)):
+        if streams[i] >= n_streams:
+            return _STREAM, i
+        if outcomes[i] >= _N_OUTCOMES:
+            return _OUTCOME, i
+        if outcomes[i] != _FINAL:  # a FINAL row has neither action nor reward
+            if actions[i] < 0 or actions[i] >= n_actions:
+                return _ACTION, i
+            if not np.isfinite(words[i, reward_at]):
+                return _REWARD, i
+        for j in range(n_features):
+            if not np.isfinite(words[i, j]):
+                return _FEATURE, i
+    return 0, 0

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
-from soulslab.learn.archive import read_archive, write_archive, writing
+from soulslab.learn.archive import check_format, read_archive, write_archive, writing
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.row_ring import Ring
 
@@ -40,13 +40,7 @@ _ROWS: Final = "rows"
 
 
 class Segment(NamedTuple):
-    """Consecutive rows of one environment.
-
-    Attributes:
-        stream: Number of the environment.
-        first: Running number of the first row.
-        n: Number of rows.
-    """
+    """Consecutive rows of environment ``stream``; ``first`` is the running number of the first one."""
 
     stream: int
     first: int
@@ -54,27 +48,16 @@ class Segment(NamedTuple):
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """A file of rows.
-
-    Attributes:
-        name: Name of the file in the folder.
-        segments: Contents of the file, in this order.
-    """
+    """A file of rows: its name in the folder, and its contents in this order."""
 
     name: str
     segments: tuple[Segment, ...]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows that a checkpoint needs.
+    """The rows that a checkpoint needs: the columns of a row, and files with the newest rows of each environment.
 
-    Attributes:
-        format: Always `FORMAT`.
-        version: Version of the format.
-        row: Description of the columns of a row.
-        n_per_stream: Number of rows that are kept of each environment.
-        written: Number of rows that were written for each environment.
-        chunks: The files; together they hold the newest ``n_per_stream`` rows of each environment.
+    ``n_per_stream`` is the number of rows that are kept of each environment, ``written`` the number that was written.
     """
 
     format: str
@@ -89,29 +72,17 @@ class ReplayStore:
     """A folder of chunks."""
 
     def __init__(self, folder: Path, chunk_bytes: int = CHUNK_BYTES) -> None:
-        """Use a folder; it is made at the first save.
-
-        Args:
-            folder: Folder for chunks only.
-            chunk_bytes: Size at which a chunk is full.
-        """
+        """Use a folder for chunks only; it is made at the first save. A chunk is full at ``chunk_bytes``."""
         self._folder = folder
         self._chunk_bytes = chunk_bytes
         self._full: list[Chunk] = []
         self._saved: NDArray[np.int64] | None = None  # number of rows of each stream in full chunks
 
     def save(self, buffer: ReplayBuffer) -> dict[str, Any]:
-        """Write the rows that are not in a full chunk yet.
+        """Write the rows that are not in a full chunk yet; return the manifest as JSON-compatible values.
 
-        Args:
-            buffer: The buffer; always the same one, or one that :meth:`load` has filled.
-
-        Returns:
-            The manifest, as JSON-compatible values. The rows are flushed to the disk.
-
-        Raises:
-            CheckpointError: The disk is full or the folder cannot be written; the files of earlier manifests are
-                unchanged, and the save can be repeated.
+        The buffer must always be the same one, or one that :meth:`load` has filled. Raises CheckpointError if the
+        folder cannot be written; the files of earlier manifests are unchanged, and the save can be repeated.
         """
         ring = buffer.ring
         with writing(self._folder):
@@ -142,17 +113,10 @@ class ReplayStore:
         return plain
 
     def load(self, buffer: ReplayBuffer, manifest: Mapping[str, Any]) -> None:
-        """Load the rows of a checkpoint; ``buffer.load`` must follow.
+        """Load the rows of a checkpoint, given the manifest of its header; ``buffer.load`` must follow.
 
-        Args:
-            buffer: Overwritten; it must have the shape, the capacity and the number of environments of the saved one.
-            manifest: From the header of the checkpoint.
-
-        Raises:
-            IncompatibleCheckpointError: The rows have another format, shape, capacity or number of environments.
-            CheckpointError: A chunk cannot be read.
-            CorruptCheckpointError: A chunk is missing, truncated or altered, or the manifest is malformed; the buffer
-                is empty.
+        Raises IncompatibleCheckpointError for another format, shape, capacity or number of environments,
+        CorruptCheckpointError if a chunk is missing or altered; the buffer is then empty.
         """
         ring = buffer.ring
         wanted = self._read_manifest(ring, manifest)
@@ -183,14 +147,7 @@ class ReplayStore:
                 self._saved[stream] = max(self._saved[stream], first + n)
 
     def prune(self, kept: Sequence[Mapping[str, Any]]) -> None:
-        """Remove the chunks to which no manifest refers, and temporary files of killed processes.
-
-        Args:
-            kept: Manifests of all checkpoints that are kept, including the newest.
-
-        Raises:
-            CheckpointError: A file cannot be removed.
-        """
+        """Remove the chunks to which none of these manifests of checkpoints refers, and temporary files."""
         named = {chunk["name"] for manifest in kept for chunk in manifest["chunks"]}
         named |= {chunk.name for chunk in self._full}
         with writing(self._folder):
@@ -225,13 +182,7 @@ class ReplayStore:
         return rows
 
     def _read_manifest(self, ring: Ring, manifest: Mapping[str, Any]) -> Manifest:
-        found = (manifest.get("format"), manifest.get("version"))
-        if found != (FORMAT, FORMAT_VERSION):
-            raise IncompatibleCheckpointError(
-                self._folder,
-                f"its manifest has format {found[0]!r} version {found[1]!r}; this soulslab reads {FORMAT!r} version "
-                f"{FORMAT_VERSION}",
-            )
+        check_format(manifest, FORMAT, (FORMAT_VERSION,), self._folder)
         try:
             wanted = msgspec.convert(dict(manifest), Manifest)
         except msgspec.ValidationError as error:
@@ -254,7 +205,6 @@ class ReplayStore:
 
 
 def _describe(ring: Ring) -> str:
-    """Return the columns of a row as text."""
     return msgspec.json.encode(ring.rows.dtype.descr).decode()
 
 

@@ -77,15 +77,10 @@ class Ring:
     def __init__(self, shape: StepShape, capacity: int, n_streams: int, path: Path | None = None) -> None:
         """Allocate the rows; the system assigns the memory as it fills.
 
-        Args:
-            shape: Sizes of a step.
-            capacity: Number of rows of all streams together; each stream gets ``capacity // n_streams``.
-            n_streams: Number of streams, E.
-            path: File for the rows instead of memory; overwritten, and removed when the process ends.
+        Each of the E streams gets ``capacity
 
-        Raises:
-            ConfigError: The capacity is too small for the number of streams.
-            CheckpointError: The file cannot be made, or the disk has not enough space.
+        n_streams`` rows. ``path`` is a file for the rows instead of memory; it is overwritten, and removed when the
+        process ends. Raises ConfigError for a too small capacity, CheckpointError without enough space on the disk.
         """
         self.n_per_stream = capacity // n_streams
         needed = max(2, shape.frame_stack + 1)  # a step, its successor, and the frames before it
@@ -107,18 +102,13 @@ class Ring:
         self._events = np.empty(_BLOCK * (shape.frame_stack + 2), np.int64)
 
     def __len__(self) -> int:
-        """Return the number of stored rows."""
         return int(np.minimum(self.written, self.n_per_stream).sum())
 
     def append(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Append rows, those of each stream in order.
+        """Append contiguous rows (n,) that ``replay_buffer.RowCheck`` validated, those of each stream in order.
 
-        Args:
-            rows: Contiguous record array (n,), validated by ``row_check.RowCheck``.
-
-        Returns:
-            Changes for the samplers, int64 (m,), in order: a place at which a transition can start from now on, or
-            ``~place`` for a place at which none can start any more.
+        Returns the changes for the samplers, int64 (m,), in order: a place at which a transition can start from now on,
+        or ``~place`` for a place at which none can start any more.
         """
         data, heads, streams = as_bytes(rows), _heads(rows), rows["stream"]
         found = []
@@ -150,11 +140,7 @@ class Ring:
         return np.flatnonzero(self.heads["link"])
 
     def restore(self, written: NDArray[np.int64]) -> None:
-        """Compute all links after the rows were written to their places.
-
-        Args:
-            written: Number of rows that were written to each stream, int64 (E,).
-        """
+        """Compute all links after this number of rows of each stream, int64 (E,), was written to the places."""
         self.written[:] = written
         self.heads[:] = _heads(self.rows)
         _relink(self.heads, self.written, self._n_frames)

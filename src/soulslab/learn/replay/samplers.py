@@ -1,9 +1,9 @@
-"""Samplers of transitions: uniform, or by priority."""
+"""Samplers of transitions: uniform, or by priority with a tree of sums."""
 
 from __future__ import annotations
 
 import math
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from soulslab.errors import NonFinitePriorityError, ReplayError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.replay.numba_kernel import kernel
-from soulslab.learn.replay.sum_tree import SumTree
 
 _OTHER_PLACES: Final = (
     "the saved priorities belong to other transitions than the rows; load the rows of the same checkpoint"
@@ -21,72 +20,8 @@ _OTHER_PLACES: Final = (
 EPSILON: Final = 1e-6
 
 
-class Sampler(Protocol):
-    """Draws from the places of a ring at which a transition can start."""
-
-    @property
-    def n_places(self) -> int:
-        """Number of these places."""
-
-    @property
-    def n_bytes(self) -> int:
-        """Size in memory (bytes)."""
-
-    @property
-    def priority_max(self) -> float:
-        """Largest priority so far."""
-
-    def change(self, events: NDArray[np.int64]) -> None:
-        """Process the changes that ``Ring.append`` returned."""
-
-    def draw(
-        self,
-        places: NDArray[np.int64],
-        weights: NDArray[np.float32],
-        *,
-        beta: float,
-        rng: np.random.Generator,
-    ) -> None:
-        """Draw places with replacement; there must be at least one.
-
-        Args:
-            places: Output, int64 (B,).
-            weights: Output: importance weights, at most 1, float32 (B,).
-            beta: Share of the bias that the weights correct, 0..1.
-            rng: Random generator.
-        """
-
-    def priorities(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the priorities of places, float64 (B,)."""
-
-    def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
-        """Set the priorities of places from the errors of the network.
-
-        Args:
-            places: Places of the ring, int64 (B,); those at which no transition starts are ignored.
-            errors: Errors of either sign, float32 (B,).
-
-        Raises:
-            NonFinitePriorityError: An error is NaN or infinite; no priority was changed.
-        """
-
-    def state(self) -> Tensors:
-        """Return copies of everything that :meth:`load` needs."""
-
-    def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
-        """Continue from what :meth:`state` returned.
-
-        Args:
-            state: The arrays.
-            places: Places at which a transition can start, ascending, int64 (n,).
-
-        Raises:
-            ReplayError: The state belongs to other places.
-        """
-
-
 class UniformSampler:
-    """Draws uniformly, from a list of the places without gaps."""
+    """Draws uniformly from the places of a ring at which a transition can start, in a list without gaps."""
 
     priority_max = 1.0
 
@@ -102,7 +37,7 @@ class UniformSampler:
         return self._listed.nbytes + self._index.nbytes
 
     def change(self, events: NDArray[np.int64]) -> None:
-        """Add and remove places."""
+        """Process the changes that ``Ring.append`` returned."""
         self.n_places = _list(self._listed, self._index, self.n_places, events)
 
     def draw(
@@ -113,7 +48,7 @@ class UniformSampler:
         beta: float,  # noqa: ARG002 - uniform draws have no bias
         rng: np.random.Generator,
     ) -> None:
-        """Draw places; all weights are 1."""
+        """Draw places with replacement, int64 (B,); there must be at least one. All weights, float32 (B,), are 1."""
         places[:] = self._listed[rng.integers(self.n_places, size=len(places))]
         weights[:] = 1.0
 
@@ -130,7 +65,7 @@ class UniformSampler:
         return {"listed": self._listed[: self.n_places].copy()}
 
     def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
-        """Replace the list."""
+        """Continue from a state of the same places, ascending, int64 (n,)."""
         listed = state["listed"]
         if not np.array_equal(np.sort(listed), places):
             raise ReplayError(_OTHER_PLACES)
@@ -147,12 +82,6 @@ class PrioritisedSampler:
     """
 
     def __init__(self, capacity: int, alpha: float) -> None:
-        """Start without places.
-
-        Args:
-            capacity: Places are in 0..capacity-1.
-            alpha: Exponent of the errors, 0..1.
-        """
         self._tree = SumTree(capacity)
         self._alpha = alpha
         self.priority_max = 1.0
@@ -178,7 +107,11 @@ class PrioritisedSampler:
         beta: float,
         rng: np.random.Generator,
     ) -> None:
-        """Draw places with their weights ``(n * P) ** -beta``, divided by the largest of the batch (section 3.4)."""
+        """Draw places with replacement, int64 (B,), and importance weights, float32 (B,); there must be a place.
+
+        The weights are ``(n * P) ** -beta``, divided by the largest of the batch (section 3.4). ``beta`` is the share
+        of the bias that they correct, 0..1.
+        """
         masses = rng.random(len(places))
         _spread(masses, self._tree.total)
         self._tree.find(masses, places)
@@ -190,7 +123,10 @@ class PrioritisedSampler:
         return found
 
     def set_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
-        """Set the priorities from errors."""
+        """Set the priorities of places from errors of either sign; places without a transition are ignored.
+
+        Raises NonFinitePriorityError for NaN or infinity; no priority was changed.
+        """
         priorities = np.empty(len(errors))
         largest = _prioritise(self._tree.leaves, places, errors, self._alpha, priorities)
         if largest < 0.0:
@@ -204,7 +140,7 @@ class PrioritisedSampler:
         return {"priorities": leaves[leaves > 0.0], "priority_max": np.array(self.priority_max)}
 
     def load(self, state: Tensors, places: NDArray[np.int64]) -> None:
-        """Replace all priorities."""
+        """Continue from a state of the same places, ascending, int64 (n,)."""
         priorities, priority_max = state["priorities"], float(state["priority_max"])
         if len(priorities) != len(places):
             raise ReplayError(_OTHER_PLACES)
@@ -215,6 +151,10 @@ class PrioritisedSampler:
         self._tree.load(leaves)
         self.priority_max = priority_max
         self.n_places = len(places)
+
+
+#: Draws from the places of a ring at which a transition can start.
+Sampler: TypeAlias = UniformSampler | PrioritisedSampler
 
 
 def _require_finite(errors: NDArray[np.float32]) -> None:
@@ -277,3 +217,109 @@ def _prioritise(
             priorities[i] = (abs(error) + EPSILON) ** alpha
             largest = max(largest, priorities[i])
     return largest
+
+
+_ROOT = 7
+_LINE_BYTES = 64
+"""Size of a cache line."""
+
+
+class SumTree:
+    """Non-negative priorities of n places; sets priorities, and finds the place for a mass, in log8(n) steps.
+
+    After Schaul et al. 2016, "Prioritized Experience Replay", appendix B.2.1, with eight instead of two children per
+    node: they share a cache line, and memory accesses are the main cost in a tree of a million leaves. Each inner node
+    is computed as the sum of its children whenever one changes, so rounding errors do not accumulate and the tree
+    depends only on its leaves. The root is node 7; the children of node i start at ``8 * (i - 6)``, a multiple of 8.
+
+    Attributes:
+        leaves: The priorities, float64 (n,); read only.
+    """
+
+    def __init__(self, n: int) -> None:
+        """Start with priorities of 0."""
+        first, n_leaves = 8, 8
+        while n_leaves < n:
+            first, n_leaves = 8 * (first - 6), 8 * n_leaves
+        n_nodes = -(-(first + n) // 8) * 8
+        room = np.zeros(n_nodes + 8)
+        skipped = -room.ctypes.data % _LINE_BYTES // 8
+        self._nodes = room[skipped : skipped + n_nodes]
+        self._first_leaf = first
+        self.leaves = self._nodes[first : first + n]
+
+    @property
+    def total(self) -> float:
+        """Sum of all priorities."""
+        return float(self._nodes[_ROOT])
+
+    @property
+    def n_bytes(self) -> int:
+        """Size in memory (bytes)."""
+        return self._nodes.nbytes
+
+    def set(self, places: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+        """Set priorities of places, float64 (m,), finite and not negative; the last value of a place counts."""
+        _set(self._nodes, places + self._first_leaf, priorities)
+
+    def find(self, masses: NDArray[np.float64], places: NDArray[np.int64]) -> None:
+        """Write the place of each mass of 0..total in the cumulative sum of priorities; overwrites the masses."""
+        _find(self._nodes, masses, places)
+        places -= self._first_leaf
+
+    def load(self, leaves: NDArray[np.float64]) -> None:
+        """Replace all priorities, float64 (n,)."""
+        self.leaves[:] = leaves
+        _sum_up(self._nodes, self._first_leaf)
+
+
+@kernel
+def _set(nodes: NDArray[np.float64], at: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+    """Write leaves, then the sums one level after another, so that the memory accesses of a level overlap.
+
+    ``at`` are the nodes of the leaves, all of one level, int64 (m,); overwritten.
+    """
+    for i in range(len(at)):
+        nodes[at[i]] = priorities[i]
+    while len(at) and at[0] > _ROOT:
+        for i in range(len(at)):
+            first = at[i] & ~7
+            total = 0.0
+            for child in range(8):
+                total += nodes[first + child]
+            at[i] = (at[i] >> 3) + 6
+            nodes[at[i]] = total
+
+
+@kernel
+def _find(nodes: NDArray[np.float64], masses: NDArray[np.float64], at: NDArray[np.int64]) -> None:
+    """Descend from the root to the leaves, one level for all masses at once; the root must not be 0.
+
+    In each node the child that contains the mass is chosen; if the mass exceeds the sum because of rounding, the last
+    child that is not 0. The masses are overwritten; ``at`` gets the node of each leaf, int64 (m,).
+    """
+    at[:] = _ROOT
+    while len(at) and 8 * (at[0] - 6) < len(nodes):
+        for i in range(len(at)):
+            first, mass = 8 * (at[i] - 6), masses[i]
+            whole = 0.0
+            for child in range(8):
+                whole += nodes[first + child]
+            total, before, chosen = 0.0, 0.0, 0
+            for child in range(7):
+                total += nodes[first + child]
+                is_passed = (total <= mass) & (total < whole)  # "and" would be a branch that is mispredicted often
+                before = total if is_passed else before
+                chosen += is_passed
+            masses[i] = mass - before
+            at[i] = first + chosen
+
+
+@kernel
+def _sum_up(nodes: NDArray[np.float64], first_leaf: int) -> None:
+    """Compute all inner nodes; nodes after the last leaf have no children."""
+    for i in range(first_leaf - 1, _ROOT - 1, -1):
+        total = 0.0
+        for child in range(8 * (i - 6), min(8 * (i - 5), len(nodes))):
+            total += nodes[child]
+        nodes[i] = total

@@ -6,7 +6,7 @@ Shapes: F features, A actions, H height, W width, C channels of one frame, K fra
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -30,14 +30,7 @@ class Outcome(enum.IntEnum):
 
 
 class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Sizes of a step.
-
-    Attributes:
-        n_features: Number of features including extra inputs, F.
-        n_actions: Number of actions, A.
-        pixels: Size of one frame of the environment; None without pixels.
-        frame_stack: Number of frames that the network sees, K; each frame is stored once.
-    """
+    """Sizes of a step; features include the extra inputs, and each of the K frames is stored once."""
 
     n_features: int
     n_actions: int
@@ -70,8 +63,11 @@ def as_bytes(rows: NDArray[Any]) -> NDArray[np.uint8]:
     return rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
 
 
-class Batch(NamedTuple):
-    """Transitions for an update; tensors on the CPU, allocated once and overwritten by each draw.
+Column = TypeVar("Column")
+
+
+class Transitions(NamedTuple, Generic[Column]):
+    """Transitions for an update as columns, allocated once and overwritten by each draw.
 
     A transition leads from an observation over n steps to the next one; over fewer if the episode ended before, or if
     the newest step is reached.
@@ -92,19 +88,23 @@ class Batch(NamedTuple):
         places: Places of the transitions in their buffer, int64 (B,), for ``ReplayBuffer.set_priorities``.
     """
 
-    features: Tensor
-    pixels: Tensor | None
-    blocked: Tensor
-    actions: Tensor
-    rewards: Tensor
-    discounts: Tensor
-    next_features: Tensor
-    next_pixels: Tensor | None
-    next_blocked: Tensor
-    weights: Tensor
-    places: Tensor
+    features: Column
+    pixels: Column | None
+    blocked: Column
+    actions: Column
+    rewards: Column
+    discounts: Column
+    next_features: Column
+    next_pixels: Column | None
+    next_blocked: Column
+    weights: Column
+    places: Column
 
-    def part(self, start: int, stop: int) -> Batch:
+    def part(self, start: int, stop: int) -> Transitions[Column]:
         """Return the transitions from ``start`` to ``stop`` as views."""
-        columns: list[Any] = [column[start:stop] if column is not None else None for column in self]
-        return Batch(*columns)
+        columns: tuple[Any, ...] = self
+        return Transitions(*(column[start:stop] if column is not None else None for column in columns))
+
+
+#: Transitions as tensors on the CPU.
+Batch: TypeAlias = Transitions[Tensor]

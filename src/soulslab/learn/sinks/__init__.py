@@ -7,8 +7,7 @@ from typing import Final
 
 from soulslab.learn.sinks.console_sink import ConsoleSink
 from soulslab.learn.sinks.json_lines_sink import JsonLinesSink, read_json_lines
-from soulslab.learn.sinks.prometheus_sink import PrometheusSink
-from soulslab.learn.sinks.scrape_types import RemoteAccess
+from soulslab.learn.sinks.prometheus_sink import PrometheusSink, RemoteAccess
 from soulslab.learn.sinks.tensorboard_sink import TensorBoardSink
 from soulslab.learn.telemetry import Sink
 

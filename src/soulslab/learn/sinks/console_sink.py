@@ -25,6 +25,18 @@ _EVALUATING: Final = "evaluating"
 _LINE_EVERY_S: Final = 60.0
 
 
+def make_progress(console: Console | None) -> Progress:
+    """Return a progress bar with the field ``numbers`` beside it, by default on standard error."""
+    return Progress(
+        # In a terminal of 80 columns the bar is shortened, not the numbers.
+        BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
+        TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        expand=True,
+        console=console or Console(stderr=True),
+    )
+
+
 class ConsoleSink:
     """A progress bar with win rate, speed and remaining time.
 
@@ -38,16 +50,8 @@ class ConsoleSink:
         Args:
             console: Console to draw on; None makes one on standard error, so that standard output stays clean.
         """
-        console = console or Console(stderr=True)
-        self._progress = Progress(
-            # In a terminal of 80 columns the bar is shortened, not the numbers.
-            BarColumn(bar_width=16, table_column=Column(min_width=4, ratio=1)),
-            TextColumn("{task.fields[numbers]}", table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            expand=True,
-            console=console,
-        )
-        self._is_file = not console.is_terminal
+        self._progress = make_progress(console)
+        self._is_file = not self._progress.console.is_terminal
         self._line_at_s: float | None = None
         self._tasks: dict[str, TaskID] = {}
         self._at: TrainProgress | None = None
@@ -104,7 +108,6 @@ class ConsoleSink:
             self._progress.console.print("  ".join(self._numbers(self._at)), soft_wrap=True, highlight=False)
 
     def _numbers(self, at: TrainProgress) -> list[str]:
-        """Return the lines next to the bar."""
         lines = [_standing(at), _learner(self._learning, self._evaluated, self._actor)]
         return [line for line in lines if line]
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final
 
 import msgspec
@@ -32,20 +31,12 @@ class JsonLinesSink:
     """
 
     def __init__(self, path: Path) -> None:
-        """Set the path of the file.
-
-        Args:
-            path: The file; its folder is made if needed.
-        """
+        """Set the path of the file; its folder is made if needed."""
         self._path = path
         self._file: BinaryIO | None = None
 
     def write(self, message: Message) -> None:
-        """Append a message.
-
-        Raises:
-            CheckpointError: The file cannot be written.
-        """
+        """Append a message; raises CheckpointError if the file cannot be written."""
         with writing(self._path):
             if self._file is None:
                 self._file = self._open()
@@ -70,9 +61,7 @@ class JsonLinesSink:
     def __enter__(self) -> JsonLinesSink:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -98,16 +98,10 @@ _METRICS: Final[dict[str, str]] = {
 
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of a message, and its names.
+    """A number of a message and its names; ``doc`` is from the docstring of the message.
 
-    Attributes:
-        field: Name of the field in the message.
-        doc: Description, from the docstring of the message.
-        tag: Tag in TensorBoard, or with a label the folder of the tags; "" if TensorBoard does not show it.
-        is_histogram: Whether TensorBoard shows all values as one histogram with that tag.
-        metric: Name of the metric in Prometheus.
-        scale: Factor from the unit of the message to the unit in Prometheus.
-        label: Name of the label in Prometheus; "" for a single value.
+    ``tag`` is the tag in TensorBoard, with a label the folder of the tags, and "" if TensorBoard does not show it.
+    ``scale`` converts the unit of the message to the unit in Prometheus; ``label`` is "" for a single value.
     """
 
     field: str
@@ -120,12 +114,7 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NameTag(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric of Prometheus whose labels are texts of a message.
-
-    Attributes:
-        metric: Name of the metric; its value is 1.
-        fields: Fields of the message that are the labels.
-    """
+    """A metric of Prometheus whose value is 1 and whose labels are texts of a message."""
 
     metric: str
     fields: tuple[str, ...]
@@ -149,15 +138,7 @@ def name_tag(kind: type[Message]) -> NameTag | None:
 
 
 def values(number: Number, message: Message) -> list[tuple[str, float]]:
-    """Return the values of a number of a message, with their labels; empty if the number is unknown.
-
-    Args:
-        number: One of ``numbers(type(message))``.
-        message: The message.
-
-    Returns:
-        Pairs of label ("" for a single value) and value, in the unit of the message.
-    """
+    """Return pairs of label ("" for a single value) and value of a number; empty if it is unknown."""
     value = getattr(message, number.field)
     match value:
         case None:

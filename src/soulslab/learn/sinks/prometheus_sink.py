@@ -1,24 +1,83 @@
-"""A telemetry sink with an endpoint for Prometheus."""
+"""A telemetry sink with an endpoint for Prometheus.
+
+``prometheus_client.start_http_server`` is not used because it does not check a token, performs TLS handshakes in the
+thread that accepts connections (one idle client would block all others), and prints errors of clients to the terminal.
+"""
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import logging
+import os
+import socket
+import socketserver
+import ssl
 import threading
 import time
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from soulslab.config import reveal
+import msgspec
+
+from soulslab.config import Secret, reveal
 from soulslab.errors import ConfigError, MissingDependencyError
-from soulslab.learn.sinks.metric_names import MESSAGES, NameTag, name_tag, numbers, values
-from soulslab.learn.sinks.scrape_types import Family, RemoteAccess, Snapshot
+from soulslab.learn.sinks.metric_names import MESSAGES, PREFIX, NameTag, name_tag, numbers, values
 from soulslab.learn.telemetry import Message
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from prometheus_client.metrics_core import Metric
 
 LOOPBACK: Final = "127.0.0.1"
 MIN_TOKEN: Final = 16
 """Minimum length of a token, because others can try to guess it over the network."""
 
+_LAST_MESSAGE: Final = f"{PREFIX}last_message_timestamp_seconds"
+
+_POLL_S: Final = 0.1
+"""Longest time that closing waits for the thread that accepts connections."""
+
+_CLIENT_TIMEOUT_S: Final = 10.0
+"""Time without data after which a connection is closed."""
+
 _log = logging.getLogger(__name__)
+
+
+class RemoteAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """Credentials with which other machines may fetch the metrics.
+
+    Attributes:
+        token: Sent by the client as ``Authorization: Bearer ...``; at least 16 printable ASCII characters.
+        certificate: PEM file with the TLS certificate of the endpoint.
+        key: PEM file with its key.
+    """
+
+    token: str | Secret
+    certificate: Path
+    key: Path
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "token", Secret(reveal(self.token)))
+
+
+class _Family(NamedTuple):
+    """A metric: its description, its label ("" for none), and pairs of the label's value and the number."""
+
+    doc: str
+    label: str
+    values: tuple[tuple[str, float], ...]
+
+
+class _Snapshot(NamedTuple):
+    """All metrics at one moment, by name; the time of the last message (Unix time, s), None before the first."""
+
+    last_message_s: float | None
+    labels: Mapping[str, Mapping[str, str]]
+    families: Mapping[str, _Family]
 
 
 class PrometheusSink:
@@ -44,43 +103,41 @@ class PrometheusSink:
             ConfigError: The port or the address cannot be used, or the address needs a token and TLS.
             MissingDependencyError: prometheus-client is not installed.
         """
-        try:
-            # Imported here because it takes a tenth of a second and few runs need it.
-            from soulslab.learn.sinks.scrape_server import ScrapeServer  # noqa: PLC0415
-        except ImportError as error:
-            raise MissingDependencyError("prometheus-client", "learn") from error
+        # Replaced as a whole by the thread of the run, so that the thread of a request reads one moment.
+        self._snapshot = _Snapshot(None, {}, {})
+        # Several messages may hold the same metric; it has one description.
+        self._docs = {number.metric: number.doc for kind in MESSAGES for number in numbers(kind)}
+        app = _make_app(lambda: self._snapshot)
         _check_access(host, access)
         if not 0 <= port <= 65535:
             raise ConfigError(f"{port} is not a port; choose one from 1 to 65535, or 0 for a free one", path="port")
-        self._board = _Board()
-        self._server = ScrapeServer(host, port, self._board.snapshot, access)
-        self.port = self._server.port
+        context = _tls(access) if access is not None else None
+        try:
+            self._server = (_Server6 if ":" in host else _Server)((host, port), _Handler)
+        except OSError as error:  # includes names that cannot be resolved
+            raise ConfigError(
+                f"cannot listen at {host}:{port}: {error.strerror or error}; choose another port, or 0 for a free one",
+                path="port",
+            ) from error
+        self._server.set_app(_require_token(app, reveal(access.token)) if access is not None else app)
+        if context is not None:
+            # The thread of each client performs the handshake.
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), name="soulslab-prometheus", daemon=True
+        )
+        self._thread.start()
+        self.port: int = self._server.server_port
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if access else 'http'}://{shown}:{self.port}/metrics"
         _log.info("Prometheus can read the metrics of the run at %s", self.url)
 
     def write(self, message: Message) -> None:
-        """Replace the numbers of earlier messages of this type."""
-        self._board.put(message)
-
-    def close(self) -> None:
-        """Stop the endpoint and free the port."""
-        self._server.close()
-
-
-class _Board:
-    """The newest numbers, shared by the thread of the run and the threads of the server."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._snapshot = Snapshot(None, {}, {})
-        # Several messages may hold the same metric; it has one description.
-        self._docs = {number.metric: number.doc for kind in MESSAGES for number in numbers(kind)}
-
-    def put(self, message: Message) -> None:
-        """Store the numbers of a message; a number is removed if it is None."""
+        """Replace the numbers of earlier messages of this type; a number is removed if it is None."""
         found = {
-            number.metric: Family(
+            number.metric: _Family(
                 self._docs[number.metric],
                 number.label,
                 tuple((label, value * number.scale) for label, value in values(number, message)),
@@ -88,21 +145,120 @@ class _Board:
             for number in numbers(type(message))
         }
         tag = name_tag(type(message))
-        words = {tag.metric: _words(tag, message)} if tag is not None else {}
-        with self._lock:
-            old = self._snapshot
-            self._snapshot = Snapshot(time.time(), {**old.words, **words}, {**old.families, **found})
+        labels = {tag.metric: _labels(tag, message)} if tag is not None else {}
+        old = self._snapshot
+        self._snapshot = _Snapshot(time.time(), {**old.labels, **labels}, {**old.families, **found})
 
-    def snapshot(self) -> Snapshot:
-        """Return the present numbers as an immutable value."""
-        with self._lock:
-            return self._snapshot
+    def close(self) -> None:
+        """Stop the endpoint and free the port; a second call does nothing."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
 
 
-def _words(tag: NameTag, message: Message) -> dict[str, str]:
+class _Handler(WSGIRequestHandler):
+    timeout = _CLIENT_TIMEOUT_S
+
+    def log_message(self, format: str, *args: Any) -> None:
+        _log.debug("%s: %s", self.client_address[0], format % args)
+
+
+class _Server(socketserver.ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    # On Windows this option would allow two servers on one port.
+    allow_reuse_address = os.name != "nt"
+
+    def server_bind(self) -> None:
+        # The base class looks up the address in DNS, which may take seconds.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  (signature of the base class)
+        # The base class prints the error; a client that disconnects does not concern the run.
+        _log.debug("a scrape by %s failed", client_address, exc_info=True)
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+def _make_app(snapshot: Callable[[], _Snapshot]) -> WSGIApplication:
+    """Return the application that answers requests with the present numbers."""
+    try:
+        # Imported here because it comes with an extra and few runs need it.
+        from prometheus_client import CollectorRegistry  # noqa: PLC0415
+        from prometheus_client.exposition import make_wsgi_app  # noqa: PLC0415
+        from prometheus_client.registry import Collector  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingDependencyError("prometheus-client", "learn") from error
+
+    class Families(Collector):
+        def collect(self) -> Iterator[Metric]:
+            return _families(snapshot())
+
+    # A separate registry, so that nothing is shared with other runs or with metrics of the process.
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Families())
+    app: WSGIApplication = make_wsgi_app(registry)
+    return app
+
+
+def _families(snapshot: _Snapshot) -> Iterator[Metric]:
+    """Yield the known numbers as metric families of Prometheus."""
+    from prometheus_client.metrics_core import (  # noqa: PLC0415  (as above)
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        InfoMetricFamily,
+    )
+
+    if snapshot.last_message_s is not None:
+        doc = "Time of the last message of the run (Unix time)."
+        yield GaugeMetricFamily(_LAST_MESSAGE, doc, value=snapshot.last_message_s)
+    for name, labels in snapshot.labels.items():
+        yield InfoMetricFamily(name.removesuffix("_info"), "Description of the run or its end.", value=dict(labels))
+    for name, (doc, label, known) in snapshot.families.items():
+        if not known:
+            continue
+        kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+        family = kind(name, doc, labels=[label] if label else [])
+        for label_value, value in known:
+            family.add_metric([label_value] if label else [], value)
+        yield family
+
+
+def _labels(tag: NameTag, message: Message) -> dict[str, str]:
     """Return the fields of a message as text; bools in lower case, as is usual in Prometheus."""
     found = {field: getattr(message, field) for field in tag.fields}
     return {field: str(value).lower() if isinstance(value, bool) else str(value) for field, value in found.items()}
+
+
+def _require_token(app: WSGIApplication, token: str) -> WSGIApplication:
+    expected = f"Bearer {token}".encode()
+
+    def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        sent = str(environ.get("HTTP_AUTHORIZATION", "")).encode()
+        if hmac.compare_digest(sent, expected):
+            return app(environ, start_response)
+        headers = [("WWW-Authenticate", "Bearer"), ("Content-Type", "text/plain; charset=utf-8")]
+        start_response("401 Unauthorized", headers)
+        return [f"the token is {'wrong' if sent else 'missing'}; send Authorization: Bearer TOKEN\n".encode()]
+
+    return guarded
+
+
+def _tls(access: RemoteAccess) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(access.certificate, access.key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"certificate {access.certificate} and key {access.key} cannot be used: {error.strerror or error}; "
+            f"give two PEM files that match",
+            path="certificate",
+        ) from error
+    return context
 
 
 def _check_access(host: str, access: RemoteAccess | None) -> None:

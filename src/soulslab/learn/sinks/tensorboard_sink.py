@@ -41,14 +41,7 @@ class TensorBoardSink:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Set the folder of the log.
-
-        Args:
-            folder: TensorBoard's log folder for this run.
-
-        Raises:
-            MissingDependencyError: TensorBoard is not installed.
-        """
+        """Set the folder of the log; raises MissingDependencyError without TensorBoard."""
         try:
             # Imported here because it takes half a second and not every run needs it.
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
@@ -59,11 +52,7 @@ class TensorBoardSink:
         self._writer: SummaryWriter | None = None
 
     def write(self, message: Message) -> None:
-        """Log the numbers of a message.
-
-        Raises:
-            CheckpointError: The folder cannot be written.
-        """
+        """Log the numbers of a message; raises CheckpointError if the folder cannot be written."""
         with writing(self._folder):
             if self._writer is None:
                 self._writer = self._begin(message)

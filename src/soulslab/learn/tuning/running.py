@@ -34,7 +34,7 @@ from soulslab.learn.tuning.trial import (
 from soulslab.learn.tuning.trial_store import TrialRow, TrialStore, best_first, count_states, require_optuna
 from soulslab.learn.tuning.worker_pool import Verdict, WorkerPool
 
-_LOOK_EVERY_S: Final = 0.5
+_CHECK_EVERY_S: Final = 0.5
 """Longest time until a signal is handled (s)."""
 
 _PATIENCE_S: Final = 30.0
@@ -44,16 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class StudyProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a study.
-
-    Attributes:
-        n_trials: Candidates to try.
-        n_done: Candidates that have ended.
-        under_way: Sum of the completed shares of the candidates that are being trained.
-        n_pruned: Candidates that were pruned.
-        n_failed: Candidates that failed.
-        best: Value of the best candidate; None before the first.
-    """
+    """Progress of a study; ``under_way`` is the sum of the completed shares of the candidates in training."""
 
     n_trials: int
     n_done: int
@@ -154,7 +145,7 @@ class _Search:
         self._store = TrialStore(folder.journal, tuning.study, space)
         self._under_way: dict[int, float] = {}  # completed share of each candidate that is being trained
         self._n_failed = 0  # number of failures without a success between them
-        self._tell()
+        self._notify()
 
     def next_job(self) -> TrialJob | None:
         """Return the next candidate to train; None if enough candidates have ended or are being trained."""
@@ -178,19 +169,19 @@ class _Search:
     def report(self, report: TrialReport) -> str:
         """Record the progress of a candidate; return the reason to prune it, or ""."""
         self._under_way[report.number] = report.last_step / (REPORTS_PER_RUN * len(self._tuning.study.seeds))
-        self._tell()
+        self._notify()
         return self._store.report(report)
 
-    def end(self, outcome: TrialOutcome) -> None:
-        """Record the outcome of a candidate.
+    def is_stopped(self) -> bool:
+        """Return False: a candidate that is trained in this process handles signals itself."""
+        return False
 
-        Raises:
-            StudyError: ``study.max_failures`` candidates in a row have failed.
-        """
+    def end(self, outcome: TrialOutcome) -> None:
+        """Record the outcome of a candidate; raises StudyError after ``study.max_failures`` failures in a row."""
         self._store.end(outcome)
         del self._under_way[outcome.number]
         remove_unneeded_files(self._folder.trial(outcome.number))
-        self._tell()
+        self._notify()
         if outcome.state in (TrialStatus.COMPLETE, TrialStatus.PRUNED):
             self._n_failed = 0
         elif outcome.state in (TrialStatus.FAILED, TrialStatus.KILLED):
@@ -226,7 +217,7 @@ class _Search:
     def _n_done(self) -> int:
         return count_states(self._store.rows()).total()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._listener is None:
             return
         rows = self._store.rows()
@@ -244,23 +235,10 @@ class _Search:
         )
 
 
-class _Here:
-    """Controls a candidate that is trained in this process, where the run itself handles signals."""
-
-    def __init__(self, search: _Search) -> None:
-        self._search = search
-
-    def report(self, report: TrialReport) -> str:
-        return self._search.report(report)
-
-    def is_stopped(self) -> bool:
-        return False
-
-
 def _alone(search: _Search, request: StopRequest) -> bool:
     """Train candidates one after the other; return whether the study was interrupted."""
     while not request.signal_name and (job := search.next_job()) is not None:
-        outcome = run_trial(job, _Here(search))
+        outcome = run_trial(job, search)
         search.end(outcome)
         if outcome.state is TrialStatus.INTERRUPTED:
             return True
@@ -276,7 +254,7 @@ def _together(search: _Search, processes: int, prepare: Callable[[], None] | Non
                 pool.start(job)
             if pool.n_busy == 0:
                 break
-            for worker, message in pool.events(_LOOK_EVERY_S):
+            for worker, message in pool.events(_CHECK_EVERY_S):
                 if isinstance(message, TrialReport):
                     worker.send(Verdict(search.report(message)))
                 else:

@@ -32,23 +32,13 @@ _OWN_NAMES = {
 
 
 class SearchSpace:
-    """Search space of a study; converts parameters of candidates to settings.
-
-    Attributes:
-        names: Names of the searched settings.
-    """
+    """Search space of a study, for these names of settings; converts parameters of candidates to settings."""
 
     def __init__(self, search: Mapping[str, Dimension], settings: AnySettings, objective: Objective) -> None:
-        """Check a search space.
+        """Check a search space against the settings that the candidates are based on.
 
-        Args:
-            search: The values of each setting, by its name.
-            settings: Settings that the candidates are based on; their type bounds the values.
-            objective: Objective of the study.
-
-        Raises:
-            ConfigError: The search space is empty, a name is unknown, or a value is of the wrong type or out of range;
-                ``error.path`` names the setting.
+        Raises ConfigError if the search space is empty, a name is unknown, or a value is of the wrong type or out of
+        range; ``error.path`` names the setting.
         """
         if not search:
             raise ConfigError(
@@ -86,15 +76,7 @@ class SearchSpace:
         return found
 
     def settings(self, params: Params, seed: int | None = None) -> AnySettings:
-        """Return the complete settings of a candidate.
-
-        Args:
-            params: Parameters of the candidate.
-            seed: Seed of the run; None takes the seed of the base settings.
-
-        Raises:
-            ConfigError: The settings contradict each other.
-        """
+        """Return the complete settings of a candidate, with another seed if given; raises ConfigError."""
         values = {
             name: tomllib.loads(f"value = {value}")["value"] if self._search[name].choices is not None else value
             for name, value in params.items()
@@ -151,7 +133,6 @@ def _check_own(name: str, objective: Objective) -> None:
 
 
 def _kind(name: str, described: inspect.Type, settings_type: type[msgspec.Struct]) -> inspect.Type:
-    """Return the type of a setting."""
     known = [row.path for row in describe_settings(settings_type)]
     for key in name.split("."):
         options = [_plain(option) for option in _options(described)]
@@ -240,7 +221,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_inside(value: float, dimension: Dimension) -> bool:
-    """Return whether a value is in the range."""
     low, high, step = dimension.low or 0.0, dimension.high or 0.0, dimension.step
     if not low <= value <= high or (isinstance(dimension.low, int) and not float(value).is_integer()):
         return False

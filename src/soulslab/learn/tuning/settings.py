@@ -123,23 +123,14 @@ def load_tune_settings(
     data.setdefault("study", {}).update(study or {})
 
     def error(problem: str, place: str) -> ConfigError:
-        said = next((source for name, source in sources.items() if place.startswith(name)), file_name)
-        return ConfigError(problem, path=place, source=said)
+        origin = next((source for name, source in sources.items() if place.startswith(name)), file_name)
+        return ConfigError(problem, path=place, source=origin)
 
     return check(data, TuneSettings, error)
 
 
 def check_stored_study(settings: AnySettings, tuning: TuneSettings, folder: Path) -> None:
-    """Check that the files of a resumed study do not name code to run.
-
-    Args:
-        settings: Settings that the candidates are based on.
-        tuning: Definition of the study.
-        folder: Folder of the study, for messages.
-
-    Raises:
-        UntrustedFileError: The files name a module, or set an option that starts a program or loads code.
-    """
+    """Raise UntrustedFileError if the files of a resumed study name a module, or an option that runs code."""
     check_stored_settings(settings, folder)
     for name, dimension in tuning.search.items():
         for value in (*(dimension.choices or ()), dimension.low, dimension.high):
@@ -152,11 +143,7 @@ def check_stored_study(settings: AnySettings, tuning: TuneSettings, folder: Path
 
 
 def parse_search(text: str, source: str) -> tuple[str, dict[str, Any]]:
-    """Parse the value of one ``--search`` option into a name and a table.
-
-    Raises:
-        ConfigError: The text has none of the known forms.
-    """
+    """Parse the value of one ``--search`` option into a name and a table; raises ConfigError."""
     name, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not name or not values:
         raise ConfigError(f"is not of the form {_FORMS}", source=source)
@@ -206,7 +193,6 @@ def _flatten(table: dict[str, Any], prefix: str, source: str) -> dict[str, Any]:
 
 
 def _number(text: str, name: str, source: str) -> int | float:
-    """Parse a text as an integer, else as a float."""
     for kind in (int, float):
         try:
             return kind(text.strip())

@@ -35,11 +35,7 @@ _CHANGEABLE: Final = frozenset({"study.n_trials", "study.max_failures", "env.opt
 
 
 class StudyFolder:
-    """The folder of a study, locked by one process while the ``with`` block runs.
-
-    Attributes:
-        path: The folder.
-    """
+    """The folder of a study, locked by one process while the ``with`` block runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,23 +55,13 @@ class StudyFolder:
         return (self.path / STUDY_NAME).exists()
 
     def load(self) -> tuple[AnySettings, TuneSettings]:
-        """Return the base settings and the definition of the study.
-
-        Raises:
-            StudyError: The folder holds no study.
-            ConfigError: A file was changed and is no longer valid.
-        """
+        """Return the base settings and the definition; raises StudyError without a study, or ConfigError."""
         if not self.has_study():
             raise StudyError(self.path, "holds no study; start one with --config and --search")
         return load_run_settings(self.path / CONFIG_NAME), load_tune_settings(self.path / STUDY_NAME)
 
     def take(self, settings: AnySettings, tuning: TuneSettings) -> None:
-        """Start a study, or resume the study in the folder.
-
-        Raises:
-            StudyError: The folder holds another study or other files, or another process uses it.
-            CheckpointError: The folder cannot be written.
-        """
+        """Start or resume a study; raises StudyError for another study or other files, or if it is in use."""
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self._hold()
@@ -95,10 +81,10 @@ class StudyFolder:
             before, after = _flat(was), _flat(now)
             for name in [*after, *(name for name in before if name not in after)]:
                 if name not in _CHANGEABLE and before.get(name) != after.get(name):
-                    was_said, now_said = _said(before.get(name)), _said(after.get(name))
+                    was_shown, now_shown = _shown(before.get(name)), _shown(after.get(name))
                     raise StudyError(
                         self.path,
-                        f"holds a study with {name} = {was_said}, but now it is {now_said}; "
+                        f"holds a study with {name} = {was_shown}, but now it is {now_shown}; "
                         f"resume it with: soulslab tune --study {self.path}, or start a new study in another folder",
                     )
 
@@ -134,5 +120,5 @@ def _flat(settings: msgspec.Struct) -> dict[str, Any]:
     return flat
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     return repr(value) if value is not None else "not set"

@@ -1,17 +1,17 @@
-"""The result of a study as tables."""
+"""The result of a study as tables, and its progress bar."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group
+from rich.console import Console, Group
 from rich.table import Table
 
-from soulslab.learn.tuning.objective import LEVELS
-from soulslab.learn.tuning.running import StudyResult
+from soulslab.learn.sinks.console_sink import make_progress
+from soulslab.learn.tuning.running import StudyProgress, StudyResult
 from soulslab.learn.tuning.settings import Objective
-from soulslab.learn.tuning.trial import TrialStatus
+from soulslab.learn.tuning.trial import LEVELS, TrialStatus
 from soulslab.learn.tuning.trial_store import MIN_FOR_IMPORTANCE, TrialRow, best_first, count_states
 
 N_BEST: Final = 10
@@ -32,8 +32,8 @@ def study_report(result: StudyResult) -> Group:
 def summary(result: StudyResult) -> str:
     """Return the number of candidates by state, in one line."""
     counts = count_states(result.rows)
-    said = ", ".join(f"{counts[state]} {state}" for state in TrialStatus if counts[state])
-    return f"{counts.total()} of {result.tuning.study.n_trials} candidates tried: {said or 'none'}"
+    states = ", ".join(f"{counts[state]} {state}" for state in TrialStatus if counts[state])
+    return f"{counts.total()} of {result.tuning.study.n_trials} candidates tried: {states or 'none'}"
 
 
 def format_value(value: float | None, objective: Objective, total_steps: int) -> str:
@@ -67,8 +67,8 @@ def _best_table(result: StudyResult) -> Table:
         table.add_column(head, justify="right", overflow="fold")
     for row in rows:
         values = row.outcome.values if row.outcome else ()
-        each = ["  ".join(_said(result, value) for value in values)] if more > 1 else []
-        table.add_row(_number(row), *_params(result, row), _said(result, row.value), *each, *_costs(row))
+        each = ["  ".join(_value(result, value) for value in values)] if more > 1 else []
+        table.add_row(_number(row), *_params(result, row), _value(result, row.value), *each, *_costs(row))
     return table
 
 
@@ -83,7 +83,6 @@ def _ended(rows: list[TrialRow]) -> list[TrialRow]:
 
 
 def _ended_table(result: StudyResult, rows: list[TrialRow]) -> Table:
-    """Return a table of candidates that did not complete."""
     title = "Pruned, failed or cut off" + (f", the last {N_ENDED} of {len(rows)}" if len(rows) > N_ENDED else "")
     table = _table(title, result)
     table.add_column(result.tuning.study.objective, justify="right", overflow="fold")
@@ -91,12 +90,11 @@ def _ended_table(result: StudyResult, rows: list[TrialRow]) -> Table:
     for row in rows[:N_ENDED]:
         why = row.outcome.reason if row.outcome else "the study's own process ended"
         state = f"{row.state}, tried again" if row.is_retried else str(row.state)
-        table.add_row(_number(row), *_params(result, row), _said(result, row.value), f"{state}: {why}")
+        table.add_row(_number(row), *_params(result, row), _value(result, row.value), f"{state}: {why}")
     return table
 
 
 def _table(title: str, result: StudyResult) -> Table:
-    """Return a table with a column for the number and for each setting of a candidate."""
     table = Table(title=title, box=SIMPLE_HEAD, padding=0)
     table.add_column("trial", justify="right", overflow="fold")
     for name in short_names(list(result.tuning.search)).values():
@@ -139,7 +137,7 @@ def format_param(value: Any) -> str:
     return f"{value:.2g}" if isinstance(value, float) else str(value).replace(", ", ",")
 
 
-def _said(result: StudyResult, value: float | None) -> str:
+def _value(result: StudyResult, value: float | None) -> str:
     return format_value(value, result.tuning.study.objective, result.settings.run.total_steps)
 
 
@@ -150,3 +148,35 @@ def _costs(row: TrialRow) -> tuple[str, str, str]:
         return _NO_NUMBER, _NO_NUMBER, _NO_NUMBER
     won = f"{100 * outcome.win_rate:.1f} %" if outcome.win_rate is not None else _NO_NUMBER
     return won, short_count(outcome.env_steps), f"{outcome.seconds:.1f}"
+
+
+class StudyBar:
+    """Shows the number of finished candidates and the best value, from the first `show` to the end of the block."""
+
+    def __init__(self, objective: Objective, total_steps: int, console: Console | None = None) -> None:
+        """Prepare a bar for runs of this many game decisions, on standard error by default."""
+        self._objective: Objective = objective
+        self._total_steps = total_steps
+        self._progress = make_progress(console)
+        self._is_shown = False
+        self._task = self._progress.add_task("tuning", total=None, numbers="")
+
+    def show(self, progress: StudyProgress) -> None:
+        """Update the progress bar."""
+        best = format_value(progress.best, self._objective, self._total_steps)
+        numbers = (
+            f"{progress.n_done} of {progress.n_trials} candidates  {progress.n_pruned} pruned  "
+            f"{progress.n_failed} failed  best {best}"
+        )
+        done = progress.n_done + progress.under_way
+        if not self._is_shown:
+            self._progress.start()
+            self._is_shown = True
+        self._progress.update(self._task, total=progress.n_trials, completed=done, numbers=numbers)
+
+    def __enter__(self) -> StudyBar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._is_shown:
+            self._progress.stop()

@@ -1,4 +1,9 @@
-"""Training of one candidate: one run for each seed, with progress reports."""
+"""Training of one candidate: one run for each seed, with progress reports and the value under the objective.
+
+If a run evaluates its policy, only the evaluations count; otherwise the moving averages of its progress count. The
+maximum of many noisy measurements would be biased upwards, so ``win_rate`` and ``return`` are means over the last few
+measurements.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +11,119 @@ import enum
 import logging
 import shutil
 import traceback
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from soulslab.errors import SoulslabError
-from soulslab.learn.actors.shared_folder import find_memory_folder
+from soulslab.learn.actors.shared_memory import find_memory_folder
+from soulslab.learn.ppo import episode_tracker as tracker
+from soulslab.learn.rainbow import episode_window as episodes
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import BEST_POLICY_NAME, CONFIG_NAME, POLICY_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink
-from soulslab.learn.telemetry import Message
+from soulslab.learn.telemetry import Evaluated, Message, TrainProgress
 from soulslab.learn.train import train
 from soulslab.learn.training import AnySettings, load_run_settings
-from soulslab.learn.tuning.objective import RunValue, run_settings
-from soulslab.learn.tuning.settings import StudySettings
+from soulslab.learn.tuning.settings import Objective, StudySettings
+
+LEVELS: Final[dict[Objective, float]] = {"decisions_to_50": 0.5, "decisions_to_80": 0.8}
+"""Win rates of the objectives that count the game decisions until a win rate is reached."""
+
+
+def is_maximised(objective: Objective) -> bool:
+    """Return whether a higher value is better."""
+    return objective not in LEVELS
+
+
+def run_settings(settings: AnySettings, objective: Objective) -> AnySettings:
+    """Return the settings of the runs: if the objective is a win rate to reach, a run ends when it is reached."""
+    if objective not in LEVELS:
+        return settings
+    run = msgspec.structs.replace(settings.run, stop_win_rate=LEVELS[objective])
+    return msgspec.structs.replace(settings, run=run)
+
+
+class _Point(NamedTuple):
+    """One measurement: win rate (None if unknown), mean return, and whether it is reliable enough for a level."""
+
+    win_rate: float | None
+    mean_return: float
+    is_solid: bool
+
+
+class RunValue:
+    """Computes the value of one run, and its last win rate (None before the first), from its messages."""
+
+    def __init__(self, settings: AnySettings, study: StudySettings) -> None:
+        self.env_steps = 0
+        self.seconds = 0.0
+        self.win_rate: float | None = None
+        self._run = settings.run
+        self._full_window = episodes.WINDOW if isinstance(settings, RainbowSettings) else tracker.WINDOW
+        self._is_evaluated = settings.run.evaluate_every > 0
+        self._objective = study.objective
+        self._last: deque[_Point] = deque(maxlen=study.window)
+        self._best_win_rate: float | None = None
+        self._reached_at: int | None = None
+
+    def take(self, message: Message) -> bool:
+        """Process a message of the run; return whether it was a measurement."""
+        match message:
+            case TrainProgress():
+                self.env_steps, self.seconds = message.env_steps, message.seconds
+                if self._is_evaluated or message.mean_return is None:
+                    return False
+                # An average over less than a full window is noisy: a level may be reached by chance.
+                self._add(_Point(message.win_rate, message.mean_return, message.n_fights >= self._full_window))
+            case Evaluated() if self._is_evaluated:
+                self.env_steps = message.env_steps
+                self._add(_Point(message.win_rate, message.mean_return, is_solid=True))
+            case _:
+                return False
+        return True
+
+    @property
+    def share(self) -> float:
+        """Completed share of the run, 0..1: the larger of the shares of its decisions and of its time."""
+        return min(1.0, max(self.env_steps / self._run.total_steps, self.seconds / self._run.max_seconds))
+
+    @property
+    def value(self) -> float | None:
+        """Present value of the run; None before the first measurement.
+
+        For ``decisions_to_50`` and ``decisions_to_80`` it is the number of decisions, at most ``run.total_steps``. If
+        the level was not reached, it is between one and two times ``run.total_steps``; a higher best win rate gives a
+        lower value.
+        """
+        if not self._last:
+            return None
+        if self._objective == "return":
+            return sum(point.mean_return for point in self._last) / len(self._last)
+        known = [point.win_rate for point in self._last if point.win_rate is not None]
+        if not known:
+            return None
+        if self._objective == "win_rate":
+            return sum(known) / len(known)
+        if self._reached_at is not None:
+            return float(min(self._reached_at, self._run.total_steps))
+        best = min(self._best_win_rate or 0.0, LEVELS[self._objective])
+        return self._run.total_steps * (2.0 - best / LEVELS[self._objective])
+
+    def _add(self, point: _Point) -> None:
+        self._last.append(point)
+        if point.win_rate is None:
+            return
+        self.win_rate = point.win_rate
+        level = LEVELS.get(self._objective)
+        if level is not None and self._reached_at is None and point.is_solid and point.win_rate >= level:
+            self._reached_at = self.env_steps
+        if point.is_solid:
+            self._best_win_rate = max(self._best_win_rate or 0.0, point.win_rate)
+
 
 REPORTS_PER_RUN: Final = 20
 """Number of points in each run at which candidates are compared."""
@@ -42,13 +145,7 @@ class TrialStatus(enum.StrEnum):
 
 
 class TrialJob(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A candidate to train.
-
-    Attributes:
-        number: Number of the candidate.
-        folder: Folder of the candidate, which holds its settings.
-        study: Objective and budget of the study.
-    """
+    """A candidate to train; the folder holds its settings."""
 
     number: int
     folder: str
@@ -56,13 +153,9 @@ class TrialJob(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class TrialReport(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Progress of a candidate.
+    """Progress of a candidate between two points, counted through the runs of all seeds, from 1.
 
-    Attributes:
-        number: Number of the candidate.
-        first_step: First point that the report covers, counted through the runs of all seeds, from 1.
-        last_step: Last point that the report covers.
-        value: Mean value of the runs so far, including the present one.
+    ``value`` is the mean value of the runs so far, including the present one.
     """
 
     number: int
@@ -72,17 +165,10 @@ class TrialReport(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class TrialOutcome(msgspec.Struct, frozen=True, tag="Outcome", kw_only=True):
-    """Result of a candidate.
+    """Result of a candidate: totals over all runs, and the values of the complete runs.
 
-    Attributes:
-        number: Number of the candidate.
-        state: How it ended.
-        value: Mean value over all seeds; None if it is not complete.
-        values: Value of each run that is complete.
-        env_steps: Game decisions of all runs together.
-        seconds: Training time of all runs together (s).
-        win_rate: Mean of the last win rates of the runs; None if no run has one.
-        reason: Why it is not complete; "" if it is.
+    ``value`` is the mean over all seeds, None if it is not complete; ``reason`` then names the cause. ``win_rate`` is
+    the mean of the last win rates of the runs.
     """
 
     number: int
@@ -118,10 +204,7 @@ def run_trial(job: TrialJob, control: Control) -> TrialOutcome:
     """Train a candidate and return its outcome.
 
     An error in a run ends the candidate, not the study: the traceback is written to ``error.txt`` in the folder of the
-    candidate.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C was pressed twice.
+    candidate. Ctrl-C twice raises KeyboardInterrupt.
     """
     folder = Path(job.folder)
     measures: list[RunValue] = []
@@ -164,7 +247,6 @@ def _end_actor(run: Path) -> None:
 
 
 def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
-    """Train one run of a candidate."""
     try:
         result = train(settings, run_dir, sinks=(JsonLinesSink(run_dir / PROGRESS_NAME), watcher))
     finally:
@@ -187,7 +269,7 @@ class _Watcher:
         self._before = [measure.value or 0.0 for measure in measures[:index]]
         self._measure = measures[index]
         self._control = control
-        self._told = index * REPORTS_PER_RUN  # the last point that was reported
+        self._last_reported = index * REPORTS_PER_RUN  # the last point that was reported
         self._start = index * REPORTS_PER_RUN
 
     @property
@@ -203,11 +285,11 @@ class _Watcher:
         # Pruning at the very end would save no time.
         end = len(self._job.study.seeds) * REPORTS_PER_RUN - 1
         step = min(self._start + int(self._measure.share * REPORTS_PER_RUN), end)
-        if step <= self._told:
+        if step <= self._last_reported:
             return
         value = (sum(self._before) + self._measure.value) / (len(self._before) + 1)
-        report = TrialReport(number=self._job.number, first_step=self._told + 1, last_step=step, value=value)
-        self._told = step
+        report = TrialReport(number=self._job.number, first_step=self._last_reported + 1, last_step=step, value=value)
+        self._last_reported = step
         reason = self._control.report(report)
         if reason:
             raise _Ended(TrialStatus.PRUNED, reason)

@@ -15,12 +15,10 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import MissingDependencyError, StudyError
-from soulslab.learn.archive import writing
-from soulslab.learn.git_commit import git_commit
-from soulslab.learn.tuning.objective import is_maximised
+from soulslab.learn.archive import git_commit, writing
 from soulslab.learn.tuning.search_space import Params, SearchSpace
 from soulslab.learn.tuning.settings import StudySettings
-from soulslab.learn.tuning.trial import REPORTS_PER_RUN, TrialOutcome, TrialReport, TrialStatus
+from soulslab.learn.tuning.trial import REPORTS_PER_RUN, TrialOutcome, TrialReport, TrialStatus, is_maximised
 from soulslab.version import VERSION
 
 if TYPE_CHECKING:
@@ -50,16 +48,11 @@ _log = logging.getLogger(__name__)
 
 
 class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate of a study.
+    """One candidate of a study; it has no ``state`` while it is queued or in training.
 
-    Attributes:
-        number: Number of the candidate, in the order in which they were drawn.
-        params: Values of the searched settings.
-        state: How it ended; None while it is queued or in training.
-        value: Value of the candidate, or the last reported value of a pruned one; None if unknown.
-        outcome: Result of the candidate; None if its process ended without one.
-        is_base: Whether it has the base settings of the study.
-        is_retried: Whether another candidate repeats it, so that it does not count.
+    ``value`` is the last reported value if it was pruned; ``outcome`` is missing if its process ended without one.
+    ``is_base`` marks the base settings of the study, ``is_retried`` a candidate that another one repeats, so that it
+    does not count.
     """
 
     number: int
@@ -75,18 +68,10 @@ class TrialStore:
     """Draws candidates and stores their results; needs Optuna (`require_optuna`)."""
 
     def __init__(self, path: Path, study: StudySettings, space: SearchSpace) -> None:
-        """Open a study, or start one.
+        """Open the study in a journal that only this process uses, or start one.
 
-        Candidates that were in training when the process of the study was killed are queued again.
-
-        Args:
-            path: The journal; only this process may use it.
-            study: Objective and budget of the study.
-            space: Search space of the study.
-
-        Raises:
-            StudyError: The journal is damaged, or was written by another version.
-            CheckpointError: The journal cannot be written.
+        Candidates that were in training when the process of the study was killed are queued again. Raises StudyError if
+        the journal is damaged or of another version, CheckpointError if it cannot be written.
         """
         self._path = path
         self._settings = study
@@ -151,7 +136,6 @@ class TrialStore:
         return get_param_importances(self._study, evaluator=evaluator)
 
     def _settle(self, outcome: TrialOutcome) -> None:
-        """Report the end of a candidate to Optuna."""
         from optuna.trial import TrialState  # noqa: PLC0415
 
         if outcome.state is TrialStatus.COMPLETE:
@@ -163,9 +147,9 @@ class TrialStore:
 
     def _end_stale(self, trial: FrozenTrial) -> None:
         """End a candidate that was in training when the process of the study ended."""
-        said = trial.user_attrs.get(_OUTCOME)
-        if said is not None:  # its outcome was recorded just before the process ended
-            self._settle(msgspec.convert(said, TrialOutcome))
+        stored = trial.user_attrs.get(_OUTCOME)
+        if stored is not None:  # its outcome was recorded just before the process ended
+            self._settle(msgspec.convert(stored, TrialOutcome))
             return
         _log.info("trial %d was in training when its process ended", trial.number)
         self._retry(trial.number, TrialStatus.KILLED)
@@ -204,14 +188,11 @@ def best_first(rows: list[TrialRow], study: StudySettings) -> list[TrialRow]:
 
 
 def _row(trial: FrozenTrial, *, is_retried: bool) -> TrialRow:
-    said = trial.user_attrs.get(_OUTCOME)
-    outcome = msgspec.convert(said, TrialOutcome) if said is not None else None
-    if outcome is not None:
-        state: TrialStatus | None = outcome.state
-    else:
-        state = TrialStatus.KILLED if trial.state.is_finished() else None
-    if not trial.state.is_finished():
-        state = None
+    stored = trial.user_attrs.get(_OUTCOME)
+    outcome = msgspec.convert(stored, TrialOutcome) if stored is not None else None
+    state = None
+    if trial.state.is_finished():
+        state = outcome.state if outcome is not None else TrialStatus.KILLED
     value = trial.value
     if value is None and trial.intermediate_values:
         value = trial.intermediate_values[max(trial.intermediate_values)]
@@ -227,11 +208,7 @@ def _row(trial: FrozenTrial, *, is_retried: bool) -> TrialRow:
 
 
 def require_optuna() -> None:
-    """Check that Optuna is installed.
-
-    Raises:
-        MissingDependencyError: Optuna is not installed.
-    """
+    """Raise MissingDependencyError unless Optuna is installed."""
     try:
         import optuna  # noqa: F401, PLC0415  (takes half a second, and comes with an extra)
     except ImportError as error:
@@ -239,7 +216,6 @@ def require_optuna() -> None:
 
 
 def _open(path: Path, settings: StudySettings) -> Study:
-    """Open Optuna's study."""
     import optuna  # noqa: PLC0415  (as above)
 
     # By default Optuna writes to standard error; its messages belong into the log.
@@ -263,15 +239,7 @@ def _open(path: Path, settings: StudySettings) -> Study:
             seed=int(np.random.SeedSequence([settings.sampler_seed, n_before]).generate_state(1)[0]),
         )
         study = optuna.load_study(storage=storage, study_name=_NAME, sampler=sampler, pruner=_pruner(settings))
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except _DAMAGE as error:
         raise StudyError(path, f"is damaged ({error}); start a new study in another folder") from error
     version = study.user_attrs.get("format", FORMAT_VERSION)
     if version != FORMAT_VERSION:

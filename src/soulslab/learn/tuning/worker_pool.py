@@ -23,11 +23,7 @@ _GRACE_S: Final = 5.0
 
 
 class Verdict(msgspec.Struct, frozen=True, tag=True):
-    """Reply to a report.
-
-    Attributes:
-        reason: Why the candidate ends; "" if it continues.
-    """
+    """Reply to a report: why the candidate ends; "" if it continues."""
 
     reason: str
 
@@ -41,11 +37,7 @@ _from_worker = msgspec.json.Decoder(TrialReport | TrialOutcome)
 
 
 class Worker:
-    """A worker process, as the process of the study sees it.
-
-    Attributes:
-        number: Number of the candidate in training; None while the worker is idle.
-    """
+    """A worker process, as the study sees it; ``number`` is its candidate, None while it is idle."""
 
     def __init__(self, prepare: Callable[[], None] | None) -> None:
         # After a fork, the threads of torch and numba would not work; a spawned process starts clean on all systems.
@@ -97,12 +89,7 @@ class WorkerPool:
     """Worker processes that are started when they are needed and ended with the ``with`` block."""
 
     def __init__(self, n_workers: int, prepare: Callable[[], None] | None) -> None:
-        """Prepare to start workers.
-
-        Args:
-            n_workers: Largest number of workers.
-            prepare: Called first in each worker, to register environments; must be importable.
-        """
+        """Prepare to start workers; ``prepare`` is called first in each, and must be importable."""
         self._n_workers = n_workers
         self._prepare = prepare
         self.workers: list[Worker] = []
@@ -128,7 +115,7 @@ class WorkerPool:
 
     def events(self, timeout_s: float) -> list[tuple[Worker, TrialReport | TrialOutcome]]:
         """Wait for messages and return them; the death of a busy worker is returned as an outcome."""
-        told: list[tuple[Worker, TrialReport | TrialOutcome]] = []
+        received: list[tuple[Worker, TrialReport | TrialOutcome]] = []
         ready = wait([worker.connection for worker in self.workers], timeout_s)
         for worker in [worker for worker in self.workers if worker.connection in ready]:
             message, number = worker.receive(), worker.number
@@ -140,8 +127,8 @@ class WorkerPool:
             if isinstance(message, TrialOutcome):
                 worker.number = None
             if message is not None:
-                told.append((worker, message))
-        return told
+                received.append((worker, message))
+        return received
 
     def stop(self) -> None:
         """Ask all workers to end."""

@@ -1,10 +1,4 @@
-"""Resolution of the bases and code offsets of a profile in a running game, with one scan of its code.
-
-::
-
-    addresses = resolve_addresses(profile, memory, read_image(memory, profile.process.executable))
-    addresses.bases["world"], addresses.code_offsets["last_frame"]
-"""
+"""Resolution of the bases and code offsets of a profile in a running game, with one scan of its code."""
 
 from __future__ import annotations
 
@@ -16,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from soulslab.config.checking import join_place
-from soulslab.errors import MemoryAccessError, PatternError
-from soulslab.siphon.attributes.pattern_scan import BLOCK_SIZE, N_SHOWN, CodeScan
-from soulslab.siphon.memory import Memory
+from soulslab.errors import PatternError
+from soulslab.siphon.attributes.pattern_scan import N_SHOWN, CodeScan
+from soulslab.siphon.memory import Memory, Region, chunks
 from soulslab.siphon.process.image import Image, module_base
 from soulslab.siphon.profile import Base, CodeOffset, Profile
 from soulslab.siphon.profile.facts import facts_behind, is_for, variants_of
@@ -68,7 +62,7 @@ def resolve_addresses(
         ProcessExitedError: The process has ended.
     """
     sought = {one.place: one for one in _sought(profile, image.version)}
-    ranges = _code_ranges(image)
+    ranges = image.code_ranges
     missing: dict[str, PatternError] = {}
     matches, n_unreadable = _scan(sought, memory, ranges, missing)
     found: dict[str, int] = {}
@@ -99,10 +93,6 @@ class CompleteCode:
     The code of a native program is mapped at once. A Windows program may unpack or decrypt its code, in some games for
     seconds. The code counts as complete if it has not changed for `STILL_S` and the program is native or some patterns
     match.
-
-    Args:
-        profile: Profile of the game.
-        memory: Memory of the game.
     """
 
     def __init__(self, profile: Profile, memory: Memory) -> None:
@@ -112,11 +102,7 @@ class CompleteCode:
         self._since_s = 0.0
 
     def is_complete(self, image: Image) -> bool:
-        """Return whether the code is complete; call it each time a pattern has no match.
-
-        Raises:
-            ProcessExitedError: The process has ended.
-        """
+        """Return whether the code is complete; call it each time a pattern has no match."""
         seen, now_s = (image.base, self._checksum(image)), time.monotonic()
         if seen != self._seen:
             self._seen, self._since_s = seen, now_s
@@ -124,15 +110,9 @@ class CompleteCode:
 
     def _checksum(self, image: Image) -> int:
         """Return a checksum of the code; unreadable pages are left out."""
-        checksum, page = 0, bytearray(BLOCK_SIZE)
-        for start, end in _code_ranges(image):
-            for address in range(start, end, BLOCK_SIZE):
-                part = memoryview(page)[: min(BLOCK_SIZE, end - address)]
-                try:
-                    self._memory.read_into(address, part)
-                except MemoryAccessError:
-                    continue
-                checksum = zlib.crc32(part, checksum)
+        checksum = 0
+        for _, data in chunks(self._memory, [Region(*ends, True, False, True, "") for ends in image.code_ranges]):
+            checksum = zlib.crc32(data.data, checksum)
         return checksum
 
     def _has_some(self, image: Image) -> bool:
@@ -142,13 +122,7 @@ class CompleteCode:
 
 
 class _Sought(msgspec.Struct, frozen=True):
-    """A base or a code offset to resolve.
-
-    Attributes:
-        place: Place in the profile.
-        name: Name in its table.
-        fact: Definition in the profile.
-    """
+    """A base or a code offset to resolve: its place in the profile, its name in its table, and its definition."""
 
     place: str
     name: str
@@ -158,11 +132,6 @@ class _Sought(msgspec.Struct, frozen=True):
         """Return an error about this base or code offset."""
         place = f"{self.place}.{field}" if isinstance(self.fact, CodeOffset) else ""
         return PatternError(problem, base=self.name, addresses=addresses, place=place)
-
-
-def _code_ranges(image: Image) -> list[tuple[int, int]]:
-    """Return start and end of each executable section."""
-    return [(section.start, section.start + section.size) for section in image.sections if section.is_executable]
 
 
 def _sought(profile: Profile, version: str) -> Iterator[_Sought]:
@@ -191,16 +160,10 @@ def _scan(
     ranges: Sequence[tuple[int, int]],
     missing: dict[str, PatternError],
 ) -> tuple[dict[str, list[int]], int]:
-    """Search for all patterns in one pass.
-
-    Args:
-        sought: Bases and code offsets, by their place in the profile.
-        memory: Memory of the game.
-        ranges: Start and end of each executable section.
-        missing: Receives the errors for patterns with too many matches.
+    """Search for all patterns in one pass; `missing` receives the errors for patterns with too many matches.
 
     Returns:
-        The matches of each pattern, and the number of unreadable bytes.
+        The matches of each pattern by its place in the profile, and the number of unreadable bytes.
     """
     patterns = {place: Pattern.parse(one.fact.pattern) for place, one in sought.items() if one.fact.pattern}
     while patterns:
@@ -216,7 +179,6 @@ def _scan(
 
 
 def _resolve(one: _Sought, matches: Sequence[int], memory: Memory, image: Image) -> int:
-    """Return the address of a base or the value of a code offset."""
     fact = one.fact
     start = _pick(one, matches) if fact.pattern else 0
     if isinstance(fact, CodeOffset):

@@ -1,4 +1,4 @@
-"""Selection among the variants of an attribute and among the lists of an entity.
+"""Selection among the variants of an attribute and among the lists of an entity, and examination of all variants.
 
 A variant is an attribute's own definition or one of its alternatives. The first variant that can be read and gives a
 plausible value is selected. A variant is ruled out by a value outside the range, an invalid pointer, or a pattern
@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from soulslab.errors import (
     EntityNotFoundError,
@@ -25,16 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class AlternativeSelection:
-    """Selects one of the variants of an attribute.
-
-    Args:
-        name: Name of the attribute.
-        variants: Complete definitions, in the order in which they are tried.
-
-    Attributes:
-        variant: The variant to read now.
-        is_decided: Whether the selection is final for the session.
-    """
+    """Selects one of the variants of an attribute: `variant` is read now, for the whole session if `is_decided`."""
 
     def __init__(self, name: str, variants: Sequence[Attribute]) -> None:
         self.name = name
@@ -49,15 +43,7 @@ class AlternativeSelection:
         return self.variant.source if self.is_decided else ""
 
     def look(self, read: Callable[[Attribute], Value]) -> None:
-        """Try the variants until one gives a plausible value.
-
-        Args:
-            read: Reads the attribute by a variant.
-
-        Raises:
-            UndecidedAttributeError: No variant gives a plausible value.
-            ProcessExitedError: The game has ended.
-        """
+        """Try the variants in order until one gives a plausible value. Raises `UndecidedAttributeError` for none."""
         problems: list[str] = []
         may_be_loading = False
         for variant in self._variants:
@@ -103,20 +89,11 @@ def _may_be_loading(error: SiphonError) -> bool:
     return isinstance(error, EntityNotFoundError) or (isinstance(error, PointerError) and error.is_null)
 
 
-_log = logging.getLogger(__name__)
-
-
 class ListSelection:
     """Selects the list of each entity: the first list that contains the entity, for the rest of the session.
 
     Data at a wrong address is rarely a list and never contains the entity. If no list contains it, the game may be
-    loading: nothing is decided, and the next read tries again.
-
-    Args:
-        variants: For each entity, the definitions for this version of the game, in the order in which they are tried.
-
-    Attributes:
-        now: The selected definition of each entity.
+    loading: nothing is decided, and the next read tries again. `now` has the selected definition of each entity.
     """
 
     def __init__(self, variants: Mapping[str, Sequence[Entity]]) -> None:
@@ -126,14 +103,8 @@ class ListSelection:
     def look(self, name: str, find: Callable[[Entity], object]) -> None:
         """Select the list of an entity, unless it is selected already.
 
-        Args:
-            name: Name of the entity.
-            find: Searches the list of a definition; raises if the entity is not in it.
-
-        Raises:
-            EntityNotFoundError: No list contains the entity.
-            PointerError: No list can be reached now.
-            ProcessExitedError: The game has ended.
+        `find` searches the list of a definition. Raises `EntityNotFoundError` if no list contains the entity, and
+        `PointerError` if no list can be reached now.
         """
         problems: list[EntityNotFoundError | PointerError] = []
         for variant in self._open.get(name, ()):
@@ -156,3 +127,44 @@ class ListSelection:
             for variant, problem in zip(self._open[name], problems, strict=True)
         )
         raise EntityNotFoundError(name, f"it is in none of its {len(problems)} lists ({told})", max(counts))
+
+
+Trouble: TypeAlias = Literal["", "loading", "pointer", "range", "code"]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Result of reading one variant of an attribute.
+
+    Attributes:
+        source: Source of the variant.
+        trouble: "" if the value is plausible; ``loading`` if a pointer is null or an entity does not exist, as in a
+            menu; ``pointer`` if a pointer leads to no memory; ``range`` if the value is implausible; ``code`` if a
+            pattern has no match.
+        problem: Text of the error; "" without trouble.
+        address: Address of the value; 0 if it was not reached.
+        value: Value that was read; None if nothing was read.
+    """
+
+    source: str
+    trouble: Trouble = ""
+    problem: str = ""
+    address: int = 0
+    value: Value = None
+
+
+def examine_variant(source: str, read: Callable[[], Value], address: Callable[[], int]) -> Finding:
+    """Read one variant of an attribute, and the address that it was read from."""
+    try:
+        value = read()
+        return Finding(source=source, address=address(), value=value)
+    except ImplausibleValueError as error:
+        return Finding(source=source, trouble="range", problem=str(error), address=address(), value=error.value)
+    except (PatternError, PointerError, EntityNotFoundError) as error:
+        return Finding(source=source, trouble=_trouble(error), problem=str(error))
+
+
+def _trouble(error: SiphonError) -> Trouble:
+    if isinstance(error, PatternError):
+        return "code"
+    is_loading = isinstance(error, EntityNotFoundError) or (isinstance(error, PointerError) and error.is_null)
+    return "loading" if is_loading else "pointer"

@@ -1,11 +1,4 @@
-"""Reading and writing the attributes of a profile in the memory of a game, with checks.
-
-::
-
-    table = AttributeTable(profile, memory, resolve_addresses(profile, memory, image))
-    table.read_many(("player.hp", "boss.hp"))   # {"player.hp": 520, "boss.hp": 4174}
-    table.write({"player.hp": 300})
-"""
+"""Reading and writing the attributes of a profile in the memory of a game, with checks."""
 
 from __future__ import annotations
 
@@ -26,11 +19,8 @@ from soulslab.errors import (
     UnknownAttributeError,
 )
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
-from soulslab.siphon.attributes.alternatives import AlternativeSelection, ListSelection
-from soulslab.siphon.attributes.chain_number import NAME, ChainNumber, Number
-from soulslab.siphon.attributes.entities import id_bytes
-from soulslab.siphon.attributes.examination import Finding, examine_variant
-from soulslab.siphon.attributes.pointer_chains import build_chains
+from soulslab.siphon.attributes.alternatives import AlternativeSelection, Finding, ListSelection, examine_variant
+from soulslab.siphon.attributes.pointer_chains import NUMBER_NAME, ChainNumber, Number, build_chains, id_bytes
 from soulslab.siphon.attributes.read_plan import ReadPlan
 from soulslab.siphon.attributes.value_codecs import Codec
 from soulslab.siphon.memory import Memory
@@ -42,17 +32,7 @@ MAX_PLANS = 64
 
 
 class AttributeTable:
-    """Reads and writes the attributes of a game.
-
-    Args:
-        profile: Profile of the game.
-        memory: Memory of the game.
-        places: Addresses of its bases and values of its code offsets
-            (`soulslab.siphon.attributes.address_resolution.resolve_addresses`).
-
-    Raises:
-        ProfileError: The id of an entity does not fit its type.
-    """
+    """Reads and writes the attributes of a game. Raises `ProfileError` if the id of an entity does not fit its type."""
 
     def __init__(self, profile: Profile, memory: Memory, places: ResolvedAddresses) -> None:
         self._profile = profile
@@ -91,32 +71,18 @@ class AttributeTable:
         return self._query((name,)).read()[name]
 
     def read_many(self, names: Sequence[str] | None = None) -> dict[str, Value]:
-        """Return several attributes, read together.
+        """Return several attributes, read together; None for all that are known for the version of the game.
 
-        Args:
-            names: Names of the attributes; None for all that are known for the version of the game.
-
-        Raises:
-            UnknownAttributeError: No such attribute.
-            AttributeVersionError: It is not known for the version of the game.
-            PatternError: The version of the game is unknown, and a pattern that the attribute needs has no match.
-            PointerError: Its pointer chain cannot be followed now.
-            EntityNotFoundError: Its entity does not exist now.
-            ImplausibleValueError: It is outside its range.
-            UndecidedAttributeError: It has alternatives, and no variant gives a plausible value now.
-            ProcessExitedError: The game has ended.
+        Raises the errors of `soulslab.siphon.session.Session.read`, `ProcessExitedError`, and `PatternError` if the
+        version of the game is unknown and a pattern that the attribute needs has no match.
         """
         return self._query(tuple(names) if names is not None else self._all).read()
 
     def write(self, values: Mapping[str, Value]) -> None:
         """Write attributes; all values are checked and all addresses found before the first write.
 
-        Raises:
-            ReadOnlyError: An attribute is not writable in the profile.
-            InvalidValueError: A value has the wrong type or lies outside its range.
-            UndecidedAttributeError: The variant of an attribute is not selected yet.
-            UnknownAttributeError, PointerError, EntityNotFoundError, ProcessExitedError: As in `read_many`.
-            MemoryAccessError: The operating system refuses the write.
+        Raises the errors of `soulslab.siphon.session.Session.write`, and `MemoryAccessError` if the operating system
+        refuses it.
         """
         names = tuple(values)
         for name in names:
@@ -134,24 +100,16 @@ class AttributeTable:
     def read_number(self, where: ChainNumber) -> Number:
         """Return a number by a pointer chain that is not in the profile.
 
-        Raises:
-            PatternError: The profile has no such base, or its pattern has no match.
-            PointerError, ImplausibleValueError, ProcessExitedError: As in `read_many`.
+        Raises `PatternError` if the profile has no such base, or its pattern has no match; otherwise as `read_many`.
         """
-        found: Number = self._make((NAME,), {NAME: where.attribute()}).read()[NAME]
+        found: Number = self._make((NUMBER_NAME,), {NUMBER_NAME: where.attribute()}).read()[NUMBER_NAME]
         return found
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
-        """Write a number by a pointer chain that is not in the profile.
-
-        Raises:
-            InvalidValueError: The value has the wrong type, or does not fit.
-            PatternError, PointerError, ProcessExitedError: As in `read_number`.
-            MemoryAccessError: The operating system refuses the write.
-        """
+        """Write a number by a pointer chain that is not in the profile. Raises as `write` and `read_number`."""
         attribute = where.attribute()
-        data = Codec(NAME, attribute).encode(value)
-        self._store(attribute, self._make((NAME,), {NAME: attribute}).find()[0], data)
+        data = Codec(NUMBER_NAME, attribute).encode(value)
+        self._store(attribute, self._make((NUMBER_NAME,), {NUMBER_NAME: attribute}).find()[0], data)
 
     def _store(self, attribute: Attribute, address: int, data: bytes) -> None:
         """Write the bytes of an attribute; for a flag, only its bit."""
@@ -166,13 +124,9 @@ class AttributeTable:
         return self._query((name,)).find()[0]
 
     def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
-        """Return the result of reading each variant of some attributes, selected or not.
+        """Return the result of reading each variant of some attributes, selected or not; None for all known attributes.
 
-        Args:
-            names: Names of the attributes; None for all that are known for the version of the game.
-
-        Raises:
-            UnknownAttributeError, AttributeVersionError, ProcessExitedError: As in `read_many`.
+        Raises `UnknownAttributeError` and `AttributeVersionError` as `read_many`.
         """
         wanted = tuple(names) if names is not None else tuple(self._now)
         for name in wanted:
@@ -209,11 +163,7 @@ class AttributeTable:
         )
 
     def _decide(self, name: str) -> None:
-        """Select the variant of an attribute.
-
-        Raises:
-            UndecidedAttributeError: No variant gives a plausible value now.
-        """
+        """Select the variant of an attribute. Raises `UndecidedAttributeError` if none gives a plausible value now."""
         choice = self._choices[name]
         choice.look(lambda variant: self._make((name,), {name: variant}).read()[name])
         self._now[name] = choice.variant
@@ -238,7 +188,6 @@ class AttributeTable:
         return query
 
     def _make(self, names: tuple[str, ...], variants: dict[str, Attribute]) -> _Query:
-        """Return a query for some variants of attributes."""
         for name in names:
             if name not in variants:
                 self._attribute(name)
@@ -283,13 +232,11 @@ class AttributeTable:
 
 def _of_attribute(name: str, mistake: PatternError) -> PatternError:
     """Return the error for an attribute whose pattern was not found."""
-    place = "" if name == NAME else f"attribute {name!r}: {mistake.place or f'base {mistake.base!r}'}"
+    place = "" if name == NUMBER_NAME else f"attribute {name!r}: {mistake.place or f'base {mistake.base!r}'}"
     return PatternError(mistake.problem, base=mistake.base, addresses=mistake.addresses, place=place or mistake.place)
 
 
 class _Query:
-    """Reads and decodes some attributes."""
-
     def __init__(self, plan: ReadPlan, codecs: Sequence[Codec]) -> None:
         self.plan = plan
         self._codecs = codecs

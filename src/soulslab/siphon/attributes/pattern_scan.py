@@ -1,8 +1,7 @@
 """Search the code of a process for several byte patterns in one pass.
 
-Hyperscan reports the end of a match; the fixed length of a pattern gives its start. Code is read block by block into
-one buffer that keeps the end of the previous block, so that no match across a border is lost. A match counts only if it
-ends in the new part, so that no match is counted twice.
+Hyperscan reports the end of a match; the fixed length of a pattern gives its start. Blocks overlap, so that no match
+across a border is lost.
 """
 
 from __future__ import annotations
@@ -12,34 +11,26 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from soulslab.errors import MemoryAccessError, MissingDependencyError, PatternError
-from soulslab.siphon.memory import Memory
+from soulslab.errors import MissingDependencyError, PatternError
+from soulslab.siphon.memory import CHUNK_BYTES, Bytes, Memory, Region, chunks
 from soulslab.siphon.profile.pattern import Pattern
 
 #: Upper bound on the matches of a pattern; a pattern with more is too weak, and reporting the matches is slow.
 MAX_MATCHES = 4096
-#: A block this small stays in the processor cache; the cost of the calls is negligible.
-BLOCK_SIZE = 1 << 20
-PAGE_SIZE = 4096
 N_SHOWN = 16
 
 _log = logging.getLogger(__name__)
 
 
 class CodeScan:
-    """One scan of the memory of a process.
-
-    Args:
-        patterns: Patterns by name.
-        memory: Memory of the process.
-        block_size: Bytes that are read and scanned at a time.
+    """One scan of the memory of a process, in blocks.
 
     Attributes:
         matches: Start addresses of the matches of each pattern, ascending.
         n_unreadable: Number of unreadable bytes that were skipped.
     """
 
-    def __init__(self, patterns: Mapping[str, Pattern], memory: Memory, block_size: int = BLOCK_SIZE) -> None:
+    def __init__(self, patterns: Mapping[str, Pattern], memory: Memory, block_size: int = CHUNK_BYTES) -> None:
         self.matches: dict[str, list[int]] = {name: [] for name in patterns}
         self.n_unreadable = 0
         self._memory = memory
@@ -48,51 +39,30 @@ class CodeScan:
         self._database = compile_patterns(tuple(pattern.expression for pattern in patterns.values()))
         # One scratch space per scan, because two threads must not share one with the same database.
         self._scratch = _hyperscan().Scratch(self._database)
-        self._n_kept = max(self._lengths) - 1
+        self._overlap = max(self._lengths) - 1
         self._block_size = block_size
-        self._buffer = memoryview(bytearray(self._n_kept + block_size))
-        # Address of the current block, and its bytes that were scanned before:
-        self._address = 0
-        self._n_old = 0
+        self._address = 0  # of the current block
 
     def run(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Scan ranges. A match lies in one range with all of its bytes; overlapping ranges count as one.
 
-        Raises:
-            PatternError: A pattern has more than 4096 matches.
-            ProcessExitedError: The process has ended.
+        Raises `PatternError` if a pattern has more than 4096 matches.
         """
         for start, end in _merged(ranges):
-            n_before = self.n_unreadable
-            self._scan_range(start, end)
-            if self.n_unreadable > n_before:
-                _log.warning("%d bytes of %#x-%#x cannot be read", self.n_unreadable - n_before, start, end)
+            n_read, read_to = 0, start
+            region = Region(start, end, True, False, True, "")
+            for address, data in chunks(self._memory, [region], self._overlap, self._block_size):
+                n_read += max(address + data.size - max(address, read_to), 0)
+                read_to = max(address + data.size, read_to)
+                self._scan_block(address, data)
+            if n_read < end - start:
+                self.n_unreadable += end - start - n_read
+                _log.warning("%d bytes of %#x-%#x cannot be read", end - start - n_read, start, end)
 
-    def _scan_range(self, start: int, end: int) -> None:
-        """Scan one range block by block, and an unreadable block page by page."""
-        address, n_old, pages_until = start, 0, start
-        while address < end:
-            by_page = address < pages_until
-            size = min(PAGE_SIZE - address % PAGE_SIZE if by_page else self._block_size, end - address)
-            try:
-                self._memory.read_into(address, self._buffer[n_old : n_old + size])
-            except MemoryAccessError:
-                if by_page:
-                    self.n_unreadable += size
-                    address, n_old = address + size, 0
-                else:
-                    pages_until = address + size
-                continue
-            self._scan_block(address - n_old, n_old, n_old + size)
-            n_kept = min(self._n_kept, n_old + size)
-            self._buffer[:n_kept] = self._buffer[n_old + size - n_kept : n_old + size]
-            address, n_old = address + size, n_kept
-
-    def _scan_block(self, address: int, n_old: int, size: int) -> None:
-        """Scan the first `size` bytes of the buffer; the first `n_old` of them were scanned before."""
-        self._address, self._n_old = address, n_old
+    def _scan_block(self, address: int, data: Bytes) -> None:
+        self._address = address
         try:
-            self._database.scan(self._buffer[:size], match_event_handler=self._on_match, scratch=self._scratch)
+            self._database.scan(data.data, match_event_handler=self._on_match, scratch=self._scratch)
         except _hyperscan().ScanTerminated as stopped:
             name, found = max(self.matches.items(), key=lambda item: len(item[1]))
             raise PatternError(
@@ -104,12 +74,13 @@ class CodeScan:
 
     def _on_match(self, index: int, _start: int, end: int, _flags: int, _context: object) -> bool:
         """Record a match; return True to stop the scan."""
-        if end <= self._n_old:
-            return False
         found = self._lists[index]
+        address = self._address + end - self._lengths[index]
+        if found and address <= found[-1]:
+            return False  # it lies in the overlap with the block before
         if len(found) == MAX_MATCHES:
             return True
-        found.append(self._address + end - self._lengths[index])
+        found.append(address)
         return False
 
 

@@ -1,19 +1,54 @@
-"""Pointer chains from the bases of a profile to attributes, as a tree.
+"""Pointer chains from the bases of a profile to attributes, as a tree, and search for entities in lists of pointers.
 
 A *cell* is the address of an 8-byte pointer that is followed. Chains with a common beginning share their cells, so that
 each cell is read once. The depth of a cell is the number of reads before its address is known; all cells of one depth
 can be read together.
+
+The list of an entity is read in one piece, then the ids of all its entities in one batch per level of their offsets.
+Entities that cannot be read are skipped: games leave null pointers and freed objects in their lists.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated, Literal, TypeAlias
 
-from soulslab.errors import PatternError, UnknownAttributeError
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from soulslab.errors import EntityNotFoundError, PatternError, UnknownAttributeError
 from soulslab.siphon.attributes.value_codecs import size_of
-from soulslab.siphon.profile import NUMBER_CODES, Entity, Profile
+from soulslab.siphon.memory import Memory, read_scattered
+from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, NumberType, Offset, Profile
 from soulslab.siphon.profile.facts import numbers
+
+Number: TypeAlias = int | float | bool
+#: Name of such a number in errors.
+NUMBER_NAME = "(by its own chain)"
+
+
+class ChainNumber(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Address and type of a number.
+
+    Attributes:
+        base: Name of a base of the profile.
+        offsets: Offsets as in an attribute: each but the last is added and the pointer there is followed.
+        type: Type of the number; ``flag`` is one bit of a byte.
+        bit: Bit of a flag; 0 is the lowest.
+    """
+
+    base: str
+    offsets: Annotated[tuple[Offset, ...], Meta(min_length=1, max_length=256)]
+    type: NumberType | Literal["flag"]
+    bit: Annotated[int, Meta(ge=0, le=7)] = 0
+
+    def attribute(self) -> Attribute:
+        """Return the number as an attribute without a plausible range."""
+        return Attribute(base=self.base, offsets=self.offsets, type=self.type, bit=self.bit, source=NUMBER_NAME)
 
 
 @dataclass(eq=False, slots=True)
@@ -21,14 +56,11 @@ class Cell:
     """A pointer in memory or, without parent, a base with a known address.
 
     Attributes:
-        parent: Cell whose pointer `offset` is added to; None for a base.
-        offset: Offset from the parent's pointer; for a base its address. The offset of an entity's slot is set by a
-            search.
+        offset: Offset from the parent's pointer; for a base its address. A search sets the offset of an entity's slot.
         owner: Attribute, entity or base that the cell belongs to.
         level: Index in the offsets of its owner; -1 for the pointer of a base.
         depth: Number of reads before its address is known; 0 for a base.
         is_followed: Whether its pointer must be valid. The ends of a list of entities need not be.
-        index: Index in `Chains.cells`.
     """
 
     parent: Cell | None
@@ -42,15 +74,7 @@ class Cell:
 
 @dataclass(eq=False, slots=True)
 class Part:
-    """Bytes to read at the end of a chain: a value, or the id of an entity.
-
-    Attributes:
-        parent: Cell whose pointer `offset` is added to.
-        offset: Offset from the parent's pointer.
-        size: Size in bytes.
-        owner: Attribute or entity that it belongs to.
-        level: Index in the offsets of its owner.
-    """
+    """Bytes to read at the end of a chain: a value, or the id of an entity. The fields are those of `Cell`."""
 
     parent: Cell
     offset: int
@@ -61,16 +85,7 @@ class Part:
 
 @dataclass(eq=False, slots=True)
 class Listed:
-    """An entity in a list.
-
-    Attributes:
-        name: Name in the profile.
-        entity: Definition in the profile.
-        begin: Cell with the start of the list.
-        end: Cell with the end of the list.
-        slot: Cell in the list that points to the entity.
-        id: Part with its id.
-    """
+    """An entity in a list: cells with the ends of the list, cell in the list that points to the entity, and its id."""
 
     name: str
     entity: Entity
@@ -82,13 +97,7 @@ class Listed:
 
 @dataclass(eq=False, slots=True)
 class Chains:
-    """Everything to read for some attributes.
-
-    Attributes:
-        cells: Bases and cells, by depth.
-        values: The value of each attribute, in the requested order.
-        entities: Entities to search, by the depth of their slots.
-    """
+    """Everything to read for some attributes: cells and entities by depth, and the value of each attribute in order."""
 
     cells: list[Cell]
     values: list[Part]
@@ -96,16 +105,9 @@ class Chains:
 
 
 def build_chains(profile: Profile, bases: Mapping[str, int], names: Sequence[str]) -> Chains:
-    """Build the pointer chains to some attributes.
+    """Build the pointer chains to some attributes; a base that is a pointer is not followed yet.
 
-    Args:
-        profile: Profile of the game.
-        bases: Address of each base; a base that is a pointer is not followed yet.
-        names: Names of the attributes.
-
-    Raises:
-        UnknownAttributeError: The profile has no such attribute.
-        PatternError: A base has no address, or a code offset no value.
+    Raises `UnknownAttributeError`, and `PatternError` if a base has no address, or a code offset no value.
     """
     builder = _Builder(profile, bases)
     values = [builder.value(name) for name in names]
@@ -168,3 +170,52 @@ class _Builder:
         key = (id(parent), offsets[-1])
         cell = Cell(parent, offsets[-1], owner, len(offsets) - 1, parent.depth + 1)
         return self.cells.setdefault(key, cell)
+
+
+#: Range of valid pointers: above the page that is never mapped, below the first address that no processor has.
+MIN_POINTER, MAX_POINTER = 2**12, 2**56
+#: Upper bound on the list length; a longer one means that the pointers are stale.
+MAX_ENTITIES = 2**16
+
+
+def id_bytes(entity: Entity) -> bytes:
+    """Return the id of an entity as the game stores it."""
+    return struct.pack(f"<{NUMBER_CODES[entity.id_type]}", entity.id)
+
+
+def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int) -> int:
+    """Return the index in a list of the first entity with the id; `begin` and `end` are the addresses of its ends.
+
+    Raises `EntityNotFoundError` if no entity of the list has the id, or the list is invalid.
+    """
+    if begin == end:
+        raise EntityNotFoundError(name, f"its list is empty, so none has id {entity.id}", 0)
+    size = end - begin
+    n, rest = divmod(size, entity.stride)
+    if not MIN_POINTER <= begin < end < MAX_POINTER or rest or n > MAX_ENTITIES:
+        raise EntityNotFoundError(
+            name, f"begin {begin:#x} and end {end:#x} are not those of a list with stride {entity.stride}", 0
+        )
+    data = memory.read(begin, size)
+    objects: NDArray[np.uint64] = np.ndarray((n,), "<u8", data, strides=(entity.stride,))
+    wanted = id_bytes(entity)
+    places = np.arange(n)
+    *path, last = numbers(entity.id_offsets)
+    for offset in path:
+        places, objects = _are_pointers(places, objects)
+        found, is_readable = read_scattered(memory, objects + np.uint64(offset % 2**64), 8)
+        places, objects = places[is_readable], found[is_readable].view("<u8")[:, 0]
+    places, objects = _are_pointers(places, objects)
+    found, is_readable = read_scattered(memory, objects + np.uint64(last % 2**64), len(wanted))
+    is_match = is_readable & (found == np.frombuffer(wanted, np.uint8)).all(axis=1)
+    if is_match.any():
+        return int(places[np.argmax(is_match)])
+    raise EntityNotFoundError(name, f"none of {n} has id {entity.id}; it is not there, or not yet", n)
+
+
+def _are_pointers(
+    places: NDArray[np.int64], pointers: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return the valid pointers and their indices."""
+    keep = (pointers >= MIN_POINTER) & (pointers < MAX_POINTER)
+    return places[keep], pointers[keep]

@@ -17,8 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import EntityNotFoundError, MemoryAccessError, PointerError
-from soulslab.siphon.attributes.entities import MAX_POINTER, MIN_POINTER, find_entity, id_bytes
-from soulslab.siphon.attributes.pointer_chains import Cell, Chains, Listed, Part
+from soulslab.siphon.attributes.pointer_chains import (
+    MAX_POINTER,
+    MIN_POINTER,
+    Cell,
+    Chains,
+    Listed,
+    Part,
+    find_entity,
+    id_bytes,
+)
 from soulslab.siphon.memory import Memory, ReadBatch
 
 PAGE = 4096
@@ -31,15 +39,8 @@ MAX_SHARE = 0.75
 class PackedRead:
     """Reads parts of memory by spans that cover several parts, with fixed addresses.
 
-    Args:
-        memory: Memory of the game.
-        addresses: (n,) uint64, addresses of the parts.
-        sizes: (n,) int64, sizes of the parts in bytes.
-        groups: (n,) int64, ascending: a span joins only parts of one group, and the spans of the first group are read
-            first.
-
-    Attributes:
-        n_spans: Number of spans that are read.
+    Addresses, sizes and groups are (n,). A span joins only parts of one group; the groups ascend, and the spans of the
+    first one are read first.
     """
 
     def __init__(
@@ -67,10 +68,9 @@ class PackedRead:
         self._source: NDArray[np.uint8] | None = None
 
     def read(self) -> memoryview:
-        """Read all parts. Raises as `ReadBatch.read`, but the error names a span instead of a part.
+        """Return the bytes of the parts, concatenated; the next call overwrites the buffer.
 
-        Returns:
-            The bytes of the parts, concatenated; the next call overwrites the buffer.
+        Raises as `ReadBatch.read`, but the error names a span instead of a part.
         """
         spans = self._batch.read()
         if self._source is None:
@@ -99,13 +99,11 @@ class LevelRead:
     """Reads all pointers of one depth.
 
     Attributes:
-        cells: Cells of this depth.
-        first: Index of the first one among all cells.
+        first: Index of its first cell among all cells.
         searched: Entities whose slots have this depth; they are searched before the read.
         parents: (n,) index of the parent of each cell.
         offsets: (n,) uint64, a view; a search sets the offsets of slots.
         pointers: (n,) uint64, a view that receives the pointers.
-        batch: Batch that reads them.
     """
 
     def __init__(
@@ -138,7 +136,6 @@ class FinalRead:
         cells: (n_cells,) indices of the cells among the parts.
         ids: Expected ids of the entities.
         checked_from: Position in the read bytes at which the ids begin; the pointers follow.
-        batch: Batch that reads the parts.
     """
 
     def __init__(self, memory: Memory, chains: Chains) -> None:
@@ -163,13 +160,7 @@ class FinalRead:
             self.offsets[-len(self.cells) :] = offsets[self.cells]
 
     def explain_change(self, expected: bytes, found: bytes, pid: int) -> PointerError | EntityNotFoundError:
-        """Return the error for ids or pointers that changed since the walk.
-
-        Args:
-            expected: Ids and pointers that the walk read.
-            found: Ids and pointers that were read together with the values.
-            pid: Process id of the game.
-        """
+        """Return the error for ids and pointers that differ from the walk's when they are read with the values."""
         at = next(i for i in range(len(expected)) if expected[i] != found[i])
         ends = np.cumsum(self.sizes) - self.checked_from
         index = int(np.searchsorted(ends, at, side="right"))
@@ -194,12 +185,7 @@ _MIN, _SPAN = np.uint64(MIN_POINTER), np.uint64(MAX_POINTER - MIN_POINTER)
 
 
 class ReadPlan:
-    """Reads the values of some attributes.
-
-    Args:
-        memory: Memory of the game.
-        chains: Pointer chains to the attributes.
-    """
+    """Reads the values of some attributes by their pointer chains."""
 
     def __init__(self, memory: Memory, chains: Chains) -> None:
         self._memory = memory
@@ -220,10 +206,7 @@ class ReadPlan:
         self._expected = b""
 
     def read(self) -> memoryview:
-        """Read the values.
-
-        Returns:
-            The bytes of the values, concatenated; the next call may overwrite the buffer.
+        """Return the bytes of the values, concatenated; the next call may overwrite the buffer.
 
         Raises:
             PointerError: A chain cannot be followed.
@@ -277,7 +260,6 @@ class ReadPlan:
         raise problem or AssertionError("there is at least one attempt")
 
     def _walk(self) -> None:
-        """Read all pointers, level by level."""
         pointers = self._pointers
         for level in self._levels:
             for listed in level.searched:
@@ -295,7 +277,6 @@ class ReadPlan:
             self._check_pointers(len(pointers))
 
     def _search(self, listed: Listed) -> None:
-        """Search an entity in its list."""
         begin, end = (int(self._pointers[cell.index]) for cell in (listed.begin, listed.end))
         try:
             place = find_entity(self._memory, listed.name, listed.entity, begin, end)

@@ -23,13 +23,9 @@ class Codec:
     """Converts the values of one attribute.
 
     Attributes:
-        name: Name of the attribute.
         code: Format code of `struct`: a number, or the bytes of any other type.
         size: Size in memory in bytes.
         is_number: Whether `struct` gives a number, so that only `scale`, `low` and `high` remain to be applied.
-        scale: Factor from the stored number to the value.
-        low: Smallest plausible value.
-        high: Largest plausible value.
     """
 
     def __init__(self, name: str, attribute: Attribute) -> None:
@@ -48,11 +44,7 @@ class Codec:
         )
 
     def decode(self, raw: Any) -> Value:
-        """Convert the result of unpacking with `code` to a value.
-
-        Raises:
-            ImplausibleValueError: The result is not a valid value of the attribute.
-        """
+        """Convert the result of unpacking with `code` to a value. Raises `ImplausibleValueError`."""
         match self._type:
             case "bool":
                 if raw[0] > 1:
@@ -71,8 +63,7 @@ class Codec:
     def encode(self, value: Value) -> bytes:
         """Return the bytes to write; for a flag, one byte that is 0 or 1.
 
-        Raises:
-            InvalidValueError: The value has the wrong type, is out of range, or does not fit.
+        Raises `InvalidValueError` if the value has the wrong type, is out of range, or does not fit.
         """
         match self._type:
             case "bool" | "flag":

@@ -39,7 +39,6 @@ class Capture(Protocol):
     @property
     def size_px(self) -> tuple[int, int]:
         """Width and height of the window's inner area. Raises `WindowGoneError`."""
-        ...
 
     def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
         """Capture the window as it is now.
@@ -53,8 +52,6 @@ class Capture(Protocol):
         Raises:
             WindowGoneError: The window was closed or unmapped; no frame is made up.
         """
-        ...
 
     def close(self) -> None:
         """Release the window; a second call does nothing."""
-        ...

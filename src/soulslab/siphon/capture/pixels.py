@@ -10,17 +10,12 @@ from soulslab.siphon.capture import FrameFormat
 
 
 def convert(bgrx: NDArray[np.uint8], frame_format: FrameFormat) -> NDArray[np.uint8]:
-    """Return a frame as a new array.
+    """Return a frame in a format as a new array: (H, W, 3) RGB or (H, W) grey, uint8.
 
     Grey is computed before scaling, because that leaves one of four channels; RGB after scaling, because that leaves
     fewer pixels. Both equal the result of OpenCV for the whole RGB image.
 
-    Args:
-        bgrx: (H, W, 4) uint8; rows need not be contiguous, as in a part of a larger image.
-        frame_format: Format of the frame.
-
-    Returns:
-        (H, W, 3) RGB or (H, W) grey, uint8.
+    `bgrx` is (H, W, 4) uint8; rows need not be contiguous, as in a part of a larger image.
     """
     size = (frame_format.width_px, frame_format.height_px)
     height, width = bgrx.shape[:2]

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
 from soulslab.siphon.capture import FrameFormat
-from soulslab.siphon.capture.composite import RedirectedWindow
 from soulslab.siphon.capture.pixels import convert
-from soulslab.siphon.capture.shm import SharedImage
+from soulslab.siphon.capture.window_pixels import RedirectedWindow, SharedImage
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, WindowState
 from soulslab.siphon.process.x11 import XConnection
@@ -47,9 +46,6 @@ class Barrier:
 
     The server checks for requests of other clients only when a client's turn ends. A request that arrives during our
     turn would be answered in that turn, so each request is preceded by one that ends the turn: a change of priority.
-
-    Args:
-        x: Connection that receives the events.
     """
 
     def __init__(self, x: XConnection) -> None:
@@ -65,11 +61,7 @@ class Barrier:
             raise
 
     def wait(self) -> None:
-        """Wait for the server; afterwards all earlier events have arrived at the connection too.
-
-        Raises:
-            DisplayError: The display has ended.
-        """
+        """Wait for the server; afterwards all earlier events have arrived at the connection too."""
         if self._x.wait_until_idle():
             return
         with self._own.using("wait for the display"):
@@ -135,14 +127,7 @@ COLOUR_BYTES = 12
 
 
 class Framebuffer:
-    """A mapped XWD file of Xvfb (``-fbdir``) with 32 bits per pixel.
-
-    Args:
-        path: Path of the file.
-
-    Raises:
-        DisplayError: The file has another format.
-    """
+    """A mapped XWD file of Xvfb (``-fbdir``) with 32 bits per pixel. Raises `DisplayError` for another format."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
@@ -174,7 +159,7 @@ MAX_TRIES = 5
 
 
 class WindowCapture:
-    """Capture of a window (`soulslab.siphon.capture.Capture`).
+    """Capture of a window (`soulslab.siphon.capture.Capture`), on a private display or on another one.
 
     On a private display, the framebuffer file is read while nothing covers the window and its colour depth is the
     screen's. Otherwise MIT-SHM is used; for parts that are covered or off the screen, the memory that XComposite
@@ -185,15 +170,15 @@ class WindowCapture:
     has the size of the window at that moment. A running game may draw the next frame during the copy; a game with held
     time cannot.
 
-    Args:
-        window: Window.
-        display: Private display of the window; None if it is on another display.
-
     Attributes:
         backend: Backend of the last frame: ``framebuffer``, ``shm`` or ``composite``.
+
+    Raises:
+        WindowGoneError: The window was closed or is not mapped.
+        DisplayError: The display cannot share memory with this process.
     """
 
-    def __init__(self, window: Window, display: PrivateDisplay | None) -> None:
+    def __init__(self, window: Window, display: PrivateDisplay | None = None) -> None:
         self.backend = "framebuffer" if display is not None else "shm"
         self._window = window
         self._redirected: RedirectedWindow | None = None
@@ -221,13 +206,7 @@ class WindowCapture:
             return state.width_px, state.height_px
 
     def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
-        """See `Capture.grab`.
-
-        Raises:
-            WindowGoneError: The window was closed or unmapped.
-            WindowError: It was covered at the beginning, and has not been drawn since.
-            DisplayError: The display has ended.
-        """
+        """See `Capture.grab`; `WindowError` if a part that was covered at the beginning has not been drawn since."""
         x = self._window.x
         with x.using("take a picture", self._window.id):
             self._refuse_closed()
@@ -278,17 +257,3 @@ class WindowCapture:
     def _refuse_closed(self) -> None:
         if self._is_closed:
             raise WindowGoneError("this capture was closed")
-
-
-def open_capture(window: Window, display: PrivateDisplay | None = None) -> WindowCapture:
-    """Return a capture of a window.
-
-    Args:
-        window: Window.
-        display: Private display of the window; None if it is on another display.
-
-    Raises:
-        WindowGoneError: The window was closed or is not mapped.
-        DisplayError: The display cannot share memory with this process.
-    """
-    return WindowCapture(window, display)

@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import msgspec
 
+from soulslab.errors import ConfigError
 from soulslab.siphon.profile import ClockGrade
 
 
@@ -42,12 +44,10 @@ class Clock(Protocol):
     @property
     def game_time_s(self) -> float:
         """Game time since the game started (lockstep) or since attaching; never decreases."""
-        ...
 
     @property
     def speed(self) -> float:
         """Game seconds per wall second while the game runs freely; 0 while it is paused."""
-        ...
 
     def run(self, speed: float = 1.0) -> None:
         """Run the game freely.
@@ -59,11 +59,9 @@ class Clock(Protocol):
             ClockUnavailableError: The speed is not 1 and the clock is a realtime clock.
             ProcessExitedError: The game has ended.
         """
-        ...
 
     def pause(self) -> None:
         """Hold the game; return once it stands. Raises as `run`."""
-        ...
 
     def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
         """Advance by an amount of game time, then hold (lockstep, scaled) or return (realtime).
@@ -79,8 +77,19 @@ class Clock(Protocol):
             ClockStalledError: The deadline has passed. The game is held; it may not have reached the limit yet.
             ProcessExitedError: The game has ended.
         """
-        ...
 
     def close(self) -> None:
         """Run the game at 1x, unless an earlier owner held it, and release it; a second call does nothing."""
-        ...
+
+
+def check_seconds(seconds: float) -> None:
+    """Raise `ConfigError` for an amount of game time that no clock can advance by."""
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
+
+
+def check_speed(speed: float, highest: float = math.inf) -> None:
+    """Raise `ConfigError` for a speed at which no game can run."""
+    if not (math.isfinite(speed) and 0.0 < speed <= highest):
+        limit = f" and at most {highest:g}" if math.isfinite(highest) else ""
+        raise ConfigError(f"is {speed!r}; it has to be above 0{limit}", path="speed")

@@ -13,8 +13,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S
-from soulslab.siphon.clock.lockstep_page import LockstepPage
-from soulslab.siphon.clock.native_library import BOUNDARIES, FOREVER_NS, PARKED, RUNS, UNIT_SPEED, native_library
+from soulslab.siphon.clock.lockstep_page import (
+    BOUNDARIES,
+    FOREVER_NS,
+    PARKED,
+    RUNS,
+    UNIT_SPEED,
+    LockstepPage,
+    native_library,
+)
 from soulslab.siphon.profile import ClockFacts
 
 #: CLOCK_REALTIME of a deterministic start with seed 0: 2026-01-01T00:00:00Z. The seed is added in seconds.

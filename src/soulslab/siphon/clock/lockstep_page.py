@@ -1,21 +1,156 @@
-"""The memory page that a game with the clock library and its controller share (see ``native/clock_page.h``)."""
+"""The clock library: its functions for the controller, and the memory page that the game and the controller share.
+
+See ``native/control.c`` and ``native/clock_page.h``.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from struct import Struct
+from typing import Any, Literal, Self, TypeAlias
 
 from soulslab.errors import (
-    AttachDeniedError,
     ClockError,
     ClockUnavailableError,
     ConfigError,
-    ProcessExitedError,
 )
-from soulslab.siphon.clock.native_library import error_text, library_path, native_library
+from soulslab.siphon.memory.linux import denied, examining
+from soulslab.siphon.process.executable_headers import ELF_MAGIC
+
+#: Units of speed in the page: integers give the same result in the game and here.
+UNIT_SPEED = 2**32
+FOREVER_NS = 2**63 - 1
+#: Results of `soulslab_clock_wait`: the game runs; all of its threads wait for time; it is proven that none can run;
+#: there are more than `MAX_THREADS`.
+RUNS, PARKED, STILL, CROWDED = 0, 1, 2, 3
+#: `CLOCK_N_SLOTS`: number of threads of a game and of its other processes that can be held.
+MAX_THREADS = 4096
+#: Numbers of `enum clock_boundary`.
+BOUNDARIES = {"auto": 0, "frame": 1, "idle": 2, "sleep": 3}
+
+_PAGE, _INT, _NS = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
+_SIGNATURES = {
+    "create": (_INT, (_INT,)),
+    "fix_start": (None, (_PAGE, _NS, _NS, ctypes.c_uint64)),
+    "map": (_INT, (_INT, ctypes.POINTER(ctypes.c_void_p))),
+    "unmap": (None, (_PAGE,)),
+    "own": (_INT, (_PAGE, _INT, _INT)),
+    "disown": (None, (_PAGE, _INT)),
+    "owner": (_INT, (_PAGE,)),
+    "key": (ctypes.c_uint64, (_PAGE,)),
+    "set_boundary": (None, (_PAGE, ctypes.c_uint32, ctypes.c_uint32)),
+    "publish": (None, (_PAGE, _NS, _NS, _NS)),
+    "now": (_NS, (_PAGE, ctypes.POINTER(_NS), ctypes.POINTER(_NS))),
+    "time_reads": (ctypes.c_uint64, (_PAGE,)),
+    "counter_at": (ctypes.c_uint64, (_PAGE,)),
+    "wait": (_INT, (_PAGE, _INT, _NS)),
+    "step": (_INT, (_PAGE, _INT, _NS, _NS)),
+    "parked": (_INT, (_PAGE, _INT, ctypes.POINTER(_INT), _INT)),
+    "set_servers": (None, (_PAGE, ctypes.POINTER(_INT), _INT)),
+    "is_still": (_INT, (_PAGE, _INT)),
+}
+
+
+class NativeLibrary:
+    """The functions of the library as attributes, without their prefix ``soulslab_clock_``."""
+
+    def __init__(self, path: Path) -> None:
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(library, f"soulslab_clock_{name}")
+            function.restype = result
+            function.argtypes = arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)  # never reached: all functions are set above; for the type checker
+
+
+def library_path(name: str) -> Path:
+    """Return the path of ``_preload`` or ``_control``. Raises `ClockUnavailableError` if it was not built."""
+    if not sys.platform.startswith("linux"):
+        raise ClockUnavailableError(f"the lockstep clock needs Linux; this is {sys.platform}. Use another clock grade")
+    found = sorted(Path(__file__).parent.glob(f"{name}*.so"))
+    if not found:
+        raise ClockUnavailableError(
+            "the clock library was not built when soulslab was installed, because no C compiler was found; install gcc "
+            "and libc6-dev (on Debian: sudo apt-get install gcc libc6-dev), then install soulslab again from its "
+            "clone, wheel or git address: pip install --force-reinstall --no-deps PLACE"
+        )
+    return found[0]
+
+
+@functools.cache
+def native_library() -> NativeLibrary:
+    """Load the controller's part. Raises `ClockUnavailableError` if it was not built, or cannot be loaded."""
+    path = library_path("_control")
+    try:
+        return NativeLibrary(path)
+    except (OSError, AttributeError) as error:
+        raise ClockUnavailableError(
+            f"the clock library cannot be loaded ({error}); install soulslab again from its clone, wheel or git "
+            "address: pip install --force-reinstall --no-deps PLACE"
+        ) from error
+
+
+def error_text(status: int) -> str:
+    """Return the text for a negative error number."""
+    return os.strerror(-status)
+
+
+_CLASS_32 = 1
+#: e_phoff, e_phentsize, e_phnum.
+_ELF_HEADER = Struct("<32xQ14xHH6x")
+_PT_INTERP = 3
+_PRELOAD_ADVICE = "Use the grade realtime, or scaled if the profile has an attribute for the speed"
+
+
+def check_can_preload(pid: int) -> None:
+    """Refuse a process whose executable cannot load the clock library: a 32-bit, statically linked, or setuid program.
+
+    Only a program that the dynamic loader starts can load it (man 5 elf, man 8 ld.so). The loader ignores
+    ``LD_PRELOAD`` for programs with the privileges of another user or group. A process that has ended is not refused.
+    """
+    path = Path(f"/proc/{pid}/exe")
+    name = reason = ""
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        if _has_privileges(pid):
+            reason = "a program with additional privileges (setuid or setgid)"
+        name = str(path.readlink())
+        with path.open("rb") as file:
+            reason = reason or _find_reason(file.fileno())
+        if str(path.readlink()) != name:  # the process has executed another program in the meantime
+            return
+    if reason:
+        raise ClockUnavailableError(
+            f"process {pid} cannot load the clock library: {name or 'it'} is {reason}. {_PRELOAD_ADVICE}"
+        )
+
+
+def _has_privileges(pid: int) -> bool:
+    """Return whether the effective user or group differs from the real one (proc(5), ``status``)."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    ids = [line.split()[1:3] for line in text.splitlines() if line.startswith(("Uid:", "Gid:"))]
+    return any(real != effective for real, effective in ids)
+
+
+def _find_reason(file: int) -> str:
+    """Return the property of the executable that prevents loading the library; "" for none."""
+    header = os.pread(file, _ELF_HEADER.size, 0)
+    if header[:4] != ELF_MAGIC or len(header) < _ELF_HEADER.size:
+        return ""
+    if header[4] == _CLASS_32:
+        return "a 32-bit program"
+    table_at, entry_size, n_segments = _ELF_HEADER.unpack(header)
+    table = os.pread(file, entry_size * n_segments, table_at)
+    kinds = [int.from_bytes(table[at : at + 4], "little") for at in range(0, len(table), entry_size or 1)]
+    return "statically linked" if _PT_INTERP not in kinds else ""
+
 
 OnOrphan: TypeAlias = Literal["end", "run", "paused"]
 
@@ -96,7 +231,7 @@ class LockstepPage:
         except (FileNotFoundError, ProcessLookupError):
             return False
         except PermissionError as error:
-            raise _denied(pid) from error
+            raise denied(pid) from error
 
     def close(self) -> None:
         """Release the control and the page; a second call does nothing. The game continues with its time as set."""
@@ -134,21 +269,15 @@ class LockstepPage:
 def open_page_of(pid: int) -> int:
     """Open the page of a running game again, because a lock belongs to the open file. Returns a file descriptor.
 
-    Raises:
-        ClockUnavailableError: The game was not started with the library.
-        AttachDeniedError: The operating system denies access.
-        ProcessExitedError: The game has ended.
+    Raises `ClockUnavailableError` if the game was not started with the library, `AttachDeniedError` and
+    `ProcessExitedError`.
     """
     fds = Path(f"/proc/{pid}/fd")
-    try:
+    with examining(pid):
         for fd in fds.iterdir():
             with suppress(FileNotFoundError):
                 if str(fd.readlink()).startswith(PAGE_LINK):
                     return os.open(fd, os.O_RDWR | os.O_CLOEXEC)
-    except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
-    except PermissionError as error:
-        raise _denied(pid) from error
     raise ClockUnavailableError(
         f"process {pid} was not started with the clock library, which cannot be loaded later; let soulslab start the "
         "game (--start on the command line, launch='always' in Python), or use the grade scaled or realtime"
@@ -158,9 +287,3 @@ def open_page_of(pid: int) -> int:
 def _own_file(fd: int) -> str:
     """Return the path of a descriptor of this process for other processes; its length does not depend on the ids."""
     return f"/proc/{str(os.getpid()).rjust(7, '/')}/fd/{str(fd).rjust(5, '/')}"
-
-
-def _denied(pid: int) -> AttachDeniedError:
-    return AttachDeniedError(
-        f"not allowed to look into process {pid}, as it belongs to another user; run soulslab as that user", pid=pid
-    )

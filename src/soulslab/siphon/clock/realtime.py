@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 
-from soulslab.errors import ClockUnavailableError, ConfigError
-from soulslab.siphon.clock import Advance
-from soulslab.siphon.clock.liveness import ProcessWatch
+from soulslab.errors import ClockUnavailableError
+from soulslab.siphon.clock import Advance, check_seconds
+from soulslab.siphon.process.process_tree import ProcessWatch
 from soulslab.siphon.profile import ClockGrade
 
 
@@ -49,8 +48,7 @@ class RealtimeClock:
     def run(self, speed: float = 1.0) -> None:
         """See `Clock.run`."""
         self._watch.check()
-        if speed != 1.0:
-            raise ClockUnavailableError(f"a realtime clock cannot run at {speed:g}x; {_HINT}")
+        _refuse_speed(speed)
 
     def pause(self) -> None:
         """Raise `ClockUnavailableError`."""
@@ -60,10 +58,8 @@ class RealtimeClock:
     def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
         """See `Clock.advance`; `deadline_s` is ignored, because the length of the advance is fixed."""
         del deadline_s
-        if not (math.isfinite(seconds) and seconds >= 0):
-            raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
-        if speed is not None and speed != 1.0:
-            raise ClockUnavailableError(f"a realtime clock cannot run at {speed:g}x; {_HINT}")
+        check_seconds(seconds)
+        _refuse_speed(speed)
         with self._lock:
             self._watch.check()
             now_s = time.monotonic()
@@ -83,3 +79,8 @@ class RealtimeClock:
 
 
 _HINT = "let soulslab start the game with the lockstep clock, or name clock.speed_attribute in its profile"
+
+
+def _refuse_speed(speed: float | None) -> None:
+    if speed not in (None, 1.0):
+        raise ClockUnavailableError(f"a realtime clock cannot run at {speed:g}x; {_HINT}")

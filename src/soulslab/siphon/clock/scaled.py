@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import atexit
-import math
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from soulslab.errors import ClockStalledError, ClockUnavailableError, ConfigError, ProcessExitedError
-from soulslab.siphon.clock import Advance
+from soulslab.errors import ClockStalledError, ClockUnavailableError, ProcessExitedError
+from soulslab.siphon.clock import Advance, check_seconds, check_speed
 from soulslab.siphon.clock.frame_rate import FrameRate
-from soulslab.siphon.clock.liveness import ProcessWatch
+from soulslab.siphon.process.process_tree import ProcessWatch
 from soulslab.siphon.profile import ClockGrade
 
 #: Interval between reads of the game's own time.
@@ -55,8 +54,7 @@ class ScaledClock:
         self._is_closed = False
         self._speed = float(read_speed())
         # A clock that was only read leaves the game unchanged. A clock that has set the speed runs the game on close,
-        # even if
-        # the game stood at the beginning: a killed controller leaves it in that state.
+        # even if the game stood at the beginning: a killed controller leaves it in that state.
         self._has_set_speed = False
         self._since_s = time.monotonic()
         self._passed_s = 0.0  # up to _since_s
@@ -90,7 +88,7 @@ class ScaledClock:
         Raises:
             ClockUnavailableError: The game does not accept this speed, or its frames would be too long.
         """
-        _check_speed(speed)
+        check_speed(speed)
         with self._lock:
             self._check()
             if self._frames is not None:
@@ -103,10 +101,9 @@ class ScaledClock:
 
     def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
         """See `Clock.advance`. A step that is too long shortens the next one."""
-        if not (math.isfinite(seconds) and seconds >= 0):
-            raise ConfigError(f"is {seconds!r}; it has to be 0 or more", path="seconds")
+        check_seconds(seconds)
         speed = speed if speed is not None else 1.0
-        _check_speed(speed)
+        check_speed(speed)
         with self._lock:
             self._check()
             if self._frames is not None:
@@ -186,8 +183,3 @@ class ScaledClock:
     def _check(self) -> None:
         if self._watch is not None:
             self._watch.check()
-
-
-def _check_speed(speed: float) -> None:
-    if not (math.isfinite(speed) and speed > 0.0):
-        raise ConfigError(f"is {speed!r}; it has to be above 0", path="speed")

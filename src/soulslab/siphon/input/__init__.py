@@ -18,7 +18,6 @@ class Input(Protocol):
     @property
     def held(self) -> frozenset[str]:
         """Keys and mouse buttons that are held now."""
-        ...
 
     def set_held(self, keys: Collection[str], again: Collection[str] = ()) -> None:
         """Hold exactly these keys: releases first, then presses, each in the order of the names.
@@ -34,16 +33,12 @@ class Input(Protocol):
             WindowGoneError: The game's window is closed.
             InputError: The events cannot be sent.
         """
-        ...
 
     def type(self, keys: Collection[str]) -> None:
         """Press and release keys one after another, without changing the held keys. Raises as `set_held`."""
-        ...
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
         """Move the mouse relative to its position. Raises as `set_held`."""
-        ...
 
     def close(self) -> None:
         """Release all held keys and close the backend; a second call does nothing."""
-        ...

@@ -1,4 +1,4 @@
-"""The helper process of `soulslab.siphon.input.guard`: ``python guard_process.py DISPLAY PID``, commands on stdin.
+"""The helper process of `soulslab.siphon.input.held_input`: ``python guard_process.py DISPLAY PID``, commands on stdin.
 
 It imports xcffib only when it has keys to release, so that an unused guard is cheap.
 """
@@ -53,7 +53,7 @@ def lines_until_end(owner: int) -> Iterator[str]:
 
 
 def release(display: str, recipes: list[list[str]]) -> None:
-    """Carry out the recipes (`soulslab.siphon.input.guard.Guard`)."""
+    """Carry out the recipes (`soulslab.siphon.input.held_input.Guard`)."""
     import xcffib  # noqa: PLC0415  # see above
     import xcffib.xproto  # noqa: PLC0415
     import xcffib.xtest  # noqa: PLC0415

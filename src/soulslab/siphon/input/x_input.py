@@ -10,8 +10,7 @@ import xcffib.xkb
 
 from soulslab.errors import ConfigError, DisplayError, did_you_mean
 from soulslab.siphon.input import Input
-from soulslab.siphon.input.guard import Guard, NoGuard, ProcessGuard
-from soulslab.siphon.input.held_input import HeldInput, Sender
+from soulslab.siphon.input.held_input import Guard, HeldInput, ProcessGuard, Sender
 from soulslab.siphon.input.x_server import is_alone, stop_repetition
 from soulslab.siphon.input.xsendevent import XSendEventSender
 from soulslab.siphon.input.xtest import XTestSender
@@ -64,7 +63,7 @@ def open_input(window: Window, backend: str = "auto", *, is_private: bool = Fals
     if is_private:
         stop_repetition(window.x)
     keycodes = read_keycodes(window.x)
-    guard: Guard = NoGuard() if is_private else ProcessGuard(window.x.display)
+    guard = Guard() if is_private else ProcessGuard(window.x.display)
     _log.debug("keys of window %#x by %s, focus %s", window.id, backend, "ours" if owns_focus else "the user's")
     if backend == "xtest":
         # On a private display no other window has been the active one, and the game may be held.
@@ -77,16 +76,9 @@ _CORE_KEYBOARD = 0x100  # XkbUseCoreKbd
 
 
 def read_keycodes(x: XConnection) -> dict[str, int]:
-    """Query the keycodes of the server.
+    """Query the keycode of each key of `soulslab.siphon.keys.KEYS` that the server has, by its name in `KEYS`.
 
-    Args:
-        x: Connection.
-
-    Returns:
-        Keycode of each key of `soulslab.siphon.keys.KEYS` that the server has, by its name in `KEYS`.
-
-    Raises:
-        DisplayError: The connection is broken, or the server has no XKB.
+    Raises `DisplayError` if the connection is broken, or the server has no XKB.
     """
     xkb = x.extension(xcffib.xkb.key)
     with x.using("ask for the names of the keys"):
@@ -100,12 +92,7 @@ def read_keycodes(x: XConnection) -> dict[str, int]:
 
 
 def match_keycodes(codes: Mapping[str, int], aliases: Mapping[str, str]) -> dict[str, int]:
-    """Return the keycode of each available key.
-
-    Args:
-        codes: Keycodes by XKB name.
-        aliases: Alternative XKB names: ``MENU`` for ``COMP`` (or the other way round).
-    """
+    """Return the keycode of each available key, given keycodes by XKB name and the aliases of XKB names."""
     codes = dict(codes)
     for alias, real in aliases.items():
         if real in codes:

@@ -21,11 +21,7 @@ def deliver(x: XConnection, *, has_delay: bool = False) -> None:
     Turns rotate, so before the second request is answered the game has had its turn. Only a game that sends more than
     the server handles in one turn may get its events later, and it does not poll for events before that is done.
 
-    Use it inside `XConnection.using`.
-
-    Args:
-        x: Connection that made the requests.
-        has_delay: Whether the server delays one of the requests and is idle in the meantime.
+    Use it inside `XConnection.using`. `has_delay` states that the server delays a request and is idle in the meantime.
     """
     if not has_delay and x.wait_until_idle():
         return
@@ -34,11 +30,7 @@ def deliver(x: XConnection, *, has_delay: bool = False) -> None:
 
 
 def details_of(keys: Iterable[Key], keycodes: dict[str, int], display: str) -> dict[str, int]:
-    """Return the keycode or the button of each key, by key name.
-
-    Raises:
-        InputError: The server's keyboard lacks a key.
-    """
+    """Return the keycode or the button of each key, by key name. Raises `InputError` for a missing key."""
     details = {}
     for key in keys:
         detail = key.button or keycodes.get(key.name)

@@ -14,8 +14,7 @@ from typing import Any
 import xcffib.xproto
 from xcffib.xproto import EventMask
 
-from soulslab.siphon.input.guard import Guard
-from soulslab.siphon.input.held_input import Change, pressed_keys, released_keys
+from soulslab.siphon.input.held_input import Change, Guard, pressed_keys, released_keys
 from soulslab.siphon.input.x_server import deliver, details_of
 from soulslab.siphon.keys import Key
 from soulslab.siphon.process.window import Window
@@ -34,13 +33,7 @@ _LOCKS = ("CAPSLOCK", "NUMLOCK", "SCROLLLOCK")
 
 
 class XSendEventSender:
-    """Sends events with the request SendEvent.
-
-    Args:
-        window: Window of the game.
-        keycodes: Keycodes of the server, by key name.
-        guard: Releases the keys when this process dies.
-    """
+    """Sends events with the request SendEvent, with the keycodes of the server by key name."""
 
     backend = "xsendevent"
 

@@ -14,8 +14,7 @@ import xcffib.xproto
 import xcffib.xtest
 
 from soulslab.errors import InputError
-from soulslab.siphon.input.guard import Guard
-from soulslab.siphon.input.held_input import Change, pressed_keys, released_keys
+from soulslab.siphon.input.held_input import Change, Guard, pressed_keys, released_keys
 from soulslab.siphon.input.x_server import deliver, details_of
 from soulslab.siphon.keys import Key
 from soulslab.siphon.process.window import Window
@@ -29,7 +28,7 @@ _APART_MS = 3
 
 
 class XTestSender:
-    """Sends through XTest.
+    """Sends through XTest, with the keycodes of the server by key name.
 
     Args:
         window: Window of the game.
@@ -153,7 +152,6 @@ class XTestSender:
 
 
 def _type(change: Change) -> int:
-    """Return the type of the event."""
     if change.key.is_mouse:
         return _BUTTON_PRESS if change.is_press else _BUTTON_RELEASE
     return _KEY_PRESS if change.is_press else _KEY_RELEASE

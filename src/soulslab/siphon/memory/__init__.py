@@ -1,13 +1,21 @@
-"""Access to the memory of another process: one Protocol, one module per platform, one fake."""
+"""Access to the memory of another process: a Protocol, a module per platform, and reads of many places."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from soulslab.errors import MemoryAccessError
+
+Bytes: TypeAlias = NDArray[np.uint8]
+
+#: Bytes read at a time; fits into the processor's cache, and makes the cost of system calls negligible.
+CHUNK_BYTES = 1 << 20
+PAGE_BYTES = 4096
 
 
 class Region(msgspec.Struct, frozen=True):
@@ -49,7 +57,6 @@ class ReadBatch(Protocol):
             MemoryAccessError: An address cannot be read; the error names the first one.
             ProcessExitedError: The process has ended.
         """
-        ...
 
 
 class Memory(Protocol):
@@ -68,15 +75,12 @@ class Memory(Protocol):
             MemoryAccessError: Some bytes cannot be read.
             ProcessExitedError: The process has ended.
         """
-        ...
 
     def read_into(self, address: int, buffer: memoryview) -> None:
         """Fill a buffer; for large reads. Raises as `read`."""
-        ...
 
     def batch(self, sizes: Sequence[int]) -> ReadBatch:
         """Prepare a scattered read of parts of some sizes."""
-        ...
 
     def write(self, address: int, data: bytes) -> None:
         """Write bytes to pages that the process may write itself.
@@ -85,12 +89,61 @@ class Memory(Protocol):
             MemoryAccessError: Some bytes cannot be written, because a page is not mapped or is protected.
             ProcessExitedError: The process has ended.
         """
-        ...
 
     def regions(self) -> list[Region]:
         """Return the mapped regions, ascending. Raises `ProcessExitedError`."""
-        ...
 
     def close(self) -> None:
         """Release the process; a second call does nothing."""
-        ...
+
+
+def chunks(
+    memory: Memory, regions: Iterable[Region], extra: int = 0, chunk_bytes: int = 0
+) -> Iterator[tuple[int, Bytes]]:
+    """Yield address and bytes of pieces of regions: at most `CHUNK_BYTES` + `extra`, in a buffer that is reused.
+
+    The `extra` bytes after a piece are read with it, if they exist, so that no value is split. Unreadable parts are
+    skipped, because a game may free memory at any time.
+    """
+    step = chunk_bytes or CHUNK_BYTES
+    buffer = np.empty(step + extra, np.uint8)
+    for region in regions:
+        for start in range(region.start, region.end, step):
+            size = min(step + extra, region.end - start)
+            try:
+                memory.read_into(start, buffer[:size].data)
+            except MemoryAccessError:
+                yield from readable_runs(memory, start, start + size)
+            else:
+                yield start, buffer[:size]
+
+
+def readable_runs(memory: Memory, start: int, end: int) -> Iterator[tuple[int, Bytes]]:
+    """Yield address and bytes of each readable part of a range; slow, because it reads page by page."""
+    run = bytearray()
+    # From the first byte to the end of its page, then whole pages.
+    for at in (start, *range(start - start % PAGE_BYTES + PAGE_BYTES, end, PAGE_BYTES)):
+        try:
+            run += memory.read(at, min(PAGE_BYTES - at % PAGE_BYTES, end - at))
+        except MemoryAccessError:
+            if run:
+                yield at - len(run), np.frombuffer(run, np.uint8)
+            run = bytearray()
+    if run:
+        yield end - len(run), np.frombuffer(run, np.uint8)
+
+
+def read_scattered(memory: Memory, addresses: NDArray[np.uint64], size: int) -> tuple[Bytes, NDArray[np.bool_]]:
+    """Return the bytes at (n,) addresses, (n, size) uint8, and which of them could be read; the others are 0."""
+    data, is_readable = np.zeros((addresses.size, size), np.uint8), np.ones(addresses.size, np.bool_)
+    batch = memory.batch([size] * addresses.size)
+    batch.addresses[:] = addresses
+    try:
+        data[:] = np.frombuffer(batch.read(), np.uint8).reshape(-1, size)
+    except MemoryAccessError:
+        for i, address in enumerate(addresses.tolist()):
+            try:
+                data[i] = np.frombuffer(memory.read(address, size), np.uint8)
+            except MemoryAccessError:
+                is_readable[i] = False  # freed by the game
+    return data, is_readable

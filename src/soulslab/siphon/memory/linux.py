@@ -10,16 +10,21 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import select
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import (
+    AttachDeniedError,
     MemoryAccessError,
     ProcessExitedError,
     ProcessNotFoundError,
@@ -27,7 +32,84 @@ from soulslab.errors import (
     SiphonError,
 )
 from soulslab.siphon.memory import Region
-from soulslab.siphon.memory.linux_maps import denied, read_regions
+
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+
+_ADVICE = {
+    1: (
+        "kernel.yama.ptrace_scope is 1, so a process may only read its children: let soulslab start the game, "
+        "or run `sudo sysctl kernel.yama.ptrace_scope=0` (until the next boot), "
+        "or give this Python the right: `sudo setcap cap_sys_ptrace=ep {python}`"
+    ),
+    2: (
+        "kernel.yama.ptrace_scope is 2, so only CAP_SYS_PTRACE may read other processes: run "
+        "`sudo setcap cap_sys_ptrace=ep {python}`, "
+        "or `sudo sysctl kernel.yama.ptrace_scope=1` and let soulslab start the game"
+    ),
+    3: (
+        "kernel.yama.ptrace_scope is 3, so no process may read others, and it can only be changed by a boot "
+        "with another value in /etc/sysctl.d"
+    ),
+}
+_OTHER_USER = (
+    "the process belongs to another user, or was started with additional rights (setuid, capabilities): "
+    "run soulslab as the user that runs the game, let soulslab start it, or give this Python the right: "
+    "`sudo setcap cap_sys_ptrace=ep {python}`"
+)
+
+
+def denied(pid: int, yama: Path = YAMA) -> AttachDeniedError:
+    """Return the error for a process that cannot be accessed, with advice (man 2 ptrace, "Ptrace access").
+
+    `yama` is the file with the kernel's ptrace rule; a kernel without one has no such file.
+    """
+    scope = int(yama.read_text(encoding="ascii")) if yama.exists() else 0
+    advice = _ADVICE.get(scope, _OTHER_USER).format(python=Path(sys.executable).resolve())
+    return AttachDeniedError(f"process {pid} must not be read: {advice}", pid=pid)
+
+
+@contextmanager
+def examining(pid: int) -> Iterator[None]:
+    """Convert the errors of reading the files of a process: `ProcessExitedError`, `AttachDeniedError`."""
+    try:
+        yield
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
+    except PermissionError as error:
+        raise denied(pid) from error
+
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+#: Regions that are mapped as readable but that only the kernel can read.
+_KERNEL_PAGES = ("[vvar]", "[vvar_vclock]", "[vsyscall]")
+
+
+def read_regions(pid: int) -> list[Region]:
+    """Return the mapped regions of a process, ascending, from ``/proc/PID/maps``; none for one that has ended.
+
+    Raises `ProcessExitedError` if it does not exist any more, and `AttachDeniedError`.
+    """
+    with examining(pid):
+        # File names are bytes; surrogates preserve names that are not UTF-8.
+        text = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="surrogateescape")
+    return [_parse_region(line) for line in text.split("\n") if line]
+
+
+def _parse_region(line: str) -> Region:
+    """Parse a line of ``/proc/PID/maps``: ``start-end rwxp offset device inode   path``."""
+    addresses, access, _, _, _, *path = line.split(maxsplit=5)
+    start, end = addresses.split("-")
+    name = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), path[0]) if path else ""
+    is_file = name.startswith("/")
+    return Region(
+        start=int(start, 16),
+        end=int(end, 16),
+        is_readable=access[0] == "r" and name not in _KERNEL_PAGES,
+        is_writable=access[1] == "w",
+        is_executable=access[2] == "x",
+        path=name.removesuffix(" (deleted)") if is_file else "",
+    )
+
 
 #: Maximum number of parts of one call of ``process_vm_readv`` (IOV_MAX, limits.h).
 MAX_PARTS = 1024
@@ -63,7 +145,8 @@ class LinuxMemory:
         self._read_part = partial(_readv(), pid, ctypes.addressof(self._local), 1, ctypes.addressof(self._part), 1, 0)
         self._pidfd = _open_pidfd(pid)
         try:
-            _check_permission(pid)
+            with examining(pid):
+                os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
             #: Readable when the process has ended or this object was closed.
             self.check = self._watch()
         except BaseException:
@@ -86,19 +169,11 @@ class LinuxMemory:
     def read_into(self, address: int, buffer: memoryview) -> None:
         """See `Memory.read_into`."""
         local = np.frombuffer(buffer, np.uint8)
-        start, size, done = local.ctypes.data, local.size, 0
-        readv = _bulk_call("process_vm_readv")
-        if not 0 <= address < ADDRESS_END - size:
-            raise self.explain(address, size, errno.EFAULT)
-        while done < size:
-            to = (ctypes.c_uint64 * 2)(start + done, size - done)
-            of = (ctypes.c_uint64 * 2)(address + done, size - done)
-            n = readv(self.pid, ctypes.addressof(to), 1, ctypes.addressof(of), 1, 0)
-            if n <= 0:
-                raise self.explain(address + done, size - done, ctypes.get_errno())
-            done += n
+        if not 0 <= address < ADDRESS_END - local.size:
+            raise self.explain(address, local.size, errno.EFAULT)
+        self._transfer("process_vm_readv", address, local, "read")
         if self.check():
-            raise self.explain(address, size, errno.ESRCH)
+            raise self.explain(address, local.size, errno.ESRCH)
 
     def batch(self, sizes: Sequence[int]) -> LinuxBatch:
         """See `Memory.batch`."""
@@ -108,15 +183,18 @@ class LinuxMemory:
         """See `Memory.write`."""
         # A range that cannot be read is not written in part.
         self.read(address, len(data))
-        source = np.frombuffer(data, np.uint8)
-        start, size, done = source.ctypes.data, source.size, 0
-        writev = _bulk_call("process_vm_writev")
+        self._transfer("process_vm_writev", address, np.frombuffer(data, np.uint8), "written")
+
+    def _transfer(self, name: str, address: int, local: NDArray[np.uint8], what: str) -> None:
+        """Copy between this process and the other one, in as many calls as the kernel needs."""
+        call = _bulk_call(name)
+        start, size, done = local.ctypes.data, local.size, 0
         while done < size:
-            of = (ctypes.c_uint64 * 2)(start + done, size - done)
-            to = (ctypes.c_uint64 * 2)(address + done, size - done)
-            n = writev(self.pid, ctypes.addressof(of), 1, ctypes.addressof(to), 1, 0)
+            ours = (ctypes.c_uint64 * 2)(start + done, size - done)
+            theirs = (ctypes.c_uint64 * 2)(address + done, size - done)
+            n = call(self.pid, ctypes.addressof(ours), 1, ctypes.addressof(theirs), 1, 0)
             if n <= 0:
-                raise self.explain(address + done, size - done, ctypes.get_errno(), "written")
+                raise self.explain(address + done, size - done, ctypes.get_errno(), what)
             done += n
 
     def regions(self) -> list[Region]:
@@ -211,16 +289,6 @@ def _open_pidfd(pid: int) -> int:
         if error.errno != errno.EINVAL:
             raise
         raise ProcessNotFoundError(f"{pid} is not a process id", pid=pid) from error
-
-
-def _check_permission(pid: int) -> None:
-    """Raise `AttachDeniedError` if the operating system denies access to the memory of a process."""
-    try:
-        os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
-    except PermissionError as error:
-        raise denied(pid) from error
-    except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
 
 
 @cache

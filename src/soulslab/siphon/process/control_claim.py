@@ -24,14 +24,10 @@ _MAX_NAME_BYTES = 200
 class ControlClaim:
     """The claim of this process on a game, until `release` or the end of this process.
 
-    Args:
-        pid: Process id of the game.
-        holder: Name of the environment that controls the game, for errors: ``soulslab/Process-v0``.
-        folder: Folder of the claim files; None for the folder of this user.
+    Errors name the holder: ``soulslab/Process-v0``. `folder` holds the claim files; None for the folder of this user.
 
-    Raises:
-        ControlTakenError: Another environment, in this or another process, controls the game.
-        ProcessError: The folder cannot be used, or the game has ended (`ProcessExitedError`).
+    Raises `ControlTakenError` if another environment, in this or another process, controls the game, and `ProcessError`
+    if the folder cannot be used, or the game has ended.
     """
 
     def __init__(self, pid: int, holder: str, folder: Path | None = None) -> None:
@@ -50,12 +46,7 @@ class ControlClaim:
 
 
 def _locked(path: Path, pid: int) -> int:
-    """Return the descriptor of a claim file that this process has locked.
-
-    Raises:
-        ControlTakenError: The file is locked already.
-        ProcessError: The file cannot be opened.
-    """
+    """Return the descriptor of a claim file that this process has locked. Raises `ControlTakenError`."""
     while True:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -90,11 +81,7 @@ def _is_same_file(fd: int, path: Path) -> bool:
 
 
 def _claim_folder() -> Path:
-    """Return the folder of this user's claims; it is created if it does not exist.
-
-    Raises:
-        ProcessError: The folder belongs to another user, or others can write to it.
-    """
+    """Return the folder of this user's claims. Raises `ProcessError` if others can write to it."""
     runtime = _RUNTIME / str(os.getuid())
     folder = runtime / "soulslab" if os.access(runtime, os.W_OK | os.X_OK) else _FALLBACK / f"soulslab-{os.getuid()}"
     try:
@@ -109,11 +96,7 @@ def _claim_folder() -> Path:
 
 
 def _start_ticks(pid: int) -> str:
-    """Return the start time of a process in clock ticks since boot; process ids are reused.
-
-    Raises:
-        ProcessExitedError: The process does not exist.
-    """
+    """Return the start time of a process in clock ticks since boot, because process ids are reused."""
     try:
         # The name of the program, in parentheses, may contain spaces.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

@@ -23,10 +23,9 @@ from soulslab.errors import (
     AntiCheatError,
     GameVersionError,
     ProcessError,
-    ProcessExitedError,
     ProcessNotFoundError,
 )
-from soulslab.siphon.memory.linux_maps import denied, read_regions
+from soulslab.siphon.memory.linux import examining, read_regions
 from soulslab.siphon.process.image import Image, file_name, same_name
 from soulslab.siphon.profile import Process
 
@@ -48,12 +47,8 @@ _log = logging.getLogger(__name__)
 class _Running(msgspec.Struct, frozen=True):
     """The readable details of a process.
 
-    Attributes:
-        pid: Process id.
-        comm: Process name, cut to 15 characters.
-        program: File name of the program; "" if it is not readable.
-        arguments: Command line.
-        started_s: Start time in seconds since 1970.
+    `comm` is the process name, cut to 15 characters; `program` is "" if it is not readable; `started_s` counts since
+    1970.
     """
 
     pid: int
@@ -118,14 +113,7 @@ def find_process(process: Process, pid: int = 0) -> int:
 def refuse_anti_cheat(pid: int, process: Process) -> None:
     """Raise `AntiCheatError` if an anti-cheat is loaded in a process or runs beside it.
 
-    Args:
-        pid: Process id of the game.
-        process: Names further processes and modules.
-
-    Raises:
-        AntiCheatError: EasyAntiCheat, BattlEye, or one that the profile names was found.
-        ProcessExitedError, AttachDeniedError: The process cannot be examined.
-        ProcessError: The operating system is not Linux.
+    EasyAntiCheat, BattlEye, and the names in `Process.anti_cheat` are recognised.
     """
     require_linux()
     patterns = (*ANTI_CHEAT, *(name.casefold() for name in process.anti_cheat))
@@ -144,13 +132,7 @@ def refuse_anti_cheat(pid: int, process: Process) -> None:
 
 
 def check_version(image: Image, process: Process, allow_unknown: bool) -> None:
-    """Raise `GameVersionError` if the profile names versions and the executable has another one.
-
-    Args:
-        image: Executable in memory.
-        process: Names the known versions; empty for no check.
-        allow_unknown: Log an unknown version instead of raising.
-    """
+    """Raise `GameVersionError`, or log it, if the executable has none of the versions in the profile."""
     if not process.versions or image.version in process.versions:
         return
     known = ", ".join(process.versions)
@@ -181,24 +163,17 @@ def has_ended(pid: int) -> bool:
 def executable_of(pid: int) -> str:
     """Return the path of the program of a process; under Wine, of the Windows program.
 
-    Raises:
-        ProcessExitedError: The process has ended.
-        AttachDeniedError: The operating system denies access.
+    Raises `ProcessExitedError` and `AttachDeniedError`.
     """
-    try:
+    with examining(pid):
         path = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
         arguments = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
-    except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
-    except PermissionError as error:
-        raise denied(pid) from error
     if file_name(path) in WINE_LOADERS:
         return next((argument for argument in arguments if argument.casefold().endswith(".exe")), path)
     return path
 
 
 def _running() -> Iterator[_Running]:
-    """Yield the running processes."""
     for pid in psutil.pids():
         try:
             one = psutil.Process(pid)
@@ -284,3 +259,44 @@ def _belong_together(pid: int, other: int) -> bool:
     except (psutil.NoSuchProcess, ProcessLookupError):
         return False
     return any(ours.get(name) and ours.get(name) == theirs.get(name) for name in _PREFIXES)
+
+
+def writers_of(path: Path) -> tuple[int, ...]:
+    """Return the processes that have a file open for writing, by id; such a file must not be copied or replaced.
+
+    Processes of other users that cannot be examined are skipped and logged. Raises `FileNotFoundError` without the
+    file.
+    """
+    wanted = path.stat()
+    found = set()
+    for pid, descriptor in _descriptors():
+        try:
+            # Device and inode, because a file can be opened under several names.
+            held = descriptor.stat()
+            if (held.st_dev, held.st_ino) == (wanted.st_dev, wanted.st_ino) and _is_for_writing(pid, descriptor.name):
+                found.add(pid)
+        except OSError:
+            continue  # it was closed in the meantime
+    return tuple(sorted(found))
+
+
+def _descriptors() -> Iterator[tuple[int, Path]]:
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            descriptors = list((process / "fd").iterdir())
+        except PermissionError:
+            _log.debug("process %s is left out: its files are not ours to see", process.name)
+            continue
+        except OSError:
+            continue  # the process has ended
+        for descriptor in descriptors:
+            yield int(process.name), descriptor
+
+
+def _is_for_writing(pid: int, number: str) -> bool:
+    """Return whether the flags of a descriptor (octal, proc(5)) permit writing."""
+    lines = Path(f"/proc/{pid}/fdinfo/{number}").read_text(encoding="ascii").splitlines()
+    flags = next(int(line.split()[1], 8) for line in lines if line.startswith("flags:"))
+    return flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR)

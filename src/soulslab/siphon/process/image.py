@@ -14,8 +14,7 @@ import msgspec
 
 from soulslab.errors import ImageError, MemoryAccessError
 from soulslab.siphon.memory import Memory, Region
-from soulslab.siphon.process import elf, portable_executable
-from soulslab.siphon.process.executable_headers import Headers, Kind, Section
+from soulslab.siphon.process.executable_headers import ELF_MAGIC, PE_MAGIC, Headers, Kind, Section, read_elf, read_pe
 
 __all__ = ["Image", "Section", "module_base", "read_image"]
 
@@ -25,12 +24,8 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         path: Path of its file; "" if the memory map does not name one.
-        kind: Format of its headers.
-        base: Address at which it is loaded.
         size: Bytes from its base to its end.
         version: Version from its version resource, as ``2.6.1.0``; "" without one, as for ELF programs.
-        sections: Sections, ascending.
-        pid: Process id.
     """
 
     path: str
@@ -40,6 +35,11 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     sections: tuple[Section, ...]
     pid: int = 0
+
+    @property
+    def code_ranges(self) -> list[tuple[int, int]]:
+        """Start and end of each executable section."""
+        return [(section.start, section.start + section.size) for section in self.sections if section.is_executable]
 
 
 class _Loaded(msgspec.Struct, frozen=True):
@@ -55,15 +55,9 @@ class _Loaded(msgspec.Struct, frozen=True):
 
 
 def read_image(memory: Memory, executable: str) -> Image:
-    """Find the executable of a process and read its headers.
+    """Find the executable of a process by its file name, and read its headers.
 
-    Args:
-        memory: Memory of the process.
-        executable: File name, with or without a path of Linux or Windows.
-
-    Raises:
-        ImageError: It is not loaded (yet), its headers are malformed, or several modules match.
-        ProcessExitedError: The process has ended.
+    Raises `ImageError` if it is not loaded (yet), its headers are malformed, or several modules match.
     """
     wanted = file_name(executable)
     regions = [region for region in memory.regions() if region.is_readable]
@@ -86,15 +80,9 @@ def read_image(memory: Memory, executable: str) -> Image:
 
 
 def module_base(memory: Memory, name: str) -> int:
-    """Return the base address of a library.
+    """Return the base address of a library. Raises as `read_image`.
 
-    Args:
-        memory: Memory of the process.
-        name: File name of the library; ``libSDL2-2.0.so.0`` also finds ``libSDL2-2.0.so.0.2800.5``.
-
-    Raises:
-        ImageError: It is not loaded (yet), or several libraries match.
-        ProcessExitedError: The process has ended.
+    ``libSDL2-2.0.so.0`` also finds ``libSDL2-2.0.so.0.2800.5``.
     """
     wanted = file_name(name)
     regions = [region for region in memory.regions() if region.is_readable]
@@ -118,10 +106,10 @@ def _loaded(memory: Memory, regions: list[Region], fits: Callable[[Region], bool
             continue
         try:
             start = memory.read(region.start, 4)
-            if start == elf.MAGIC:
-                headers = elf.read_elf(memory, region.start, region.path)
-            elif start[:2] == portable_executable.MAGIC:
-                headers = portable_executable.read_pe(memory, region.start)
+            if start == ELF_MAGIC:
+                headers = read_elf(memory, region.start, region.path)
+            elif start[:2] == PE_MAGIC:
+                headers = read_pe(memory, region.start)
             else:
                 continue
         except MemoryAccessError:

@@ -1,11 +1,4 @@
-"""Starting a game as a child process, and ending it with all of its processes.
-
-::
-
-    game = launch(profile.process, options={"skill": "4"}, display=":7")
-    game.pid, game.status(), game.output_tail()
-    game.kill()
-"""
+"""Starting a game as a child process, and ending it with all of its processes."""
 
 from __future__ import annotations
 
@@ -24,23 +17,19 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from soulslab.errors import ConfigError, LaunchError, did_you_mean
-from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
-from soulslab.siphon.process.private_folder import PrivateFolder
-from soulslab.siphon.process.process_output import Output
+from soulslab.siphon.process.child_process import Output, ParentDeathPipe, PrivateFolder
 from soulslab.siphon.process.process_tree import await_end, is_program, living, marked, remove_shared_memory
 from soulslab.siphon.profile import Process
 
 #: Folder in which Debian installs games; it is not on root's PATH.
 GAME_DIRS = ("/usr/games", "/usr/local/games")
-DEADLINE_S = 20.0
 GRACE_S = 1.0
 KILL_DEADLINE_S = 10.0
 POLL_S = 0.01
 #: Variable that every process of a game inherits, so that all of them can be found.
 MARK = "SOULSLAB_RUN"
 #: Audio backends without a device, which would pace the game; used in lockstep or on a private display, unless the
-#: profile
-#: sets the variables.
+#: profile sets the variables.
 SILENT = {
     "SDL_AUDIODRIVER": "dummy",  # SDL 1.2 and 2
     "SDL_AUDIO_DRIVER": "dummy",  # SDL 3
@@ -123,8 +112,7 @@ class GameProcess:
 
         A second call does nothing.
 
-        Args:
-            grace_s: Time for the processes to end after SIGTERM.
+        The processes have `grace_s` to end after SIGTERM.
         """
         self._end(signal.SIGTERM, grace_s)
         deadline = time.monotonic() + KILL_DEADLINE_S
@@ -154,15 +142,10 @@ class GameProcess:
         return not pids
 
     def find_game(self, executable: str, deadline_s: float, wait: Callable[[], object] | None = None) -> None:
-        """Wait until a process with a name runs among the started ones, and use it as the game.
+        """Wait until a process with a file name runs among the started ones, and use it as the game.
 
-        Args:
-            executable: File name of the program.
-            deadline_s: Wall time until the process must run.
-            wait: Called between two searches; None for a short sleep.
-
-        Raises:
-            LaunchError: All processes ended, or none has that name in time.
+        `wait` is called between two searches; None for a short sleep. Raises `LaunchError` if all processes ended, or
+        none has that name in time.
         """
         deadline = time.monotonic() + deadline_s
         while True:
@@ -188,32 +171,6 @@ class GameProcess:
                     pid=self._child.pid,
                 )
             (wait or _sleep)()
-
-
-def launch(
-    process: Process,
-    *,
-    options: Mapping[str, str] | None = None,
-    display: str = "",
-    extra_environment: Mapping[str, str] | None = None,
-    ends_with_us: bool = True,
-    deadline_s: float = DEADLINE_S,
-) -> GameProcess:
-    """Start a game and wait for its process, as `start_command` and `GameProcess.find_game` do.
-
-    Raises:
-        LaunchError: The game cannot be started, or ends at once.
-        ConfigError: An option is unknown, or the profile has no command.
-    """
-    game = start_command(
-        process, options=options, display=display, extra_environment=extra_environment, ends_with_us=ends_with_us
-    )
-    try:
-        game.find_game(process.executable, deadline_s)
-    except BaseException:
-        game.kill(grace_s=0.0)
-        raise
-    return game
 
 
 def start_command(
@@ -283,7 +240,6 @@ def _user() -> dict[str, str]:
 def _start(
     command: list[str], environment: dict[str, str], directory: Path, fds: tuple[int, ...], output: Output
 ) -> subprocess.Popen[bytes]:
-    """Start the command."""
     try:
         return subprocess.Popen(  # noqa: S603 - running the profile's command is what launch is for
             command,
@@ -324,11 +280,7 @@ def find_program(name: str) -> str:
 
 
 def _program(name: str) -> str:
-    """Return the path of a program.
-
-    Raises:
-        LaunchError: The program was not found.
-    """
+    """Return the path of a program. Raises `LaunchError` if it was not found."""
     program = find_program(name)
     if not program:
         raise LaunchError(
@@ -340,11 +292,7 @@ def _program(name: str) -> str:
 
 
 def check_options(process: Process, options: Mapping[str, str]) -> None:
-    """Check that a program can be started with some options.
-
-    Raises:
-        ConfigError: The profile has no such option, or a value is not valid on a command line.
-    """
+    """Raise `ConfigError` if the profile has no such option, or a value is not valid on a command line."""
     for name, value in options.items():
         if name not in process.options:
             raise ConfigError(f"unknown option{did_you_mean(name, process.options)}", path=f"options.{name:.64}")
@@ -355,7 +303,6 @@ def check_options(process: Process, options: Mapping[str, str]) -> None:
 
 
 def _chosen(process: Process, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the value of each option."""
     check_options(process, options)
     return {**process.options, **options}
 
@@ -375,7 +322,6 @@ def _fill(text: str, values: Mapping[str, str], path: str) -> str:
 def _environment(
     base: Mapping[str, str], display: str, own: Mapping[str, str], extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment variables of the game."""
     environment = dict(base)
     if display:
         environment["DISPLAY"] = display

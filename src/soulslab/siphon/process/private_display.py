@@ -1,11 +1,4 @@
-"""A private X display: an own Xvfb server, on which a game runs unseen, has the focus, and is captured cheaply.
-
-::
-
-    with PrivateDisplay((1280, 720)) as display:
-        display.name            # ":7"
-        display.framebuffer     # the file that holds its pixels, as they are now
-"""
+"""A private X display: an own Xvfb server, on which a game runs unseen, has the focus, and is captured cheaply."""
 
 from __future__ import annotations
 
@@ -26,8 +19,7 @@ import xcffib.xproto
 
 from soulslab.closing import Closing
 from soulslab.errors import ConfigError, DisplayError
-from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
-from soulslab.siphon.process.private_folder import PrivateFolder
+from soulslab.siphon.process.child_process import ParentDeathPipe, PrivateFolder
 from soulslab.siphon.process.x11 import COOKIE_NAME, XConnection
 
 START_DEADLINE_S = 20.0
@@ -47,9 +39,6 @@ class PrivateDisplay(Closing):
     Only this user can connect, by the cookie in `environment` or by user id; no TCP port is open. The pointer is not
     drawn and the screen saver is off. The server ends with `close`. If this process dies without it, even by SIGKILL,
     the server ends when its last client disconnects: at once, or together with the game.
-
-    Args:
-        size_px: Width and height of the screen.
 
     Attributes:
         name: Name of the display, as ``:7``.
@@ -93,7 +82,7 @@ class PrivateDisplay(Closing):
                 return
 
     def _start(self, program: str, cookie: bytes, undo: ExitStack) -> None:
-        """Start the server in a new folder, with a parent-death pipe."""
+        """Start the server in a new folder, with a parent-death pipe, and wait until it listens."""
         folder = PrivateFolder("display")
         undo.callback(folder.close)
         self.framebuffer: Path = folder.path / "Xvfb_screen0"
@@ -101,14 +90,45 @@ class PrivateDisplay(Closing):
         _write_authority(self._authority, cookie)
         self._lifeline = ParentDeathPipe()
         undo.callback(self._lifeline.release)
-        self._process, self.name = _start(program, self.size_px, folder, self._lifeline, undo)
-        self.pid = self._process.pid
+        log = folder.path / "log"
+        reader, writer = os.pipe()
+        command = [
+            *(program, "-displayfd", str(writer), "-screen", "0", f"{self.size_px[0]}x{self.size_px[1]}x24"),
+            *("-fbdir", str(folder.path), "-auth", str(self._authority)),
+            *("-nolisten", "tcp", "-s", "0", "-terminate"),
+        ]
+        try:
+            with log.open("wb") as output:
+                process = subprocess.Popen(  # noqa: S603 - the program that `which` found, our own arguments
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    cwd=folder.path,
+                    pass_fds=(writer, folder.fd, self._lifeline.fd),
+                    # Ctrl-C in the terminal must reach only this process, which ends the server.
+                    start_new_session=True,
+                )
+        except OSError as error:
+            os.close(reader)
+            raise DisplayError(f"cannot start {program}: {error.strerror}") from error
+        finally:
+            os.close(writer)
+        undo.callback(_end, process)
+        self._lifeline.tie(process.pid, signal.SIGTERM)
+        try:
+            number = _read_line(reader, time.monotonic() + START_DEADLINE_S)
+        finally:
+            os.close(reader)
+        if not number:
+            said = log.read_text(errors="replace").strip()[-2000:]
+            raise DisplayError(f"Xvfb did not start within {START_DEADLINE_S:.0f} s; it says:\n{said}")
+        self._process, self.name, self.pid = process, f":{number}", process.pid
 
     def environment(self, *, has_fixed_length: bool = False) -> dict[str, str]:
         """Return the environment variables with which a program draws on this display.
 
-        Args:
-            has_fixed_length: Pad the display number with zeros, because X libraries store its text on the heap.
+        `has_fixed_length` pads the display number with zeros, because X libraries store its text on the heap.
         """
         name = f":{int(self.name[1:]):0{DISPLAY_DIGITS}d}" if has_fixed_length else self.name
         return {"DISPLAY": name, "XAUTHORITY": str(self._authority)}
@@ -116,46 +136,6 @@ class PrivateDisplay(Closing):
     def close(self) -> None:
         """End the server and remove its files; a second call does nothing."""
         self._parts.close()
-
-
-def _start(
-    program: str, size_px: tuple[int, int], folder: PrivateFolder, lifeline: ParentDeathPipe, undo: ExitStack
-) -> tuple[subprocess.Popen[bytes], str]:
-    """Start Xvfb and wait until it listens; return the process and the name of its display."""
-    log = folder.path / "log"
-    reader, writer = os.pipe()
-    command = [
-        *(program, "-displayfd", str(writer), "-screen", "0", f"{size_px[0]}x{size_px[1]}x24"),
-        *("-fbdir", str(folder.path), "-auth", str(folder.path / "authority")),
-        *("-nolisten", "tcp", "-s", "0", "-terminate"),
-    ]
-    try:
-        with log.open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 - the program that `which` found, our own arguments
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=folder.path,
-                pass_fds=(writer, folder.fd, lifeline.fd),
-                # Ctrl-C in the terminal must reach only this process, which ends the server.
-                start_new_session=True,
-            )
-    except OSError as error:
-        os.close(reader)
-        raise DisplayError(f"cannot start {program}: {error.strerror}") from error
-    finally:
-        os.close(writer)
-    undo.callback(_end, process)
-    lifeline.tie(process.pid, signal.SIGTERM)
-    try:
-        number = _read_line(reader, time.monotonic() + START_DEADLINE_S)
-    finally:
-        os.close(reader)
-    if not number:
-        said = log.read_text(errors="replace").strip()[-2000:]
-        raise DisplayError(f"Xvfb did not start within {START_DEADLINE_S:.0f} s; it says:\n{said}")
-    return process, f":{number}"
 
 
 def _read_line(fd: int, deadline: float) -> str:

@@ -1,4 +1,4 @@
-"""The processes that descend from a started one: which ones, which of them run, and when they end (from /proc)."""
+"""Processes that descend from a started one, and the end of processes (from /proc and by descriptors)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+from soulslab.errors import ProcessExitedError
 from soulslab.siphon.process.discovery import has_ended
 from soulslab.siphon.process.image import file_name, same_name
 
@@ -19,10 +20,7 @@ IPC_RMID = 0
 
 
 def marked(variable: str, value: str) -> set[int]:
-    """Return the processes whose environment has a variable with a value.
-
-    Every process inherits the variable, including processes that have left the session.
-    """
+    """Return the processes whose environment has a variable with a value, also those that have left the session."""
     wanted = f"{variable}={value}".encode()
     return {int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and wanted in _words(entry / "environ")}
 
@@ -30,8 +28,7 @@ def marked(variable: str, value: str) -> set[int]:
 def is_program(pid: int, executable: str) -> bool:
     """Return whether a process runs the program with a file name."""
     # Under Wine the program is Wine, and its command line contains the path of the game. The name in the command line
-    # is
-    # compared as well, because /usr/bin/python3 is a link to another name, and the program of a script is the shell.
+    # is compared as well, because /usr/bin/python3 is a link to another name, and the program of a script is the shell.
     first = _words(PROC / str(pid) / "cmdline")[0].decode(errors="replace")
     try:
         path = str((PROC / str(pid) / "exe").readlink()).removesuffix(" (deleted)")
@@ -46,12 +43,9 @@ def living(pids: Collection[int]) -> set[int]:
 
 
 def await_end(pids: Collection[int], wait_s: float, pidfds: Mapping[int, int] | None = None) -> bool:
-    """Wait until all processes have ended; return whether they have.
+    """Wait up to `wait_s` until all processes have ended; return whether they have.
 
-    Args:
-        pids: Process ids.
-        wait_s: Longest wait; 0 to check only.
-        pidfds: Open descriptors of the processes, which are correct even if a process id was reused.
+    `pidfds` are open descriptors of the processes, which are correct even if a process id was reused.
     """
     deadline = time.monotonic() + wait_s
     known = pidfds or {}
@@ -100,3 +94,45 @@ def _words(path: Path) -> list[bytes]:
         return path.read_bytes().split(b"\0")
     except OSError:  # it has ended, or belongs to another user
         return [b""]
+
+
+class ProcessWatch:
+    """Watches one process by a descriptor, because process ids are reused; a zombie counts as ended.
+
+    Raises:
+        ProcessExitedError: The process does not exist.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._fd = -1
+        try:
+            self._fd = os.pidfd_open(pid)
+        except (ProcessLookupError, OSError) as error:
+            raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN)
+
+    def check(self) -> None:
+        """Raise `ProcessExitedError` if the process has ended."""
+        if not self.is_alive():
+            raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
+
+    def is_alive(self) -> bool:
+        """Return whether the process runs."""
+        return self._fd >= 0 and not self._poll.poll(0)
+
+    def fileno(self) -> int:
+        """Return the descriptor, which is readable once the process has ended."""
+        return self._fd
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a wall time, exact to a microsecond. Raises as `check`, as soon as the process ends."""
+        if select.select([self._fd], [], [], max(seconds, 0.0))[0]:
+            raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
+
+    def close(self) -> None:
+        """Close the descriptor; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

@@ -1,10 +1,4 @@
-"""The window of a game: its identity, its position, and whether other windows cover it.
-
-::
-
-    window = wait_for_window(x, game.pid, "DOOM", deadline_s=10)
-    window.state().width_px
-"""
+"""The window of a game: its identity, its position, and whether other windows cover it."""
 
 from __future__ import annotations
 
@@ -12,10 +6,10 @@ import logging
 import os
 import select
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import xcffib.res
@@ -23,8 +17,44 @@ import xcffib.xproto
 from xcffib.xproto import EventMask, MapState
 
 from soulslab.errors import DisplayError, ProcessExitedError, WaitTimeoutError, WindowGoneError, WindowNotFoundError
-from soulslab.siphon.process.rectangle import Rectangle, around, bounds, overlap
+from soulslab.siphon.process.process_tree import ProcessWatch
 from soulslab.siphon.process.x11 import GONE_ERRORS, XConnection
+
+Rectangle: TypeAlias = tuple[int, int, int, int]
+"""Left, top, width and height in pixels; width and height 0 if it is empty."""
+
+
+def overlap(one: Rectangle, other: Rectangle) -> Rectangle:
+    """Return the intersection of two rectangles; its width or height is 0 if it is empty."""
+    left, top = max(one[0], other[0]), max(one[1], other[1])
+    right, bottom = min(one[0] + one[2], other[0] + other[2]), min(one[1] + one[3], other[1] + other[3])
+    return (left, top, max(right - left, 0), max(bottom - top, 0))
+
+
+def contains(outer: Rectangle, inner: Rectangle) -> bool:
+    """Return whether one rectangle contains another."""
+    return overlap(outer, inner) == inner
+
+
+def bounds(parts: Collection[Rectangle]) -> Rectangle:
+    """Return the smallest rectangle around all; an empty one around none."""
+    if not parts:
+        return (0, 0, 0, 0)
+    left, top = min(part[0] for part in parts), min(part[1] for part in parts)
+    right, bottom = max(part[0] + part[2] for part in parts), max(part[1] + part[3] for part in parts)
+    return (left, top, right - left, bottom - top)
+
+
+def around(width_px: int, height_px: int) -> tuple[Rectangle, ...]:
+    """Return four rectangles that cover the plane except a screen of this size."""
+    far = 1 << 16  # beyond X's coordinates
+    return (
+        (-far, -far, far, 3 * far),
+        (width_px, -far, far, 3 * far),
+        (-far, -far, 3 * far, far),
+        (-far, height_px, 3 * far, far),
+    )
+
 
 #: A window manager nests a window in two or three others; the game's window is at most this deep.
 MAX_DEPTH = 6
@@ -48,17 +78,12 @@ _log = logging.getLogger(__name__)
 
 
 class WindowState(msgspec.Struct, frozen=True):
-    """Position and visibility of a window.
+    """Position of the inner area of a window on the screen, and its visibility.
 
     Attributes:
-        x_px: Left edge of its inner area on the screen; negative if it is beyond the left edge.
-        y_px: Top edge of its inner area on the screen.
-        width_px: Width of its inner area.
-        height_px: Height of its inner area.
-        border_px: Width of the border around it.
         depth: Bits per pixel of its colours.
-        hidden_px: Left, top, width and height, within the window, of the smallest rectangle around all parts that may
-            be covered or lie off the screen; (0, 0, 0, 0) if nothing is hidden.
+        hidden_px: Smallest rectangle within the window around all parts that may be covered or lie off the screen; (0,
+            0, 0, 0) if nothing is hidden.
         is_on_screen: Whether the whole window lies on the screen.
     """
 
@@ -81,9 +106,6 @@ class Window:
     """A window of another program, tracked by its events.
 
     Attributes:
-        x: Connection to the display.
-        id: Window id on that display.
-        pid: Process id of its program.
         n_changes: Number of changes that may concern its position, its size or the windows above it.
     """
 
@@ -140,10 +162,6 @@ class Window:
         Args:
             answer_deadline_s: Longest wait for the answer to the ping. A program that is held does not answer, and a
                 program without ``_NET_WM_PING`` is not waited for.
-
-        Raises:
-            WindowGoneError: The window was closed.
-            DisplayError: The display has ended.
         """
         protocols = memoryview(_property(self.x, self.id, "WM_PROTOCOLS")).cast("I").tolist()
         take_focus, ping = self.x.atom("WM_TAKE_FOCUS"), self.x.atom("_NET_WM_PING")
@@ -256,16 +274,9 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def find_window(x: XConnection, pid: int, title: str = "") -> Window:
-    """Return the visible window of a process; the largest one if there are several.
+    """Return the visible window of a process with a text in its title; the largest one if there are several.
 
-    Args:
-        x: Connection to the display.
-        pid: Process id.
-        title: Text that its title must contain; "" for any.
-
-    Raises:
-        WindowNotFoundError: No such window exists; the message lists the visible windows.
-        DisplayError: The display has ended.
+    Raises `WindowNotFoundError` if there is none; the message lists the visible windows.
     """
     found = list(_visible(x, pid))
     fitting = [window for window in found if window.pid == pid and title in window.title]
@@ -280,29 +291,14 @@ def find_window(x: XConnection, pid: int, title: str = "") -> Window:
 
 
 def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: float) -> Window:
-    """Wait until a process has a visible window.
+    """Wait until a process has a visible window with a text in its title.
 
-    Args:
-        x: Connection to the display.
-        pid: Process id.
-        title: Text that its title must contain; "" for any.
-        deadline_s: Longest wait.
-
-    Raises:
-        ProcessExitedError: The process has ended.
-        WaitTimeoutError: None appears in time; the message lists the visible windows.
-        DisplayError: The display has ended.
+    Raises `ProcessExitedError`, and `WaitTimeoutError` if none appears in time; the message lists the visible windows.
     """
     started = time.monotonic()
     x.select(x.root, EventMask.SubstructureNotify)
+    watch = ProcessWatch(pid)
     try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError as error:
-        raise ProcessExitedError(f"process {pid} has ended, before it showed a window", pid=pid) from error
-    poll = select.poll()
-    try:
-        poll.register(pidfd, select.POLLIN)
-        poll.register(x.fileno(), select.POLLIN)
         while True:
             try:
                 return find_window(x, pid, title)
@@ -311,22 +307,19 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
                 if left_s <= 0:
                     what = f"a window of process {pid}"
                     raise WaitTimeoutError(what, time.monotonic() - started, str(error)) from error
-            # Events that arrived together with these replies do not wake poll, so the next check is soon.
-            ready = dict(poll.poll(min(left_s, LOOK_INTERVAL_S) * 1000))
-            if pidfd in ready:
+            # Events that arrived together with these replies do not wake select, so the next check is soon.
+            select.select([watch.fileno(), x.fileno()], [], [], min(left_s, LOOK_INTERVAL_S))
+            if not watch.is_alive():
                 raise ProcessExitedError(f"process {pid} has ended, before it showed a window", pid=pid)
             x.dispatch()
     finally:
-        os.close(pidfd)
+        watch.close()
 
 
 def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]:
     """Return the processes that have a visible window with a text in its title.
 
-    Args:
-        pids: Process ids.
-        title: Text of the title; "" for any window.
-        display: Name of the display; "" for the display that each process was started with.
+    They are searched on a display, or on the display that each process was started with.
     """
     found = []
     for pid in pids:
@@ -343,8 +336,7 @@ def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]
 def display_of(pid: int) -> str:
     """Return the name of the X display that a process was started with; by default the one of this process.
 
-    Raises:
-        DisplayError: Neither has one.
+    Raises `DisplayError` if neither has one.
     """
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -396,10 +388,7 @@ def _look_at(x: XConnection, window: int) -> _Found | None:
 
 
 def _client_pid(x: XConnection, window: int) -> int:
-    """Return the process that created a window, according to the server, or else according to the window.
-
-    0 if it is unknown.
-    """
+    """Return the process that created a window, according to the server, or else the window; 0 if it is unknown."""
     if x.has_extension(xcffib.res.key):
         resources: Any = xcffib.res
         spec = resources.ClientIdSpec.synthetic(window, LOCAL_CLIENT_PID)

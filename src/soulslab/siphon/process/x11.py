@@ -1,12 +1,4 @@
-"""A connection to an X server: its lock, atoms, extensions and events, with errors converted to ours.
-
-::
-
-    x = XConnection(":7")
-    with x.using("read the title", window_id):
-        reply = x.core.GetGeometry(window_id).reply()
-    x.close()
-"""
+"""A connection to an X server: its lock, atoms, extensions and events, with errors converted to ours."""
 
 from __future__ import annotations
 
@@ -51,14 +43,7 @@ GONE_ERRORS = (xcffib.xproto.WindowError, xcffib.xproto.DrawableError)
 
 
 class _Server:
-    """The files in which the kernel shows the state of a server's main thread (proc(5)).
-
-    Args:
-        pid: Process id of the server.
-
-    Raises:
-        OSError: The files cannot be read.
-    """
+    """The files in which the kernel shows the state of a server's main thread (proc(5)). Raises `OSError`."""
 
     def __init__(self, pid: int) -> None:
         self._fds: list[int] = []
@@ -108,9 +93,7 @@ class XConnection:
         cookie: MIT-MAGIC-COOKIE-1 of 16 bytes; None to read the file of ``XAUTHORITY``.
 
     Attributes:
-        display: Name of the display.
-        raw: Connection of xcffib.
-        core: Requests of the core protocol.
+        raw: Connection of xcffib; `core` has the requests of the core protocol.
         root: Root window of the first screen.
         root_depth: Bits per pixel of its colours, usually 24.
         size_px: Width and height of the screen at the time of connection.
@@ -188,15 +171,12 @@ class XConnection:
             self.core.GetInputFocus().reply()
 
     def wait_until_idle(self) -> bool:
-        """Flush the output, and wait until the server has handled all requests of all clients.
+        """Flush the output and wait until the server is idle; return whether it is proven to have handled all requests.
 
         A request makes the server runnable at once, and the server blocks again when it has handled all requests and
         written all events to the sockets of the clients. A server of this machine that is blocked in its wait for
-        requests therefore has none left. This takes a few microseconds; a round trip takes 0.1 ms.
-
-        Returns:
-            Whether the server is proven idle. False for a server on another machine or of another user, and for a
-            server that stays busy; then a round trip is needed.
+        requests therefore has none left. This takes a few microseconds; a round trip takes 0.1 ms, and is needed for a
+        server on another machine or of another user, and for a server that stays busy.
         """
         with self.using("send to the display"):
             self.raw.flush()
@@ -227,11 +207,7 @@ class XConnection:
         return number
 
     def extension(self, key: xcffib.ExtensionKey) -> Any:
-        """Return the requests of an extension: ``x.extension(xcffib.xtest.key)``.
-
-        Raises:
-            DisplayError: The server does not have the extension.
-        """
+        """Return the requests of an extension, as `xcffib.xtest.key`. Raises `DisplayError` if the server lacks it."""
         if not self.has_extension(key):
             raise DisplayError(f"X display {self.display} lacks the extension {key.name}")
         return self._extensions[key]
@@ -245,15 +221,7 @@ class XConnection:
         return self._extensions[key] is not None
 
     def select(self, window: int, mask: int) -> None:
-        """Select more kinds of events of a window, in addition to those selected on this connection before.
-
-        Args:
-            window: Window id.
-            mask: Bits of `xcffib.xproto.EventMask`.
-
-        Raises:
-            WindowGoneError: The window does not exist.
-        """
+        """Select more kinds of events (bits of `EventMask`) of a window, in addition to those selected here before."""
         with self.using("follow a window", window):
             wanted = self._selected.get(window, 0) | mask
             # Also if nothing is added: the id may belong to another window by now.
@@ -273,11 +241,7 @@ class XConnection:
                 self._listeners.remove(listener)
 
     def dispatch(self) -> None:
-        """Pass the received events to the listeners, without waiting for more.
-
-        Raises:
-            DisplayError: The connection is broken.
-        """
+        """Pass the received events to the listeners, without waiting for more."""
         with self.using("read events"):
             while (event := self.raw.poll_for_event()) is not None:
                 for listener in tuple(self._listeners):
@@ -321,9 +285,7 @@ class XConnection:
 def _connect_in_time(display: str, cookie: bytes | None) -> Any:
     """Return a connection of xcffib; one that is established too late is closed.
 
-    Raises:
-        DisplayError: The server accepts connections but does not answer.
-        xcffib.XcffibException: No server listens, or it refuses.
+    Raises `DisplayError` if the server does not answer, and `xcffib.XcffibException` if there is none, or it refuses.
     """
     connected: Future[Any] = Future()
 

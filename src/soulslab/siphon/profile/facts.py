@@ -1,11 +1,4 @@
-"""Facts derived from a profile: the variants of an attribute, and the versions of the game that each applies to.
-
-::
-
-    for variant in variants_of(profile.attributes["game.speed"]):   # its own definition, then each alternative,
-    completed
-        is_for(profile, variant, "2.6.2.0")
-"""
+"""Facts derived from a profile: the variants of an attribute, and the versions of the game that each applies to."""
 
 from __future__ import annotations
 
@@ -19,11 +12,13 @@ from soulslab.errors import PatternError
 from soulslab.siphon.profile.schema import Alternative, Attribute, Base, CodeOffset, Entity, ListPlace, Profile
 
 Fact = Base | CodeOffset | Entity | Attribute
-F = TypeVar("F", bound=Attribute | Entity)
+F = TypeVar("F", bound=Base | CodeOffset | Entity | Attribute)
 
 
 def variants_of(fact: F) -> tuple[F, ...]:
-    """Return the variants of an attribute or entity: its own definition, then each alternative, completed."""
+    """Return the variants of a fact: its own definition, then each alternative of an attribute or entity, completed."""
+    if not isinstance(fact, Attribute | Entity):
+        return (fact,)
     own = msgspec.structs.replace(fact, alternatives=())
     return (own, *(_completed(own, other) for other in fact.alternatives))
 
@@ -103,11 +98,7 @@ def with_numbers(profile: Profile, code_offsets: Mapping[str, int]) -> Profile:
 
 
 def numbers(offsets: Sequence[int | str]) -> tuple[int, ...]:
-    """Check that offsets are all numbers, and return them.
-
-    Raises:
-        PatternError: An offset is a name that `with_numbers` had no number for.
-    """
+    """Return offsets that are all numbers. Raises `PatternError` for a name that `with_numbers` had no number for."""
     for offset in offsets:
         if isinstance(offset, str):
             place = join_place("code_offsets", offset)

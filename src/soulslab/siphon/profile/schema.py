@@ -1,10 +1,5 @@
 """Schema of profiles: where a game's values lie in memory, its keys, and how its time can be controlled.
 
-::
-
-    profile = load_profile(Path("my_game.toml"))
-    profile.attributes["player.hp"].range   # (0.0, 1500.0)
-
 Addresses are found as follows. A *base* is a place in the executable: a byte pattern with an operand, or an offset from
 a module. An attribute starts at its base or entity and follows ``offsets``: each but the last is added and the 8-byte
 pointer there is followed; the last is only added. An offset that the game's code contains is referred to by name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from soulslab.config.checking import join_place, short
 from soulslab.errors import ProfileError, did_you_mean
@@ -358,7 +358,7 @@ def version_mistakes(profile: Profile) -> Iterator[Mistake]:
     for table in ("bases", "code_offsets", "entities", "attributes"):
         facts: dict[str, Fact] = getattr(profile, table)
         for name, fact in facts.items():
-            for index, variant in enumerate(_variants(fact)):
+            for index, variant in enumerate(variants_of(fact)):
                 yield from _version_mistakes(place_of(name, index, table), variant, profile)
 
 
@@ -396,13 +396,6 @@ def _version_mistakes(place: str, variant: Fact, profile: Profile) -> Iterator[M
         needed = [f"{of or place} for {', '.join(stated)}" for of, fact in facts_behind(profile, variant)
                   if (stated := stated_versions(fact))]  # fmt: skip
         yield f"no version has all the facts that it needs: {'; '.join(needed)}", place
-
-
-def _variants(fact: Fact) -> Sequence[Fact]:
-    """Return the variants of a fact."""
-    if isinstance(fact, Attribute):
-        return variants_of(fact)
-    return variants_of(fact) if isinstance(fact, Entity) else (fact,)
 
 
 def _kind(variant: Attribute) -> str:

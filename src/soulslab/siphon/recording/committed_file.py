@@ -51,18 +51,9 @@ def journal_of(path: Path) -> Path:
 
 
 class CommittedFile(io.RawIOBase):
-    """A new file for h5py, with the methods of a file object.
+    """A new file for h5py, with the methods of a file object; `failure` is the error that stopped all writing, if any.
 
-    Args:
-        path: Path of the file, which must not exist.
-
-    Attributes:
-        path: Path of the file.
-        failure: Error that stopped all writing; None without an error.
-
-    Raises:
-        OSError: It cannot be created.
-        RecordingError: The operating system is Windows, which lacks the required file operations.
+    Raises `OSError` if it cannot be created, and `RecordingError` on Windows, which lacks the required file operations.
     """
 
     def __init__(self, path: Path) -> None:
@@ -135,11 +126,7 @@ class CommittedFile(io.RawIOBase):
         return len(view)
 
     def commit(self) -> None:
-        """Commit everything written so far.
-
-        Raises:
-            OSError: It could not be written; the file stays at its last commit.
-        """
+        """Commit everything written so far. Raises `OSError` if that fails; the file then stays at its last commit."""
         if self.failure is not None:
             raise self.failure
         try:
@@ -203,16 +190,9 @@ def is_being_written(path: Path) -> bool:
 
 
 def finish_commit(path: Path) -> bool:
-    """Finish a commit that a crash has interrupted.
+    """Finish a commit that a crash has interrupted; return whether there was one.
 
-    Args:
-        path: File that a `CommittedFile` wrote; one that is being written now is not changed.
-
-    Returns:
-        Whether there was an incomplete commit.
-
-    Raises:
-        RecordingError: The commit cannot be finished.
+    A file that is being written now is not changed. Raises `RecordingError` if the commit cannot be finished.
     """
     journal = journal_of(path)
     if not journal.exists():

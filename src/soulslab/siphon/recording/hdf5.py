@@ -42,13 +42,7 @@ _UTF8_PER_UTF16_BYTES = 1.5
 
 
 class OwnColumn(msgspec.Struct, frozen=True):
-    """A separate data set under ``values``.
-
-    Attributes:
-        name: Name of the attribute.
-        dtype: Type of its elements; ``text`` for UTF-8.
-        shape: Shape of one sample.
-    """
+    """A separate data set under ``values``: type of its elements (``text`` for UTF-8), and shape of a sample."""
 
     name: str
     dtype: str
@@ -66,11 +60,7 @@ class OwnColumn(msgspec.Struct, frozen=True):
 
 
 class Columns:
-    """Storage of some attributes in a recording.
-
-    Args:
-        names: Names of the attributes, all known.
-        attributes: Definitions of the attributes.
+    """Storage of some known attributes in a recording.
 
     Attributes:
         names: Names of the attributes: the columns of ``unreadable``.
@@ -82,14 +72,6 @@ class Columns:
         self.names = tuple(names)
         self.numbers = tuple(name for name in names if _is_number(attributes[name]))
         self.own = tuple(column for name in names if (column := _own_column(name, attributes[name])) is not None)
-
-    def numbers_of(self, values: dict[str, Value]) -> list[float]:
-        """Return a row of ``memory_data``; NaN for unreadable attributes."""
-        return [float(values.get(name, np.nan)) for name in self.numbers]
-
-    def unreadable_of(self, values: dict[str, Value]) -> list[bool]:
-        """Return a row of ``unreadable``: whether each attribute could not be read."""
-        return [name not in values for name in self.names]
 
 
 def key_row(held: Collection[str]) -> NDArray[np.uint8]:
@@ -136,10 +118,7 @@ class Sample(msgspec.Struct, eq=False):
     """A sample of the game.
 
     Attributes:
-        wall_time_s: ``time.time()``.
-        game_time_s: `Clock.game_time_s`.
         values: Attributes that could be read.
-        held: Held keys.
         frame: (H, W, 3) RGB, uint8; None without frames.
         latencies_ms: See `LATENCIES`; the last two are set when the sample is written.
         start_s: ``time.perf_counter()`` at the beginning of the sample.
@@ -159,11 +138,7 @@ class Sample(msgspec.Struct, eq=False):
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Layout of the file of a recording.
 
-    Attributes:
-        columns: Columns of the attributes.
-        frame_shape: (H, W) of the data set of frames; None without frames.
-        is_compressed: Whether frames are stored with gzip.
-        facts: Attributes of the file.
+    `frame_shape` is (H, W) of the data set of frames, None without frames; `facts` are attributes of the file.
     """
 
     columns: Columns
@@ -173,15 +148,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordingFile:
-    """Writes samples; they are valid after `commit`.
-
-    Args:
-        path: Path of a new file.
-        layout: Layout of the file.
-
-    Raises:
-        OSError: The file cannot be created or written; no file remains.
-    """
+    """Writes samples; they are valid after `commit`. Raises `OSError`, and then no file remains."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
         self._columns = layout.columns
@@ -204,11 +171,7 @@ class RecordingFile:
             raise
 
     def append(self, sample: Sample) -> None:
-        """Add a sample.
-
-        Raises:
-            OSError: It cannot be written; the file stays at its last commit.
-        """
+        """Add a sample. Raises `OSError` if it cannot be written; the file then stays at its last commit."""
         if self._frames is not None and sample.frame is not None:
             data = np.ascontiguousarray(cv2.cvtColor(sample.frame, cv2.COLOR_RGB2BGRA)).data.cast("B")
             # HDF5 would compress with the GIL held, which would delay the next sample.
@@ -244,19 +207,19 @@ class RecordingFile:
     def _values_of(self, rows: list[Sample]) -> list[Any]:
         """Return the rows of each data set for some samples, in the order of `_create`."""
         columns = self._columns
-        own = [_own_values(column, rows) for column in columns.own]
+        numbers = [[float(row.values.get(name, np.nan)) for name in columns.numbers] for row in rows]
+        unreadable = [[name not in row.values for name in columns.names] for row in rows]
         return [
             np.array([int(row.wall_time_s * 1000) for row in rows], np.int64),
-            np.array([columns.numbers_of(row.values) for row in rows], np.float32).reshape(len(rows), -1),
+            np.array(numbers, np.float32).reshape(len(rows), -1),
             np.array([key_row(row.held) for row in rows]),
             np.array([row.latencies_ms for row in rows], np.float32),
             np.array([row.game_time_s for row in rows]),
-            np.array([columns.unreadable_of(row.values) for row in rows], np.uint8).reshape(len(rows), -1),
-            *own,
+            np.array(unreadable, np.uint8).reshape(len(rows), -1),
+            *(_own_values(column, rows) for column in columns.own),
         ]
 
     def _create(self, columns: Columns) -> list[Any]:
-        """Create the empty data sets."""
         memory = self._table("memory_data", (len(columns.numbers),), "<f4")
         memory.attrs["attribute_names"] = list(columns.numbers) or h5py.Empty(h5py.string_dtype())
         inputs = self._table("inputs", (N_KEYS,), "u1")

@@ -56,15 +56,12 @@ class Recording(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
-    """Read a complete recording.
+    """Read a complete recording; of a running one, everything up to its last commit.
 
-    Args:
-        path: Path of the file. If the program that wrote it died during a commit, the commit is finished first. A
-            running recording can be read up to its last commit.
-        with_frames: Whether to load the frames, which may need much memory; `h5py` can read ``frames`` in parts.
+    If the program that wrote it died during a commit, the commit is finished first. Frames may need much memory;
+    without `with_frames`, `h5py` can read ``frames`` in parts.
 
-    Raises:
-        RecordingError: The file does not exist, is not a recording, or has a newer format.
+    Raises `RecordingError` if the file does not exist, is not a recording, or has a newer format.
     """
     finish_commit(path)
     end_s = time.monotonic() + COMMIT_DEADLINE_S
@@ -80,11 +77,7 @@ def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
 
 
 def video_frames(path: Path) -> Iterator[NDArray[np.uint8]]:
-    """Yield the frames of a video, (H, W, 3) RGB, uint8.
-
-    Raises:
-        RecordingError: The file is not a video.
-    """
+    """Yield the frames of a video, (H, W, 3) RGB, uint8. Raises `RecordingError` if the file is not a video."""
     try:
         with av.open(str(path)) as film:
             for frame in film.decode(video=0):

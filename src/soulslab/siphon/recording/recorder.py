@@ -1,11 +1,5 @@
 """Recording a game at a fixed rate: attributes, keys and frames, to HDF5.
 
-::
-
-    with Recorder(session, Path("fight.h5"), RecordingOptions(rate_hz=60)) as recorder:
-        ...                      # play
-    recorder.status().n_samples  # also the number of dropped samples, and the reasons
-
 One thread takes the samples, another one writes them; the queue between them is bounded. Samples that exceed the
 capacity are dropped and counted. `soulslab.siphon.recording.reading` reads the file.
 """
@@ -19,12 +13,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Literal, Protocol, Self
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 from msgspec import Meta
 
+from soulslab.closing import Closing
 from soulslab.errors import (
     AttributeVersionError,
     EntityNotFoundError,
@@ -130,23 +124,19 @@ class Recordable(Protocol):
     @property
     def profile(self) -> Profile:
         """Profile of the game."""
-        ...
 
     @property
     def input(self) -> Input:
         """Its input."""
-        ...
 
     def snapshot(self, names: tuple[str, ...] | None = None) -> Snapshot:
         """Return several attributes."""
-        ...
 
     def capture(self, frame_format: FrameFormat) -> Frame:
         """Capture the window."""
-        ...
 
 
-class Recorder:
+class Recorder(Closing):
     """A recording that runs from now until `stop`, or until the game or the program ends.
 
     Args:
@@ -155,7 +145,6 @@ class Recorder:
         options: Options of the recording.
 
     Attributes:
-        path: Path of the file.
         video: Path of the video; None if there is none.
 
     Raises:
@@ -181,8 +170,7 @@ class Recorder:
         self._stopping = threading.Event()
         self._start_s = time.perf_counter()
         # The first sample is taken here, so that a game that cannot be recorded is an error of this call, and because
-        # the
-        # file needs the size of the frames.
+        # the file needs the size of the frames.
         first = self._sample()
         self._n_samples = 1
         self.video = path.with_suffix(".mp4") if options.frames == "video" else None
@@ -227,14 +215,10 @@ class Recorder:
         )
 
     def stop(self) -> RecordingStatus:
-        """Stop the recording; a second call returns the same.
+        """Stop the recording and return the final status; a second call returns the same.
 
-        Returns:
-            Final status.
-
-        Raises:
-            RecordingError: Not everything could be written, for example because the disk is full. The file holds
-                everything up to its last commit, at most a second earlier.
+        Raises `RecordingError` if not everything could be written, for example because the disk is full. The file holds
+        everything up to its last commit, at most a second earlier.
         """
         self.end()
         failure = self._writer.failure or self._crash
@@ -248,16 +232,11 @@ class Recorder:
         for thread in self._threads:
             thread.join()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Stop the recording, with the errors of `stop`."""
         self.stop()
 
     def _open(self, first: Sample) -> Destination:
-        """Create the files."""
         options, profile = self._options, self._session.profile
         facts = {"game": profile.name, "executable": profile.process.executable, "rate_hz": options.rate_hz}
         if self.video is not None:
@@ -271,7 +250,6 @@ class Recorder:
         return Destination(self.path, self.video, layout, options.rate_hz)
 
     def _queue_size(self, first: Sample) -> int:
-        """Return the maximum length of the queue."""
         n_bytes = first.frame.nbytes if first.frame is not None else 1
         return min(max(self._options.queue_mib * MEBIBYTE // n_bytes, MIN_QUEUED), MAX_QUEUED)
 

@@ -51,11 +51,7 @@ class _Fragments:
         return memoryview(data).nbytes
 
     def commit(self) -> None:
-        """Write all complete boxes, or none of them.
-
-        Raises:
-            OSError: They do not fit on the disk.
-        """
+        """Write all complete boxes, or none of them. Raises `OSError` if they do not fit on the disk."""
         end = 0
         while end + _BOX_HEADER <= len(self._pending):
             size = int.from_bytes(self._pending[end : end + 4], "big")
@@ -85,14 +81,9 @@ class _Fragments:
 
 
 class RecordingVideo:
-    """Writes frames as a video; they are valid after `commit`.
+    """Writes frames as a video; they are valid after `commit`. Raises `OSError` if it cannot be created.
 
-    Args:
-        path: Path of a new file, ``.mp4``.
-        rate_hz: Approximate frames per second; each frame has its own time.
-
-    Raises:
-        OSError: It cannot be created.
+    `rate_hz` is approximate, because each frame has its own time.
     """
 
     def __init__(self, path: Path, rate_hz: float) -> None:
@@ -106,11 +97,9 @@ class RecordingVideo:
         self._container = av.open(cast("object", self._file), "w", format="mp4", options=options)
 
     def append(self, frame: NDArray[np.uint8], time_s: float) -> None:
-        """Add a frame.
+        """Add a frame, (H, W, 3) RGB, all of one size, at a time since the start.
 
-        Args:
-            frame: (H, W, 3) RGB; all of one size. An odd last row or column is repeated.
-            time_s: Time since the start.
+        An odd last row or column is repeated.
         """
         height, width = frame.shape[:2]
         if height % 2 or width % 2:
@@ -124,11 +113,7 @@ class RecordingVideo:
         self._container.mux(self._stream.encode(picture))
 
     def commit(self) -> None:
-        """Commit the output of the muxer: all but the last quarter of a second.
-
-        Raises:
-            OSError: It does not fit on the disk; the video stays unchanged.
-        """
+        """Commit the output of the muxer: all but the last quarter of a second. Raises `OSError`."""
         self._file.commit()
 
     def finish(self) -> None:
@@ -166,16 +151,9 @@ COMMIT_S = 0.5
 
 
 class Destination:
-    """The file and the video of one recording.
+    """The file and the video of one recording; no video for frames in the file, or none.
 
-    Args:
-        path: Path of the file.
-        video: Path of the video; None for frames in the file, or none.
-        layout: Layout of the file.
-        rate_hz: Approximate samples per second.
-
-    Raises:
-        RecordingError: The files exist or cannot be created; neither remains.
+    Raises `RecordingError` if the files exist or cannot be created; neither remains.
     """
 
     def __init__(self, path: Path, video: Path | None, layout: Layout, rate_hz: float) -> None:
@@ -223,12 +201,7 @@ class Destination:
 
 
 class Writer:
-    """Writes the samples of a queue until it contains None.
-
-    Args:
-        destination: File and video; closed at the end.
-        samples: Queue of samples.
-        start_s: ``time.perf_counter()`` at the start of the recording.
+    """Writes the samples of a queue until it contains None, and closes the destination.
 
     Attributes:
         failure: Error that stopped all writing; later samples are discarded.

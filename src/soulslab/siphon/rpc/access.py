@@ -1,4 +1,7 @@
-"""Access control of a server: token, user of a local client, and TLS."""
+"""Access control of a server: token, user of a local client, and TLS.
+
+The kernel reports the user at the other end of a local connection (Linux, ``sock_diag(7)``).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,17 @@ import hmac
 import logging
 import os
 import secrets
+import socket
+import stat
+import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import unquote
 
 import grpc
 
@@ -19,7 +28,69 @@ from soulslab.errors import AccessRefusedError, ConfigError, WireError
 from soulslab.siphon.rpc.address import Address
 from soulslab.siphon.rpc.error_mapping import abort
 from soulslab.siphon.rpc.messages import SERVICE, TOKEN_KEY
-from soulslab.siphon.rpc.peer_user import user_of_peer
+
+#: From linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h and netinet/tcp.h.
+NETLINK_SOCK_DIAG = 4
+SOCK_DIAG_BY_FAMILY = 20
+NLM_F_REQUEST = 1
+TCP_ESTABLISHED = 1
+ANY_STATE = ANY_COOKIE = 0xFFFFFFFF
+
+_HEADER = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port id
+_REQUEST = struct.Struct("=BBBBI")  # inet_diag_req_v2: family, protocol, extensions, padding, states
+_PORTS = struct.Struct("!HH")  # inet_diag_sockid: source and destination port; the addresses follow
+_REST = struct.Struct("=III")  # inet_diag_sockid: interface, cookie
+_ANSWER_SIZE = 72  # inet_diag_msg
+_STATE_AT, _USER_AT = 1, 64
+_RECEIVE_BYTES = 8192
+
+
+def address_of_peer(peer: str) -> tuple[str, int]:
+    """Return the IP address and port from gRPC's notation, ``ipv4:127.0.0.1:5000`` or ``ipv6:%5B::1%5D:5000``."""
+    host, _, port = unquote(peer).partition(":")[2].rpartition(":")
+    return plain_host(host.strip("[]")), int(port) if port.isdecimal() else 0
+
+
+def plain_host(host: str) -> str:
+    """Return an IP address without its zone; an IPv4-mapped IPv6 address becomes IPv4."""
+    return host.partition("%")[0].removeprefix("::ffff:")
+
+
+def user_of_peer(peer: str, server: Address) -> int | None:
+    """Return the user whose process is connected to a server at a loopback address; None if the kernel knows none.
+
+    Args:
+        peer: Client, in gRPC's notation.
+        server: Address of the server with its port.
+
+    Raises:
+        OSError: The kernel does not support the query.
+    """
+    host, port = address_of_peer(peer)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    server_host = server.host
+    if server_host == "localhost":
+        server_host = "::1" if family == socket.AF_INET6 else "127.0.0.1"
+    # Of the two sockets of the connection, the one of the client.
+    sought = _PORTS.pack(port, server.port) + _packed(family, host) + _packed(family, server_host)
+    body = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, ANY_STATE) + sought + _REST.pack(0, ANY_COOKIE, ANY_COOKIE)
+    header = _HEADER.pack(_HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG) as kernel:
+        kernel.send(header + body)
+        answer = kernel.recv(_RECEIVE_BYTES)
+    found = answer[_HEADER.size :]
+    if _HEADER.unpack_from(answer)[1] != SOCK_DIAG_BY_FAMILY or len(found) < _ANSWER_SIZE:
+        return None
+    # The kernel reports user 0 for a socket that its process has closed.
+    if found[_STATE_AT] != TCP_ESTABLISHED:
+        return None
+    user: int = struct.unpack_from("=I", found, _USER_AT)[0]
+    return user
+
+
+def _packed(family: socket.AddressFamily, host: str) -> bytes:
+    return socket.inet_pton(family, host).ljust(16, b"\0")
+
 
 #: Minimum number of characters of a token.
 MIN_TOKEN = 16
@@ -35,8 +106,7 @@ def bearer(token: str) -> str:
 def make_token(address: Address, given: str | Secret, *, is_needed: bool) -> str:
     """Return the token of a server, random if none is given; "" if the server has none.
 
-    Raises:
-        ConfigError: The address needs a token, or a longer one.
+    Raises `ConfigError` if the address needs a token, or a longer one.
     """
     if not is_needed:
         if not address.is_local:
@@ -60,8 +130,7 @@ def make_token(address: Address, given: str | Secret, *, is_needed: bool) -> str
 def server_credentials(address: Address, certificate: Path | None, key: Path | None) -> grpc.ServerCredentials | None:
     """Return the TLS credentials of a server; None without TLS.
 
-    Raises:
-        ConfigError: A file is missing or cannot be read, or the address needs TLS.
+    Raises `ConfigError` if a file is missing or cannot be read, or the address needs TLS.
     """
     if certificate is None and key is None:
         if not address.is_local:
@@ -78,11 +147,7 @@ def server_credentials(address: Address, certificate: Path | None, key: Path | N
 
 
 def read_pem(path: Path, setting: str) -> bytes:
-    """Return the bytes of a PEM file.
-
-    Raises:
-        ConfigError: The file cannot be read, or is not a PEM file.
-    """
+    """Return the bytes of a PEM file. Raises `ConfigError`."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -122,7 +187,7 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
 
     def __init__(self, token: str) -> None:
         self._expected = bearer(token).encode() if token else b""
-        self._silent = SilentCalls()
+        self._silent = LimitedCalls(MAX_SILENT)
 
     def intercept_service(
         self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
@@ -164,15 +229,12 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         It always takes a stream of messages: for a call with a single message, gRPC would assign a thread before the
         message arrives, and wait without a limit.
         """
-        behaviour = next(
-            one
-            for one in (handler.unary_unary, handler.unary_stream, handler.stream_unary, handler.stream_stream)
-            if one is not None
-        )
+        behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
 
         def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             check(context)
-            first = self._silent.first(requests, context)
+            with self._silent.entered(context):
+                first = _first(requests, context)
             return behaviour(chain((first,), requests) if handler.request_streaming else first, context)
 
         make = (
@@ -183,37 +245,46 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         return make(call, handler.request_deserializer, handler.response_serializer)
 
 
-class SilentCalls:
-    """Calls whose first message has not arrived yet.
+class LimitedCalls:
+    """Calls that each occupy a thread of the server; one more than the limit ends the call that is idle longest."""
 
-    Each occupies a thread of the server, so their number is limited to `MAX_SILENT`; one more ends the call that has
-    waited longest.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._lock = threading.Lock()
-        self._waiting: dict[object, grpc.ServicerContext] = {}
+        #: The call that is idle longest comes first.
+        self._open: dict[object, grpc.ServicerContext] = {}
 
-    def first(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-        """Return the first message of a call.
+    def __len__(self) -> int:
+        return len(self._open)
 
-        Raises:
-            Exception: Raised by `abort` if the call ends without a message.
-        """
+    @contextmanager
+    def entered(self, context: grpc.ServicerContext) -> Iterator[Callable[[], None]]:
+        """Count a call while the block runs; the yielded function marks the call as active now."""
         key, oldest = object(), None
+
+        def mark_active() -> None:
+            with self._lock:
+                self._open.pop(key, None)
+                self._open[key] = context
+
         with self._lock:
-            if len(self._waiting) >= MAX_SILENT:
-                oldest = self._waiting.pop(next(iter(self._waiting)))
-            self._waiting[key] = context
+            if len(self._open) >= self._limit:
+                oldest = self._open.pop(next(iter(self._open)))
+        mark_active()
         if oldest is not None:
             oldest.cancel()
         try:
-            for message in requests:
-                return message
+            yield mark_active
         finally:
             with self._lock:
-                self._waiting.pop(key, None)
-        return abort(context, WireError("the call ended before its first message"))
+                self._open.pop(key, None)
+
+
+def _first(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+    """Return the first message of a call; a call that ends without one is aborted."""
+    for message in requests:
+        return message
+    return abort(context, WireError("the call ended before its first message"))
 
 
 def _refusal(problem: str) -> grpc.RpcMethodHandler:
@@ -224,3 +295,57 @@ def _refusal(problem: str) -> grpc.RpcMethodHandler:
         yield abort(context, error)  # a generator, which gRPC requires for a stream
 
     return grpc.stream_stream_rpc_method_handler(refuse)
+
+
+#: Environment variable with the token, for clients that are given neither a token nor a file.
+TOKEN_VARIABLE: Final = "SOULSLAB_TOKEN"  # noqa: S105  (the name of the variable, not a token)
+_MAX_BYTES: Final = 4096
+
+
+def find_token(token: Secret | None = None, file: Path | str | None = None) -> Secret:
+    """Return the token, the token in the file, or the value of ``SOULSLAB_TOKEN``; an empty secret if there is none.
+
+    Raises `ConfigError` if the file cannot be used.
+    """
+    if token:
+        return token
+    if file:
+        return read_token(Path(file))
+    return Secret(os.environ.get(TOKEN_VARIABLE, ""))
+
+
+def read_token(file: Path) -> Secret:
+    """Return the token in a file.
+
+    Raises `ConfigError` if the file cannot be read, another user owns it or may write to it, or its token has fewer
+    than 16 characters.
+    """
+    try:
+        with file.open("rb") as stream:
+            _check_owner(file, os.fstat(stream.fileno()))
+            token = stream.read(_MAX_BYTES).decode("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}", source=file) from error
+    if len(token) < MIN_TOKEN:
+        raise ConfigError(
+            f"holds a token of {len(token)} characters, and {MIN_TOKEN} are needed; remove it, and the server writes "
+            f"a token into it",
+            source=file,
+        )
+    return Secret(token)
+
+
+def _check_owner(file: Path, about: os.stat_result) -> None:
+    """Raise `ConfigError` if another user could have chosen the token in a file."""
+    if not stat.S_ISREG(about.st_mode):
+        raise ConfigError("is not a regular file", source=file)
+    if sys.platform == "win32":
+        return
+    if about.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(f"belongs to user {about.st_uid}, who knows the token; use a file of your own", source=file)
+    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigError(
+            f"may be written by other users (mode {stat.S_IMODE(about.st_mode):o}), who may have chosen the token: "
+            f"make a new one, in a file with the mode 600",
+            source=file,
+        )

@@ -33,40 +33,31 @@ class Address(msgspec.Struct, frozen=True):
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach it."""
-        if self.path or self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:  # a host name, which may resolve to any machine
-            return False
+        ip = _ip(self.host)
+        # A host name may resolve to any machine.
+        return bool(self.path) or self.host == "localhost" or (ip is not None and ip.is_loopback)
 
     @property
     def is_any(self) -> bool:
         """Whether it stands for all addresses of this machine, so that clients need another address."""
-        return _is_ip(self.host) and ipaddress.ip_address(self.host).is_unspecified
+        ip = _ip(self.host)
+        return ip is not None and ip.is_unspecified
 
     @property
     def target(self) -> str:
         """The address in gRPC's notation."""
-        return str(self) if self.path or _is_ip(self.host) else f"dns:{self}"
+        return str(self) if self.path or _ip(self.host) else f"dns:{self}"
 
 
 def parse_address(text: str) -> Address:
-    """Parse an address.
-
-    Args:
-        text: ``host:port``, ``[::1]:port`` or ``unix:/path/of/socket``.
-
-    Raises:
-        ConfigError: The text has another form.
-    """
+    """Parse ``host:port``, ``[::1]:port`` or ``unix:/path/of/socket``. Raises `ConfigError` for another form."""
     if text.startswith("unix:") and len(text) > len("unix:"):
         return Address(path=text.removeprefix("unix:"))
     match = _HOST_PORT.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise ConfigError(f"{text!r} is neither host:port nor unix:/path", source="address")
     host = match["host"].strip("[]")
-    if match["host"] != host and not _is_ip(host):
+    if match["host"] != host and _ip(host) is None:
         raise ConfigError(f"{text!r} holds no IP address between its brackets", source="address")
     return Address(host=host, port=int(match["port"]))
 
@@ -76,9 +67,9 @@ def is_address(text: str) -> bool:
     return text.startswith("unix:") or _HOST_PORT.fullmatch(text) is not None
 
 
-def _is_ip(host: str) -> bool:
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address that a host is written as; None for a name."""
     try:
-        ipaddress.ip_address(host)
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return True
+        return None

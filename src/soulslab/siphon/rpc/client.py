@@ -31,8 +31,8 @@ from soulslab.errors import (
     SoulslabError,
     WindowNotFoundError,
 )
-from soulslab.siphon.attributes.chain_number import NAME, ChainNumber, Number
-from soulslab.siphon.attributes.examination import Finding
+from soulslab.siphon.attributes.alternatives import Finding
+from soulslab.siphon.attributes.pointer_chains import NUMBER_NAME, ChainNumber, Number
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
@@ -175,7 +175,7 @@ class RemoteSession(Closing):
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
         """See `Session.write_number`."""
-        _check_sendable(NAME, value)
+        _check_sendable(NUMBER_NAME, value)
         self.ask(m.WriteNumber(where, value), m.Done)
 
     def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:

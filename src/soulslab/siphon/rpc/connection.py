@@ -28,7 +28,6 @@ KEEPALIVE_TIMEOUT_MS = 10_000
 A = TypeVar("A", bound=m.Message)
 B = TypeVar("B")
 
-_any_welcomes = make_decoder(m.AnyWelcome)
 _welcomes = make_decoder(m.Welcome)
 _answers = make_decoder(m.Answer)
 _looks = make_decoder(m.Look)
@@ -37,10 +36,7 @@ _looks = make_decoder(m.Look)
 class Endpoint(msgspec.Struct, frozen=True):
     """Address of a server, with the credentials.
 
-    Attributes:
-        address: Address of the server.
-        token: Token; "" for none.
-        tls_pem: Certificates that the server's certificate must equal or be signed by; empty for no TLS.
+    `tls_pem` holds certificates that the server's certificate must equal or be signed by; empty for no TLS.
     """
 
     address: Address
@@ -73,12 +69,10 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoint:
-    """Return an endpoint.
+    """Return an endpoint. Raises `ConfigError` if the address or the file is malformed.
 
-    Raises:
-        ConfigError: The address or the file is malformed.
-        AccessRefusedError: The address is on another machine, and TLS is not used: the token, the keys and all read
-            data would be readable on the network.
+    Raises `AccessRefusedError` for an address on another machine without TLS: the token, the keys and all read data
+    would be readable on the network.
     """
     place = parse_address(address)
     if tls is None and not place.is_local:
@@ -89,12 +83,7 @@ def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoi
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Longest waits for a server.
-
-    Attributes:
-        answer_s: For most answers.
-        open_s: For answers that include a start of the game.
-    """
+    """Longest waits for a server: for most answers, and for answers that include a start of the game."""
 
     answer_s: float
     open_s: float
@@ -111,8 +100,6 @@ class Connection:
         limits_s: Longest waits.
 
     Attributes:
-        welcome: First answer of the server.
-        frames: Receiver of frames.
         is_over: Whether waiting for the server has failed, and the error was raised.
 
     Raises:
@@ -140,7 +127,7 @@ class Connection:
             self._outbox.put(encode(msgspec.structs.replace(hello, memory=self.frames.offer)))
             self._within(limits_s.answer_s, self._call.initial_metadata)
             data = self._within(limits_s.open_s, self._next)
-            m.check_version(m.decode(_any_welcomes, data).version, "server")
+            m.check_version(m.decode(m.ANY_VERSION, data).version, "server")
             self.welcome = m.decode(_welcomes, data)
             self.frames.settle(self.welcome.proof)
         except BaseException:
@@ -153,13 +140,9 @@ class Connection:
         return bool(self._call.is_active())
 
     def ask(self, request: m.AnyRequest, kind: type[A], *, wait_s: float, deadline_s: float) -> A:
-        """Send a request and return its answer.
+        """Send a request and return its answer, of an expected type.
 
-        Args:
-            request: Request.
-            kind: Expected type of the answer.
-            wait_s: Longest time that the server may let the request wait for other clients.
-            deadline_s: Longest wait for the answer.
+        `wait_s` is the longest time that the server may let the request wait for other clients.
 
         Raises:
             ServerUnavailableError: The connection is lost, or the answer was late; the stream is over.

@@ -17,58 +17,55 @@ from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode, make_decoder
 
 _Code = grpc.StatusCode
 
-#: Status of each error class; other classes have the status of their nearest listed base class.
+#: Error classes by their status; other classes have the status of their nearest listed base class.
+_CLASSES_BY_STATUS = {
+    _Code.UNKNOWN: (errors.SoulslabError, errors.BenchmarkError, errors.SiphonError),
+    _Code.INVALID_ARGUMENT: (
+        errors.ConfigError,
+        errors.EnvironmentUsageError,
+        errors.LayoutError,
+        errors.InvalidValueError,
+        errors.WireError,
+    ),
+    _Code.FAILED_PRECONDITION: (
+        errors.FileError,
+        errors.DemonstrationError,
+        errors.ReplayError,
+        errors.DivergedError,
+        errors.NoWinError,
+        errors.TerminalError,
+        errors.MissingDependencyError,
+        errors.ProcessError,
+        errors.MemoryAccessError,
+        errors.PatternError,
+        errors.AttributeVersionError,
+        errors.UndecidedAttributeError,
+        errors.SelfCheckError,
+        errors.InputError,
+        errors.DisplayError,
+        errors.WindowError,
+        errors.ClockError,
+        errors.SessionStateError,
+        errors.ScanError,
+        errors.RecordingError,
+    ),
+    _Code.ABORTED: (errors.ActorError, errors.ProcessExitedError, errors.ControlTakenError),
+    _Code.NOT_FOUND: (
+        errors.ProcessNotFoundError,
+        errors.UnknownAttributeError,
+        errors.EntityNotFoundError,
+        errors.UnknownKeyError,
+        errors.WindowNotFoundError,
+    ),
+    _Code.PERMISSION_DENIED: (errors.AttachDeniedError, errors.AntiCheatError, errors.ReadOnlyError),
+    _Code.OUT_OF_RANGE: (errors.ImplausibleValueError,),
+    _Code.DEADLINE_EXCEEDED: (errors.ClockStalledError, errors.WaitTimeoutError),
+    _Code.INTERNAL: (errors.RemoteError,),
+    _Code.UNAVAILABLE: (errors.ServerUnavailableError,),
+    _Code.UNAUTHENTICATED: (errors.AccessRefusedError,),
+}
 STATUS: dict[type[SoulslabError], grpc.StatusCode] = {
-    errors.SoulslabError: _Code.UNKNOWN,
-    errors.ConfigError: _Code.INVALID_ARGUMENT,
-    errors.EnvironmentUsageError: _Code.INVALID_ARGUMENT,
-    errors.CheckpointError: _Code.FAILED_PRECONDITION,
-    errors.DemonstrationError: _Code.FAILED_PRECONDITION,
-    errors.ReplayError: _Code.FAILED_PRECONDITION,
-    errors.DivergedError: _Code.FAILED_PRECONDITION,
-    errors.ChannelError: _Code.FAILED_PRECONDITION,
-    errors.ActorError: _Code.ABORTED,
-    errors.VideoError: _Code.FAILED_PRECONDITION,
-    errors.KeyLogError: _Code.FAILED_PRECONDITION,
-    errors.SaveFileError: _Code.FAILED_PRECONDITION,
-    errors.LayoutError: _Code.INVALID_ARGUMENT,
-    errors.NoWinError: _Code.FAILED_PRECONDITION,
-    errors.TerminalError: _Code.FAILED_PRECONDITION,
-    errors.BenchmarkError: _Code.UNKNOWN,
-    errors.StudyError: _Code.FAILED_PRECONDITION,
-    errors.MissingDependencyError: _Code.FAILED_PRECONDITION,
-    errors.SiphonError: _Code.UNKNOWN,
-    errors.ProcessError: _Code.FAILED_PRECONDITION,
-    errors.ProcessNotFoundError: _Code.NOT_FOUND,
-    errors.AttachDeniedError: _Code.PERMISSION_DENIED,
-    errors.ProcessExitedError: _Code.ABORTED,
-    errors.AntiCheatError: _Code.PERMISSION_DENIED,
-    errors.MemoryAccessError: _Code.FAILED_PRECONDITION,
-    errors.PatternError: _Code.FAILED_PRECONDITION,
-    errors.UnknownAttributeError: _Code.NOT_FOUND,
-    errors.AttributeVersionError: _Code.FAILED_PRECONDITION,
-    errors.UndecidedAttributeError: _Code.FAILED_PRECONDITION,
-    errors.ImplausibleValueError: _Code.OUT_OF_RANGE,
-    errors.SelfCheckError: _Code.FAILED_PRECONDITION,
-    errors.EntityNotFoundError: _Code.NOT_FOUND,
-    errors.InvalidValueError: _Code.INVALID_ARGUMENT,
-    errors.ReadOnlyError: _Code.PERMISSION_DENIED,
-    errors.InputError: _Code.FAILED_PRECONDITION,
-    errors.UnknownKeyError: _Code.NOT_FOUND,
-    errors.DisplayError: _Code.FAILED_PRECONDITION,
-    errors.WindowError: _Code.FAILED_PRECONDITION,
-    errors.WindowNotFoundError: _Code.NOT_FOUND,
-    errors.ClockError: _Code.FAILED_PRECONDITION,
-    errors.ClockStalledError: _Code.DEADLINE_EXCEEDED,
-    errors.WaitTimeoutError: _Code.DEADLINE_EXCEEDED,
-    errors.SessionStateError: _Code.FAILED_PRECONDITION,
-    errors.ScanError: _Code.FAILED_PRECONDITION,
-    errors.RecordingError: _Code.FAILED_PRECONDITION,
-    errors.RemoteError: _Code.INTERNAL,
-    errors.ServerUnavailableError: _Code.UNAVAILABLE,
-    errors.AccessRefusedError: _Code.UNAUTHENTICATED,
-    errors.ControlTakenError: _Code.ABORTED,
-    errors.WireError: _Code.INVALID_ARGUMENT,
+    kind: code for code, kinds in _CLASSES_BY_STATUS.items() for kind in kinds
 }
 
 #: Longest status line, which is for debugging; the failure contains the whole message.
@@ -102,11 +99,7 @@ def to_failure(error: SoulslabError) -> Failure:
 
 
 def from_failure(failure: Failure) -> SoulslabError:
-    """Return the error for a message.
-
-    Raises:
-        WireError: A field is malformed.
-    """
+    """Return the error for a message. Raises `WireError` if a field is malformed."""
     kind = _CLASSES.get(failure.error)
     if kind is None:
         return RemoteError(f"{failure.error}: {failure.text}")
@@ -130,12 +123,7 @@ def abort(context: grpc.ServicerContext, error: SoulslabError) -> NoReturn:
 
 
 def from_call(call: Any, address: str) -> SoulslabError:
-    """Return the error for a failed call.
-
-    Args:
-        call: The `grpc.RpcError`, which is also the call.
-        address: Address of the server, for the message.
-    """
+    """Return the error for a failed call, a `grpc.RpcError` which is also the call."""
     for key, value in call.trailing_metadata() or ():
         if key == FAILURE_KEY:
             return from_failure(decode(_failure_decoder, value))

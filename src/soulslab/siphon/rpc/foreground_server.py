@@ -16,10 +16,10 @@ from rich.console import Console
 
 from soulslab.config import Secret
 from soulslab.errors import ConfigError
+from soulslab.siphon.rpc.access import read_token
 from soulslab.siphon.rpc.address import parse_address
 from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
 from soulslab.siphon.rpc.server import RunningServer, ServerOptions, serve
-from soulslab.siphon.rpc.tokens import read_token
 from soulslab.siphon.session import Session
 
 WAIT_S = 0.5
@@ -28,18 +28,12 @@ WAIT_S = 0.5
 def serve_until_stopped(
     session: Session, options: ServerOptions, token_file: Path | None, console: Console, public: PublicOptions | None
 ) -> None:
-    """Serve a game until Ctrl-C or SIGTERM.
+    """Serve a game, which stays open, until Ctrl-C or SIGTERM.
 
-    Args:
-        session: Session of the game; it stays open.
-        options: Options of the server.
-        token_file: File with the token; created with a new token, for this user only, if it does not exist; None for a
-            token that is only printed.
-        console: Console for the instructions.
-        public: Options for clients of the public protocol; None for no such clients.
+    The token file is created with a new token, for this user only, if it does not exist; without one the token is
+    printed. `public` are options for clients of the public protocol; None for no such clients.
 
-    Raises:
-        ConfigError: The token file or the address cannot be used.
+    Raises `ConfigError` if the token file or the address cannot be used.
     """
     if token_file is not None:
         options = msgspec.structs.replace(options, token=_token_of(token_file))

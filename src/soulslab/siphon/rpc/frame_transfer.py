@@ -36,15 +36,9 @@ SHARED_BYTES = 32 << 20
 
 
 class FrameSender:
-    """The server side: converts frames to messages.
+    """The server side: converts frames to messages; `memory` is offered by a client that may be on this machine.
 
-    Args:
-        encoding: Encoding of frames without shared memory.
-        jpeg_quality: 1 to 100.
-        memory: Memory offered by a client that may be on this machine.
-
-    Attributes:
-        proof: Proof that the memory was found; empty if it was not, or none was offered.
+    `proof` proves that the memory was found; it is empty if it was not, or none was offered.
     """
 
     def __init__(self, encoding: FrameEncoding, jpeg_quality: int, memory: SharedMemory | None = None) -> None:
@@ -99,12 +93,7 @@ class FrameSender:
 
 
 class FrameReceiver:
-    """The client side: converts messages to frames.
-
-    Args:
-        offers_memory: Try to share memory with the server.
-        size: Size of that memory in bytes.
-    """
+    """The client side: converts messages to frames, and may offer memory of a size in bytes."""
 
     def __init__(self, *, offers_memory: bool, size: int = SHARED_BYTES) -> None:
         self.offer: SharedMemory | None = None
@@ -123,11 +112,7 @@ class FrameReceiver:
             self.offer = SharedMemory(os.getpid(), self._fd, size, self._map[:NONCE_BYTES])
 
     def settle(self, proof: bytes) -> None:
-        """Keep the memory if the server has proved that it sees it; otherwise release it.
-
-        Raises:
-            WireError: The proof is wrong.
-        """
+        """Keep the memory if the server has proved that it sees it; otherwise release it. Raises `WireError`."""
         if not proof:
             self.close()
         elif self._map is None or not hmac.compare_digest(self._map[NONCE_BYTES:HEADER_BYTES], proof):
@@ -139,11 +124,7 @@ class FrameReceiver:
         return self._map is not None
 
     def unpack(self, data: FrameData) -> Frame:
-        """Return the frame of a message as a new array.
-
-        Raises:
-            WireError: The message is malformed.
-        """
+        """Return the frame of a message as a new array. Raises `WireError` for a malformed message."""
         pixels: NDArray[np.uint8]
         n_bytes = math.prod(data.shape)
         if data.encoding == "jpeg":

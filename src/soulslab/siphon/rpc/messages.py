@@ -10,14 +10,14 @@ All messages are msgpack arrays; see `soulslab.siphon.rpc.wire_encoding` for the
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
 
 from soulslab.errors import WireError
-from soulslab.siphon.attributes.chain_number import ChainNumber
-from soulslab.siphon.attributes.examination import Finding
+from soulslab.siphon.attributes.alternatives import Finding
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.profile import Profile, Value
@@ -52,13 +52,9 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class SharedMemory(Message, frozen=True):
-    """Anonymous memory that a client offers for frames.
+    """Anonymous memory that a client offers for frames: process id, descriptor and size of the memory in the client.
 
-    Attributes:
-        pid: Process id of the client.
-        fd: Descriptor of the memory in the client.
-        size: Size in bytes.
-        nonce: Its first bytes, which the server compares to verify that it has found the right memory.
+    The server compares its first bytes, `nonce`, to verify that it has found the right memory.
     """
 
     pid: Annotated[int, Meta(gt=0)]
@@ -70,12 +66,8 @@ class SharedMemory(Message, frozen=True):
 class Hello(Message, frozen=True):
     """Opens an attachment.
 
-    Attributes:
-        version: Protocol version.
-        name: Name of the client for people: ``alice@desk, process 4242``.
-        frames: Encoding of frames that do not go through shared memory.
-        jpeg_quality: Quality of JPEG frames.
-        memory: Memory for frames, if the client may be on the same machine.
+    `name` is the client's for people: ``alice@desk, process 4242``. `frames` is the encoding of frames that do not go
+    through `memory`, which is given if the client may be on the same machine.
     """
 
     version: int
@@ -85,19 +77,11 @@ class Hello(Message, frozen=True):
     memory: SharedMemory | None = None
 
 
-class AnyHello(msgspec.Struct, frozen=True, array_like=True):
-    """The part of a `Hello` that all versions share."""
-
-    version: int
-
-
 class Welcome(Message, frozen=True):
     """Answers a `Hello`.
 
     Attributes:
-        version: Protocol version.
         client_id: Id for the metadata of unary calls; a secret of the client.
-        profile: Profile of the game.
         info: Session info; None if it is not available, for example because the game has ended.
         proof: The second 16 bytes of the client's shared memory, which prove that the server can see it; empty if it
             cannot, and then frames are sent inside the messages.
@@ -110,62 +94,51 @@ class Welcome(Message, frozen=True):
     proof: bytes
 
 
-class AnyWelcome(msgspec.Struct, frozen=True, array_like=True):
-    """The part of a `Welcome` that all versions share."""
+class AnyVersion(msgspec.Struct, frozen=True, array_like=True):
+    """The part of a `Hello` and a `Welcome` that all versions share."""
 
     version: int
+
+
+ANY_VERSION = msgspec.msgpack.Decoder(AnyVersion)
 
 
 # --- requests -----------------------------------------------------------------------------------------------
 
 
 class Request(Message, frozen=True):
-    """Base class of all requests.
-
-    Attributes:
-        controls: Whether it changes the game, so that only one client at a time may send it.
-    """
-
-    controls: ClassVar[bool] = True
+    """Base class of all requests."""
 
 
 class Info(Request, frozen=True, tag="info"):
     """`Session.info`: gives `InfoNow`."""
 
-    controls: ClassVar[bool] = False
-
 
 class Describe(Request, frozen=True, tag="profile"):
     """`Session.profile`: gives `Facts`."""
-
-    controls: ClassVar[bool] = False
 
 
 class Read(Request, frozen=True, tag="read"):
     """`Session.read`: gives `ReadValue`."""
 
-    controls: ClassVar[bool] = False
     name: str
 
 
 class Snap(Request, frozen=True, tag="snapshot"):
     """`Session.snapshot`: gives `Values`."""
 
-    controls: ClassVar[bool] = False
     names: tuple[str, ...] | None
 
 
 class Examine(Request, frozen=True, tag="examine"):
     """`Session.examine`: gives `Findings`."""
 
-    controls: ClassVar[bool] = False
     names: tuple[str, ...] | None
 
 
 class ReadNumber(Request, frozen=True, tag="read_number"):
     """`Session.read_number`: gives `ReadValue`."""
 
-    controls: ClassVar[bool] = False
     where: ChainNumber
 
 
@@ -185,7 +158,6 @@ class Write(Request, frozen=True, tag="write"):
 class Grab(Request, frozen=True, tag="capture"):
     """`Session.capture`: gives `FrameData`."""
 
-    controls: ClassVar[bool] = False
     frame_format: FrameFormat = NATIVE
 
 
@@ -197,8 +169,6 @@ class DoStep(Request, frozen=True, tag="step"):
 
 class Held(Request, frozen=True, tag="held"):
     """`Input.held`: gives `HeldKeys`."""
-
-    controls: ClassVar[bool] = False
 
 
 class Hold(Request, frozen=True, tag="hold"):
@@ -223,8 +193,6 @@ class MoveMouse(Request, frozen=True, tag="mouse"):
 
 class Time(Request, frozen=True, tag="time"):
     """`Clock.game_time_s` and `Clock.speed`: gives `TimeState`."""
-
-    controls: ClassVar[bool] = False
 
 
 class Run(Request, frozen=True, tag="run"):
@@ -255,8 +223,6 @@ class Restart(Request, frozen=True, tag="restart"):
 class Leave(Request, frozen=True, tag="leave"):
     """Ends the attachment: gives `Done` once keys are released; the game stays."""
 
-    controls: ClassVar[bool] = False
-
 
 AnyRequest: TypeAlias = (
     Info | Describe | Read | Snap | Examine | ReadNumber | Write | WriteNumber | Grab | DoStep | Held | Hold | Type
@@ -264,14 +230,14 @@ AnyRequest: TypeAlias = (
 )  # fmt: skip
 
 
-class Call(Message, frozen=True):
-    """A request on the stream.
+Query: TypeAlias = Info | Describe | Read | Snap | Examine | ReadNumber | Grab | Held | Time | Leave
+"""Requests that do not change the game, so that several clients at a time may send them."""
 
-    Attributes:
-        number: Number of the call, repeated in the answer.
-        wait_s: How long the client waits for the answer: if other clients keep the game busy for longer, the request is
-            refused.
-        request: Request.
+
+class Call(Message, frozen=True):
+    """A request on the stream, with a number that is repeated in the answer.
+
+    If other clients keep the game busy for longer than `wait_s`, the request is refused.
     """
 
     number: int
@@ -280,14 +246,9 @@ class Call(Message, frozen=True):
 
 
 class Watch(Message, frozen=True):
-    """Requests a stream of `Look`.
+    """Requests a stream of `Look` at a rate per second of wall time; some are skipped if the client is slower.
 
-    Attributes:
-        rate_hz: Observations per second of wall time, 0.001 to 1000; some are skipped if the client is slower.
-        attributes: Attributes to read; None for all.
-        frame: Format of the image; None for none.
-        frames: Encoding of frames.
-        jpeg_quality: Quality of JPEG frames.
+    `attributes` are None for all, and `frame` for no image.
     """
 
     rate_hz: Annotated[float, Meta(ge=0.001, le=1000.0)]
@@ -305,13 +266,7 @@ class Done(Message, frozen=True, tag="done"):
 
 
 class Failure(Message, frozen=True, tag="failure"):
-    """The request failed.
-
-    Attributes:
-        error: Name of the class in `soulslab.errors`.
-        text: Message.
-        fields: Fields of the error, each as msgpack.
-    """
+    """The request failed: name of the class in `soulslab.errors`, message, and fields of the error, each as msgpack."""
 
     error: str
     text: str
@@ -353,10 +308,7 @@ class Findings(Message, frozen=True, tag="findings"):
 class FrameData(Message, frozen=True, tag="frame"):
     """A frame; see `Frame`.
 
-    Attributes:
-        shape: (H, W, 3) or (H, W).
-        encoding: Encoding: unchanged in the shared memory, after its two nonces, or in `data`.
-        data: Pixels; empty with shared memory.
+    Pixels of the shape (H, W, 3) or (H, W) are in the shared memory, after its two nonces, or encoded in `data`.
     """
 
     shape: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**15)], ...], Meta(min_length=2, max_length=3)]
@@ -401,29 +353,13 @@ class Look(Message, frozen=True, tag="look"):
 
 
 AnyAnswer: TypeAlias = (
-    Done
-    | Failure
-    | InfoNow
-    | Facts
-    | ReadValue
-    | Values
-    | Findings
-    | FrameData
-    | Stepped
-    | HeldKeys
-    | TimeState
-    | Advanced
-    | Look
-)
+    Done | Failure | InfoNow | Facts | ReadValue | Values | Findings | FrameData | Stepped | HeldKeys | TimeState
+    | Advanced | Look
+)  # fmt: skip
 
 
 class Answer(Message, frozen=True):
-    """The answer to a `Call`.
-
-    Attributes:
-        number: Number of the call; `UNREADABLE` if it could not be decoded.
-        answer: Result.
-    """
+    """The answer to a `Call`, with its number; `UNREADABLE` if the call could not be decoded."""
 
     number: int
     answer: AnyAnswer
@@ -434,11 +370,7 @@ REQUESTS: dict[str, type[Request]] = {kind.__name__: kind for kind in get_args(A
 
 
 def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
-    """Decode a received message.
-
-    Raises:
-        WireError: It is malformed.
-    """
+    """Decode a received message. Raises `WireError` if it is malformed."""
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
@@ -446,12 +378,7 @@ def decode(decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
 
 
 def check_version(version: int, whose: str) -> None:
-    """Raise `WireError` if the other side has another protocol version.
-
-    Args:
-        version: Version of the other side.
-        whose: Name of the other side: ``client`` or ``server``.
-    """
+    """Raise `WireError` if the other side (`whose`: ``client`` or ``server``) has another protocol version."""
     if version != VERSION:
         older = f"the {whose}" if version < VERSION else f"this {'client' if whose == 'server' else 'server'}"
         raise WireError(f"the {whose} speaks version {version} of {SERVICE}, and here it is {VERSION}; update {older}")

@@ -17,19 +17,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import grpc
 import msgspec
 
+from soulslab.closing import Closing
 from soulslab.config import Secret, reveal
 from soulslab.errors import ConfigError
 from soulslab.siphon.rpc.access import AccessCheck, make_token, server_credentials, shorten_metadata_errors
 from soulslab.siphon.rpc.address import Address, parse_address
-from soulslab.siphon.rpc.client_registry import Clients
 from soulslab.siphon.rpc.messages import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
-from soulslab.siphon.rpc.served_game import ServedGame
+from soulslab.siphon.rpc.served_game import Clients, ServedGame
 from soulslab.siphon.rpc.session_service import SessionService
 from soulslab.siphon.session import Session
 
@@ -81,7 +79,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "token", Secret(reveal(self.token)))
 
 
-class RunningServer:
+class RunningServer(Closing):
     """A running server.
 
     Attributes:
@@ -123,12 +121,8 @@ class RunningServer:
         if self._path:
             Path(self._path).unlink(missing_ok=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Stop the server, as `stop` with its default grace period."""
         self.stop()
 
 

@@ -6,43 +6,151 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import grpc
 
-from soulslab.errors import AccessRefusedError, RemoteError, SoulslabError, WireError
+from soulslab.errors import AccessRefusedError, ReadOnlyError, RemoteError, SoulslabError, WireError
+from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.profile import Profile
 from soulslab.siphon.rpc import messages as m
-from soulslab.siphon.rpc.client_registry import Client
-from soulslab.siphon.rpc.dispatch import (
-    as_attribute,
-    changes_game,
-    check_frame_format,
-    pack_values,
-    perform,
-    sends_input,
-)
 from soulslab.siphon.rpc.error_mapping import abort, to_failure
 from soulslab.siphon.rpc.frame_transfer import FrameSender
-from soulslab.siphon.rpc.served_game import ServedGame
+from soulslab.siphon.rpc.served_game import Client, ServedGame
 from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode, make_decoder
-from soulslab.siphon.session import Step
+from soulslab.siphon.session import Session, Snapshot, Step
+
+MAX_SIDE_PX = 1 << 14
+#: Maximum size of an uncompressed frame in an answer; the rest of the answer needs some room.
+MAX_FRAME_BYTES = m.MAX_ANSWER_BYTES - (1 << 20)
+#: Maximum game time of one request, because a game in the middle of an advance cannot be stopped.
+MAX_ADVANCE_S = 3600.0
+
+
+def perform(request: m.Request, session: Session, frames: FrameSender) -> m.AnyAnswer:
+    """Execute a request. Raises `WireError` if it is not valid, and the errors of the session."""
+    action = _ACTIONS.get(type(request))
+    if action is None:
+        return _QUERIES[type(request)](request, session, frames)
+    action(request, session)
+    return m.Done()
+
+
+def changes_game(request: m.Request) -> bool:
+    """Return whether a request needs control of the game."""
+    if isinstance(request, m.DoStep):
+        return request.step.changes_game
+    return not isinstance(request, m.Query)
+
+
+def sends_input(request: m.Request) -> bool:
+    """Return whether keys may be held after a request."""
+    if isinstance(request, m.DoStep):
+        return request.step.held is not None
+    return isinstance(request, m.Hold | m.Type)
+
+
+def as_attribute(request: m.WriteNumber, profile: Profile) -> m.Write:
+    """Convert the write of a number to a write of the attribute at the same place.
+
+    Raises `ReadOnlyError` if the profile has no writable attribute there.
+    """
+    where = request.where
+    for name, known in profile.attributes.items():
+        is_same = (known.base, known.offsets, known.type, known.bit) == (
+            where.base,
+            where.offsets,
+            where.type,
+            where.bit,
+        )
+        if is_same and known.is_writable and known.length == 1 and known.scale == 1.0:
+            return m.Write({name: request.value})
+    raise ReadOnlyError(
+        f"cannot write a number behind {request.where.base!r}: the profile has no writable attribute there. A server "
+        f"that permits writes at any address is started with --allow-raw-writes (docs: Remote sessions)"
+    )
+
+
+def pack_values(snapshot: Snapshot) -> m.Values:
+    """Return a snapshot as a message."""
+    return m.Values(dict(snapshot), snapshot.game_time_s, snapshot.wall_time_s)
+
+
+def check_frame_format(frame_format: FrameFormat) -> None:
+    """Raise `WireError` for an impossible or unreasonable frame format."""
+    width, height = frame_format.width_px, frame_format.height_px
+    if not (0 <= width <= MAX_SIDE_PX and 0 <= height <= MAX_SIDE_PX) or (width == 0) != (height == 0):
+        raise WireError(f"a frame cannot be {width}x{height}: give 0x0, or two sides from 1 to {MAX_SIDE_PX}")
+    n_bytes = width * height * (1 if frame_format.is_grey else 3)
+    if n_bytes > MAX_FRAME_BYTES:
+        raise WireError(f"a frame of {width}x{height} has {n_bytes} bytes, and {MAX_FRAME_BYTES} can be sent")
+
+
+def _do_step(request: m.DoStep, session: Session, frames: FrameSender) -> m.Stepped:
+    _check_step(request.step)
+    result = session.step(request.step)
+    frame = frames.pack(result.frame) if result.frame is not None else None
+    return m.Stepped(result.advance, pack_values(result.snapshot), frame)
+
+
+def _check_step(step: Step) -> None:
+    if step.frame is not None:
+        check_frame_format(step.frame)
+    if not 0.0 <= step.advance_s <= MAX_ADVANCE_S:
+        raise WireError(f"advance_s is {step.advance_s}, and has to be from 0 to {MAX_ADVANCE_S:g}")
+    if not 0.0 <= step.deadline_s <= MAX_ADVANCE_S:
+        raise WireError(f"deadline_s is {step.deadline_s}, and has to be from 0 to {MAX_ADVANCE_S:g}")
+    if step.speed is not None and not 0.001 <= step.speed <= 1000.0:
+        raise WireError(f"speed is {step.speed}, and has to be from 0.001 to 1000")
+    if max(map(abs, step.mouse_px)) > 2**15:
+        raise WireError(f"the mouse cannot be moved by {step.mouse_px}")
+
+
+def _grab(request: m.Grab, session: Session, frames: FrameSender) -> m.FrameData:
+    check_frame_format(request.frame_format)
+    return frames.pack(session.capture(request.frame_format))
+
+
+#: Requests without a result; their answer is `Done`.
+_ACTIONS: Final[dict[type[m.Request], Callable[[Any, Session], None]]] = {
+    m.Write: lambda request, session: session.write(request.values),
+    m.WriteNumber: lambda request, session: session.write_number(request.where, request.value),
+    m.Hold: lambda request, session: session.input.set_held(request.keys, request.again),
+    m.Type: lambda request, session: session.input.type(request.keys),
+    m.MoveMouse: lambda request, session: session.input.move_mouse(request.dx_px, request.dy_px),
+    m.Run: lambda request, session: session.clock.run(request.speed),
+    m.Pause: lambda _, session: session.clock.pause(),
+    m.Restart: lambda request, session: session.restart(request.options, seed=request.seed),
+}
+
+_QUERIES: Final[dict[type[m.Request], Callable[[Any, Session, FrameSender], m.AnyAnswer]]] = {
+    m.Info: lambda _, session, __: m.InfoNow(session.info),
+    m.Describe: lambda _, session, __: m.Facts(session.profile),
+    m.Read: lambda request, session, _: m.ReadValue(session.read(request.name)),
+    m.Snap: lambda request, session, _: pack_values(session.snapshot(request.names)),
+    m.Examine: lambda request, session, _: m.Findings(session.examine(request.names)),
+    m.ReadNumber: lambda request, session, _: m.ReadValue(session.read_number(request.where)),
+    m.Grab: _grab,
+    m.DoStep: _do_step,
+    m.Held: lambda _, session, __: m.HeldKeys(tuple(sorted(session.input.held))),
+    m.Time: lambda _, session, __: m.TimeState(session.clock.game_time_s, session.clock.speed),
+    m.DoAdvance: lambda request, session, _: m.Advanced(
+        session.clock.advance(request.seconds, deadline_s=request.deadline_s, speed=request.speed)
+    ),
+}
+
 
 #: Longest wait for other calls, for a unary call without a deadline.
 WAIT_S = 10.0
 
 _log = logging.getLogger(__name__)
-_any_hellos = make_decoder(m.AnyHello)
 _hellos = make_decoder(m.Hello)
 _calls = make_decoder(m.Call)
 _watches = make_decoder(m.Watch)
 
 
 class SessionService:
-    """Serves one game to its clients.
-
-    Args:
-        game: Game to serve.
-        allow_raw_writes: See `ServerOptions`.
-    """
+    """Serves one game to its clients; `allow_raw_writes` as in `ServerOptions`."""
 
     def __init__(self, game: ServedGame, *, allow_raw_writes: bool) -> None:
         self._game = game
@@ -101,10 +209,8 @@ class SessionService:
                 self._game.leave(client)
                 return encode(m.Answer(number, m.Done())), False
             return _encode_answer(m.Answer(number, self._do(client, call.request, call.wait_s, client.frames))), True
-        except SoulslabError as error:
-            return encode(m.Answer(number, to_failure(error))), True
-        except Exception as error:  # noqa: BLE001  (a bug of ours must not cost the client its keys; it is told)
-            return encode(m.Answer(number, to_failure(_as_bug(error)))), True
+        except Exception as error:  # noqa: BLE001  (a bug must not cost the client its keys)
+            return encode(m.Answer(number, to_failure(_reported(error)))), True
 
     # --- single calls ---------------------------------------------------------------------------------------
 
@@ -119,10 +225,8 @@ class SessionService:
                 client = self._game.clients.find(client_id) if client_id is not None else None
                 wait_s = min(WAIT_S, context.time_remaining() or WAIT_S)
                 return _encode_answer(self._do(client, m.decode(decoder, data), wait_s, frames))
-            except SoulslabError as error:
-                abort(context, error)
             except Exception as error:  # noqa: BLE001  (the same)
-                abort(context, _as_bug(error))
+                abort(context, _reported(error))
 
         return serve
 
@@ -163,25 +267,17 @@ class SessionService:
                 yield _encode_answer(m.Look(pack_values(result.snapshot), frame))
                 # A client that is too slow for the rate gets fewer observations, not late ones.
                 due_s = max(due_s + 1.0 / watch.rate_hz, time.monotonic())
-        except SoulslabError as error:
-            abort(context, error)
         except Exception as error:  # noqa: BLE001  (the same)
-            abort(context, _as_bug(error))
+            abort(context, _reported(error))
 
 
 def _read_hello(data: bytes) -> m.Hello:
-    """Return the first message of a client."""
-    m.check_version(m.decode(_any_hellos, data).version, "client")
+    m.check_version(m.decode(m.ANY_VERSION, data).version, "client")
     return m.decode(_hellos, data)
 
 
 def _encode_answer(answer: m.Message) -> bytes:
-    """Encode an answer.
-
-    Raises:
-        RemoteError: The answer contains a value that cannot be encoded.
-        WireError: The answer is too large.
-    """
+    """Encode an answer. Raises `RemoteError` or `WireError` if it cannot be sent."""
     try:
         data = encode(answer)
     except UNSENDABLE as error:
@@ -191,7 +287,9 @@ def _encode_answer(answer: m.Message) -> bytes:
     return data
 
 
-def _as_bug(error: Exception) -> RemoteError:
-    """Log an unexpected error; return the error for the client."""
+def _reported(error: Exception) -> SoulslabError:
+    """Return the error for the client; one that is not soulslab's is a bug, and is logged."""
+    if isinstance(error, SoulslabError):
+        return error
     _log.error("a request failed in a way that it should not", exc_info=error)
     return RemoteError(f"the server failed: {type(error).__name__}: {error}; its log says where")

@@ -25,11 +25,7 @@ T = TypeVar("T")
 
 
 def array_to_bytes(array: NDArray[Any]) -> bytes:
-    """Return an array as extension 1.
-
-    Raises:
-        TypeError: Its dtype or its number of dimensions is not supported.
-    """
+    """Return an array as extension 1. Raises `TypeError` if its dtype or number of dimensions is not supported."""
     dtype = array.dtype.newbyteorder("<")
     if dtype not in DTYPES or array.ndim > MAX_DIMENSIONS:
         raise TypeError(f"an array of {array.dtype} with {array.ndim} dimensions cannot be sent")
@@ -38,11 +34,7 @@ def array_to_bytes(array: NDArray[Any]) -> bytes:
 
 
 def array_from_bytes(data: bytes | memoryview) -> NDArray[Any]:
-    """Return the array in extension 1, as a new array.
-
-    Raises:
-        ValueError: The extension is malformed.
-    """
+    """Return the array in extension 1, as a new array. Raises `ValueError` if it is malformed."""
     try:
         number, n_dimensions = struct.unpack_from("<BB", data)
         if number >= len(DTYPES) or n_dimensions > MAX_DIMENSIONS:
@@ -85,11 +77,7 @@ UNSENDABLE = (TypeError, ValueError, OverflowError, RecursionError)
 
 
 def encode(message: object) -> bytes:
-    """Encode a message as msgpack.
-
-    Raises:
-        TypeError, ValueError, OverflowError, RecursionError: It contains a value that cannot be encoded (`UNSENDABLE`).
-    """
+    """Encode a message as msgpack. Raises the errors in `UNSENDABLE` for a value that cannot be encoded."""
     return _encoder.encode(message)
 
 

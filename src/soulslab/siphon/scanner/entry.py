@@ -1,11 +1,4 @@
-"""Editing of profiles: add, replace and remove scanned values.
-
-::
-
-    with edit_profile(Path("my_game.toml"), profile) as document:
-        add_entry(document, found)
-        set_values(document, "clock", {"tick_hz": 35, "tick_attribute": "tick"})
-"""
+"""Editing of profiles: add, replace and remove scanned values."""
 
 from __future__ import annotations
 
@@ -34,16 +27,7 @@ from soulslab.siphon.scanner.signature import Signature
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A found value, as an attribute of a profile (see `Attribute` for the fields).
 
-    Attributes:
-        name: Name of the attribute.
-        path: Pointer path to it.
-        type: Type of the value.
-        range: Smallest and largest plausible value; required for numbers.
-        length: See `Attribute`.
-        scale: See `Attribute`.
-        unit: See `Attribute`.
-        source: Description of the scan.
-        signature: Pattern for the start of the path; None for the offset from the module.
+    `signature` is a pattern for the start of the path; None for the offset from the module.
     """
 
     name: str
@@ -84,17 +68,11 @@ def profile_entry(found: Found) -> dict[str, Any]:
 
 @contextmanager
 def edit_profile(file: Path, new: Profile) -> Iterator[tomlkit.TOMLDocument]:
-    """Edit a profile; comments and the order of lines are preserved, and the file is replaced atomically.
+    """Edit a profile in a block; comments and the order of lines are preserved.
 
-    Args:
-        file: Path of the profile, which is created if it does not exist.
-        new: Contents of a new file: its name, process and grade of clock are written.
-
-    Yields:
-        The document. The file is replaced when the block ends without an error.
-
-    Raises:
-        ProfileError: The file cannot be read or written, or would not be a valid profile; it is unchanged.
+    The file is replaced atomically when the block ends without an error. A new file gets the name, process and grade of
+    the clock of `new`. Raises `ProfileError` if the file cannot be read or written, or would not be a valid profile; it
+    is unchanged then.
     """
     file = file.resolve()  # a symbolic link is preserved
     fail = partial(ProfileError, source=file)
@@ -116,11 +94,7 @@ def edit_profile(file: Path, new: Profile) -> Iterator[tomlkit.TOMLDocument]:
 
 
 def add_entry(document: tomlkit.TOMLDocument, found: Found) -> None:
-    """Add a base and an attribute to a profile.
-
-    Raises:
-        ProfileError: The profile has an entry with the name.
-    """
+    """Add a base and an attribute to a profile. Raises `ProfileError` if it has an entry with the name."""
     for name, tables in profile_entry(found).items():
         if name not in document:
             document.append(name, tomlkit.table(is_super_table=True))
@@ -182,7 +156,6 @@ def _new_document(profile: Profile) -> tomlkit.TOMLDocument:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Replace a file atomically."""
     mode = file.stat().st_mode & 0o7777 if file.exists() else 0o644
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", newline="", dir=file.parent, prefix=f".{file.name}.", delete=False

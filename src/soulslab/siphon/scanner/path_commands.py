@@ -22,8 +22,7 @@ from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, profil
 from soulslab.siphon.scanner.pointers import Limits, PointerMap, PointerPath, holding
 from soulslab.siphon.scanner.searches import open_search
 from soulslab.siphon.scanner.signature import Signature, find_signature
-from soulslab.siphon.scanner.value_commands import Command, play_input
-from soulslab.siphon.scanner.workbench import Paths, Workbench
+from soulslab.siphon.scanner.workbench import Command, Paths, Workbench, parse_whole, play_input
 from soulslab.siphon.session import LOADING
 
 MAX_LEVELS = 7
@@ -83,9 +82,7 @@ def _replay(bench: Workbench, _words: list[str]) -> None:
 
 
 def _attach(bench: Workbench, words: list[str]) -> None:
-    if words and not (words[0].isascii() and words[0].isdigit()):
-        raise ConfigError("is not a process id", source=words[0])
-    bench.game.attach(int(words[0]) if words else 0)
+    bench.game.attach(parse_whole(words[0], least=0, problem="is not a process id") if words else 0)
     _after_restart(bench)
 
 
@@ -156,11 +153,7 @@ def _save(bench: Workbench, words: list[str]) -> None:
 
 
 def check_name_is_free(bench: Workbench, name: str) -> None:
-    """Check that the profile has no value with a name.
-
-    Raises:
-        ProfileError: The profile has a value with the name.
-    """
+    """Raise `ProfileError` if the profile has a value with a name."""
     if not bench.file.exists():
         return
     there = load_profile(bench.file)
@@ -194,6 +187,7 @@ def _found(bench: Workbench, name: str, given: dict[str, str]) -> Found:
     path = paths.all[int(number) - 1]
     value_type = paths.search.type
     is_text = value_type in ("utf8", "utf16")
+    length = given.get("length", "32")
     if not is_text and "range" not in given:
         if bench.ask is None:
             raise ConfigError(f"needs the least and most plausible value: save {name} range=0..100", source="save")
@@ -208,7 +202,9 @@ def _found(bench: Workbench, name: str, given: dict[str, str]) -> Found:
         path=path,
         type=value_type,
         range=None if is_text else _range(given["range"]),
-        length=_length(given.get("length", "32")) if is_text else 1,
+        length=parse_whole(length, least=1, problem="is not a number of bytes", source=f"length={length}")
+        if is_text
+        else 1,
         scale=_number(given.get("scale", "1"), "scale"),
         unit=given.get("unit", ""),
         source=source + restarts,
@@ -268,12 +264,6 @@ def _number(text: str, name: str) -> float:
     if not math.isfinite(number):
         raise ConfigError("is not a number", source=f"{name}={text}")
     return int(number) if number == int(number) and name == "range" else number
-
-
-def _length(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise ConfigError("is not a number of bytes", source=f"length={text}")
-    return int(text)
 
 
 PATHS = (

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ImageError, MemoryAccessError
-from soulslab.siphon.memory import Memory
+from soulslab.siphon.memory import Memory, chunks
 from soulslab.siphon.process.image import Image, file_name, read_image
-from soulslab.siphon.scanner.reading import chunks, writable_regions
+from soulslab.siphon.scanner.reading import writable_regions
 from soulslab.siphon.scanner.value_scan import Progress
 
 Addresses = NDArray[np.uint64]
@@ -28,10 +28,7 @@ NEAR_OFFSET = 0x800
 class Module(msgspec.Struct, frozen=True):
     """A program or library in memory, whose contents have the same offset in every run.
 
-    Attributes:
-        name: Name as in `Base.module`: "" for the executable itself.
-        start: Address at which it is loaded.
-        end: Address after its last byte.
+    The name is as in `Base.module`: "" for the executable itself.
     """
 
     name: str
@@ -40,13 +37,10 @@ class Module(msgspec.Struct, frozen=True):
 
 
 class PointerPath(msgspec.Struct, frozen=True, order=True):
-    """A pointer path from a module to an address; paths are ordered by length.
+    """A pointer path from a module to an address; paths are ordered by the number of pointers that are followed.
 
-    Attributes:
-        n_levels: Number of pointers that are followed.
-        offsets: Offset added after each followed pointer. None if the address lies in the module itself.
-        module: Module at which it starts.
-        offset: Offset in the module of the first pointer.
+    `offset` is that of the first pointer in the module; `offsets` are added after each followed pointer, and empty if
+    the address lies in the module itself.
     """
 
     n_levels: int
@@ -92,15 +86,9 @@ class _Level(msgspec.Struct, frozen=True, eq=False):
 
 
 class PointerMap:
-    """All pointers of a process at one moment.
+    """All pointers of a process at one moment, preferably read while the time of the game is held.
 
-    Args:
-        memory: Memory of the game; preferably while its time is held.
-        modules: Modules in which a path may start.
-        progress: Called with the number of bytes read.
-
-    Attributes:
-        n_pointers: Number of pointers.
+    Paths may start in `modules`; `progress` is called with the number of bytes read.
     """
 
     def __init__(self, memory: Memory, modules: Sequence[Module], progress: Progress | None = None) -> None:
@@ -109,16 +97,12 @@ class PointerMap:
         self.n_pointers = int(self._values.size)
 
     def paths_to(self, target: int, limits: Limits | None = None) -> list[PointerPath]:
-        """Search the paths that lead to an address now.
-
-        Args:
-            target: The address.
-            limits: Limits of the search.
+        """Search the paths that lead to an address now, within limits.
 
         Returns:
-            The paths within the limits: first those with offsets up to `NEAR_OFFSET`, then the others; in both parts
-            the shortest first, and among those the ones with the smallest offsets. Most are accidental: keep the paths
-            that still work after a restart (`verify`).
+            First the paths with offsets up to `NEAR_OFFSET`, then the others; in both parts the shortest first, and
+            among those the ones with the smallest offsets. Most are accidental: keep the paths that still work after a
+            restart (`verify`).
         """
         limits = limits or Limits()
         near = self._search(target, msgspec.structs.replace(limits, max_offset=min(limits.max_offset, NEAR_OFFSET)))
@@ -208,10 +192,7 @@ def _ways(levels: list[_Level], address: int) -> Iterator[tuple[int, ...]]:
 def modules_of(memory: Memory, image: Image, *, with_libraries: bool = False) -> list[Module]:
     """Return the modules in which pointer paths may start.
 
-    Args:
-        memory: Memory of the game.
-        image: Executable of the game.
-        with_libraries: Whether to include libraries loaded from files, for games whose engine is a library.
+    `with_libraries` includes libraries loaded from files, for games whose engine is a library.
     """
     modules = [Module("", image.base, image.base + image.size)]
     if with_libraries:
@@ -229,9 +210,7 @@ def modules_of(memory: Memory, image: Image, *, with_libraries: bool = False) ->
 def follow(path: PointerPath, memory: Memory, modules: Sequence[Module]) -> int:
     """Return the address that a path leads to now.
 
-    Raises:
-        MemoryAccessError: The path cannot be followed.
-        ImageError: Its module is not loaded.
+    Raises `MemoryAccessError` if it cannot be followed, and `ImageError` if its module is not loaded.
     """
     starts = {module.name: module.start for module in modules}
     if path.module not in starts:
@@ -243,28 +222,14 @@ def follow(path: PointerPath, memory: Memory, modules: Sequence[Module]) -> int:
 
 
 def verify(paths: Sequence[PointerPath], memory: Memory, modules: Sequence[Module], target: int) -> list[PointerPath]:
-    """Return the paths that lead to the value in another run of the game.
-
-    Args:
-        paths: Paths found in an earlier run.
-        memory: Memory of the running game.
-        modules: Modules of the running game.
-        target: Address of the value now, found by a new scan.
-    """
+    """Return the paths of an earlier run that lead to the value now, whose address was found by a new scan."""
     return holding(paths, memory, modules, lambda address: address == target)
 
 
 def holding(
     paths: Sequence[PointerPath], memory: Memory, modules: Sequence[Module], is_right: Callable[[int], bool]
 ) -> list[PointerPath]:
-    """Return the paths that lead to a correct address now.
-
-    Args:
-        paths: Paths found in an earlier run.
-        memory: Memory of the running game.
-        modules: Modules of the running game.
-        is_right: Returns whether an address is correct.
-    """
+    """Return the paths of an earlier run that lead to a correct address now."""
     return [path for path in paths if _leads(path, memory, modules, is_right)]
 
 

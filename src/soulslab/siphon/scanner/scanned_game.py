@@ -35,16 +35,8 @@ _log = logging.getLogger(__name__)
 class ScannedGame(Closing):
     """A game of which only the name is known.
 
-    Args:
-        profile: Identifies and starts the game; its bases and attributes need not fit.
-        options: Session options.
-
-    Attributes:
-        profile: The given profile, with the grade realtime if the game cannot be held.
-        n_starts: Number of runs of the game so far.
-        is_child: Whether it was started here.
-        memory: Memory of the current run.
-        image: Executable of the current run.
+    The profile identifies and starts it; its bases and attributes need not fit. It gets the grade realtime if the game
+    cannot be held. Memory and image are those of the current run.
     """
 
     def __init__(self, profile: Profile, options: SessionOptions) -> None:
@@ -90,9 +82,7 @@ class ScannedGame(Closing):
     def restart(self) -> None:
         """Start it again, or find it again if it was not started here; a paused game is paused again.
 
-        Raises:
-            ProcessNotFoundError, AmbiguousProcessError: The user has not started it again, or several times.
-            SiphonError: The game did not start.
+        Raises `ProcessNotFoundError` or `AmbiguousProcessError` if the user has not started it again, or several times.
         """
         if self.is_child:
             is_paused = self.is_paused
@@ -106,11 +96,7 @@ class ScannedGame(Closing):
             self.attach()
 
     def attach(self, pid: int = 0) -> None:
-        """Continue with another process of the game, which the user has started.
-
-        Args:
-            pid: Process id; 0 for the only process.
-        """
+        """Continue with another process of the game, which the user has started; 0 for the only process."""
         old = self._options
         self._parts.close()
         self._options = msgspec.structs.replace(old, pid=pid, launch="never")
@@ -149,11 +135,7 @@ class ScannedGame(Closing):
             clock.run(speed)
 
     def pause(self) -> None:
-        """Hold its time.
-
-        Raises:
-            ClockUnavailableError: The game was started without the clock library.
-        """
+        """Hold its time. Raises `ClockUnavailableError` if the game was started without the clock library."""
         self._session.clock.pause()
 
     def run(self, speed: float = 1.0) -> None:
@@ -161,22 +143,16 @@ class ScannedGame(Closing):
         self._session.clock.run(speed)
 
     def configure_clock(self, facts: ClockFacts) -> None:
-        """Use other clock facts, in this run and after restarts.
-
-        Raises:
-            ClockUnavailableError: The clock is not a lockstep clock.
-        """
+        """Use other clock facts from now on. Raises `ClockUnavailableError` if the clock is not a lockstep clock."""
         clock = self._session.clock
         if not isinstance(clock, LockstepClock):
             raise ClockUnavailableError(f"the clock is {clock.grade}; settings can be tried in lockstep only")
         clock.configure(facts)
 
     def step(self, keys: Sequence[str], seconds: float) -> None:
-        """Hold exactly these keys from now on and advance game time; time is held afterwards.
+        """Hold exactly these keys (or actions of ``[keys]``) and advance game time; time is held afterwards.
 
-        Args:
-            keys: Physical keys, or actions of the profile's ``[keys]``; must be empty without a window.
-            seconds: Game time.
+        There must be no keys without a window.
         """
         if keys or self._options.with_window:
             self._with_window().input.set_held([self.profile.keys.get(key, key) for key in keys])
@@ -190,12 +166,7 @@ class ScannedGame(Closing):
     # --- its window -----------------------------------------------------------------------------------------
 
     def hold(self, keys: Sequence[str], seconds: float) -> None:
-        """Hold keys for some game time.
-
-        Args:
-            keys: Physical keys, or actions of the profile's ``[keys]``.
-            seconds: Game time.
-        """
+        """Hold keys (or actions of ``[keys]``) for some game time."""
         keyboard = self._with_window().input
         keyboard.set_held([self.profile.keys.get(key, key) for key in keys])
         try:
@@ -243,7 +214,6 @@ class ScannedGame(Closing):
         self._look_into()
 
     def _look_into(self) -> None:
-        """Open the memory of the running process."""
         pid = self._session.info.pid
         try:
             self.memory = LinuxMemory(pid)
@@ -257,15 +227,8 @@ class ScannedGame(Closing):
 def new_profile(pid: int, executable: str, command: Sequence[str], environment: dict[str, str], name: str) -> Profile:
     """Return a profile that only identifies and starts a game.
 
-    Args:
-        pid: Process id of the game, if it runs.
-        executable: Name of its program; "" for that of the process or of the command.
-        command: Command line that starts it; empty for none.
-        environment: Environment variables of the game.
-        name: Name of the game; "" for that of its program.
-
-    Raises:
-        ProcessExitedError, AttachDeniedError: The process cannot be examined.
+    The name of the program is by default that of the process or of the command; the name of the game is that of the
+    program.
     """
     if not executable:
         executable = file_name(executable_of(pid) if pid else command[0])

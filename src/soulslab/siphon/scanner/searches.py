@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from soulslab.errors import ConfigError, MemoryAccessError, ScanError
-from soulslab.siphon.memory import Memory
+from soulslab.siphon.memory import CHUNK_BYTES, Memory, chunks
 from soulslab.siphon.profile import NumberType
-from soulslab.siphon.scanner.conditions import COMPARING, DTYPES, Condition, check_condition, mask_of
-from soulslab.siphon.scanner.phrases import parse_condition, parse_number
-from soulslab.siphon.scanner.reading import CHUNK_BYTES, chunks, writable_regions
+from soulslab.siphon.scanner.conditions import (
+    COMPARING,
+    DTYPES,
+    Condition,
+    check_condition,
+    mask_of,
+    parse_condition,
+    parse_number,
+)
+from soulslab.siphon.scanner.reading import writable_regions
 from soulslab.siphon.scanner.value_scan import Progress, ValueScan
 
 TextType = Literal["utf8", "utf16"]
@@ -20,66 +27,8 @@ _MAX_TEXTS = 100_000
 _SHOWN_BYTES = 32
 
 
-class Search(Protocol):
-    """A search that is narrowed down line by line.
-
-    Attributes:
-        type: Type of the value, as in a profile.
-    """
-
-    type: NumberType | TextType
-
-    @property
-    def n_candidates(self) -> int:
-        """Number of remaining places."""
-        ...
-
-    @property
-    def n_rounds(self) -> int:
-        """Number of rounds so far."""
-        ...
-
-    def look(self, line: str, progress: Progress | None = None, /) -> bool:
-        """Search for the value or change that a line states; return False if the line states none."""
-        ...
-
-    def undo(self) -> None:
-        """Undo the last round. Raises `ScanError` if there is none."""
-        ...
-
-    def addresses(self, limit: int) -> list[int]:
-        """Return the first remaining places."""
-        ...
-
-    def before(self, limit: int) -> list[str]:
-        """Return their values in the last round, as text."""
-        ...
-
-    def now(self, address: int) -> str:
-        """Return the current value of a place, as text.
-
-        Raises:
-            MemoryAccessError: The place cannot be read.
-        """
-        ...
-
-    def fulfils(self, address: int, line: str) -> bool:
-        """Return whether the value of a place fulfils a line; False for an unreadable place."""
-        ...
-
-    def encode(self, text: str) -> bytes:
-        """Return the bytes of a typed value."""
-        ...
-
-
 class NumberSearch:
-    """A search for a number.
-
-    Args:
-        memory: Memory of the game.
-        value_type: Type of the stored number.
-        alignment: As in `ValueScan`.
-    """
+    """A search for a number, that is narrowed down line by line."""
 
     def __init__(self, memory: Memory, value_type: NumberType, alignment: int = 0) -> None:
         self.type: NumberType | TextType = value_type
@@ -99,7 +48,7 @@ class NumberSearch:
         return self._scan.n_rounds
 
     def look(self, line: str, progress: Progress | None = None, /) -> bool:
-        """See `Search.look`."""
+        """Search for the value or change that a line states; return False if the line states none."""
         condition = parse_condition(line, self._number_type)
         if condition is None:
             return False
@@ -110,23 +59,23 @@ class NumberSearch:
         return True
 
     def undo(self) -> None:
-        """See `Search.undo`."""
+        """Undo the last round. Raises `ScanError` if there is none."""
         self._scan.undo()
 
     def addresses(self, limit: int) -> list[int]:
-        """See `Search.addresses`."""
+        """Return the first remaining places."""
         return [candidate.address for candidate in self._scan.candidates(limit)]
 
     def before(self, limit: int) -> list[str]:
-        """See `Search.before`."""
+        """Return their values in the last round, as text."""
         return [_shown(candidate.value) for candidate in self._scan.candidates(limit)]
 
     def now(self, address: int) -> str:
-        """See `Search.now`."""
+        """Return the current value of a place, as text. Raises `MemoryAccessError` for an unreadable place."""
         return _shown(self._read(address)[0].item())
 
     def fulfils(self, address: int, line: str) -> bool:
-        """See `Search.fulfils`."""
+        """Return whether the value of a place fulfils a line; False for an unreadable place."""
         condition = _condition(line, self._number_type)
         try:
             return bool(mask_of(condition, self._read(address), None)[0])
@@ -134,7 +83,7 @@ class NumberSearch:
             return False
 
     def encode(self, text: str) -> bytes:
-        """See `Search.encode`."""
+        """Return the bytes of a typed value."""
         number = parse_number(text, self._number_type)
         if self._dtype.kind != "f":
             check_condition(Condition("exact", number), self._number_type)
@@ -145,12 +94,7 @@ class NumberSearch:
 
 
 class TextSearch:
-    """A search for a text: ``= Hero``.
-
-    Args:
-        memory: Memory of the game.
-        encoding: Encoding of the stored text.
-    """
+    """A search for a text: ``= Hero``, with the methods of `NumberSearch`."""
 
     def __init__(self, memory: Memory, encoding: TextType) -> None:
         self.type: NumberType | TextType = encoding
@@ -170,7 +114,7 @@ class TextSearch:
         return len(self._rounds)
 
     def look(self, line: str, _progress: Progress | None = None, /) -> bool:
-        """See `Search.look`."""
+        """See `NumberSearch.look`."""
         if not line.startswith("="):
             return False
         text = _text_of(line)
@@ -182,27 +126,27 @@ class TextSearch:
         return True
 
     def undo(self) -> None:
-        """See `Search.undo`."""
+        """See `NumberSearch.undo`."""
         if len(self._rounds) < 2:
             raise ScanError("no round can be undone; a first round can only be repeated")
         self._rounds.pop()
 
     def addresses(self, limit: int) -> list[int]:
-        """See `Search.addresses`."""
+        """See `NumberSearch.addresses`."""
         return self._rounds[-1][1][:limit] if self._rounds else []
 
     def before(self, limit: int) -> list[str]:
-        """See `Search.before`."""
+        """See `NumberSearch.before`."""
         return [repr(self._rounds[-1][0])] * len(self.addresses(limit))
 
     def now(self, address: int) -> str:
-        """See `Search.now`."""
+        """See `NumberSearch.now`."""
         size = len(self.encode(self._rounds[-1][0])) if self._rounds else _SHOWN_BYTES
         text = self._memory.read(address, size).decode(_CODECS[self._encoding], errors="replace")
         return repr(text.partition("\0")[0])
 
     def fulfils(self, address: int, line: str) -> bool:
-        """See `Search.fulfils`."""
+        """See `NumberSearch.fulfils`."""
         wanted = self.encode(_text_of(line))
         try:
             return self._memory.read(address, len(wanted)) == wanted
@@ -210,8 +154,11 @@ class TextSearch:
             return False
 
     def encode(self, text: str) -> bytes:
-        """See `Search.encode`."""
+        """See `NumberSearch.encode`."""
         return text.encode(_CODECS[self._encoding])
+
+
+Search: TypeAlias = NumberSearch | TextSearch
 
 
 def open_search(memory: Memory, value_type: NumberType | TextType, alignment: int = 0) -> Search:
@@ -241,27 +188,15 @@ def _shown(value: float) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
-Encoding = Literal["utf8", "utf16"]
-
-
 def find_text(
-    memory: Memory, text: str, encoding: Encoding, *, read_only: bool = False, limit: int = 1000
+    memory: Memory, text: str, encoding: TextType, *, read_only: bool = False, limit: int = 1000
 ) -> list[int]:
-    """Find text in the memory of a game.
+    """Find text, case-sensitive, in the memory of a game; return the addresses, ascending.
 
-    Args:
-        memory: Memory of the game.
-        text: Text to find, case-sensitive.
-        encoding: Encoding of the stored text; Windows programs mostly use ``utf16``.
-        read_only: Whether to include memory that the game cannot write: its code and constants.
-        limit: Maximum number of addresses.
+    `read_only` includes memory that the game cannot write: its code and constants. Windows programs mostly use
+    ``utf16``.
 
-    Returns:
-        Addresses, ascending.
-
-    Raises:
-        ScanError: The text is empty, or cannot be encoded.
-        ProcessExitedError: The game has ended.
+    Raises `ScanError` if the text is empty, or cannot be encoded.
     """
     try:
         needle = text.encode(_CODECS[encoding])

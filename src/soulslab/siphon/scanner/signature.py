@@ -14,11 +14,10 @@ import numpy as np
 
 from soulslab.errors import PatternError, ScanError
 from soulslab.siphon.attributes.pattern_scan import scan
-from soulslab.siphon.memory import Memory, Region
+from soulslab.siphon.memory import Bytes, Memory, Region, chunks
 from soulslab.siphon.process.image import Image
 from soulslab.siphon.profile import Base
 from soulslab.siphon.profile.pattern import Pattern
-from soulslab.siphon.scanner.reading import Bytes, chunks
 
 #: Largest distance below the address that an instruction may refer to: games mostly address a struct, not its fields.
 DEFAULT_REACH_BYTES = 256
@@ -39,26 +38,14 @@ _TWO_BYTES_MORE = frozenset([0xAF, 0xB6, 0xB7, 0xBE, 0xBF, 0xD6])
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A base by pattern, and the distance of the place from it.
-
-    Attributes:
-        base: Base for the profile.
-        distance: Bytes from the base to the place.
-    """
+    """A base by pattern, and the distance in bytes from the base to the place."""
 
     base: Base
     distance: int
 
 
 class _Reference(msgspec.Struct, frozen=True):
-    """An instruction that refers to a place.
-
-    Attributes:
-        start: Address of its first byte.
-        displacement_at: Bytes from the start to the displacement.
-        end: Bytes from the start to its end.
-        place: Address that it refers to.
-    """
+    """An instruction that refers to a place; `displacement_at` and `end` count from its first byte."""
 
     start: int
     displacement_at: int
@@ -69,15 +56,8 @@ class _Reference(msgspec.Struct, frozen=True):
 def find_signature(memory: Memory, image: Image, address: int, *, reach: int = DEFAULT_REACH_BYTES) -> Signature:
     """Find a pattern for a place in the program.
 
-    Args:
-        memory: Memory of the game.
-        image: Executable of the game.
-        address: Place in the image.
-        reach: Largest distance below it that an instruction may refer to.
-
-    Raises:
-        ScanError: No instruction refers to it, or none has a unique pattern.
-        ProcessExitedError: The game has ended.
+    `reach` is the largest distance below the address that an instruction may refer to, in bytes. Raises `ScanError` if
+    no instruction refers to it, or none has a unique pattern.
     """
     found = sorted(set(_references(memory, image, address, reach)), key=lambda one: (address - one.place, one.start))
     if not found:
@@ -85,11 +65,10 @@ def find_signature(memory: Memory, image: Image, address: int, *, reach: int = D
             f"no instruction was found that refers to {address:#x} or up to {reach} bytes below; use its offset from "
             f"the module, which holds for this version of the game"
         )
-    ranges = [(section.start, section.start + section.size) for section in image.sections if section.is_executable]
     for length in _LENGTHS:
         patterns = {str(i): _pattern(memory, one, length) for i, one in enumerate(found[:_MAX_REFERENCES])}
         try:
-            matches = scan(patterns, memory, ranges)
+            matches = scan(patterns, memory, image.code_ranges)
         except PatternError:
             continue  # a short pattern has thousands of matches; a longer one has fewer
         for i, one in enumerate(found[:_MAX_REFERENCES]):
@@ -112,11 +91,7 @@ def _base(pattern: Pattern, reference: _Reference, address: int) -> Base:
 
 def _references(memory: Memory, image: Image, address: int, reach: int) -> Iterator[_Reference]:
     """Yield the instructions that refer to an address or shortly below."""
-    code = [
-        Region(section.start, section.start + section.size, True, False, True, "")
-        for section in image.sections
-        if section.is_executable
-    ]
+    code = [Region(*ends, True, False, True, "") for ends in image.code_ranges]
     overlap = _BEFORE + 4 + 4
     for start, data in chunks(memory, code, extra=overlap):
         if data.size < overlap:

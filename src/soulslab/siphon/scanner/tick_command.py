@@ -11,8 +11,7 @@ import numpy as np
 from tomlkit import TOMLDocument
 
 from soulslab.errors import ClockStalledError, ScanError
-from soulslab.siphon.clock.lockstep_page import PAGE_LINK
-from soulslab.siphon.clock.native_library import library_path
+from soulslab.siphon.clock.lockstep_page import PAGE_LINK, library_path
 from soulslab.siphon.memory import Region
 from soulslab.siphon.profile import Boundary, ClockFacts, load_profile
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, remove_entry, set_values
@@ -28,8 +27,7 @@ from soulslab.siphon.scanner.tick_search import (
     TickTrial,
     exact_period_s,
 )
-from soulslab.siphon.scanner.value_commands import Command
-from soulslab.siphon.scanner.workbench import Paths, Workbench
+from soulslab.siphon.scanner.workbench import Command, Paths, Workbench
 from soulslab.siphon.tick_alignment import advance_to_tick_middle
 
 #: Steps of one tick in a trial; more than 256, so that counters of 8 bits are seen to start again.
@@ -47,15 +45,7 @@ FRAME_TOLERANCE_S = 5e-5
 
 
 class TickSetting(msgspec.Struct, frozen=True):
-    """A tick counter with the clock settings that were tried on it.
-
-    Attributes:
-        counter: The counter.
-        value_type: Its type.
-        period_s: Exact length of a tick.
-        boundary: Value of ``clock.boundary``.
-        trial: Result with this boundary.
-    """
+    """A tick counter, its type, the exact length of a tick, and a trial with a value of ``clock.boundary``."""
 
     counter: TickCounter
     value_type: CounterType
@@ -103,7 +93,6 @@ def _is_own_entry(bench: Workbench, name: str) -> bool:
 
 
 def _keys(bench: Workbench) -> tuple[str, ...]:
-    """Return the keys of a trial."""
     return tuple(bench.game.profile.keys) or TRIAL_KEYS if bench.game.has_window else ()
 
 
@@ -331,11 +320,7 @@ def _new_path(
 
 
 def _write_frame_period(bench: Workbench, name: str) -> None:
-    """Write the time between two frames, of a game without a tick counter.
-
-    Raises:
-        ScanError: The game has no frames at regular intervals.
-    """
+    """Write the time between two frames, of a game without a tick counter. Raises `ScanError` for irregular frames."""
     program = next(regions for _, regions in _places(bench))
     period_s = _search(bench, "i32").frame_period_s(program)
     if period_s is None:

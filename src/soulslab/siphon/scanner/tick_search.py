@@ -1,11 +1,4 @@
-"""Search for a tick counter: an integer that grows by one with each simulation step of a game that is held in lockstep.
-
-::
-
-    search = TickSearch(memory, lambda seconds: clock.advance(seconds))
-    findings = search.find(static_regions)
-    findings.counters[0].address, 1 / findings.counters[0].period_s
-"""
+"""Search for a tick counter: an integer that grows by one with each step of a game that is held in lockstep."""
 
 from __future__ import annotations
 
@@ -17,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import MemoryAccessError
-from soulslab.siphon.memory import Memory, Region
-from soulslab.siphon.scanner.reading import chunks
+from soulslab.siphon.memory import Memory, Region, chunks, read_scattered
 
 Addresses: TypeAlias = NDArray[np.uint64]
 Counts: TypeAlias = NDArray[np.unsignedinteger]
@@ -64,7 +56,6 @@ class TickCounter(msgspec.Struct, frozen=True):
     """An integer that grows by one at regular intervals.
 
     Attributes:
-        address: Address of the integer.
         period_s: Measured time between two ticks, in seconds of game time.
         tolerance_s: Uncertainty of `period_s`.
         value: Value at the end of the search.
@@ -93,10 +84,7 @@ class TickFindings(msgspec.Struct, frozen=True):
 class TickTrial(msgspec.Struct, frozen=True):
     """Number of steps of one tick in which a counter did not grow by one.
 
-    Attributes:
-        n_steps: Steps that were played.
-        n_lost: Steps in which it did not grow, or could not be read.
-        n_doubled: Steps in which it grew by more than one, or fell.
+    A counter that could not be read counts as lost, one that fell as doubled.
     """
 
     n_steps: int
@@ -110,13 +98,7 @@ class TickTrial(msgspec.Struct, frozen=True):
 
 
 class TickSearch:
-    """Searches the memory of a paused game for tick counters.
-
-    Args:
-        memory: Memory of the game.
-        advance: Lets game time pass.
-        value_type: Type of the integers that are searched.
-    """
+    """Searches the memory of a paused game for tick counters; `advance` lets game time pass."""
 
     def __init__(self, memory: Memory, advance: Advance, value_type: CounterType = "i32") -> None:
         self.value_type = value_type
@@ -133,13 +115,6 @@ class TickSearch:
             regions: Regions to read.
             program: Data of the executable, for counters that lie outside of it: counters that grow while none of this
                 data changes belong to another thread, such as the sound, and are excluded.
-
-        Returns:
-            The counters found, and the number of other integers that grow steadily.
-
-        Raises:
-            ProcessExitedError: The game has ended.
-            ClockStalledError: A step of the clock did not end.
         """
         addresses = self._steady(regions)[:MAX_CANDIDATES]
         if not addresses.size:
@@ -170,13 +145,10 @@ class TickSearch:
         return TickFindings(tuple(counters), n_clocks, n_frames)
 
     def frame_period_s(self, regions: Sequence[Region]) -> float | None:
-        """Measure the time between two frames by the moments at which memory changes.
+        """Measure the time between two frames, in seconds of game time, by the moments at which memory changes.
 
-        Args:
-            regions: Regions that the game writes in each frame and at no other time: the data of its executable.
-
-        Returns:
-            Period in seconds of game time; None if the changes are not regular, or follow the steps of the clock.
+        The regions are those that the game writes in each frame and at no other time: the data of its executable. None
+        if the changes are not regular, or follow the steps of the clock.
         """
         last = [data.copy() for _, data in chunks(self._memory, regions)]
         n_changed = np.zeros(N_FINE_STEPS)
@@ -196,10 +168,7 @@ class TickSearch:
     def trial(self, addresses: Addresses, step: Callable[[int], object], n_steps: int) -> list[TickTrial]:
         """Play steps of one tick and count for each counter the steps without exactly one tick.
 
-        Args:
-            addresses: Addresses of the counters.
-            step: Plays the step with that number.
-            n_steps: Number of steps; more than 256 also exclude counters of 8 bits.
+        More than 256 steps also exclude counters of 8 bits.
         """
         n_lost, n_doubled = np.zeros(addresses.size, np.int64), np.zeros(addresses.size, np.int64)
         last, was_readable = self.read(addresses)
@@ -215,19 +184,8 @@ class TickSearch:
 
     def read(self, addresses: Addresses) -> tuple[Counts, NDArray[np.bool_]]:
         """Return the integers at some addresses, and which of them could be read; the others are 0."""
-        try:
-            batch = self._memory.batch([self._dtype.itemsize] * addresses.size)
-            batch.addresses[:] = addresses
-            return np.frombuffer(batch.read(), self._dtype).copy(), np.ones(addresses.size, np.bool_)
-        except MemoryAccessError:
-            values, is_readable = np.zeros(addresses.size, self._dtype), np.zeros(addresses.size, np.bool_)
-        for i, address in enumerate(addresses.tolist()):
-            try:
-                values[i] = int.from_bytes(self._memory.read(address, self._dtype.itemsize), "little")
-                is_readable[i] = True
-            except MemoryAccessError:
-                continue  # freed by the game; `is_readable` marks it
-        return values, is_readable
+        data, is_readable = read_scattered(self._memory, addresses, self._dtype.itemsize)
+        return data.view(self._dtype)[:, 0], is_readable
 
     def _steady(self, regions: Sequence[Region]) -> Addresses:
         """Return the addresses of the integers that grow at a stable rate."""
@@ -314,15 +272,8 @@ class TickSearch:
 def exact_period_s(period_s: float, tolerance_s: float) -> float:
     """Return the exact period that a measured one stands for.
 
-    Games wait whole milliseconds, or count a whole number of ticks per second.
-
-    Args:
-        period_s: Measured period.
-        tolerance_s: Uncertainty of it.
-
-    Returns:
-        A whole number of milliseconds or 1 / a whole number, whichever is nearer and within the tolerance; the
-        measured period if neither is.
+    Games wait whole milliseconds, or count a whole number of ticks per second: the nearer of both within the tolerance
+    is returned; the measured period if neither is.
     """
     choices = (round(period_s * 1000) / 1000, 1 / max(round(1 / period_s), 1))
     nearest = min(choices, key=lambda choice: abs(choice - period_s))

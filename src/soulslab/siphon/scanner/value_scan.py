@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import MemoryAccessError, ScanError
-from soulslab.siphon.memory import Memory
+from soulslab.siphon.memory import CHUNK_BYTES, Bytes, Memory, chunks, readable_runs
 from soulslab.siphon.profile import NumberType
 from soulslab.siphon.scanner.conditions import COMPARING, DTYPES, Condition, Values, check_condition, mask_of
-from soulslab.siphon.scanner.reading import CHUNK_BYTES, Bytes, chunks, readable_runs, writable_regions
+from soulslab.siphon.scanner.reading import writable_regions
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called regularly with the number of scanned bytes, and the total."""
@@ -24,24 +24,16 @@ _DEFAULT_MAX_BYTES = 4 << 30
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """An address that may hold the value.
-
-    Attributes:
-        address: Address.
-        value: Value in the last round.
-    """
+    """An address that may hold the value, with the value in the last round."""
 
     address: int
     value: int | float
 
 
 class _Block(msgspec.Struct, frozen=True, eq=False):
-    """The candidates in one piece of memory.
+    """The candidates in one piece of memory: (n,) values in the last round, at ascending (n,) uint32 byte offsets.
 
-    Attributes:
-        start: Address of the piece.
-        offsets: (n,) uint32, byte offsets from the start, ascending; None for every position.
-        values: (n,) values in the last round.
+    Without offsets every position is a candidate.
     """
 
     start: int
@@ -56,13 +48,7 @@ class ValueScan:
         memory: Memory of the game.
         value_type: Type of the stored number.
         alignment: Alignment of candidates in bytes; 0 for the size of the type, 1 for every address.
-        with_stacks: Whether to include the stack of the main thread.
         max_bytes: Maximum size of the stored candidates.
-
-    Attributes:
-        n_candidates: Number of candidates.
-        n_rounds: Number of rounds so far.
-        n_bytes: Number of bytes scanned in the first round.
     """
 
     def __init__(
@@ -90,19 +76,10 @@ class ValueScan:
         self.n_bytes = 0
 
     def first(self, condition: Condition, progress: Progress | None = None) -> int:
-        """Scan all writable memory; a scan in progress is restarted.
+        """Scan all writable memory and return the number of candidates; a scan in progress is restarted.
 
-        Args:
-            condition: ``exact``, ``between`` or ``unknown``.
-            progress: Called with the progress.
-
-        Returns:
-            Number of candidates.
-
-        Raises:
-            ScanError: The condition compares with an earlier round or does not fit the type, or the candidates would
-                need more than `max_bytes`.
-            ProcessExitedError: The game has ended.
+        Raises `ScanError` if the condition compares with an earlier round or does not fit the type, or if the
+        candidates would need more than `max_bytes`.
         """
         check_condition(condition, self._value_type)
         if condition.kind in COMPARING:
@@ -110,62 +87,29 @@ class ValueScan:
         regions = writable_regions(self._memory, with_stacks=self._with_stacks)
         self.n_bytes = sum(region.end - region.start for region in regions)
         self._blocks, self._earlier, self.n_candidates, self.n_rounds = [], [], 0, 0
-        n_done = n_kept = 0
-        found: list[_Block] = []
-        for start, data in chunks(self._memory, regions, extra=self._dtype.itemsize - 1):
-            block = self._search(start, data, condition)
-            if block is not None:
-                found.append(block)
-                n_kept += _size_of(block)
-                self._check_size(n_kept)
-            n_done += min(data.size, CHUNK_BYTES)
-            if progress is not None:
-                progress(n_done, self.n_bytes)
-        self._keep(found)
-        return self.n_candidates
+        pieces = chunks(self._memory, regions, extra=self._dtype.itemsize - 1)
+        searched = ((self._search(start, data, condition), min(data.size, CHUNK_BYTES)) for start, data in pieces)
+        return self._keep(self._collect(searched, self.n_bytes, progress))
 
     def narrow(self, condition: Condition, progress: Progress | None = None) -> int:
-        """Keep the candidates that fulfil a condition now.
+        """Keep the candidates that fulfil a condition now, and return their number.
 
-        Args:
-            condition: Condition of any kind.
-            progress: Called with the progress.
-
-        Returns:
-            Number of remaining candidates.
-
-        Raises:
-            ScanError: The first round is missing, or the condition does not fit the type.
-            ProcessExitedError: The game has ended.
+        Raises `ScanError` if the first round is missing, or the condition does not fit the type.
         """
         check_condition(condition, self._value_type)
         if not self.n_rounds:
             raise ScanError("there is nothing to narrow down; begin with a first round")
-        left: list[_Block] = []
-        n_done = n_kept = 0
-        for block in self._blocks:
-            kept = self._narrow(block, condition)
-            if kept is not None:
-                left.append(kept)
-                n_kept += _size_of(kept)
-                self._check_size(n_kept)
-            n_done += block.values.size
-            if progress is not None:
-                progress(n_done, self.n_candidates)
+        narrowed = ((self._narrow(block, condition), block.values.size) for block in self._blocks)
+        left = self._collect(narrowed, self.n_candidates, progress)
         self._earlier.append(self._blocks)
         while self._earlier and sum(_size_of(block) for blocks in self._earlier for block in blocks) > self._max_bytes:
             del self._earlier[0]
-        self._keep(left)
-        return self.n_candidates
+        return self._keep(left)
 
     def undo(self) -> int:
-        """Undo the last narrowing round.
+        """Undo the last narrowing round: the candidates have their values of that time again. Return their number.
 
-        Returns:
-            Number of candidates, which have their values of that time again.
-
-        Raises:
-            ScanError: No round can be undone, or it is no longer stored.
+        Raises `ScanError` if no round can be undone, or it is no longer stored.
         """
         if not self._earlier:
             raise ScanError("no round can be undone; a first round can only be repeated")
@@ -249,19 +193,32 @@ class ValueScan:
             is_there |= (relative >= at) & (relative + np.uint32(size) <= at + run.size)
         return now, is_there
 
-    def _keep(self, blocks: list[_Block]) -> None:
+    def _collect(
+        self, blocks: Iterable[tuple[_Block | None, int]], total: int, progress: Progress | None
+    ) -> list[_Block]:
+        """Return the blocks with candidates; each comes with its share of the progress."""
+        kept: list[_Block] = []
+        n_bytes = n_done = 0
+        for block, n in blocks:
+            if block is not None:
+                kept.append(block)
+                n_bytes += _size_of(block)
+            if n_bytes > self._max_bytes:
+                raise ScanError(
+                    f"the candidates take up more than {self._max_bytes / 2**20:.0f} MiB here; "
+                    f"begin with exact or between, or raise max_bytes"
+                )
+            n_done += n
+            if progress is not None:
+                progress(n_done, total)
+        return kept
+
+    def _keep(self, blocks: list[_Block]) -> int:
         self._blocks = blocks
         self.n_candidates = sum(block.values.size for block in blocks)
         self.n_rounds += 1
-
-    def _check_size(self, n_bytes: int) -> None:
-        if n_bytes > self._max_bytes:
-            raise ScanError(
-                f"the candidates take up more than {self._max_bytes / 2**20:.0f} MiB here; "
-                f"begin with exact or between, or raise max_bytes"
-            )
+        return self.n_candidates
 
 
 def _size_of(block: _Block) -> int:
-    """Return the size of a block in bytes."""
     return block.values.nbytes + (block.offsets.nbytes if block.offsets is not None else 0)

@@ -1,10 +1,12 @@
-"""The state of a scan, on which the commands of the prompt operate: game, search, paths, terminal."""
+"""The state of a scan (game, search, paths, terminal), and the commands of the prompt that find and change a value."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from rich.console import Console
@@ -12,24 +14,21 @@ from rich.markup import escape
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
-from soulslab.errors import ConfigError, MemoryAccessError, ScanError
+from soulslab.errors import ConfigError, MemoryAccessError, ScanError, did_you_mean
+from soulslab.siphon.profile import NumberType
+from soulslab.siphon.scanner.conditions import TYPE_NAMES
 from soulslab.siphon.scanner.pointers import PointerPath, follow
-from soulslab.siphon.scanner.scanned_game import ScannedGame
-from soulslab.siphon.scanner.searches import Search, open_search
+from soulslab.siphon.scanner.scanned_game import TAP_S, ScannedGame
+from soulslab.siphon.scanner.searches import Search, TextType, open_search
 from soulslab.siphon.scanner.value_scan import Progress
 
 N_SHOWN = 10
 
 
 class Paths(msgspec.Struct):
-    """The pointer paths to a value.
+    """The pointer paths to a value, the shortest first, and the search for the type of the value.
 
-    Attributes:
-        all: Paths, the shortest first.
-        search: Search for the type of the value.
-        found_in: Number of the run of the game in which they were found.
-        n_restarts: Number of later runs in which they were valid.
-        seen_in: Number of the last run in which they were checked.
+    They were found in one run of the game, were valid in `n_restarts` later ones, and last checked in another one.
     """
 
     all: list[PointerPath]
@@ -40,13 +39,7 @@ class Paths(msgspec.Struct):
 
 
 class KeyInput(msgspec.Struct, frozen=True):
-    """Keys that a command pressed.
-
-    Attributes:
-        keys: Physical keys, or actions of the profile's ``[keys]``; empty for a wait.
-        seconds: Game time for which they were held.
-        is_tap: Whether they were pressed one after another, each for `seconds`, and released for as long.
-    """
+    """Keys that a command held for some game time; no keys for a wait, and a tap presses them one after another."""
 
     keys: tuple[str, ...]
     seconds: float
@@ -56,13 +49,9 @@ class KeyInput(msgspec.Struct, frozen=True):
 class Workbench:
     """The state of a scan.
 
-    Args:
-        game: Scanned game.
-        file: Path of the profile, which need not exist.
-        console: Terminal.
-        ask: Asks the user for a line; None without a user.
-
     Attributes:
+        file: Path of the profile, which need not exist.
+        ask: Asks the user for a line; None without a user.
         search: Current search.
         paths: Result of ``path``; None before.
         inputs: Keys and waits since the game was started.
@@ -90,22 +79,16 @@ class Workbench:
         self.search = search or open_search(self.game.memory, self.search.type)
 
     def address(self, number: str) -> int:
-        """Return the address of a numbered candidate of `show`; also accepts any address as 0x....
-
-        Raises:
-            ConfigError: No candidate has the number.
-        """
+        """Return the address of a numbered candidate of `show`, or an address given as 0x.... Raises `ConfigError`."""
         if number.lower().startswith("0x"):
             try:
                 return int(number, 16)
             except ValueError as error:
                 raise ConfigError("is not an address", source=number) from error
-        if not number.isascii() or not number.isdigit() or int(number) < 1:
-            raise ConfigError(
-                "is neither a candidate number, as list shows it, nor an address such as 0x1234", source=number
-            )
-        addresses = self.search.addresses(int(number))
-        if len(addresses) < int(number):
+        problem = "is neither a candidate number, as list shows it, nor an address such as 0x1234"
+        n = parse_whole(number, least=1, problem=problem)
+        addresses = self.search.addresses(n)
+        if len(addresses) < n:
             raise ConfigError(
                 f"is not a candidate; the number of candidates is {self.search.n_candidates}", source=number
             )
@@ -139,11 +122,7 @@ class Workbench:
             self.say(f"... and {n - limit} more; list {min(n, 100)} shows them", style="dim")
 
     def show_paths(self, limit: int = N_SHOWN) -> None:
-        """Print the paths with the values that they lead to now.
-
-        Raises:
-            ScanError: No paths have been searched.
-        """
+        """Print the paths with the values that they lead to now. Raises `ScanError` if no paths have been searched."""
         paths = self.found_paths()
         table = Table(box=None, pad_edge=False)
         for title in ("", "now", "path"):
@@ -155,11 +134,7 @@ class Workbench:
             self.say(f"... and {len(paths.all) - limit} more", style="dim")
 
     def found_paths(self) -> Paths:
-        """Return the result of ``path``.
-
-        Raises:
-            ScanError: No paths were found, or ``path`` was not used.
-        """
+        """Return the result of ``path``. Raises `ScanError` if there is none."""
         if self.paths is None or not self.paths.all:
             raise ScanError("no path was searched yet; narrow the candidates down, then: path 1")
         return self.paths
@@ -183,3 +158,147 @@ class Workbench:
         with ProgressBar(console=self.console, transient=True, disable=not self.console.is_terminal) as bar:
             task = bar.add_task(what, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+TEXT_NAMES: Final[dict[str, TextType]] = {"utf8": "utf8", "utf16": "utf16", "text": "utf8", "text16": "utf16"}
+TYPES: Final[dict[str, NumberType | TextType]] = {**TYPE_NAMES, **TEXT_NAMES}
+MAX_LISTED = 10_000
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A command of the prompt: usage, help text, minimum and maximum number of arguments, and function."""
+
+    usage: str
+    what: str
+    n_arguments: tuple[int, int]
+    do: Callable[[Workbench, list[str]], None]
+
+    @property
+    def name(self) -> str:
+        """Name of the command."""
+        return self.usage.split()[0]
+
+
+def look(bench: Workbench, line: str) -> bool:
+    """Search for the value or change that a line states; return False if it states none."""
+    with bench.game.held_still(), bench.progress("searching") as progress:
+        is_condition = bench.search.look(line, progress)
+    if is_condition:
+        bench.show()
+    return is_condition
+
+
+# --- finding ------------------------------------------------------------------------------------------------
+
+
+def _type(bench: Workbench, words: list[str]) -> None:
+    name = words[0].lower()
+    if name not in TYPES:
+        raise ConfigError(f"unknown type{did_you_mean(name, TYPES)}", source=words[0])
+    alignment = parse_whole(words[1], least=1) if len(words) > 1 else 0
+    bench.begin(open_search(bench.game.memory, TYPES[name], alignment))
+    bench.say(f"looking for {TYPES[name]}; say what the value is: = 100, or ? if you do not know")
+
+
+def _list(bench: Workbench, words: list[str]) -> None:
+    bench.show(min(parse_whole(words[0], least=1), MAX_LISTED) if words else 20)
+
+
+def _undo(bench: Workbench, _words: list[str]) -> None:
+    bench.search.undo()
+    bench.show()
+
+
+def _new(bench: Workbench, _words: list[str]) -> None:
+    bench.begin()
+    bench.say(f"begun anew, type {bench.search.type}")
+
+
+def _write(bench: Workbench, words: list[str]) -> None:
+    address = bench.address(words[0])
+    old = bench.now(bench.search, address)
+    bench.game.memory.write(address, bench.search.encode(" ".join(words[1:])))
+    bench.say(f"{bench.where(address)}: {old} -> {bench.now(bench.search, address)}; check whether the game shows it")
+
+
+# --- playing ------------------------------------------------------------------------------------------------
+
+
+def _hold(bench: Workbench, words: list[str]) -> None:
+    play_input(bench, KeyInput(tuple(words[:-1]), _seconds(words[-1])))
+
+
+def _tap(bench: Workbench, words: list[str]) -> None:
+    play_input(bench, KeyInput(tuple(words), TAP_S, is_tap=True))
+
+
+def _wait(bench: Workbench, words: list[str]) -> None:
+    play_input(bench, KeyInput((), _seconds(words[0])))
+
+
+def play_input(bench: Workbench, entry: KeyInput) -> None:
+    """Press keys or advance time, and add that to the inputs since the start of the game."""
+    if entry.is_tap:
+        bench.game.tap(entry.keys)
+    elif entry.keys:
+        bench.game.hold(entry.keys, entry.seconds)
+    else:
+        bench.game.pass_time(entry.seconds)
+    bench.inputs.append(entry)
+
+
+def _shot(bench: Workbench, words: list[str]) -> None:
+    from soulslab.siphon.terminal_output import save_frame  # noqa: PLC0415  (OpenCV only when it is needed)
+
+    file = Path(words[0]).expanduser()
+    frame = bench.game.capture()
+    save_frame(frame, file)
+    height, width = frame.pixels.shape[:2]
+    bench.say(f"{file}: {width}x{height} px")
+
+
+def _pause(bench: Workbench, _words: list[str]) -> None:
+    bench.game.pause()
+    bench.say("time stands still; run lets it go on, wait and hold let so much of it pass")
+
+
+def _run(bench: Workbench, words: list[str]) -> None:
+    bench.game.run(_seconds(words[0]) if words else 1.0)
+    bench.is_exact_start = False
+
+
+# --- reading numbers ----------------------------------------------------------------------------------------
+
+
+def parse_whole(text: str, *, least: int, problem: str = "", source: str = "") -> int:
+    """Parse a whole number. Raises `ConfigError`, with another problem and source if they are given."""
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise ConfigError(problem or f"is not a whole number from {least} on", source=source or text)
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < 3600:
+        raise ConfigError("is not a number above 0 and below 3600", source=text)
+    return seconds
+
+
+FIND = (
+    Command("type TYPE [ALIGNMENT]", "how it is stored: i32 (as most), f32, i16, u8, f64, ..., text", (1, 2), _type),
+    Command("list [N]", "show the candidates again, with their values of now", (0, 1), _list),
+    Command("undo", "take the last round back", (0, 0), _undo),
+    Command("new", "begin anew", (0, 0), _new),
+    Command("write N VALUE", "write to candidate N, to see whether it is the right one", (2, 99), _write),
+)
+PLAY = (
+    Command("hold KEY ... SECONDS", "hold keys (LEFT_ARROW, SPACE, W, ...) for so much game time", (2, 20), _hold),
+    Command("tap KEY ...", "press and release keys, one after another", (1, 50), _tap),
+    Command("wait SECONDS", "let so much game time pass", (1, 1), _wait),
+    Command("pause", "hold the game's time", (0, 0), _pause),
+    Command("run [SPEED]", "let the game's time run", (0, 1), _run),
+    Command("shot FILE.png", "take a picture of the game's window", (1, 1), _shot),
+)

@@ -5,10 +5,8 @@ import math
 import pytest
 from panda3d.core import ButtonRegistry
 
-from soulslab.arena.window.controls import Controls
-from soulslab.arena.window.gamepad import BUTTON_NAMES, DEAD_ZONE, PAD_BUTTONS, PAD_PREFIX, PadState, Stick
-from soulslab.arena.window.panda_window import ButtonEvent
-from soulslab.arena.window.settings import COMMANDS, KEYS
+from soulslab.arena.window.controls import DEAD_ZONE, ButtonEvent, Controls, PadState, Stick
+from soulslab.arena.window.settings import BUTTON_NAMES, COMMANDS, KEYS, PAD_BUTTONS, PAD_PREFIX
 
 
 def down(*names):

@@ -6,11 +6,9 @@ import pytest
 
 from soulslab.arena.live_fight import CODE_ACTION, HISTORY_TICKS, buttons_of
 from soulslab.arena.vocabulary import NOTHING
+from soulslab.arena.window.controls import ButtonEvent, PadState
 from soulslab.arena.window.game_loop import HELP_TICKS, MAX_TICKS_UNSEEN, REPLAY_END_TICKS, Game, new_fight
-from soulslab.arena.window.gamepad import PadState
-from soulslab.arena.window.key_log import KeyLogWriter, State, read_key_log
-from soulslab.arena.window.key_log_replay import Replay
-from soulslab.arena.window.panda_window import ButtonEvent
+from soulslab.arena.window.key_log import KeyLogWriter, Replay, State, read_key_log
 from soulslab.arena.window.settings import WindowSettings
 from soulslab.errors import WindowError
 

@@ -7,8 +7,17 @@ import pytest
 from soulslab.arena.boss_file import BOSS_DIR, load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import BUTTONS, PRESSES, LiveFight, LiveFightOptions
-from soulslab.arena.window.key_log import CHECK_TICKS, RULES, Check, KeyLogWriter, State, Ticks, read_key_log, runs_of
-from soulslab.arena.window.key_log_replay import Replay
+from soulslab.arena.window.key_log import (
+    CHECK_TICKS,
+    RULES,
+    Check,
+    KeyLogWriter,
+    Replay,
+    State,
+    Ticks,
+    read_key_log,
+    runs_of,
+)
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import KeyLogError
 

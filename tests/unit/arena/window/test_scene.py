@@ -15,7 +15,7 @@ from soulslab.arena.boss_file import Boss, boss_names, load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import END_TICKS, LiveFight, LiveFightOptions
 from soulslab.arena.vocabulary import ACTIONS, LIGHT_ATTACK
-from soulslab.arena.window.hud.hud import HudOptions
+from soulslab.arena.window.hud import HudOptions
 from soulslab.arena.window.scene import Scene
 from soulslab.arena.window.settings import KEYS
 from support.offscreen import Offscreen
@@ -162,13 +162,15 @@ def test_help_buttons_and_notices_are_shown_on_demand(offscreen: Offscreen) -> N
     with new_scene(offscreen, game, HudOptions(keys=KEYS, has_buttons=True)) as scene:
         plain = offscreen.picture().copy()
         scene.hud.is_help_shown = True
+        scene.show(game)
         assert (offscreen.picture() != plain)[60:120, 120:200].mean() > 0.5
         scene.hud.is_help_shown = False
+        scene.show(game)
         np.testing.assert_array_equal(offscreen.picture(), plain)
-        scene.hud.notify("paused")
+        scene.hud.notice = "paused"
         scene.show(game)
         assert (offscreen.picture() != plain)[:25, 120:200].any()
-        scene.hud.notify("")
+        scene.hud.notice = ""
         game.action = LIGHT_ATTACK
         scene.show(game)
         assert (offscreen.picture() != plain)[60:160, 240:].any()

@@ -15,7 +15,7 @@ from support.souls_world import SoulsSession
 @pytest.fixture
 def session(tmp_path, monkeypatch):
     # The reads of the self-check take most of the time of a reset in these tests.
-    monkeypatch.setattr("soulslab.envs.attribute_gate.N_LOOKS", 2)
+    monkeypatch.setattr("soulslab.envs.game.session_holder.N_LOOKS", 2)
     with SoulsSession("elden_ring", "margit", tmp_path) as one:
         yield one
 

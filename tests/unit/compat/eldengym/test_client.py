@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from shapely.geometry import Polygon
 
-from soulslab.compat.eldengym.eldengym_attributes import PUBLIC_ATTRIBUTES
+from soulslab.compat.eldengym.eldengym_observation import PUBLIC_ATTRIBUTES
 from soulslab.errors import EnvironmentUsageError, ReadOnlyError, UnknownAttributeError
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.compat.eldengym.keybind_actions import KeybindActions, read_keybinds
+from soulslab.compat.eldengym.eldengym_options import KeybindActions, read_keybinds
 from soulslab.errors import ConfigError, EnvironmentUsageError, InvalidActionError
 from soulslab.siphon.keys import KEYS
 

@@ -40,7 +40,7 @@ class TestPixelsOfADuel(TestDuel):
 class TestSouls(GameEnvContract):
     @pytest.fixture(params=[("dark_souls_3", "iudex"), ("elden_ring", "margit")], ids=lambda one: one[1])
     def make_env(self, request, tmp_path, monkeypatch):
-        monkeypatch.setattr("soulslab.envs.attribute_gate.N_LOOKS", 2)
+        monkeypatch.setattr("soulslab.envs.game.session_holder.N_LOOKS", 2)
         worlds = []
 
         def make(**options):

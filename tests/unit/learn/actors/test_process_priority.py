@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from soulslab.learn.actors.process_priority import PriorityController, batch_scheduling, raise_priority, reset_priority
+from soulslab.learn.actors.actor_process import PriorityController, batch_scheduling, raise_priority, reset_priority
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="classes of processes are Linux's")
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from soulslab.errors import ChannelError
-from soulslab.learn.actors import record_queue as ring_module
-from soulslab.learn.actors.record_queue import create_queue, open_queue, slot_size
+from soulslab.learn.actors import memory_block as ring_module
+from soulslab.learn.actors.memory_block import create_queue, open_queue, slot_size
 from support.steps import ROW
 
 ITEM = np.dtype([("value", "<i4"), ("rest", "u1", (3,))])
@@ -159,7 +159,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from soulslab.learn.actors.record_queue import open_queue
+from soulslab.learn.actors.memory_block import open_queue
 item = np.dtype([("value", "<i4"), ("rest", "u1", (3,))])
 ring = open_queue(Path(sys.argv[1]), "test", item)
 rows = np.zeros(3, item)

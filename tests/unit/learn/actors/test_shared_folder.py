@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from soulslab.errors import ChannelError
-from soulslab.learn.actors import shared_folder as place_module
-from soulslab.learn.actors.shared_folder import ACTOR_LOCK, find_memory_folder, make_memory_folder, remove_memory_folder
+from soulslab.learn.actors import shared_memory as place_module
+from soulslab.learn.actors.shared_memory import ACTOR_LOCK, find_memory_folder, make_memory_folder, remove_memory_folder
 from soulslab.learn.process_lock import ProcessLock
 
 

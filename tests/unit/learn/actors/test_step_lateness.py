@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from soulslab.learn.actors.actor_status import create_status
-from soulslab.learn.actors.step_lateness import LatenessWrapper
+from soulslab.learn.actors.actor_status import LatenessWrapper, create_status
 from soulslab.learn.environment import make_vector, sizes
 from support.toys import register_toys
 

@@ -138,7 +138,7 @@ def test_an_id_of_this_machine(folder, tmp_path, monkeypatch):
     (place / "data").symlink_to(folder)
     monkeypatch.chdir(tmp_path)
     assert len(read("mine/fights-v0")) == len(read(folder))
-    with pytest.raises(DemonstrationError, match=r"mine/other-v0: is not a data set: there is no .*other-v0"):
+    with pytest.raises(DemonstrationError, match=r"mine/other-v0: is not a data set, because it has no .*other-v0"):
         read("mine/other-v0")
 
 

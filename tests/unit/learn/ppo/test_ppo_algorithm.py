@@ -7,7 +7,7 @@ from soulslab.learn.environment import make_vector, sizes
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.ppo.ppo_algorithm import PPO
-from soulslab.learn.ppo.rollout_collector import Collector
+from soulslab.learn.ppo.rollout import Collector
 from soulslab.learn.settings import NetworkSettings, PPOSettings
 from soulslab.learn.train import train
 

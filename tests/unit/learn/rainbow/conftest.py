@@ -9,12 +9,12 @@ from soulslab.learn.rainbow.rainbow_settings import (
     RainbowRunSettings,
     RainbowSettings,
 )
-from soulslab.learn.replay.replay_settings import ReplaySettings
+from soulslab.learn.settings import ReplaySettings
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def corridor():
-    """A run on the corridor that learns to win; two seconds."""
+    """A run on the corridor that learns to win; it takes two seconds."""
     return RainbowSettings(
         env=RainbowEnvSettings(id="toys/Corridor-v0", n_envs=4),
         learner=QLearningSettings(

@@ -12,13 +12,12 @@ from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import make_vector
 from soulslab.learn.inputs import Inputs, PixelShape
 from soulslab.learn.rainbow.behaviour_cloning import Cloner, clone, cloner_of, cloning_loss, cloning_weight
-from soulslab.learn.rainbow.mixed_replay import shown_replay
+from soulslab.learn.rainbow.demonstration_learning import shown_replay
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import DemonstrationSettings, QNetworkSettings
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.step_rows import Outcome, StepShape
-from soulslab.learn.settings import EnvSettings
+from soulslab.learn.settings import EnvSettings, ReplaySettings
 from support.fights import ARENA, record_random, record_reference
 from support.pixel_toys import SIZE_PX
 

@@ -18,9 +18,8 @@ from soulslab.learn.rainbow.rainbow_settings import (
     RainbowSettings,
 )
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.step_rows import StepShape
-from soulslab.learn.settings import EnvSettings
+from soulslab.learn.settings import EnvSettings, ReplaySettings
 from support.fights import ARENA, record_random
 
 SHAPE = StepShape(n_features=74, n_actions=20)

@@ -1,10 +1,10 @@
-"""What a learner that plays in its own process tells of its steps; the other way: apart/test_playing.py."""
+"""Statistics of an actor in the process of the learner."""
 
 import pytest
 
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.environment import make_vector
-from soulslab.learn.rainbow.local_actor import LocalActor
+from soulslab.learn.rainbow.transition_actor import LocalActor
 from support.policies import q_policy
 
 
@@ -16,7 +16,7 @@ def begun(env_id, state=None, **sizes):
     return playing
 
 
-def test_steps_that_a_game_did_not_wait_for_are_told_as_late():
+def test_late_steps_of_a_game_that_does_not_wait_are_reported():
     playing = begun("toys/Late-v0", n_features=1, n_actions=2)
     assert playing.stats(0, 0).lateness_p99_ms is None
     for _ in range(3):
@@ -24,7 +24,7 @@ def test_steps_that_a_game_did_not_wait_for_are_told_as_late():
     stats = playing.stats(6, 1)
     assert stats.n_late == 3
     assert stats.lateness_p99_ms == pytest.approx(30.0, rel=0.02)
-    assert playing.stats(6, 1).lateness_p99_ms is None  # told already
+    assert playing.stats(6, 1).lateness_p99_ms is None  # reported before
     again = begun("toys/Late-v0", playing.state(with_env=True), n_features=1, n_actions=2)
     again.advance()
     stats = again.stats(8, 1)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.errors import ReplayError
-from soulslab.learn.rainbow.mixed_replay import MixedReplay, shown_replay
+from soulslab.learn.rainbow.demonstration_learning import MixedReplay, shown_replay
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
+from soulslab.learn.settings import ReplaySettings
 
 SHAPE = StepShape(n_features=1, n_actions=3)
 SETTINGS = ReplaySettings(capacity=64, alpha=1.0)

@@ -10,8 +10,8 @@ from soulslab.learn.rainbow.q_learner import Learner
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
+from soulslab.learn.settings import ReplaySettings
 
 N_STATES, N_ACTIONS, GAMMA = 4, 3, 0.9
 STOP, GO, FORBIDDEN = range(N_ACTIONS)

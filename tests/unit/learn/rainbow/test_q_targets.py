@@ -10,7 +10,6 @@ from torch import Tensor
 from soulslab.learn.rainbow.q_targets import (
     BLOCKED_VALUE,
     LOG_POLICY_FLOOR,
-    Munchausen,
     QuantileLoss,
     greedy_targets,
     masked_log_policy,
@@ -63,7 +62,9 @@ def test_what_is_forbidden_is_worth_nothing_however_good_it_looks(case):
     )
     here = (case.here, case.blocked, case.actions)
     for each in (case.judge, tempting):
-        found = munchausen_targets(here, (each, case.next_blocked), case.rewards, case.discounts, Munchausen(0.9, 0.5))
+        found = munchausen_targets(
+            here, (each, case.next_blocked), case.rewards, case.discounts, weight=0.9, temperature=0.5
+        )
         assert float(found.abs().max()) < 1e5
 
 
@@ -84,7 +85,7 @@ def test_munchausen_is_its_equation(case, weight, temperature):
     soft = (policy.unsqueeze(2) * (case.judge - temperature * log_policy.clamp_min(-1e4).unsqueeze(2))).sum(1)
     expected = (case.rewards + weight * bonus)[:, None] + case.discounts[:, None] * soft
     here, following = (case.here, case.blocked, case.actions), (case.judge, case.next_blocked)
-    found = munchausen_targets(here, following, case.rewards, case.discounts, Munchausen(weight, temperature))
+    found = munchausen_targets(here, following, case.rewards, case.discounts, weight=weight, temperature=temperature)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 

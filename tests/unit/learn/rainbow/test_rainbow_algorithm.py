@@ -44,11 +44,12 @@ from soulslab.learn.telemetry import (
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
 from support.fights import ARENA, record_random
+from support.waiting import wait_for
 
 TESTS = Path(__file__).parents[3]
 
-# A fresh process that begins a run or goes on with one; arguments: folder of the tests, folder of the run, file of the
-# settings, and what to call.
+# A fresh process that starts or resumes runs; arguments: folder of the tests, "begin" or "resume", and for each run
+# its folder and its config.
 PROCESS = """
 import sys
 from pathlib import Path
@@ -59,10 +60,9 @@ from soulslab.learn.training import load_run_settings
 from soulslab.learn.train import train
 from support.fights import ARENA, record_random
 register_toys()
-run_dir = Path(sys.argv[2])
-settings = load_run_settings(Path(sys.argv[3]), sys.argv[5:])
-sinks = [JsonLinesSink(run_dir / "progress.jsonl")]
-print(train(settings, run_dir, resume=sys.argv[4] == "resume", sinks=sinks).reason.value)
+for run_dir, config in zip(map(Path, sys.argv[3::2]), map(Path, sys.argv[4::2])):
+    sinks = [JsonLinesSink(run_dir / "progress.jsonl")]
+    print(train(load_run_settings(config), run_dir, resume=sys.argv[2] == "resume", sinks=sinks).reason.value)
 """
 
 
@@ -98,15 +98,15 @@ def newest(run_dir):
     return read_archive(sorted((run_dir / "checkpoints").iterdir())[-1])
 
 
-def start(run_dir, config, how, *overrides):
-    command = [sys.executable, "-c", PROCESS, str(TESTS), str(run_dir), str(config), how, *overrides]
+def start(how, *runs):
+    command = [sys.executable, "-c", PROCESS, str(TESTS), how, *(str(path) for run in runs for path in run)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def check_finished(process):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    return out.strip()
+    return out.split()
 
 
 def check_same_tensors(run_dir, other_dir):
@@ -116,9 +116,16 @@ def check_same_tensors(run_dir, other_dir):
         assert found[name].tobytes() == tensor.tobytes(), name
 
 
-def test_a_run_learns_to_win_and_tells_all_of_it(corridor, tmp_path):
+@pytest.fixture(scope="module")
+def trained(corridor, tmp_path_factory):
+    """The folder of a finished run, its result, and its messages."""
     listener = Listener()
-    result = train(corridor, tmp_path / "run", sinks=[listener])
+    run_dir = tmp_path_factory.mktemp("trained") / "run"
+    return run_dir, train(corridor, run_dir, sinks=[listener]), listener
+
+
+def test_a_run_learns_to_win_and_sends_all_messages(trained):
+    _, result, listener = trained
     assert result.reason is StopReason.COMPLETED
     assert result.win_rate == 1.0
     assert [milestone.win_rate for milestone in result.milestones] == [0.5, 0.8, 0.9]
@@ -135,9 +142,9 @@ def test_a_run_learns_to_win_and_tells_all_of_it(corridor, tmp_path):
     assert sum(fights.action_shares) == pytest.approx(1.0)
 
 
-def test_a_policy_of_a_run_is_evaluated_as_any_other(corridor, tmp_path):
-    result = train(with_run(corridor, evaluate_every=0), tmp_path / "run")
-    policy = load_player(tmp_path / "run")
+def test_a_policy_of_a_run_is_evaluated_as_any_other(trained):
+    run_dir, result, _ = trained
+    policy = load_player(run_dir)
     assert load_player(result.policy_path).header == policy.header
     found = evaluate(policy, EvaluationSettings(env_id="toys/Corridor-v0", n_fights=40, n_envs=8))
     assert found.win_rate == 1.0
@@ -164,23 +171,23 @@ def test_a_checkpoint_holds_the_policy_that_was_kept_then(corridor, tmp_path):
     assert not torch.equal(before.network.parameters_flat, kept.network.parameters_flat)
 
 
-def test_a_run_that_was_stopped_goes_on_bit_for_bit(corridor, tmp_path):
-    train(corridor, tmp_path / "whole")
-    stopped = train(corridor, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
-    assert stopped.reason is StopReason.INTERRUPTED
-    assert 0 < stopped.env_steps < corridor.run.total_steps
-    assert check_finished(start(tmp_path / "parts", tmp_path / "parts" / "config.toml", "resume")) == "completed"
-    check_same_tensors(tmp_path / "whole", tmp_path / "parts")
-
-
-def test_a_run_goes_on_bit_for_bit_across_evaluations_where_numbers_are_denormal(corridor, tmp_path):
+def test_stopped_runs_are_resumed_bit_for_bit_by_a_fresh_process(corridor, tmp_path):
     # With this learning rate the biases become denormal, unless the processor flushes such results to zero.
-    settings = changed(corridor, {"learner": {"lr": 1e-40, "reset_every": 0}, "run": {"total_steps": 2000}})
-    settings = with_run(settings, evaluate_every=500)
-    train(settings, tmp_path / "whole")
-    train(settings, tmp_path / "parts", sinks=[Listener(Evaluated, 2)])
-    assert check_finished(start(tmp_path / "parts", tmp_path / "parts" / "config.toml", "resume")) == "completed"
-    check_same_tensors(tmp_path / "whole", tmp_path / "parts")
+    denormal = changed(corridor, {"learner": {"lr": 1e-40, "reset_every": 0}})
+    runs = {
+        "denormal": with_run(denormal, total_steps=1000, evaluate_every=250),
+        "normal": with_run(corridor, total_steps=1600, evaluate_every=600),
+    }
+    for name, settings in runs.items():
+        train(settings, tmp_path / name / "whole")
+        stopped = train(settings, tmp_path / name / "parts", sinks=[Listener(Evaluated, 2)])
+        assert stopped.reason is StopReason.INTERRUPTED
+        assert 0 < stopped.env_steps < settings.run.total_steps
+    folders = [tmp_path / name / "parts" for name in runs]
+    resumed = start("resume", *((folder, folder / "config.toml") for folder in folders))
+    assert check_finished(resumed) == ["completed", "completed"]
+    for name in runs:
+        check_same_tensors(tmp_path / name / "whole", tmp_path / name / "parts")
 
 
 VARIANTS = {
@@ -200,7 +207,7 @@ def changed(settings, tables):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_kind_of_run_goes_on_bit_for_bit(corridor, tmp_path, name):
-    settings = with_run(changed(corridor, VARIANTS[name]), total_steps=1000, evaluate_every=0)
+    settings = with_run(changed(corridor, VARIANTS[name]), total_steps=600, evaluate_every=0)
     train(settings, tmp_path / "whole")
     # After a step that no update followed, where they are seldom.
     stopped = with_run(settings, checkpoint_every_s=0.0)
@@ -212,7 +219,7 @@ def test_every_kind_of_run_goes_on_bit_for_bit(corridor, tmp_path, name):
 @pytest.mark.parametrize("updates_per_step", [0.3, 12.0])
 def test_as_many_updates_are_made_as_the_settings_say(corridor, tmp_path, updates_per_step):
     settings = changed(corridor, {"learner": {"updates_per_step": updates_per_step, "learning_starts": 100}})
-    train(with_run(settings, total_steps=400, evaluate_every=0), tmp_path / "run")
+    train(with_run(settings, total_steps=200, evaluate_every=0), tmp_path / "run")
     tensors, _ = newest(tmp_path / "run")
     n_steps, n_updates = tensors["run/counts"][1] - 100, tensors["learner/counts"][0]
     assert n_steps > 40
@@ -220,16 +227,20 @@ def test_as_many_updates_are_made_as_the_settings_say(corridor, tmp_path, update
 
 
 def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint_bit_for_bit(corridor, tmp_path):
-    settings = with_run(corridor, total_steps=3000, checkpoint_every_s=0.1)
+    settings = with_run(corridor, total_steps=2000, checkpoint_every_s=0.1)
     train(settings, tmp_path / "whole")
     run_dir = tmp_path / "killed"
-    process = start(run_dir, tmp_path / "whole" / "config.toml", "begin")
+    process = start("begin", (run_dir, tmp_path / "whole" / "config.toml"))
     progress = run_dir / PROGRESS_NAME
-    while not progress.exists() or progress.read_text().count("CheckpointSaved") < 3:
+
+    def has_saved():
         assert process.poll() is None, process.communicate()[1]
+        return progress.exists() and progress.read_text().count("CheckpointSaved") >= 3
+
+    wait_for(has_saved, "three checkpoints", deadline_s=120.0)
     process.kill()
     process.communicate()
-    assert check_finished(start(run_dir, run_dir / "config.toml", "resume")) == "completed"
+    assert check_finished(start("resume", (run_dir, run_dir / "config.toml"))) == ["completed"]
     check_same_tensors(tmp_path / "whole", run_dir)
     kinds = [type(message) for message in read_json_lines(progress)]
     assert kinds.count(TrainStarted) == 2
@@ -237,7 +248,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint_bit_for_bit(corr
 
 
 def test_the_replay_buffer_is_saved_a_piece_at_a_time(corridor, tmp_path):
-    train(with_run(corridor, checkpoint_every_s=0.0, total_steps=1000), tmp_path / "run")
+    train(with_run(corridor, checkpoint_every_s=0.0, total_steps=500), tmp_path / "run")
     _, header = newest(tmp_path / "run")
     named = json.dumps([read_archive(path)[1]["replay"] for path in (tmp_path / "run" / "checkpoints").iterdir()])
     files = list((tmp_path / "run" / "replay").iterdir())
@@ -261,8 +272,8 @@ def test_a_run_from_pixels_learns_and_can_be_resumed(corridor, tmp_path):
     settings = with_env(corridor, id="toys/Dot-v0", frame_stack=2)
     network = msgspec.structs.replace(settings.network, channels=(4, 8))
     settings = with_run(msgspec.structs.replace(settings, network=network), evaluate_every=0)
-    train(with_run(settings, total_steps=400), tmp_path / "run")
-    assert train(with_run(settings, total_steps=600), tmp_path / "run", resume=True).env_steps >= 600
+    train(with_run(settings, total_steps=200), tmp_path / "run")
+    assert train(with_run(settings, total_steps=300), tmp_path / "run", resume=True).env_steps >= 300
 
 
 def test_a_reward_that_is_no_number_is_located_and_all_saved_first(corridor, tmp_path):
@@ -297,23 +308,23 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(corridor, tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
         with pytest.raises(CheckpointError, match="could not be written: File too large; free some space"):
-            train(with_run(corridor, total_steps=3000), run_dir, resume=True)
+            train(with_run(corridor, total_steps=1500), run_dir, resume=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
     assert newest(run_dir)[0]["run/counts"].tolist() == before
-    assert train(with_run(corridor, total_steps=3000), run_dir, resume=True).env_steps >= 3000
+    assert train(with_run(corridor, total_steps=1500), run_dir, resume=True).env_steps >= 1500
 
 
 def test_a_damaged_checkpoint_is_passed_over(corridor, tmp_path, caplog):
     run_dir = tmp_path / "run"
-    train(with_run(corridor, total_steps=1000, checkpoint_every_s=0.0), run_dir)
+    train(with_run(corridor, total_steps=400, checkpoint_every_s=0.0), run_dir)
     damaged = sorted((run_dir / "checkpoints").iterdir())[-1]
     damaged.write_bytes(damaged.read_bytes()[:1000])
     with caplog.at_level(logging.WARNING):
-        result = train(with_run(corridor, total_steps=1200), run_dir, resume=True)
+        result = train(with_run(corridor, total_steps=600), run_dir, resume=True)
     assert str(damaged) in caplog.text
-    assert result.env_steps >= 1200
+    assert result.env_steps >= 600
 
 
 def chunks_of(checkpoint):
@@ -322,7 +333,7 @@ def chunks_of(checkpoint):
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-9])])
 def test_a_checkpoint_whose_rows_are_damaged_is_passed_over(corridor, tmp_path, caplog, damage):
-    settings = with_run(corridor, total_steps=1000, evaluate_every=400)
+    settings = with_run(corridor, total_steps=500, evaluate_every=200)
     train(settings, tmp_path / "whole")
     run_dir = tmp_path / "parts"
     train(with_run(settings, checkpoint_every_s=0.0), run_dir, sinks=[Listener(Evaluated, 1)])

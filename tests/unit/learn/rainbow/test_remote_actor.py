@@ -2,7 +2,7 @@
 
 import pytest
 
-from soulslab.learn.actors import shared_folder as place_module
+from soulslab.learn.actors import shared_memory as place_module
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.remote_actor import RemoteActor

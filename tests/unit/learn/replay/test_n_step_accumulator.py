@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from soulslab.learn.inputs import Layout, Observer, PixelShape
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
+from soulslab.learn.settings import ReplaySettings
 from support.lived import BREAKS, ENDS, IS_CUT, SHAPE, Memory, lives, rows_of
 
 HERE = Path(__file__).parent

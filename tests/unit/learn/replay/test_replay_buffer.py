@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from soulslab.errors import ConfigError, NonFiniteError, NonFinitePriorityError, ReplayError
 from soulslab.learn.replay.replay_buffer import MAP_NAME, ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
+from soulslab.learn.settings import ReplaySettings
 from support.lived import SHAPE, lives, rows_of
 from support.mappings import mapped_bytes
 

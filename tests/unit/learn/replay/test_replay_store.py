@@ -16,9 +16,9 @@ from soulslab.errors import CheckpointError, CorruptCheckpointError, Incompatibl
 from soulslab.learn.archive import read_archive
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
-from soulslab.learn.replay.replay_settings import ReplaySettings
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import StepShape, row_type
+from soulslab.learn.settings import ReplaySettings
 from support import replay_saving as saving
 from support.lived import SHAPE as LIVED
 from support.lived import lives, rows_of

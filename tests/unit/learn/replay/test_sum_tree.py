@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from soulslab.learn.replay.sum_tree import SumTree
+from soulslab.learn.replay.samplers import SumTree
 
 # Whole numbers, so that sums are exact in any order.
 priorities = arrays(np.float64, st.integers(1, 70), elements=st.integers(0, 1000).map(float))

@@ -7,8 +7,8 @@ from soulslab.learn.rainbow import episode_window as episodes
 from soulslab.learn.rainbow.rainbow_settings import RainbowRunSettings, RainbowSettings
 from soulslab.learn.settings import RunSettings, TrainSettings
 from soulslab.learn.telemetry import Evaluated, TrainFinished, TrainProgress
-from soulslab.learn.tuning.objective import RunValue, is_maximised, run_settings
 from soulslab.learn.tuning.settings import StudySettings
+from soulslab.learn.tuning.trial import RunValue, is_maximised, run_settings
 
 TOTAL = 1000
 PPO = TrainSettings(run=RunSettings(total_steps=TOTAL, max_seconds=10.0))

@@ -9,9 +9,8 @@ from soulslab.errors import CheckpointError
 from soulslab.learn.settings import RunSettings, TrainSettings
 from soulslab.learn.tuning.running import StudyProgress, StudyResult
 from soulslab.learn.tuning.settings import load_tune_settings
-from soulslab.learn.tuning.study_bar import StudyBar
 from soulslab.learn.tuning.study_plot import _draw_history, draw_study
-from soulslab.learn.tuning.study_report import format_param, format_value, short_names, study_report, summary
+from soulslab.learn.tuning.study_report import StudyBar, format_param, format_value, short_names, study_report, summary
 from soulslab.learn.tuning.trial import TrialOutcome, TrialStatus
 from soulslab.learn.tuning.trial_store import TrialRow
 
@@ -112,16 +111,26 @@ def test_a_study_without_a_best_says_so():
     assert "pruned" in text
 
 
-@pytest.mark.parametrize("objective", ["win_rate", "return", "decisions_to_50", "decisions_to_80"])
-def test_the_picture_is_drawn(tmp_path, objective):
+@pytest.mark.parametrize(
+    ("objective", "importances"),
+    [
+        ("win_rate", {}),
+        ("return", {"network.widths": 0.75, "learner.lr": 0.25}),
+        ("decisions_to_50", {}),
+        ("decisions_to_80", {"network.widths": 0.75, "learner.lr": 0.25}),
+    ],
+)
+def test_the_picture_is_drawn(tmp_path, objective, importances):
     rows = [row(0, TrialStatus.COMPLETE, 0.25), row(1, TrialStatus.PRUNED, 0.1), row(2, TrialStatus.COMPLETE, 0.75)]
-    tuning = result(rows, objective=objective).tuning
-    for name, importances in (("few", {}), ("many", {"network.widths": 0.75, "learner.lr": 0.25})):
-        picture = tmp_path / f"{name}.png"
-        draw_study(rows, tuning, importances, picture)
-        assert picture.stat().st_size > 10_000
+    picture = tmp_path / "study.png"
+    draw_study(rows, result(rows, objective=objective).tuning, importances, picture)
+    assert picture.stat().st_size > 10_000
+
+
+def test_a_picture_that_cannot_be_written_is_an_error(tmp_path):
+    rows = [row(0, TrialStatus.COMPLETE, 0.25)]
     with pytest.raises(CheckpointError, match=r"could not be written"):
-        draw_study(rows, tuning, {}, tmp_path / "nowhere" / "study.png")
+        draw_study(rows, result(rows).tuning, {}, tmp_path / "nowhere" / "study.png")
 
 
 def test_the_legend_of_the_picture_covers_no_point():

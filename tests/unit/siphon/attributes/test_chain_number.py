@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from soulslab.errors import InvalidValueError, PatternError, PointerError, ReadOnlyError
-from soulslab.siphon.attributes.chain_number import ChainNumber
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions

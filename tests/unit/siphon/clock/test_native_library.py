@@ -7,40 +7,40 @@ import sys
 import pytest
 
 from soulslab.errors import ClockUnavailableError
-from soulslab.siphon.clock import native_library
+from soulslab.siphon.clock import lockstep_page
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(native_library, "__file__", str(tmp_path / "native_library.py"))
-    native_library.native_library.cache_clear()
+    monkeypatch.setattr(lockstep_page, "__file__", str(tmp_path / "lockstep_page.py"))
+    lockstep_page.native_library.cache_clear()
     yield tmp_path
-    native_library.native_library.cache_clear()
+    lockstep_page.native_library.cache_clear()
 
 
 def test_a_library_that_was_not_built(folder, monkeypatch):
-    monkeypatch.setattr(native_library.sys, "platform", "linux")
+    monkeypatch.setattr(lockstep_page.sys, "platform", "linux")
     with pytest.raises(ClockUnavailableError, match=r"no C compiler was found; install gcc .*--force-reinstall"):
-        native_library.native_library()
+        lockstep_page.native_library()
 
 
 def test_another_system(folder, monkeypatch):
-    monkeypatch.setattr(native_library.sys, "platform", "win32")
+    monkeypatch.setattr(lockstep_page.sys, "platform", "win32")
     with pytest.raises(ClockUnavailableError, match="needs Linux; this is win32"):
-        native_library.native_library()
+        lockstep_page.native_library()
 
 
 def test_a_broken_library_is_an_error(folder, monkeypatch):
-    monkeypatch.setattr(native_library.sys, "platform", "linux")
+    monkeypatch.setattr(lockstep_page.sys, "platform", "linux")
     (folder / "_control.so").write_bytes(b"no library")
     with pytest.raises(ClockUnavailableError, match="cannot be loaded"):
-        native_library.native_library()
+        lockstep_page.native_library()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the clock libraries are built on Linux only")
 @pytest.mark.parametrize("name", ["_preload", "_control"])
 def test_the_libraries_are_hardened(name):
-    path = native_library.library_path(name)
+    path = lockstep_page.library_path(name)
     command = ["readelf", "--wide", "--dynamic", "--segments", "--dyn-syms", str(path)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert re.search(r"GNU_RELRO", text)

@@ -4,13 +4,13 @@ import signal
 import subprocess
 import sys
 
-from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
+from soulslab.siphon.process.child_process import ParentDeathPipe
 
 DEADLINE_S = 20
 # A process that starts a group of two, ties it to itself, says so and is killed.
 OWNER = """
 import os, signal, subprocess, sys
-from soulslab.siphon.process.parent_death_pipe import ParentDeathPipe
+from soulslab.siphon.process.child_process import ParentDeathPipe
 line = ParentDeathPipe()
 command = ["sh", "-c", "sleep 600 & echo started; wait"]
 child = subprocess.Popen(command, stdout=1, pass_fds=[line.fd], start_new_session=True)

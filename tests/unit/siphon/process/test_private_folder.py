@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from soulslab.siphon.process import private_folder as folder_module
-from soulslab.siphon.process.private_folder import PrivateFolder
+from soulslab.siphon.process import child_process
+from soulslab.siphon.process.child_process import PrivateFolder
 
 LEAVE_BEHIND = """
 import os, sys
-from soulslab.siphon.process.private_folder import PrivateFolder
+from soulslab.siphon.process.child_process import PrivateFolder
 folder = PrivateFolder("test")
 (folder.path / "file").write_text("left")
 print(folder.path, flush=True)
@@ -23,7 +23,7 @@ os.kill(os.getpid(), 9)
 def place(tmp_path, monkeypatch):
     """A separate place for temporary folders, because other tests run at the same time."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(folder_module, "MIN_AGE_S", -1.0)
+    monkeypatch.setattr(child_process, "MIN_AGE_S", -1.0)
     return tmp_path
 
 
@@ -67,7 +67,7 @@ def test_one_in_use_stays_also_when_only_a_child_of_the_owner_uses_it(place):
 
 
 def test_a_young_one_stays_as_its_owner_may_not_have_locked_it_yet(place, monkeypatch):
-    monkeypatch.setattr(folder_module, "MIN_AGE_S", 60.0)
+    monkeypatch.setattr(child_process, "MIN_AGE_S", 60.0)
     young = place / "soulslab-test-young"
     young.mkdir()
     PrivateFolder("test").close()

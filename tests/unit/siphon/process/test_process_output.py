@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from soulslab.siphon.process.process_output import Output
+from soulslab.siphon.process.child_process import Output
 
 
 @pytest.fixture

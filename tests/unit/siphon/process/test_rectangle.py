@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.siphon.process.rectangle import around, bounds, contains, overlap
+from soulslab.siphon.process.window import around, bounds, contains, overlap
 
 SIDE = 12
 RECTANGLES = st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(1, 4), st.integers(1, 4))

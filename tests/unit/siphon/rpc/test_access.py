@@ -12,16 +12,15 @@ import grpc
 import pytest
 
 from soulslab.errors import AccessRefusedError, ConfigError, InvalidValueError, ReadOnlyError, WireError
-from soulslab.siphon.attributes.chain_number import ChainNumber
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc import server as server_module
+from soulslab.siphon.rpc.access import read_token, user_of_peer
 from soulslab.siphon.rpc.address import parse_address
 from soulslab.siphon.rpc.client import ClientOptions, connect
 from soulslab.siphon.rpc.connection import make_endpoint
-from soulslab.siphon.rpc.peer_user import user_of_peer
 from soulslab.siphon.rpc.server import MAX_CALLS, ServerOptions, serve
-from soulslab.siphon.rpc.tokens import read_token
 from soulslab.siphon.session import SessionOptions, Step
 from soulslab.testing.fake_session import LAYOUT, OWNER_OFFSET, FakeSession
 from support.other_user import NOBODY, relayed

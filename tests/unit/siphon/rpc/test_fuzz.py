@@ -10,7 +10,7 @@ import grpc
 import msgspec
 import pytest
 
-from soulslab.siphon.attributes.chain_number import ChainNumber
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect

@@ -17,7 +17,7 @@ from soulslab.errors import (
     UnknownAttributeError,
     WireError,
 )
-from soulslab.siphon.attributes.chain_number import ChainNumber
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.connection import make_endpoint

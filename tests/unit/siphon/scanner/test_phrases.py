@@ -10,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.errors import ConfigError
-from soulslab.siphon.scanner.conditions import COMPARING, DTYPES, Condition, check_condition, mask_of
-from soulslab.siphon.scanner.phrases import HELP, TYPE_NAMES, parse_condition, parse_number
+from soulslab.siphon.scanner.conditions import (
+    COMPARING,
+    DTYPES,
+    HELP,
+    TYPE_NAMES,
+    Condition,
+    check_condition,
+    mask_of,
+    parse_condition,
+    parse_number,
+)
 
 I32_MAX = 2**31 - 1
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulslab.errors import MemoryAccessError, ScanError
-from soulslab.siphon.scanner import reading
 from soulslab.siphon.scanner.conditions import DTYPES, Condition
 from soulslab.siphon.scanner.searches import find_text
 from soulslab.siphon.scanner.value_scan import ValueScan
@@ -40,7 +39,7 @@ class HolesMemory(FakeMemory):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Reduce the limits so that few pages suffice for the test."""
-    monkeypatch.setattr(reading, "CHUNK_BYTES", 2 * PAGE)
+    monkeypatch.setattr("soulslab.siphon.memory.CHUNK_BYTES", 2 * PAGE)
     monkeypatch.setattr("soulslab.siphon.scanner.value_scan.CHUNK_BYTES", 2 * PAGE)
     monkeypatch.setattr("soulslab.siphon.scanner.searches.CHUNK_BYTES", 2 * PAGE)
 

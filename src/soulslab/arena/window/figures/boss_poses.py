@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 from soulslab.arena.blow import Blow, blow_of, ease, half_arc
 from soulslab.arena.boss_rules import (
@@ -17,7 +18,7 @@ from soulslab.arena.boss_rules import (
 )
 from soulslab.arena.live_fight import Stage
 from soulslab.arena.records import PARRIED, STAGGERED, THROWN, Record
-from soulslab.arena.window.figures.boss_builds import Figure
+from soulslab.arena.window.figures.boss_builds import Figure, strike_of, ticks_of_stage
 from soulslab.arena.window.figures.pose import (
     CHEST_TURN,
     EXTRA,
@@ -29,15 +30,15 @@ from soulslab.arena.window.figures.pose import (
     TUMBLE,
     WEAPON,
     Pose,
+    PosePattern,
     blend,
     breathe,
-    key,
     play,
+    read_patterns,
     shifted,
     walk,
 )
-from soulslab.arena.window.figures.strike_styles import MoveStyle, strike_of, ticks_of_stage
-from soulslab.arena.window.figures.strikes import Strike, active_pose, wind_up_pose
+from soulslab.arena.window.figures.strikes import Strike, Style, active_pose, wind_up_pose
 
 #: Duration of the last part of a wind-up, in which the weapon moves forward, and of the pause after an attack.
 RELEASE_TICKS, HOLD_TICKS = 6, 7
@@ -48,9 +49,7 @@ _WAYS = {WALK_FRONT: 0.0, WALK_LEFT: math.pi / 2, WALK_RIGHT: -math.pi / 2, WALK
 _TURNS = {TURN_LEFT_90: 1.0, TURN_LEFT_180: 1.0, TURN_RIGHT_90: -1.0, TURN_RIGHT_180: -1.0}
 
 
-def boss_pose(
-    figure: Figure, styles: tuple[MoveStyle, ...], d: Record, f: Record, stage: Stage, stage_ticks: int
-) -> Pose:
+def boss_pose(figure: Figure, d: Record, f: Record, stage: Stage, stage_ticks: int) -> Pose:
     """Return the boss's pose."""
     tick = int(d.tick)
     idle = breathe(figure.rest, tick, figure.breath_s, 1.6)
@@ -58,7 +57,7 @@ def boss_pose(
         return _dying(figure, stage_ticks)
     blow = blow_of(d, f)
     if blow is not None:
-        return _striking(figure, styles[int(d.b_move)], blow, d, f)
+        return _striking(figure, figure.styles[int(d.b_move)], blow, d, f)
     ticks = int(d.b_ticks)
     if d.b_mode == STAGGERED:
         slump = _slumped(figure, tick)
@@ -76,19 +75,19 @@ def boss_pose(
     return _roaming(figure, d, f, idle)
 
 
-def strike_now(figure: Figure, styles: tuple[MoveStyle, ...], d: Record, f: Record) -> tuple[Blow, Strike] | None:
+def strike_now(figure: Figure, d: Record, f: Record) -> tuple[Blow, Strike] | None:
     """Return the boss's present attack and its strike, or None if it is not in a move."""
     blow = blow_of(d, f)
     if blow is None:
         return None
-    kinds = styles[int(d.b_move)].style
-    return blow, strike_of(figure.build, kinds[min(int(d.b_window), len(kinds) - 1)], blow, f)
+    styles = figure.styles[int(d.b_move)]
+    return blow, strike_of(figure.build, styles[min(int(d.b_window), len(styles) - 1)], blow, f)
 
 
-def _striking(figure: Figure, looks: MoveStyle, blow: Blow, d: Record, f: Record) -> Pose:
+def _striking(figure: Figure, styles: tuple[Style, ...], blow: Blow, d: Record, f: Record) -> Pose:
     build, rest = figure.build, figure.rest
-    place = min(int(d.b_window), len(looks.style) - 1)
-    strike = strike_of(build, looks.style[place], blow, f)
+    place = min(int(d.b_window), len(styles) - 1)
+    strike = strike_of(build, styles[place], blow, f)
     before, start, end = ticks_of_stage(d, f)
     now = int(d.b_ticks)
     if blow.stage == "active":
@@ -105,7 +104,7 @@ def _striking(figure: Figure, looks: MoveStyle, blow: Blow, d: Record, f: Record
     first = rest
     if place:
         earlier = _blow_before(d, f, place - 1)
-        first = active_pose(build, rest, strike_of(build, looks.style[place - 1], earlier, f), 1.0)
+        first = active_pose(build, rest, strike_of(build, styles[place - 1], earlier, f), 1.0)
     return _winding_up(figure, strike, first, (before, start, now), blow)
 
 
@@ -150,7 +149,7 @@ def _coming(figure: Figure, pose: Pose, strike: Strike, share: float, way: float
         return pose
     running = walk(pose, share * way / (1.5 * figure.stride), 0.0, 1.5 * figure.stride, lift=0.2)
     running[CHEST_TURN, 1] += 0.2
-    if figure.kind == "beast":
+    if figure.body == "beast":
         _paw(running, share * way / (1.5 * figure.stride))
     return blend(pose, running, ease(5.0 * share) * ease(6.0 * (1.0 - share)))
 
@@ -172,7 +171,7 @@ def _roaming(figure: Figure, d: Record, f: Record, idle: Pose) -> Pose:
         speed = float(f.b_run if is_run else f.b_walk) / figure.build.scale_m
         phase = int(d.tick) * speed / stride
         pose = walk(idle, phase, _WAYS[number], stride, lift=0.1)
-        if figure.kind == "beast":
+        if figure.body == "beast":
             swing = 2.0 * math.pi * phase
             pose[LEFT_HAND] += (0.0, 0.22 * math.cos(swing), 0.14 * max(math.sin(swing), 0.0))
         return blend(idle, pose, 0.3 + 0.7 * ease(int(d.b_anim_ticks) / 12.0))
@@ -183,43 +182,19 @@ def _roaming(figure: Figure, d: Record, f: Record, idle: Pose) -> Pose:
     return idle
 
 
+@cache
+def _patterns() -> dict[str, PosePattern]:
+    return read_patterns("boss_poses.toml", "poses")
+
+
 def _thrown_back(figure: Figure) -> Pose:
-    rest = figure.rest
-    return shifted(
-        key(
-            rest,
-            right_hand=(0.8, 0.0, 1.45),
-            left_hand=(-0.75, 0.05, 1.4),
-            weapon=(-1.3, 0.9, 0.0),
-            extra=(0.0, float(rest[EXTRA, 1]) + 0.2, 0.0),
-        ),
-        hips=(0.0, -0.18, -0.06),
-        chest_turn=(0.25, -0.6, 0.1),
-        head_turn=(0.0, -0.25, 0.2),
-        right_foot=(0.05, -0.25, 0.0),
-        left_foot=(0.0, 0.1, 0.05),
-    )
+    return _patterns()["thrown_back"].of(figure.rest)
 
 
 def _slumped(figure: Figure, tick: int) -> Pose:
-    """Return the pose of a boss on its knee, breathing heavily."""
-    rest = figure.rest
-    heave = 0.04 * math.sin(tick * 0.13)
-    low = key(
-        rest,
-        right_hand=(0.4, 0.4, 0.55),
-        left_hand=(-0.25, 0.5, 0.35),
-        weapon=(-0.9, -0.4, 0.0),
-        extra=(0.0, float(rest[EXTRA, 1]), 0.0),
-    )
-    low[HIPS, 2] = 0.6 * rest[HIPS, 2]
-    return shifted(
-        low,
-        chest_turn=(0.0, 0.5 + heave, 0.0),
-        head_turn=(0.0, 0.45, 0.0),
-        right_foot=(0.0, -0.35, 0.0),
-        left_foot=(0.0, 0.1, 0.0),
-    )
+    pose = _patterns()["slumped"].of(figure.rest, math.sin(tick * 0.13))
+    pose[HIPS, 2] = 0.6 * figure.rest[HIPS, 2]
+    return pose
 
 
 def _riposted(figure: Figure, f: Record, ticks: int, tick: int) -> Pose:
@@ -232,19 +207,7 @@ def _riposted(figure: Figure, f: Record, ticks: int, tick: int) -> Pose:
 
 def _dying(figure: Figure, ticks: int) -> Pose:
     back, slump = _thrown_back(figure), _slumped(figure, 0)
-    is_beast = figure.kind == "beast"
-    fallen = key(
-        figure.rest,
-        tumble=(1.1 if is_beast else 1.5, 0.15, -0.3 if is_beast else -0.42),
-        hips_turn=(0.1, 0.1, 0.0),
-        chest_turn=(0.15, 0.1, 0.05),
-        head_turn=(0.3, 0.1, 0.2),
-        right_hand=(0.6, 0.1, 1.5),
-        left_hand=(-0.55, 0.15, 1.2),
-        right_foot=(0.22, -0.05, 0.05),
-        left_foot=(-0.2, -0.1, 0.0),
-        weapon=(-0.9, 1.5, 0.0),
-        extra=(0.0, -0.1, 0.0),
-    )
+    fallen = _patterns()["fallen"].of(figure.rest)
+    fallen[TUMBLE] = (1.1, 0.15, -0.3) if figure.body == "beast" else (1.5, 0.15, -0.42)
     fallen[HIPS] = (0.0, -0.1, float(figure.rest[HIPS, 2]))
     return play([(0, back), (14, back), (46, slump), (68, slump), (DEATH_TICKS, fallen)], ticks)

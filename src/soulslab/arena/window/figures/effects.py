@@ -12,16 +12,15 @@ from soulslab.arena.blow import Blow
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.records import ATTACKING, MAX_PROJECTILES, PARRIED, THROWN, Record
-from soulslab.arena.window.figures import effect_mesh
-from soulslab.arena.window.figures.boss_builds import figure_of
-from soulslab.arena.window.figures.boss_mesh import GLOW, GROWTH
+from soulslab.arena.window.figures import effect_shapes
+from soulslab.arena.window.figures.boss_builds import figure_of, ticks_of_stage
 from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
+from soulslab.arena.window.figures.effect_shapes import Ribbon, Tendril, tendril_line
+from soulslab.arena.window.figures.figure_meshes import GLOW, boss_colour
 from soulslab.arena.window.figures.figure_nodes import is_hit
 from soulslab.arena.window.figures.knight_poses import knock_back_of, player_strike
-from soulslab.arena.window.figures.ribbons import Ribbon, Tendril, tendril_line
 from soulslab.arena.window.figures.rig import Vector, free_palm_of, tip_of
 from soulslab.arena.window.figures.solid_mesh import Colour, Floats
-from soulslab.arena.window.figures.strike_styles import styles_of, ticks_of_stage
 from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, tip_at
 from soulslab.arena.window.plain_records import RecordCopier
 
@@ -39,35 +38,29 @@ N_TRAIL, N_WAVE = 12, 25
 
 
 class Effects:
-    """Projectiles, trails, waves, sparks, dust and glints.
-
-    Args:
-        parent: Parent node; its axes are those of the world.
-        boss: The boss.
-    """
+    """Projectiles, trails, waves, sparks, dust and glints; the axes of the parent node are those of the world."""
 
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         self.root = parent.attachNewNode("effects")
         self._figure = figure_of(boss)
-        self._styles = styles_of(boss)
         self._records = RecordCopier()
-        glow = GLOW[self._figure.kind]
+        glow = boss_colour(GLOW[self._figure.body])
         self._glow = glow
         self._trails = (Ribbon(self.root, N_TRAIL), Ribbon(self.root, N_TRAIL))
         self._wave = Ribbon(self.root, N_WAVE)
-        make = effect_mesh.glowing
+        make = effect_shapes.glowing
         self._flying = [
-            make(self.root, "dagger", effect_mesh.dagger(glow), is_clear=False) for _ in range(MAX_PROJECTILES)
+            make(self.root, "dagger", effect_shapes.dagger(glow), is_clear=False) for _ in range(MAX_PROJECTILES)
         ]
-        self._sparks = make(self.root, "sparks", effect_mesh.sparks((1.0, 0.85, 0.45)))
-        self._impact = make(self.root, "impact", effect_mesh.sparks((1.0, 0.55, 0.4), 10))
-        self._dust = make(self.root, "dust", effect_mesh.dust())
-        self._glint = make(self.root, "glint", effect_mesh.star())
+        self._sparks = make(self.root, "sparks", effect_shapes.sparks((1.0, 0.85, 0.45)))
+        self._impact = make(self.root, "impact", effect_shapes.sparks((1.0, 0.55, 0.4), 10))
+        self._dust = make(self.root, "dust", effect_shapes.dust())
+        self._glint = make(self.root, "glint", effect_shapes.star())
         self._glint.setBillboardPointEye()
-        self._spikes = make(self.root, "spikes", effect_mesh.spikes(glow))
-        self._breath = make(self.root, "breath", effect_mesh.breath(glow, _breath_half(boss)))
-        self._tendril = Tendril(self.root, GROWTH, glow)
-        self._embers = [make(self.root, "embers", effect_mesh.embers(glow)) for _ in range(2)]
+        self._spikes = make(self.root, "spikes", effect_shapes.spikes(glow))
+        self._breath = make(self.root, "breath", effect_shapes.breath(glow, _breath_half(boss)))
+        self._tendril = Tendril(self.root, boss_colour("growth"), glow)
+        self._embers = [make(self.root, "embers", effect_shapes.embers(glow)) for _ in range(2)]
 
     def show(self, game: LiveFight) -> None:
         """Show the present effects."""
@@ -135,7 +128,7 @@ class Effects:
             path.hide()
         if not is_on or d.b_mode != ATTACKING:
             return
-        found = strike_now(self._figure, self._styles, d, f)
+        found = strike_now(self._figure, d, f)
         if found is None:
             return
         blow, strike = found
@@ -157,7 +150,7 @@ class Effects:
     def _show_tendril(self, d: Record, f: Record, blow: Blow, strike: Strike) -> Vector | None:
         """Show the tendril of an attack; return its end in world coordinates."""
         build = self._figure.build
-        pose = boss_pose(self._figure, self._styles, d, f, "fighting", 0)
+        pose = boss_pose(self._figure, d, f, "fighting", 0)
         line = tendril_line(strike, blow, np.array(free_palm_of(build, pose)) / build.scale_m)
         if line is None:
             return None
@@ -168,7 +161,7 @@ class Effects:
     def _show_glint(self, d: Record, f: Record, blow: Blow, share: float, tip: Vector | None) -> None:
         """Show the glint at a tip, or at the tip of the weapon."""
         if tip is None:
-            pose = boss_pose(self._figure, self._styles, d, f, "fighting", 0)
+            pose = boss_pose(self._figure, d, f, "fighting", 0)
             tip = _in_world(tip_of(self._figure.build, pose), (*self._stand(d, f)[:5], 1.0))
         x, y, z = tip
         size = 0.28 * self._figure.build.scale_m * math.sin(math.pi * share)

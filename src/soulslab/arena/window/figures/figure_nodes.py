@@ -19,14 +19,12 @@ from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.records import THROWN, Record
 from soulslab.arena.window.figures.boss_builds import figure_of
-from soulslab.arena.window.figures.boss_mesh import boss_meshes, growth_meshes
 from soulslab.arena.window.figures.boss_poses import boss_pose
-from soulslab.arena.window.figures.knight_mesh import knight_meshes
+from soulslab.arena.window.figures.figure_meshes import boss_meshes, growth_meshes, knight_meshes
 from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, knock_back_of
 from soulslab.arena.window.figures.pose import Pose
 from soulslab.arena.window.figures.rig import PARTS, WEAPON_PART, Build, Place, place_parts
 from soulslab.arena.window.figures.solid_mesh import Colour, Joints, Mesh, geometry
-from soulslab.arena.window.figures.strike_styles import styles_of
 from soulslab.arena.window.plain_records import RecordCopier
 
 #: After a hit, a figure has another colour for this long, by these factors.
@@ -44,16 +42,10 @@ FLATNESS = 1e-4
 
 
 class Body:
-    """The node of a figure.
+    """The node of a figure, with additional solids that `show_growth` makes visible.
 
-    Args:
-        parent: Parent node; its axes are those of the world.
-        build: Proportions.
-        meshes: Solids of the parts, in units of the build, by their names in `soulslab.arena.window.figures.rig.PARTS`.
-        grown: Additional solids of some parts, which `show_growth` makes visible.
-
-    Attributes:
-        root: Node at the figure's feet that faces its direction, the parent of all its nodes.
+    The axes of its parent are those of the world. ``root`` is the node at the figure's feet that faces its direction,
+    the parent of all its nodes.
     """
 
     def __init__(
@@ -110,20 +102,11 @@ def _matrix(place: Place, stretch: float) -> LMatrix4f:
 
 
 class BossFigure:
-    """A boss.
-
-    Args:
-        parent: Parent node; its axes are those of the world.
-        boss: The boss.
-
-    Attributes:
-        root: Node of the figure, for its shadow.
-    """
+    """A boss below a node in the axes of the world."""
 
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         self._figure = figure_of(boss)
-        self._styles = styles_of(boss)
-        self._body = Body(parent, self._figure.build, boss_meshes(self._figure), growth_meshes(self._figure))
+        self._body = Body(parent, self._figure.build, boss_meshes(self._figure.body), growth_meshes(self._figure.body))
         self._records = RecordCopier()
         self.root = self._body.root
 
@@ -132,7 +115,7 @@ class BossFigure:
         d, f = self._records.copy(game)
         self._body.set_position((float(d.b_x), float(d.b_y), float(f.floor)), (float(d.b_fx), float(d.b_fy)))
         self._body.show_growth(_growth(d, f))
-        self._body.show(boss_pose(self._figure, self._styles, d, f, game.stage, game.stage_ticks))
+        self._body.show(boss_pose(self._figure, d, f, game.stage, game.stage_ticks))
         if game.stage == "fighting" and is_hit(d, f):
             self.root.setColorScale(BOSS_FLASH)
         else:
@@ -157,17 +140,10 @@ def _growth(d: Record, f: Record) -> float:
 
 
 class KnightFigure:
-    """The player's knight.
-
-    Args:
-        parent: Parent node; its axes are those of the world.
-
-    Attributes:
-        root: Node of the figure, for its shadow.
-    """
+    """The player's knight below a node in the axes of the world."""
 
     def __init__(self, parent: NodePath) -> None:
-        self._body = Body(parent, KNIGHT, knight_meshes(KNIGHT))
+        self._body = Body(parent, KNIGHT, knight_meshes())
         self._records = RecordCopier()
         self.root = self._body.root
 
@@ -196,16 +172,10 @@ def _facing(d: Record, f: Record) -> tuple[float, float]:
 
 
 class Shadow:
-    """The shadow of a figure.
+    """The shadow of a figure on the floor, in the direction of the light (z below 0).
 
-    It is a second instance of the figure's nodes, so it needs no update for a picture.
-
-    Args:
-        parent: Parent node of the figure; its axes are those of the world.
-        figure_root: Root node of the figure (`KnightFigure.root`, `BossFigure.root`).
-        light: Direction of the light, z below 0.
-        floor_m: Height of the floor.
-        colour: Colour of the ground in the shadow. It is opaque, because overlapping parts would darken each other.
+    It is a second instance of the figure's nodes, so it needs no update for a picture. Its colour is opaque, because
+    overlapping parts would darken each other.
     """
 
     def __init__(

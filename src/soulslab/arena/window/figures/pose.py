@@ -9,12 +9,15 @@ Positions are in units of the body's scale (a man of 1.8 m has a height of 1.8),
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.blow import ease
+from soulslab.config.loading import read_toml
 
 Pose: TypeAlias = NDArray[np.float64]
 Triple: TypeAlias = tuple[float, float, float]
@@ -71,12 +74,70 @@ def key(base: Pose | None = None, **rows: Triple) -> Pose:
     return pose
 
 
+def read_poses(file: str) -> dict[str, Pose]:
+    """Read key poses from a TOML file in this folder; each has the rows of its ``base`` unless it has its own."""
+    found: dict[str, Pose] = {}
+    for name, rows in read_toml(Path(__file__).parent / file).items():
+        base = rows.pop("base", "")
+        found[name] = key(found[base] if base else None, **rows)
+    return found
+
+
 def shifted(base: Pose, **rows: Triple) -> Pose:
     """Return a pose with offsets added to some rows, by their names in `ROWS`."""
     pose = base.copy()
     for name, row in rows.items():
         pose[_ROW_OF[name]] += row
     return pose
+
+
+def lunge(rest: Pose, step: float) -> Pose:
+    """Return a pose with a step forward."""
+    pose = rest.copy()
+    pose[HIPS] += (0.0, 0.35 * step, -0.25 * step)
+    pose[LEFT_FOOT, 1] += 0.7 * step
+    pose[RIGHT_FOOT, 1] -= 0.6 * step
+    return pose
+
+
+class PosePattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of a rest pose: rows that are added and rows that are replaced.
+
+    The rows of ``shift_by`` and ``key_by`` are multiplied by a factor and added. ``lunge`` is a step forward;
+    ``is_wide`` spreads the feet, and ``is_one_handed`` takes the second hand from the weapon.
+    """
+
+    shift: dict[str, Triple] = {}
+    shift_by: dict[str, Triple] = {}
+    key: dict[str, Triple] = {}
+    key_by: dict[str, Triple] = {}
+    lunge: float = 0.0
+    is_wide: bool = False
+    is_one_handed: bool = False
+
+    def of(self, rest: Pose, factor: float = 0.0) -> Pose:
+        """Return the pose for a rest pose and the factor of the rows that depend on one."""
+        pose = shifted(lunge(rest, self.lunge), **_sum(self.shift, self.shift_by, factor))
+        if self.is_wide:
+            pose = shifted(pose, right_foot=(0.1, 0.0, 0.0), left_foot=(-0.1, 0.0, 0.0))
+        pose = key(pose, **_sum(self.key, self.key_by, factor))
+        if self.is_one_handed:
+            pose[EXTRA, 0] = 0.0
+        return pose
+
+
+def _sum(rows: dict[str, Triple], others: dict[str, Triple], factor: float) -> dict[str, Triple]:
+    """Return rows plus a multiple of other rows."""
+    found = dict(rows)
+    for name, (x, y, z) in others.items():
+        x0, y0, z0 = rows.get(name, (0.0, 0.0, 0.0))
+        found[name] = (x0 + factor * x, y0 + factor * y, z0 + factor * z)
+    return found
+
+
+def read_patterns(file: str, part: str) -> dict[str, PosePattern]:
+    """Read the pose patterns of a part of a TOML file in this folder."""
+    return msgspec.convert(read_toml(Path(__file__).parent / file)[part], dict[str, PosePattern])
 
 
 def blend(first: Pose, second: Pose, share: float) -> Pose:
@@ -113,12 +174,9 @@ def breathe(base: Pose, tick: int, period_s: float, strength: float = 1.0) -> Po
 
 
 def foot_of(phase: float, stride: float, lift: float) -> tuple[float, float]:
-    """Return the distance ahead and the height of a foot in a step.
+    """Return the distance ahead and the height of a foot in a step; ``stride`` is the length of one cycle.
 
-    Args:
-        phase: 0 to 1. In the first half the foot is on the ground and moves back as fast as the body moves ahead.
-        stride: Distance that the body moves in one cycle.
-        lift: Height of the foot in the middle of the swing.
+    In the first half of the phase (0 to 1) the foot is on the ground and moves back as fast as the body moves ahead.
     """
     reach = stride / 4.0
     if phase < 0.5:
@@ -128,15 +186,7 @@ def foot_of(phase: float, stride: float, lift: float) -> tuple[float, float]:
 
 
 def walk(base: Pose, phase: float, way_rad: float, stride: float, *, lift: float = 0.14) -> Pose:
-    """Return a walking pose.
-
-    Args:
-        base: Standing pose.
-        phase: Phase of the walk, in cycles.
-        way_rad: Direction of the walk from straight ahead, + to the left.
-        stride: Distance of one cycle.
-        lift: Lift of the feet.
-    """
+    """Return a walking pose; ``phase`` is in cycles of length ``stride``, ``way_rad`` is to the left of "ahead"."""
     pose = base.copy()
     ahead, aside = math.cos(way_rad), -math.sin(way_rad)
     phase %= 1.0

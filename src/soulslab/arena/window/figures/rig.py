@@ -63,15 +63,7 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     """Proportions of a body, in units of ``scale_m``.
 
     Attributes:
-        scale_m: Length of one unit.
-        thigh: Distance from hip to knee.
-        shin: Distance from knee to ankle.
-        hip_width: Half the distance between the hips.
-        trunk: Distance from the hips to the shoulders.
-        neck: Distance from the shoulders to the head.
-        shoulder_width: Half the distance between the shoulders.
-        upper_arm: Distance from shoulder to elbow.
-        forearm: Distance from elbow to palm.
+        hip_width: Half the distance between the hips; ``shoulder_width`` is half that between the shoulders.
         weapon: Distance from the right hand to the weapon's tip.
         second_grip: Distance of the left hand behind the right one on the weapon; 0 for a one-handed weapon.
         pivot: Height of the point that the body tumbles about.
@@ -105,10 +97,9 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place_parts(build: Build, pose: Pose) -> tuple[list[Place], float]:
-    """Return the coordinate systems of the parts of a body, in m in the figure's axes.
+    """Return the coordinate systems of the parts of a body, in m in the figure's axes, and the stretch of the weapon.
 
-    Returns:
-        Coordinate systems in the order of `PARTS`, and the weapon's length as a share of its normal length.
+    The stretch is the weapon's length as a share of its normal length. The parts are in the order of `PARTS`.
     """
     tumble, hips, hips_turn, chest_turn, head_turn, right, left, right_foot, left_foot, weapon, offhand, tip, extra = (
         pose.tolist()

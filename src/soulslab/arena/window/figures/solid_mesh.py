@@ -51,11 +51,6 @@ class Mesh:
         self._triangles: list[NDArray[np.int64]] = []
         self._n_vertices = 0
 
-    @property
-    def n_triangles(self) -> int:
-        """Number of triangles so far."""
-        return sum(map(len, self._triangles))
-
     def box(self, centre: Point, size: Point, colour: Colour, taper: tuple[float, float] = (1.0, 1.0)) -> Mesh:
         """Add a box; ``taper`` is the width (x) and depth (y) of its top as shares of those of its bottom."""
         corners = _BOX_CORNERS * (np.array(size) / 2)
@@ -84,14 +79,9 @@ class Mesh:
         way: Point = (0.0, 1.0, 0.0),
         shape: tuple[int, float] = (6, 1.0),
     ) -> Mesh:
-        """Add a solid of revolution.
+        """Add a solid of revolution with a profile of (distance along ``way``, radius); a radius of 0 makes a point.
 
-        Args:
-            profile: (distance along ``way``, radius), from its start to its end; a radius of 0 makes a point.
-            colour: Colour of the surface.
-            start: Point at distance 0.
-            way: Direction of its axis.
-            shape: Number of its sides, and its thickness as a share of its width.
+        ``shape`` is the number of its sides, and its thickness as a share of its width.
         """
         n_sides, flatness = shape
         along, across, up = _frame(np.array(way, np.float64))
@@ -203,14 +193,7 @@ def pack(colours: Floats, alpha: Floats | float) -> NDArray[np.uint32]:
 def geometry(
     vertices: NDArray[np.void], triangles: NDArray[np.int64], *, joints: Joints | None = None, is_dynamic: bool = False
 ) -> Geom:
-    """Return vertices (`VERTEX`) and triangles (n, 3) as a geometry.
-
-    Args:
-        vertices: Vertices of the whole geometry.
-        triangles: Indices of their corners.
-        joints: Transforms of parts of the vertices; None for a rigid geometry.
-        is_dynamic: Whether the vertices will be rewritten.
-    """
+    """Return vertices (`VERTEX`) and triangles (n, 3) as a geometry; joints transform parts of its vertices."""
     array = GeomVertexArrayFormat()
     array.addColumn("vertex", 3, GeomEnums.NTFloat32, GeomEnums.CPoint)
     array.addColumn("normal", 3, GeomEnums.NTFloat32, GeomEnums.CNormal)
@@ -242,11 +225,7 @@ def geometry(
 
 
 class Joints:
-    """Rigid parts of one geometry. panda3d transforms their vertices, which costs less than one node per part.
-
-    Args:
-        n_vertices: Number of vertices of each part, in the order of the parts.
-    """
+    """Rigid parts of one geometry. panda3d transforms their vertices, which costs less than one node per part."""
 
     def __init__(self, n_vertices: Sequence[int]) -> None:
         self._n_vertices = n_vertices

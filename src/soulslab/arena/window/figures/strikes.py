@@ -7,7 +7,7 @@ tip follows the rules: it stays within the arc and reach of the window, and swee
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -19,16 +19,17 @@ from soulslab.arena.window.figures.pose import (
     HEAD_TURN,
     HIPS,
     HIPS_TURN,
-    LEFT_FOOT,
     LEFT_HAND,
     OFFHAND,
-    RIGHT_FOOT,
     RIGHT_HAND,
     TIP,
     TUMBLE,
     WEAPON,
     Pose,
+    PosePattern,
     key,
+    lunge,
+    read_patterns,
     shifted,
 )
 from soulslab.arena.window.figures.rig import Build
@@ -46,14 +47,9 @@ SWEEP_HEIGHT, THRUST_HEIGHT, FLOOR_HEIGHT = 0.62, 0.75, 0.06
 
 
 class Strike(msgspec.Struct, frozen=True):
-    """One attack, in a figure's axes and units.
+    """One attack, in a figure's axes and units: its style, the middle and half of its arc, and the distance of its tip.
 
-    Attributes:
-        style: Style of the movement.
-        face_rad: Middle of its arc.
-        half_rad: Half the arc.
-        radius: Distance of the tip from the figure's centre.
-        side: +1 if it comes from the left, -1 from the right.
+    ``side`` is +1 if it comes from the left, -1 from the right.
     """
 
     style: Style
@@ -86,14 +82,15 @@ def active_pose(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
     """Return the pose after a share of the active part."""
     if strike.style in BY_WEAPON:
         return _reaching(build, rest, strike, share)
-    return _ACTIVE_POSES[strike.style](rest, ease(0.3 + 1.4 * share))
+    return _patterns()["active"][strike.style].of(rest, ease(0.3 + 1.4 * share))
 
 
 def wind_up_pose(rest: Pose, strike: Strike) -> Pose:
     """Return the pose at the end of the wind-up."""
     if strike.style in ("sweep", "charge"):
         return _wind_up_aside(rest, strike)
-    return _WIND_UP_POSES[strike.style](rest, strike.side)
+    style: Style = "overhead" if strike.style == "leap" else strike.style
+    return _patterns()["wind_up"][style].of(rest, strike.side)
 
 
 def _wind_up_aside(rest: Pose, strike: Strike) -> Pose:
@@ -117,149 +114,9 @@ def _wind_up_aside(rest: Pose, strike: Strike) -> Pose:
     )
 
 
-def _wind_up_around(rest: Pose, side: float) -> Pose:
-    """Return a low pose with the weapon around the body."""
-    pose = shifted(rest, hips=(0.0, 0.0, -0.24), hips_turn=(0.4 * side, 0.1, 0.0), chest_turn=(0.9 * side, 0.25, 0.0))
-    return key(
-        _wide(pose),
-        right_hand=(-0.3 * side + 0.12, -0.05, 0.72),
-        left_hand=(-0.3, 0.0, 0.75),
-        weapon=(side * 2.5, -0.15, side * 1.5),
-    )
-
-
-def _wind_up_above(rest: Pose, side: float) -> Pose:  # noqa: ARG001 - the functions of the table share a signature
-    """Return the weapon behind the head and the back arched."""
-    pose = shifted(rest, hips=(0.0, -0.06, 0.0), chest_turn=(0.0, -0.38, 0.0), head_turn=(0.0, 0.2, 0.0))
-    return key(pose, right_hand=(0.16, -0.06, 1.78), left_hand=(-0.2, 0.0, 1.6), weapon=(0.0, 2.25, 0.0))
-
-
-def _wind_up_straight(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Return the weapon drawn back level with its point at the player, and the body low and turned sideways."""
-    pose = shifted(
-        rest,
-        hips=(0.0, -0.2, -0.16),
-        hips_turn=(-0.5, 0.0, 0.0),
-        chest_turn=(-0.7, 0.1, 0.0),
-        head_turn=(1.1, -0.05, 0.0),
-        right_foot=(0.0, -0.25, 0.0),
-        left_foot=(0.0, 0.15, 0.0),
-    )
-    return key(pose, right_hand=(0.3, -0.45, 1.12), left_hand=(-0.2, 0.4, 1.1), weapon=(0.04, -0.04, 0.0))
-
-
-def _wind_up_throw(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Return one arm far back over the shoulder and the other one pointing."""
-    pose = shifted(rest, chest_turn=(-0.9, -0.15, 0.0), head_turn=(0.8, 0.0, 0.0), hips=(0.0, -0.1, -0.05))
-    return key(pose, right_hand=(0.5, -0.35, 1.6), left_hand=(-0.3, 0.55, 1.35), weapon=(0.0, 1.9, 0.0))
-
-
-def _wind_up_slam(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Return both hands high with the weapon pointing down."""
-    pose = shifted(rest, hips=(0.0, 0.0, 0.03), chest_turn=(0.0, -0.4, 0.0), head_turn=(0.0, -0.3, 0.0))
-    return key(_wide(pose), right_hand=(0.14, 0.1, 1.85), left_hand=(-0.14, 0.1, 1.8), weapon=(0.0, -1.35, 0.0))
-
-
-def _wind_up_ram(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Return one shoulder forward and the head down, ready to run."""
-    pose = shifted(rest, hips=(0.0, -0.2, -0.22), chest_turn=(-0.5, 0.5, -0.2), head_turn=(0.4, -0.35, 0.0))
-    return key(pose, right_hand=(0.45, -0.3, 0.8), left_hand=(-0.2, 0.3, 0.95), weapon=(-2.3, -0.1, 0.0))
-
-
-def _wind_up_grab(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Return the free hand open and far back, and the weapon lowered."""
-    pose = shifted(rest, hips=(0.0, -0.12, -0.12), chest_turn=(0.8, 0.15, 0.0), head_turn=(-0.7, 0.0, 0.0))
-    return _one_handed(key(pose, right_hand=(0.45, 0.1, 0.85), left_hand=(-0.65, -0.3, 1.35), weapon=(-1.2, -0.5, 0.0)))
-
-
-def _wind_up_breath(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Return the body raised and the head back, inhaling."""
-    pose = shifted(rest, hips=(0.0, 0.05, 0.06), chest_turn=(0.0, -0.8, 0.0), head_turn=(0.0, -0.1, 0.0))
-    return shifted(_wide(pose), left_hand=(-0.1, -0.2, 0.5), right_hand=(0.1, -0.1, 0.35))
-
-
-def _wind_up_burst(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Return the body curled up."""
-    pose = shifted(rest, hips=(0.0, 0.0, -0.3), chest_turn=(0.0, 0.8, 0.0), head_turn=(0.0, 0.4, 0.0))
-    return key(_wide(pose), right_hand=(0.2, 0.25, 0.75), left_hand=(-0.2, 0.25, 0.75), weapon=(-0.9, -0.2, 0.0))
-
-
-def _wind_up_lash(rest: Pose, side: float) -> Pose:  # noqa: ARG001
-    """Return the free arm high and far back, and the weapon low on the other side."""
-    pose = shifted(rest, hips=(0.0, -0.12, -0.08), chest_turn=(0.7, -0.2, 0.0), head_turn=(-0.6, 0.1, 0.0))
-    return _one_handed(key(pose, right_hand=(0.45, 0.15, 0.8), left_hand=(-0.5, -0.25, 1.7), weapon=(-0.8, -0.35, 0.0)))
-
-
-def _throwing(rest: Pose, out: float) -> Pose:  # noqa: ARG001
-    pose = shifted(_lunge(rest, 0.3), chest_turn=(0.5, 0.35, 0.0))
-    return key(pose, right_hand=(0.0, 0.75, 1.25), left_hand=(-0.4, -0.2, 0.9), weapon=(0.1, 0.2, 0.0))
-
-
-def _slamming(rest: Pose, out: float) -> Pose:
-    pose = shifted(rest, hips=(0.0, 0.0, -0.26), chest_turn=(0.0, 0.75, 0.0), head_turn=(0.0, -0.4, 0.0))
-    return key(
-        _wide(pose),
-        right_hand=(0.12, 0.5, 0.75 - 0.25 * out),
-        left_hand=(-0.12, 0.5, 0.8 - 0.25 * out),
-        weapon=(0.0, -1.2 - 0.25 * out, 0.0),
-    )
-
-
-def _ramming(rest: Pose, out: float) -> Pose:
-    pose = shifted(_lunge(rest, 0.55), chest_turn=(0.5, 0.55, 0.3), hips=(0.0, 0.12 * out, -0.06))
-    return key(pose, right_hand=(0.3, 0.1, 0.95), left_hand=(-0.1, 0.45, 1.05), weapon=(-1.9, 0.1, 0.0))
-
-
-def _grabbing(rest: Pose, out: float) -> Pose:
-    pose = shifted(_lunge(rest, 0.6), chest_turn=(-0.6, 0.45, 0.0))
-    return _one_handed(
-        key(pose, right_hand=(0.4, -0.25, 0.9), left_hand=(-0.05, 0.55 + 0.35 * out, 1.1), weapon=(-2.4, -0.3, 0.0))
-    )
-
-
-def _lashing(rest: Pose, out: float) -> Pose:
-    pose = shifted(_lunge(rest, 0.5), chest_turn=(-0.6, 0.35, 0.0), head_turn=(0.5, 0.0, 0.0))
-    return _one_handed(
-        key(pose, right_hand=(0.5, -0.2, 0.85), left_hand=(0.0, 0.5 + 0.25 * out, 1.1), weapon=(-1.1, -0.35, 0.0))
-    )
-
-
-def _breathing_out(rest: Pose, out: float) -> Pose:
-    return shifted(_lunge(rest, 0.3), chest_turn=(0.0, 0.2 + 0.1 * out, 0.0), head_turn=(0.0, -0.15, 0.0))
-
-
-def _bursting(rest: Pose, out: float) -> Pose:
-    """Return all limbs spread."""
-    pose = shifted(rest, chest_turn=(0.0, -0.55, 0.0), head_turn=(0.0, -0.5, 0.0), hips=(0.0, 0.0, 0.03 * out))
-    return _one_handed(
-        key(_wide(pose), right_hand=(0.75, 0.05, 1.35), left_hand=(-0.75, 0.05, 1.35), weapon=(-1.4, 0.5, 0.0))
-    )
-
-
-#: Pose at the end of the wind-up, as a function of (rest, side).
-_WIND_UP_POSES: dict[Style, Callable[[Pose, float], Pose]] = {
-    "spin": _wind_up_around,
-    "overhead": _wind_up_above,
-    "leap": _wind_up_above,
-    "thrust": _wind_up_straight,
-    "throw": _wind_up_throw,
-    "slam": _wind_up_slam,
-    "ram": _wind_up_ram,
-    "grab": _wind_up_grab,
-    "breath": _wind_up_breath,
-    "burst": _wind_up_burst,
-    "lash": _wind_up_lash,
-}
-#: Pose in the active part, as a function of (rest, extension).
-_ACTIVE_POSES: dict[Style, Callable[[Pose, float], Pose]] = {
-    "throw": _throwing,
-    "slam": _slamming,
-    "ram": _ramming,
-    "grab": _grabbing,
-    "breath": _breathing_out,
-    "burst": _bursting,
-    "lash": _lashing,
-}
+@cache
+def _patterns() -> dict[str, dict[str, PosePattern]]:
+    return {part: read_patterns("strike_poses.toml", part) for part in ("wind_up", "active")}
 
 
 def _reaching(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
@@ -271,7 +128,7 @@ def _reaching(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
     elif abs(angle) > MOST_TWIST_RAD:
         whole = angle - math.copysign(MOST_TWIST_RAD, angle)
     local = angle - whole
-    pose = _lunge(rest, 0.35 if strike.style in ("thrust", "charge") else 0.22)
+    pose = lunge(rest, 0.35 if strike.style in ("thrust", "charge") else 0.22)
     pose[TUMBLE, 1] = whole
     twist = local if strike.style != "thrust" else 0.75
     pose[HIPS_TURN, 0] += 0.3 * twist
@@ -299,20 +156,3 @@ def _reaching(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
     pose[EXTRA, 2] = 1.0
     pose[EXTRA, 1] += 0.5
     return pose
-
-
-def _lunge(rest: Pose, step: float) -> Pose:
-    pose = rest.copy()
-    pose[HIPS] += (0.0, 0.35 * step, -0.25 * step)
-    pose[LEFT_FOOT, 1] += 0.7 * step
-    pose[RIGHT_FOOT, 1] -= 0.6 * step
-    return pose
-
-
-def _one_handed(pose: Pose) -> Pose:
-    pose[EXTRA, 0] = 0.0
-    return pose
-
-
-def _wide(pose: Pose) -> Pose:
-    return shifted(pose, right_foot=(0.1, 0.0, 0.0), left_foot=(-0.1, 0.0, 0.0))

@@ -1,14 +1,17 @@
-"""Plan of the program's code: each pattern of a profile has as many matches as its facts require, and no others.
+"""The program's code: each pattern of a profile has as many matches as its facts require, and no others.
 
 A *block* is the code that is generated for one pattern. A pattern whose fixed bits are all fixed inside another block
 matches there, and gets no block. For the offsets that a profile reads from the code, numbers are chosen that the ranges
-and the patterns of the profile allow.
+and the patterns of the profile allow. `assemble` chooses the bytes that patterns leave open.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from soulslab.arena.window.memory.memory_space import Claim, Space
 from soulslab.config.checking import join_place
@@ -33,11 +36,7 @@ Sought = tuple[str, CodeOffset]
 class Seeker:
     """A base or a code offset that is found by a pattern.
 
-    Attributes:
-        place: Its place in the profile.
-        pick: Index of the match that it uses.
-        lead: Number of wildcards before the core of its pattern.
-        length: Length of its pattern.
+    It uses the match with index ``pick``; ``lead`` is the number of wildcards before the core of its pattern.
     """
 
     place: str
@@ -50,12 +49,8 @@ class Seeker:
 class Wanted:
     """A pattern without the wildcards at its ends, and the facts that use it.
 
-    Attributes:
-        core: The pattern from its first fixed bit to its last.
-        seekers: The facts that use it.
-        n_copies: Number of matches that are needed.
-        only: Place of a fact that allows only one match, or "".
-        matches: Block and position in it of each match of the core, in ascending order.
+    ``only`` is the place of a fact that allows only one match, or "". ``matches`` has block and position in it of each
+    match of the core, in ascending order.
     """
 
     core: Pattern
@@ -91,8 +86,7 @@ class Block:
     def operand(self, position: int, owner: str) -> Space:
         """Return the memory that a displacement refers to.
 
-        Raises:
-            LayoutError: Its bytes are fixed, or overlap another displacement.
+        Raises `LayoutError` if its bytes are fixed, or overlap another displacement.
         """
         if position not in self.operands:
             masks = [self.core.masks[i] for i in range(position, position + 4) if 0 <= i < len(self.core)]
@@ -120,16 +114,9 @@ class Block:
 class CodePlan:
     """The blocks, and the match in them for each base and each code offset.
 
-    Args:
-        profile: The profile with the patterns.
-
-    Attributes:
-        wanted: The patterns; a pattern that may contain others comes before them.
-        blocks: In ascending order of their addresses.
-        matches: Block and position of the match of each fact with a pattern, by its place in the profile.
-
-    Raises:
-        LayoutError: A pattern that must match once also matches inside several others, or has a pick.
+    ``wanted`` has the patterns; a pattern that may contain others comes before them. ``blocks`` are in ascending order
+    of their addresses. ``matches`` has block and position of the match of each fact, by its place in the profile. A
+    pattern that must match once but also matches inside several others raises `LayoutError`.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -226,19 +213,10 @@ def _forced(inner: Pattern, outer: Pattern) -> Iterator[int]:
 
 
 def put_numbers(plan: CodePlan, profile: Profile, given: Mapping[str, int], attempt: int) -> dict[str, int]:
-    """Choose a number for each code offset.
+    """Choose a number for each code offset, and make it part of its block; return the values as they will be found.
 
-    Args:
-        plan: The code; the numbers become part of its blocks.
-        profile: The profile with the code offsets.
-        given: Required values of some code offsets.
-        attempt: Index into the possible numbers, because some of them conflict with other facts.
-
-    Returns:
-        The value of each code offset as it will be found.
-
-    Raises:
-        LayoutError: No number is possible.
+    ``given`` has the required values of some code offsets. ``attempt`` is the index into the possible numbers, because
+    some of them conflict with other facts. Raises `LayoutError` if no number is possible.
     """
     places: dict[tuple[int, int], tuple[Block, int, list[Sought]]] = {}
     for name, fact in profile.code_offsets.items():
@@ -282,3 +260,78 @@ def _fits(number: int, block: Block, at: int, sought: Sequence[Sought]) -> bool:
 
 def _stored(number: int, fact: CodeOffset) -> bytes:
     return number.to_bytes(N_BYTES[fact.type], "little", signed=fact.type[0] == "i")
+
+
+#: Each round redraws one byte of each extra match. Patterns of a single byte need several rounds.
+N_ROUNDS = 400
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """Contiguous code: a section of the program, with a mask of the fixed bits. Addresses are relative to its base."""
+
+    start: int
+    code: bytearray
+    masks: bytearray
+
+
+def assemble(
+    plan: CodePlan, starts: Mapping[int, int], operands: Mapping[int, int], ranges: Sequence[tuple[int, int]]
+) -> list[Run]:
+    """Generate the code of ``ranges``, (start, end) each; each block is inside one of them.
+
+    ``starts`` has the address of each block by its ``id``, ``operands`` that of the memory that each displacement
+    refers to. Raises `LayoutError` if no code was found for these addresses.
+    """
+    rng = np.random.default_rng(len(ranges))
+    runs = [Run(start, bytearray(rng.bytes(end - start)), bytearray(end - start)) for start, end in ranges]
+    for block in plan.blocks:
+        _write(block, starts[id(block)], operands, runs)
+    expressions = [re.compile(b"(?=%b)" % one.core.expression, re.DOTALL) for one in plan.wanted]
+    wanted = [{starts[id(block)] + position for block, position in one.matches} for one in plan.wanted]
+    for _ in range(N_ROUNDS):
+        is_clean = True
+        for one, expression, places in zip(plan.wanted, expressions, wanted, strict=True):
+            for run in runs:
+                for match in expression.finditer(bytes(run.code)):
+                    if run.start + match.start() not in places:
+                        _redraw_byte(run, match.start(), one, rng)
+                        is_clean = False
+        if is_clean:
+            return runs
+    raise _extra_match_error(plan.wanted[0])
+
+
+def _write(block: Block, start: int, operands: Mapping[int, int], runs: Sequence[Run]) -> None:
+    """Write the fixed bytes of a block, its numbers, and its displacements."""
+    run = next(run for run in runs if run.start <= start + block.low < run.start + len(run.code))
+    for i, (value, mask) in enumerate(zip(block.core.values, block.core.masks, strict=True)):
+        at = start + i - run.start
+        run.code[at] = value | (run.code[at] & ~mask)
+        run.masks[at] = mask
+    for position, data in block.numbers.items():
+        at = start + position - run.start
+        run.code[at : at + len(data)] = data
+        run.masks[at : at + len(data)] = b"\xff" * len(data)
+    for position, target in block.operands.items():
+        at = start + position - run.start
+        displacement = operands[id(target)] - (start + position + DISPLACEMENT_SIZE)
+        run.code[at : at + DISPLACEMENT_SIZE] = displacement.to_bytes(DISPLACEMENT_SIZE, "little", signed=True)
+        run.masks[at : at + DISPLACEMENT_SIZE] = b"\xff" * DISPLACEMENT_SIZE
+
+
+def _redraw_byte(run: Run, at: int, one: Wanted, rng: np.random.Generator) -> None:
+    """Redraw a byte of a match."""
+    free = [i for i, mask in enumerate(one.core.masks) if mask & ~run.masks[at + i]]
+    if not free:
+        raise _extra_match_error(one)
+    i = at + int(rng.choice(free))
+    fixed = run.masks[i]
+    run.code[i] = (run.code[i] & fixed) | (int(rng.integers(256)) & ~fixed)
+
+
+def _extra_match_error(one: Wanted) -> LayoutError:
+    return LayoutError(
+        "its pattern is too weak: no code was found in which it has no extra matches; make it longer",
+        place=one.seekers[0].place,
+    )

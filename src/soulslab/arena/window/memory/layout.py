@@ -23,8 +23,7 @@ import msgspec
 from soulslab.arena.window.memory.code_plan import CodePlan, put_numbers
 from soulslab.arena.window.memory.memory_space import Claim, Space
 from soulslab.arena.window.memory.objects import Objects, fight_attributes
-from soulslab.arena.window.memory.placement import PAGE, place_heap, place_program
-from soulslab.arena.window.memory.program_headers import CODE, ProgramSection, headers
+from soulslab.arena.window.memory.placement import CODE, PAGE, ProgramSection, headers, place_heap, place_program
 from soulslab.arena.window.memory.resolved_profile import ResolvedProfile, VariantChoice, resolve_profile
 from soulslab.config.checking import join_place
 from soulslab.errors import InvalidValueError, LayoutError
@@ -40,41 +39,25 @@ N_ATTEMPTS = 32
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """Position in a region.
-
-    Attributes:
-        region: `PROGRAM`, `LASTING` or `FIGHT`.
-        offset: Offset in the region.
-    """
+    """Position in a region: `PROGRAM`, `LASTING` or `FIGHT`."""
 
     region: int
     offset: int
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """A cell that contains an address.
-
-    Attributes:
-        at: Position of the cell.
-        to: Position that it points to.
-    """
+    """A cell that contains an address, and the position that it points to."""
 
     at: Place
     to: Place
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory layout for a profile.
+    """A memory layout for a profile: size of each region, position of each attribute, pointers and initial bytes.
 
-    Attributes:
-        sizes: Size of each region in bytes.
-        attributes: Attributes of the chosen version, with the resolved variants and numeric offsets.
-        places: Position of each attribute.
-        pointers: All pointers.
-        constants: Initial bytes: code, ids, and plausible values for attributes that no quantity is bound to.
-        objects: Start and end of each object on the heaps, by region; empty for the program.
-        sections: Sections of the program.
-        resources: Start and size of the program's resources; zeros for none.
+    ``attributes`` are those of the chosen version, with the resolved variants and numeric offsets. ``constants`` are
+    code, ids, and plausible values for attributes that no quantity is bound to. ``objects`` has start and end of each
+    object on the heaps, by region. ``resources`` has start and size of the program's resources; zeros for none.
     """
 
     sizes: tuple[int, int, int]
@@ -107,11 +90,9 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return tuple((start, end) for start, end in pages if not any(start <= cell < end for cell in cells))
 
     def content(self, region: int, starts: Starts) -> Iterator[tuple[int, bytes]]:
-        """Yield the initial content of a region as (offset, bytes); later pieces overwrite earlier ones.
+        """Yield the initial content of a region as (offset, bytes), given the address of each region.
 
-        Args:
-            region: `PROGRAM`, `LASTING` or `FIGHT`.
-            starts: Address of each region.
+        Later pieces overwrite earlier ones.
         """
         if region == PROGRAM:
             yield 0, headers(starts[PROGRAM], self.sizes[PROGRAM], self.sections, self.resources)
@@ -214,10 +195,8 @@ def _heap_spaces(roots: Sequence[Space], objects: Objects, moving: set[str]) -> 
 def constants_of(profile: Profile, spaces: Sequence[Space]) -> Iterator[tuple[Space, int, bytes]]:
     """Yield a plausible number for each position that only attributes without a quantity use.
 
-    Text, flags and plain bytes stay 0, which is plausible.
-
-    Raises:
-        LayoutError: No number that can be stored lies in the range, or in all of several ranges.
+    Text, flags and plain bytes stay 0, which is plausible. Raises `LayoutError` if no number that can be stored lies in
+    all ranges of a position.
     """
     by_place = {join_place("attributes", name): attribute for name, attribute in profile.attributes.items()}
     for space in spaces:

@@ -20,12 +20,8 @@ POINTER_SIZE = 8
 class Claim:
     """Bytes that a fact of the profile needs.
 
-    Attributes:
-        offset: Offset from the origin of the space.
-        size: Number of bytes.
-        storage: Storage type; bytes with the same storage type may be shared.
-        meaning: What the bytes hold; "" for any value.
-        owner: Place of the fact in the profile.
+    Bytes with the same storage type may be shared. ``meaning`` is what the bytes hold, "" for any value; ``owner`` is
+    the place of the fact in the profile.
     """
 
     offset: int
@@ -71,24 +67,14 @@ class Claim:
 
 @dataclass(eq=False, slots=True)
 class Space:
-    """A memory space.
-
-    Attributes:
-        name: Description of its pointer path, for error messages.
-        claims: Claims on its bytes.
-        targets: Space that the pointer at an offset points to.
-    """
+    """A memory space, with the claims on its bytes, and the space that the pointer at an offset points to."""
 
     name: str
     claims: list[Claim] = field(default_factory=list)
     targets: dict[int, Space] = field(default_factory=dict)
 
     def claim(self, claim: Claim) -> None:
-        """Add a claim.
-
-        Raises:
-            LayoutError: It conflicts with another claim.
-        """
+        """Add a claim; raises `LayoutError` if it conflicts with another one."""
         for other in self.claims:
             if other.offset < claim.end and claim.offset < other.end and not other.agrees(claim):
                 raise LayoutError(

@@ -20,17 +20,9 @@ N_BEFORE, N_AFTER = 2, 1
 class Objects:
     """All memory spaces of a profile.
 
-    Args:
-        profile: The profile.
-        plan: Its code.
-
-    Attributes:
-        program: Cells at fixed offsets from the program's base.
-        places: Space and offset of each attribute.
-        fixed: Space, offset, and bytes: ids of entities, and values that make other variants fail.
-
-    Raises:
-        LayoutError: Two facts contradict each other, or one is impossible.
+    ``program`` has the cells at fixed offsets from the program's base, ``places`` the space and offset of each
+    attribute. ``fixed`` has space, offset and bytes of ids of entities, and of values that make other variants fail.
+    Raises `LayoutError` if two facts contradict each other, or one is impossible.
     """
 
     def __init__(self, profile: Profile, plan: CodePlan) -> None:
@@ -58,8 +50,7 @@ class Objects:
     def make_variant_fail(self, place: str, way: Attribute) -> None:
         """Make a variant of an attribute fail: with an invalid pointer where its path leaves the others, or a value.
 
-        Raises:
-            LayoutError: Other facts need the bytes that it reads.
+        Raises `LayoutError` if other facts need the bytes that it reads.
         """
         steps = numbers(way.offsets)
         if way.entity:
@@ -151,19 +142,19 @@ class Objects:
         objects: dict[tuple[object, ...], Space] = {}
         used = 0
         for i in range(N_BEFORE):
-            used = self._slot(first, used, stride, names[0]) + 1
+            used = self._next_slot(first, used, stride, names[0])
             if i % 2:
                 other = first.pointer((used - 1) * stride, join_place("entities", names[0]))
                 self._add_other_entity(other, entities, names, i)
         for name, entity in zip(names, entities, strict=True):
             key = (entity.id_offsets, entity.id_type, entity.id)
             if key not in objects:
-                used = self._slot(first, used, stride, name) + 1
+                used = self._next_slot(first, used, stride, name)
                 objects[key] = first.pointer((used - 1) * stride, join_place("entities", name))
                 self._write_id(objects[key], entity, entity.id, name)
             self._entities[name] = objects[key]
         for i in range(N_AFTER):
-            used = self._slot(first, used, stride, names[0]) + 1
+            used = self._next_slot(first, used, stride, names[0])
             other = first.pointer((used - 1) * stride, join_place("entities", names[0]))
             self._add_other_entity(other, entities, names, N_BEFORE + i)
         for name, entity in zip(names, entities, strict=True):
@@ -172,13 +163,13 @@ class Objects:
             space.claim_pointer(offset, first, place, used * stride)
 
     @staticmethod
-    def _slot(first: Space, used: int, stride: int, name: str) -> int:
-        """Return the next free position in a list."""
+    def _next_slot(first: Space, used: int, stride: int, name: str) -> int:
+        """Return the number of used positions in a list after the next free one."""
         while not first.is_free(used * stride, POINTER_SIZE):
             used += 1
         if used > 4096:
             raise LayoutError("its list has no free position", place=join_place("entities", name))
-        return used
+        return used + 1
 
     def _add_other_entity(self, space: Space, entities: Sequence[Entity], names: Sequence[str], number: int) -> None:
         """Give an additional entity an id that differs from the ids in the profile."""

@@ -29,17 +29,7 @@ _WIDTHS = (8, 4, 2, 1)
 class PackedField:
     """An attribute that holds a quantity.
 
-    Args:
-        name: Name of the attribute.
-        attribute: The attribute in the profile.
-        quantity: Name of the quantity.
-        place: Position in memory.
-        encode: `Binding.encoder` of the quantity.
-
     Attributes:
-        name: Name of the attribute.
-        place: Position in memory.
-        size: Number of bytes.
         width: Number of bytes of the words that it is written in.
         mask: Mask of its bits within its byte, for flags; otherwise 0.
         codes: Format codes of `struct`.
@@ -69,11 +59,7 @@ class PackedField:
         self._texts: dict[str, bytes] = {}
 
     def check(self, game: LiveFight) -> None:
-        """Check that it can hold all values of its quantity in the fights of a game.
-
-        Raises:
-            LayoutError: It cannot.
-        """
+        """Raise `LayoutError` unless it can hold all values of its quantity in the fights of a game."""
         for value in self._facts.extremes(game):
             stored = self.getter(lambda _, value=value: value)(game)  # type: ignore[misc]  # bound at once
             if not self.fits(stored):
@@ -101,8 +87,7 @@ class PackedField:
     def getter(self, get: Callable[[LiveFight], Any] | None = None) -> Callable[[LiveFight], Any]:
         """Return a function that reads its value from a fight: a number, bytes, or a list of numbers.
 
-        Args:
-            get: Function that returns the quantity; by default that of the quantity itself.
+        ``get`` returns the quantity; by default it is that of the quantity itself.
         """
         get, encode, kind = get or self._facts.get, self._encode, self._attribute.type
         if kind in ("utf8", "utf16"):
@@ -119,11 +104,7 @@ class PackedField:
         return get if encode in (float, bool, bytes) else lambda game: encode(get(game))
 
     def decode(self, raw: bytes) -> Value:
-        """Return the value of stored bytes.
-
-        Raises:
-            ImplausibleValueError: The value is outside the attribute's range.
-        """
+        """Return the value of stored bytes; raises `ImplausibleValueError` if it is outside the attribute's range."""
         codec = self._codec
         if not codec.is_number:
             return codec.decode(raw)
@@ -159,18 +140,8 @@ class PackedField:
 class Packing:
     """All attributes that hold a quantity, packed: words of 8 bytes first, then shorter ones.
 
-    Args:
-        binding: Attribute of each quantity.
-        layout: Position of each attribute.
-        game: Game whose fights are packed.
-
-    Attributes:
-        fields: The attributes, in the order of their bytes.
-        size: Number of packed bytes; flags that share a byte in memory also share one here.
-        groups: Width, first byte and end of the packed words of each width.
-
-    Raises:
-        LayoutError: An attribute cannot hold all values of its quantity.
+    Flags that share a byte in memory also share one of the packed bytes. ``groups`` has width, first byte and end of
+    the packed words of each width. Raises `LayoutError` if an attribute cannot hold all values of its quantity.
     """
 
     def __init__(self, binding: Binding, layout: Layout, game: LiveFight) -> None:
@@ -192,15 +163,9 @@ class Packing:
         self.groups = [(w, begin, end) for (w, end), begin in zip(ends, begins, strict=False) if end > begin]
 
     def pack(self, game: LiveFight, into: bytearray, known: bytearray) -> None:
-        """Pack the attributes of a fight.
+        """Pack the attributes of a fight into (size,) bytes; unbound bits of flags are copied from the ``known`` bytes.
 
-        Args:
-            game: The fight.
-            into: (size,) bytes, the result.
-            known: (size,) the bytes in memory, from which the unbound bits of flags are copied.
-
-        Raises:
-            LayoutError: An attribute cannot hold its quantity.
+        Raises `LayoutError` if an attribute cannot hold its quantity.
         """
         values: list[Any] = []
         for is_vector, get in self._getters:
@@ -219,14 +184,7 @@ class Packing:
             into[at] = bits
 
     def words(self, width: int, begin: int, end: int, starts: Sequence[int]) -> NDArray[np.int64]:
-        """Return the address of each word of a group, divided by its width.
-
-        Args:
-            width: Width of the group.
-            begin: First packed byte of the group.
-            end: End of its packed bytes.
-            starts: Address of each region.
-        """
+        """Return the address of each word of a group, divided by its width, given the address of each region."""
         words = np.zeros((end - begin) // width, np.int64)
         for field in self.fields:
             if begin <= field.at < end:

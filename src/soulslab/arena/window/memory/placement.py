@@ -1,28 +1,86 @@
-"""Placement of memory spaces in the program and on the heap."""
+"""Placement of memory spaces in the program and on the heap, and the headers of the program.
+
+The headers are those of a Windows program in memory (PE32+; source of the format: Microsoft, "PE Format").
+"""
 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
-from soulslab.arena.window.memory.code_assembly import assemble
-from soulslab.arena.window.memory.code_plan import Block, CodePlan
-from soulslab.arena.window.memory.memory_space import Claim, Space
+from soulslab.arena.window.memory.code_plan import Block, CodePlan, assemble
+from soulslab.arena.window.memory.memory_space import Space
 from soulslab.arena.window.memory.objects import Objects
-from soulslab.arena.window.memory.program_headers import (
-    CODE,
-    CONSTANTS,
-    DATA,
-    HEADERS_SIZE,
-    MAX_SECTIONS,
-    ProgramSection,
-    version_resource,
-)
 from soulslab.errors import LayoutError
 from soulslab.siphon.profile import Profile
+
+#: Size reserved for the headers.
+HEADERS_SIZE = 0x1000
+#: Preferred base address of 64-bit programs (Microsoft, "/BASE").
+PREFERRED_BASE = 0x140000000
+
+_HEADER_AT = 0x80
+_OPTIONAL_SIZE = 112 + 16 * 8
+_SECTIONS_AT = _HEADER_AT + 24 + _OPTIONAL_SIZE
+_AMD64, _EXECUTABLE = 0x8664, 0x22
+_PE32_PLUS, _WINDOWS_GUI = 0x20B, 2
+_RESOURCES, _RT_VERSION, _NEUTRAL = 2, 16, 0x409
+_IS_TABLE = 0x80000000
+_SIGNATURE = 0xFEEF04BD
+#: Flags of sections: executable code, writable data, read-only data.
+CODE, DATA, CONSTANTS = 0x60000020, 0xC0000040, 0x40000040
+MAX_SECTIONS = (HEADERS_SIZE - _SECTIONS_AT) // 40
+
+
+class ProgramSection(msgspec.Struct, frozen=True):
+    """A section of the program: a name of at most 8 characters, and `CODE`, `DATA` or `CONSTANTS` as its flags."""
+
+    name: str
+    start: int
+    size: int
+    flags: int
+
+
+def headers(base: int, size: int, sections: Sequence[ProgramSection], resources: tuple[int, int]) -> bytes:
+    """Return the headers of a program of at most `MAX_SECTIONS` sections; zeros mean that it has no resources."""
+    start = b"MZ".ljust(0x3C, b"\0") + struct.pack("<I", _HEADER_AT)
+    file_header = struct.pack("<4sHHIIIHH", b"PE\0\0", _AMD64, len(sections), 0, 0, 0, _OPTIONAL_SIZE, _EXECUTABLE)
+    code = next((section for section in sections if section.flags == CODE), None)
+    optional = struct.pack(
+        "<HBBIIIIIQIIHHHHHHIIIIHHQQQQII",
+        *(_PE32_PLUS, 14, 0),
+        *((code.size, 0, 0, 0, code.start) if code else (0, 0, 0, 0, 0)),
+        *(base, 0x1000, 0x200, 6, 0, 0, 0, 6, 0, 0),
+        *(size, HEADERS_SIZE, 0, _WINDOWS_GUI, 0),
+        *(0x100000, 0x1000, 0x100000, 0x1000, 0, 16),
+    )
+    directories = bytearray(16 * 8)
+    struct.pack_into("<II", directories, 8 * _RESOURCES, *resources)
+    table = b"".join(
+        struct.pack("<8sIIII12xI", one.name.encode(), one.size, one.start, one.size, one.start, one.flags)
+        for one in sections
+    )
+    return start.ljust(_HEADER_AT, b"\0") + file_header + optional + bytes(directories) + table
+
+
+def version_resource(start: int, version: Sequence[int]) -> bytes:
+    """Return resources at an offset from the program's base that contain only a file version of four numbers."""
+    tables = b""
+    for level, name in enumerate((_RT_VERSION, 1, _NEUTRAL)):
+        behind = 24 * (level + 1)
+        leads_to = behind | _IS_TABLE if level < 2 else behind
+        tables += struct.pack("<12xHHII", 0, 1, name, leads_to)
+    major, minor, build, revision = version
+    fixed = struct.pack("<IIHHHH9I", _SIGNATURE, 0x10000, minor, major, revision, build, *(0,) * 9)
+    key = "VS_VERSION_INFO\0".encode("utf-16-le")
+    value = struct.pack("<HHH", 6 + len(key) + 2 + len(fixed), len(fixed), 0) + key + b"\0\0" + fixed
+    data_at = start + len(tables) + 16
+    return tables + struct.pack("<IIII", data_at, len(value), 0, 0) + value
+
 
 PAGE = 4096
 ALIGNMENT = 16
@@ -35,15 +93,7 @@ _VERSION = re.compile(r"\d+(\.\d+){0,3}")
 
 
 class PlacedProgram(msgspec.Struct, frozen=True):
-    """The placed program.
-
-    Attributes:
-        size: Size in bytes.
-        starts: Offset of each space's origin, by its ``id``.
-        content: Offsets and bytes of code and resources.
-        sections: Its sections.
-        resources: Start and size of the resources.
-    """
+    """The placed program: offset of each space's origin by its ``id``, content by offset, sections and resources."""
 
     size: int
     starts: dict[int, int]
@@ -53,13 +103,9 @@ class PlacedProgram(msgspec.Struct, frozen=True):
 
 
 def place_heap(spaces: Sequence[Space]) -> tuple[dict[int, int], int]:
-    """Place objects one after another.
+    """Place objects one after another; return the offset of each origin by the space's ``id``, and the size in bytes.
 
-    Returns:
-        The offset of each origin, by the space's ``id``, and the total size in bytes.
-
-    Raises:
-        LayoutError: The objects need too much space.
+    Raises `LayoutError` if the objects need too much space.
     """
     starts: dict[int, int] = {}
     end = 0
@@ -68,15 +114,14 @@ def place_heap(spaces: Sequence[Space]) -> tuple[dict[int, int], int]:
         origin = _aligned(end + ALIGNMENT - space.low)
         starts[id(space)], end = origin, origin + space.high
         if end > MAX_HEAP:
-            raise _too_far(max(space.claims, key=lambda claim: abs(claim.offset)), MAX_HEAP)
+            raise _too_far(space, MAX_HEAP)
     return starts, _aligned(end, PAGE)
 
 
 def place_program(profile: Profile, plan: CodePlan, objects: Objects) -> PlacedProgram:
     """Place all parts of the program.
 
-    Raises:
-        LayoutError: A part is outside of the possible range of a program, or no code fits the patterns.
+    Raises `LayoutError` if a part is outside of the possible range of a program, or no code fits the patterns.
     """
     fixed = sorted((claim.offset, claim.end) for claim in objects.program.claims)
     for claim in objects.program.claims:
@@ -85,7 +130,7 @@ def place_program(profile: Profile, plan: CodePlan, objects: Objects) -> PlacedP
                 f"lies at {claim.offset:+#x} from the program's base, in or before its headers", place=claim.owner
             )
         if claim.end > MAX_PROGRAM:
-            raise _too_far(claim, MAX_PROGRAM)
+            raise _too_far(objects.program, MAX_PROGRAM)
     rng = np.random.default_rng(0)
     for attempt in range(N_ATTEMPTS):
         placer = _Placer(plan, objects, fixed)
@@ -118,7 +163,7 @@ class _Placer:
         for block in self._plan.blocks:
             low, high = min(block.low, block.space.low), max(block.high, block.space.high)
             if high > MAX_PROGRAM or low < -MAX_PROGRAM:
-                raise _too_far(max(block.space.claims, key=lambda claim: abs(claim.offset)), MAX_PROGRAM)
+                raise _too_far(block.space, MAX_PROGRAM)
             is_code_alone = (low, high) == (block.low, block.high)
             margin = gap if is_code_alone else 0
             start = self._room(low - margin, high + margin)
@@ -140,11 +185,11 @@ class _Placer:
             self.end += ALIGNMENT * (1 + (jitter[i % len(jitter)] if jitter else 0))
             anchor = space.claims[0].offset if space.claims else 0
             if max(space.high, -space.low) > MAX_PROGRAM:
-                raise _too_far(max(space.claims, key=lambda claim: abs(claim.offset)), MAX_PROGRAM)
+                raise _too_far(space, MAX_PROGRAM)
             start = self._room(space.low, space.high + 8, anchor)
             self.starts[id(space)], self.end = start, start + max(space.high, 0)
             if self.end > MAX_PROGRAM:
-                raise _too_far(max(space.claims, key=lambda claim: abs(claim.offset)), MAX_PROGRAM)
+                raise _too_far(space, MAX_PROGRAM)
         return begin
 
     def _room(self, low: int, high: int, anchor: int | None = None) -> int:
@@ -203,7 +248,8 @@ def _aligned(address: int, alignment: int = ALIGNMENT) -> int:
     return -(-address // alignment) * alignment
 
 
-def _too_far(claim: Claim, limit: int) -> LayoutError:
+def _too_far(space: Space, limit: int) -> LayoutError:
+    claim = max(space.claims, key=lambda claim: abs(claim.offset))
     return LayoutError(
         f"needs {claim.what} {claim.offset:+#x} bytes from the target of its last pointer; each part of the memory "
         f"must fit into {limit:#x} bytes",

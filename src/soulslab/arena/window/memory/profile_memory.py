@@ -1,26 +1,135 @@
-"""The memory of the game's process in the layout of a profile: it publishes the fight and applies foreign writes."""
+"""The memory of the game's process in the layout of a profile: it publishes the fight and applies foreign writes.
+
+Python's ``mmap`` does not support mappings at chosen addresses, so they are made with the C library (man 2 mmap).
+"""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import logging
+import mmap
+import os
 import struct
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from setproctitle import setproctitle
 
 from soulslab.arena.binding import Binding
 from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.window.memory.layout import FIGHT, LASTING, PROGRAM, Starts, synthesise
-from soulslab.arena.window.memory.mapping import Mapping, map_heap, map_program
 from soulslab.arena.window.memory.packing import Packing
+from soulslab.arena.window.memory.placement import PREFERRED_BASE
 from soulslab.arena.window.memory.resolved_profile import VariantChoice
 from soulslab.arena.window.plain_records import FightView
-from soulslab.errors import ImplausibleValueError, InvalidValueError
+from soulslab.errors import ImplausibleValueError, InvalidValueError, LayoutError
 from soulslab.siphon.profile import Profile
+
+_NO_REPLACE, _NO_RESERVE = 0x100000, 0x4000
+_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+#: Alternative base addresses of a program if the preferred one is not free.
+_BASE_STEP, _N_BASES = 0x1_0000_0000, 64
+_FAILED = ctypes.c_void_p(-1).value
+
+
+class Mapping:
+    """Mapped memory of this process, with its address and its size in bytes."""
+
+    def __init__(self, start: int, size: int) -> None:
+        self.start = start
+        self.size = size
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Write bytes. The caller ensures that they are inside the mapping."""
+        ctypes.memmove(self.start + offset, data, len(data))
+
+    def fill(self, offset: int, size: int, byte: int) -> None:
+        """Fill a range with one byte value."""
+        ctypes.memset(self.start + offset, byte, size)
+
+    def protect(self, start: int, end: int) -> None:
+        """Make the pages between two offsets readable and executable but not writable, as code is."""
+        libc, address, size = _libc(), ctypes.c_void_p(self.start + start), ctypes.c_size_t(end - start)
+        # If the file's system is mounted noexec, read-only pages are sufficient, because the code is never executed.
+        if libc.mprotect(address, size, mmap.PROT_READ | mmap.PROT_EXEC) and libc.mprotect(
+            address, size, mmap.PROT_READ
+        ):
+            error = ctypes.get_errno()
+            raise OSError(error, f"cannot protect {end - start} bytes at {address.value:#x}: {os.strerror(error)}")
+
+    def close(self) -> None:
+        """Unmap it; a second call does nothing."""
+        if self.size:
+            _libc().munmap(ctypes.c_void_p(self.start), ctypes.c_size_t(self.size))
+            self.size = 0
+
+
+def map_program(path: Path, size: int) -> Mapping:
+    """Map a new, sparse file at an address of programs; its name appears in ``/proc/PID/maps``.
+
+    The mapping is private: the file stays empty and is unlinked at once, so no file is left behind however the game
+    ends. The mapping keeps the name. Raises `LayoutError` if no address is free, or `OSError`.
+    """
+    with path.open("wb+") as file:
+        path.unlink()
+        os.truncate(file.fileno(), size)
+        for i in range(_N_BASES):
+            flags = mmap.MAP_PRIVATE | _NO_REPLACE
+            start = _mmap(PREFERRED_BASE + i * _BASE_STEP, size, flags, file.fileno())
+            if start == PREFERRED_BASE + i * _BASE_STEP:
+                return Mapping(start, size)
+            Mapping(start, size if start else 0).close()  # before Linux 4.17 the address is only a hint
+    raise LayoutError(f"no address is free for {size} bytes of {path.name}; start the game in a separate process")
+
+
+def map_heap(size: int) -> Mapping:
+    """Map zeroed memory at any address; pages that are not touched take no memory. Raises `OSError` if it fails."""
+    if not size:
+        return Mapping(0, 0)
+    start = _mmap(0, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE, -1)
+    return Mapping(start, size)
+
+
+def _mmap(address: int, size: int, flags: int, file: int) -> int:
+    """Return the address of a new mapping; 0 if the address was not free."""
+    libc = _libc()
+    start = libc.mmap(address, size, _READ_WRITE, flags, file, 0)
+    if start == _FAILED:
+        error = ctypes.get_errno()
+        if error == errno.EEXIST:
+            return 0
+        raise OSError(error, f"cannot map {size} bytes at {address:#x}: {os.strerror(error)}")
+    return int(start)
+
+
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64]
+    return libc
+
+
+_PR_SET_NAME = 15
+
+
+def set_process_name(name: str) -> None:
+    """Set the name of this process, as if a program with that name (``eldenring.exe``) had been started.
+
+    The command line becomes the name, and so does the short name (``comm``), of which Linux keeps 15 characters (man 2
+    prctl, PR_SET_NAME).
+    """
+    if len(name) < sum(len(argument) + 1 for argument in sys.orig_argv):
+        # The environment follows the command line in memory, and a long name would overwrite it. Programs that attach
+        # to the window read its display from there.
+        os.environ.setdefault("SPT_NOENV", "1")
+    setproctitle(name)
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
 
 #: Fill byte of the objects of past fights: neither a pointer nor a plausible number (debuggers on Windows fill freed
 #: memory with 0xDD).
@@ -33,15 +142,8 @@ _log = logging.getLogger(__name__)
 class ProfileMemory:
     """The memory of a game, mapped in this process (`soulslab.arena.window.game_loop.GameMemory`).
 
-    Args:
-        profile: Profile that defines the layout.
-        binding: Attribute of each quantity.
-        game: Game whose fights are published.
-        folder: Folder of the program's file; it must not contain another file of the same name.
-        choice: Choice of a version and of variants; None for the first version and the first variants.
-
-    Attributes:
-        layout: Layout of the memory.
+    ``folder`` is that of the program's file; it must not contain another file of the same name. Without a ``choice``,
+    the first version and the first variants are used.
 
     Raises:
         LayoutError: The profile cannot be laid out, or an attribute cannot hold all values of its quantity.
@@ -101,8 +203,7 @@ class ProfileMemory:
     def publish(self, game: LiveFight) -> None:
         """Write the fight to memory; only bytes that have changed are written.
 
-        Raises:
-            LayoutError: An attribute cannot hold its quantity.
+        Raises `LayoutError` if an attribute cannot hold its quantity.
         """
         view = self._view
         if view is None or view.game is not game:
@@ -177,13 +278,7 @@ class ProfileMemory:
 
 
 class _Group:
-    """Words of one width, at any addresses.
-
-    Args:
-        width: Number of bytes of a word.
-        words: (n,) address of each word, divided by the width.
-        parts: The packed bytes that are wanted, known and found.
-    """
+    """Words of one width at any addresses (n,), divided by the width, and their packed bytes."""
 
     def __init__(self, width: int, words: NDArray[np.int64], parts: list[memoryview]) -> None:
         self._wanted, self._known, self._found = (np.frombuffer(part, f"<u{width}") for part in parts)

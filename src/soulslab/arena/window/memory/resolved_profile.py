@@ -20,13 +20,10 @@ _NO_VALUES = {"bool": b"\xff", "utf8": b"\xff", "utf16": b"\x00\xdc"}
 
 
 class VariantChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Choice of what a profile leaves open.
+    """Choice of what a profile leaves open; by default the first version, and the first variant for it.
 
-    Attributes:
-        version: Version of the program; "" for the first version of the profile.
-        variants: Index of the variant of some attributes that leads to the value: 0 for the attribute itself, then its
-            alternatives. By default it is the first variant for the version.
-        code_offsets: Values of code offsets; by default plausible ones are chosen.
+    ``variants`` has the index of the variant of some attributes that leads to the value: 0 for the attribute itself,
+    then its alternatives. ``code_offsets`` has values of code offsets; by default plausible ones are chosen.
     """
 
     version: str = ""
@@ -37,10 +34,8 @@ class VariantChoice(msgspec.Struct, frozen=True, kw_only=True):
 class ResolvedProfile(msgspec.Struct, frozen=True):
     """A profile with one variant of each attribute.
 
-    Attributes:
-        profile: The profile with the chosen variants only.
-        wrong: The other variants of its attributes, by their places in the profile, in the order of the attributes.
-        must_fail: Places of the variants that are tried before the chosen one.
+    ``wrong`` has the other variants by their places in the profile, in the order of the attributes; ``must_fail`` the
+    places of the variants that are tried before the chosen one.
     """
 
     profile: Profile
@@ -49,11 +44,7 @@ class ResolvedProfile(msgspec.Struct, frozen=True):
 
 
 def resolve_profile(profile: Profile, choice: VariantChoice) -> ResolvedProfile:
-    """Resolve a profile.
-
-    Raises:
-        LayoutError: The profile does not have the chosen version or variant.
-    """
+    """Resolve a profile; raises `LayoutError` if it does not have the chosen version or variant."""
     version = choice.version or next(iter(profile.process.versions), "")
     _check(profile, choice)
     attributes: dict[str, Attribute] = {}

@@ -31,13 +31,9 @@ class Mesh:
         self._n_vertices = 0
 
     def add(self, points: Floats, triangles: NDArray[np.int64], colours: Floats, uvs: Floats | None = None) -> None:
-        """Add triangles.
+        """Add triangles (M, 3) of points (N, 3) in m.
 
-        Args:
-            points: (N, 3) in m.
-            triangles: (M, 3) indices of points.
-            colours: (N, 3) or (N, 4), or one colour for all points, 0 to 1.
-            uvs: (N, 2) texture coordinates.
+        Colours, 0 to 1, are (N, 3) or (N, 4), or one for all points; texture coordinates are (N, 2).
         """
         vertices = np.zeros(len(points), _VERTEX)
         vertices["point"] = points
@@ -51,12 +47,9 @@ class Mesh:
         self._n_vertices += len(points)
 
     def grid(self, points: Floats, colours: Floats, uvs: Floats | None = None) -> None:
-        """Add a sheet of points in a grid.
+        """Add a sheet of points (M, N, 3) in m, with colours (M, N, 3 or 4) and texture coordinates (M, N, 2).
 
-        Args:
-            points: (M, N, 3) in m; seen from the front, a step along M and a step along N turn counter-clockwise.
-            colours: (M, N, 3 or 4), 0 to 1.
-            uvs: (M, N, 2) texture coordinates.
+        Seen from the front, a step along M and a step along N turn counter-clockwise.
         """
         rows, columns = points.shape[:2]
         first = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).reshape(-1)
@@ -66,13 +59,9 @@ class Mesh:
         self.add(points.reshape(-1, 3), triangles, colours.reshape(-1, colours.shape[-1]), flat)
 
     def box(self, low: Floats, high: Floats, colours: tuple[Floats, Floats, Floats], turn_rad: float = 0.0) -> None:
-        """Add an upright box without a bottom face.
+        """Add an upright box between two corners in m without a bottom face, rotated about its centre.
 
-        Args:
-            low: Corner (x, y, z) in m.
-            high: The opposite one.
-            colours: Colours of its top, of the lower edge of its sides, and of the upper edge of its sides.
-            turn_rad: Rotation about its centre.
+        The colours are those of its top, of the lower edge of its sides, and of the upper edge of its sides.
         """
         top, foot, head = colours
         (x0, y0, z0), (x1, y1, z1) = low, high
@@ -87,11 +76,6 @@ class Mesh:
         uvs = np.stack([np.c_[along, np.full(5, z1 / 3.0)], np.c_[along, np.full(5, z0 / 3.0)]])
         self.grid(sides, np.stack([head * shades, foot * shades]), uvs)
         self.add(np.c_[flat, np.full(4, z1)], np.array([[0, 1, 2], [0, 2, 3]]), top, flat / 3.0)
-
-    @property
-    def n_triangles(self) -> int:
-        """Number of triangles so far."""
-        return sum(len(part) for part in self._triangles)
 
     def node(self, parent: NodePath, name: str, texture: Texture | None = None) -> NodePath:
         """Make a node of the mesh that ignores the light and fog of the scene."""

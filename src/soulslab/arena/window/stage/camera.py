@@ -35,13 +35,7 @@ def boss_height_m(radius_m: float) -> float:
 
 
 class CameraRig:
-    """Places the camera for each picture.
-
-    Args:
-        camera: Camera with its lens; the coordinates of its parent are those of the fight.
-        game: The fight.
-        aspect: Width of the picture divided by its height.
-    """
+    """Places the camera for each picture; the coordinates of the camera's parent are those of the fight."""
 
     def __init__(self, camera: NodePath, game: LiveFight, aspect: float) -> None:
         self._camera = camera

@@ -11,7 +11,7 @@ from panda3d.core import NodePath
 from soulslab.arena.records import TICKS_PER_S
 from soulslab.arena.window.stage.atmosphere import Atmosphere
 from soulslab.arena.window.stage.baked_mesh import Floats, Mesh, texture_of
-from soulslab.arena.window.stage.ground import N_BRAZIERS, WALL_GAP_M, Place, light_at
+from soulslab.arena.window.stage.landscape import N_BRAZIERS, WALL_GAP_M, Place, light_at
 from soulslab.arena.window.stage.textures import bricks, noise
 
 N_SECTORS = 10
@@ -24,13 +24,7 @@ _FLAME_Z_M = 1.22
 
 
 class Ruins:
-    """Wall, columns, arches and fires around a floor.
-
-    Args:
-        parent: Node at the floor's centre.
-        place: Positions of the parts of the ground.
-        atmosphere: Light and air.
-    """
+    """Wall, columns, arches and fires around a floor, below a node at the floor's centre."""
 
     def __init__(self, parent: NodePath, place: Place, atmosphere: Atmosphere) -> None:
         self._place = place
@@ -55,12 +49,7 @@ class Ruins:
         arches(place, atmosphere).node(parent, "arches").setTwoSided(True)
 
     def show(self, camera_m: tuple[float, float], n_ticks: int) -> None:
-        """Hide the parts that obstruct the view, and animate the fires.
-
-        Args:
-            camera_m: Position of the camera, relative to the floor's centre.
-            n_ticks: Ticks of the game.
-        """
+        """Hide the parts that obstruct the view from a position relative to the floor's centre; animate the fires."""
         x, y = camera_m
         distance = math.hypot(x, y)
         is_outside = distance > self._place.radius_m - 0.5
@@ -173,13 +162,10 @@ def _arch(span: float, tall: float, part: float) -> tuple[Floats, Floats]:
 def _extrude(
     mesh: Mesh, outline: tuple[Floats, Floats], pose: tuple[Floats, float], light: tuple[Floats, Floats, float]
 ) -> None:
-    """Add an arch with an outline, 1.2 m deep.
+    """Add an arch with an inner and an outer line (N, 2), 1.2 m deep.
 
-    Args:
-        mesh: Mesh that it is added to.
-        outline: Inner and outer line, (N, 2).
-        pose: Its centre, and the angle of its sideways direction.
-        light: Its colour, the colour of the haze, and the share of the haze.
+    ``pose`` is its centre, and the angle of its sideways direction; ``light`` is its colour, and the colour and share
+    of the haze.
     """
     middle, turn = pose
     colour, haze, share = light
@@ -201,13 +187,7 @@ def _extrude(
 
 
 class Flames:
-    """The flames; their bowls are part of the wall.
-
-    Args:
-        parent: Node at the floor's centre.
-        place: Positions of the fires.
-        atmosphere: Colours.
-    """
+    """The flames; their bowls are part of the wall."""
 
     def __init__(self, parent: NodePath, place: Place, atmosphere: Atmosphere) -> None:
         self._flames: list[NodePath] = []
@@ -218,12 +198,7 @@ class Flames:
             self._flames.append(flame)
 
     def show(self, n_ticks: int, hidden: Collection[int]) -> None:
-        """Animate the flames.
-
-        Args:
-            n_ticks: Ticks of the game.
-            hidden: Numbers of the flames that obstruct the view.
-        """
+        """Animate the flames, except for the hidden ones, which obstruct the view."""
         beat = n_ticks / TICKS_PER_S * math.tau
         for i, flame in enumerate(self._flames):
             if i in hidden:

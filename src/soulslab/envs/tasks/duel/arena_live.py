@@ -10,8 +10,8 @@ import msgspec
 
 from soulslab.arena.boss_file import Boss, load_boss
 from soulslab.arena.knight_file import load_knight
+from soulslab.envs.arguments import parse_options
 from soulslab.envs.game.connect import ConnectOptions, GameStart, hold_session
-from soulslab.envs.game.option_parsing import parse_options
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup, DuelVectorEnv
 from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions

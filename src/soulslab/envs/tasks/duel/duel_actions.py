@@ -1,36 +1,82 @@
-"""Actions of a duel: from an action of the agent to one of the 20 actions, and from that to keys."""
+"""Actions of a duel: which of the 20 actions are open, and the keys of an action of the agent.
+
+The rule of open actions is that of `soulslab.arena.player_rules`, but in seconds as in SoulsGym, because durations that
+are read from a game are not always whole ticks of the built-in fight. For whole ticks both give the same result.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import BUTTONS, DIRECTIONS, PRESSES, is_press_action
-from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, N_ACTIONS, NOTHING, action_name
+from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, LIGHT_ATTACK, N_ACTIONS, N_DIRECTIONS, NOTHING, action_name
 from soulslab.envs.arguments import action_number
 from soulslab.envs.game.timing import Keys
-from soulslab.envs.tasks.duel.duel_masks import OpenActions
 from soulslab.errors import EnvironmentUsageError, InvalidActionError, ProfileError, did_you_mean
+
+#: Prefix of the animations of a fall, in which no action is open.
+_FALL = "Fall"
+#: Tolerance for durations that are read as float32. A tick of 1/60 s either coincides with the end of a lock or is at
+#: least 3 ms away from it.
+_ROUNDING_S = 1e-4
+_UNLOCKED = (0.0, 0.0, 0.0)
 
 ActionMode: TypeAlias = Literal["discrete", "multi_binary", "continuous"]
 ACTION_NAMES = tuple(action_name(number) for number in range(N_ACTIONS))
-
 _NUMBER = {frozenset(keys): number for number, keys in enumerate(ACTIONS)}
 _OPPOSITES = (frozenset(("forward", "backward")), frozenset(("left", "right")))
 
 
-class DecodedAction(msgspec.Struct, frozen=True):
-    """One of the 20 actions, decoded from an action of the agent.
+class OpenActions(NamedTuple):
+    """Which kinds of actions are open: walking, rolling, and attacking or parrying."""
 
-    Attributes:
-        action: Number of the action, 0 to 19.
-        is_masked: Whether it replaces a chosen action that is not open.
+    can_move: bool
+    can_roll: bool
+    can_attack: bool
+
+    def allows(self, action: int) -> bool:
+        """Return whether one of the 20 actions is open."""
+        if action == NOTHING:
+            return True
+        if action < FIRST_ROLL:
+            return self.can_move
+        return self.can_roll if action < LIGHT_ATTACK else self.can_attack
+
+    def write(self, mask: NDArray[np.bool_]) -> int:
+        """Write which actions are open to `mask`, (20,) bool; return the number of open actions."""
+        mask[:FIRST_ROLL] = self.can_move
+        mask[FIRST_ROLL:LIGHT_ATTACK] = self.can_roll
+        mask[LIGHT_ATTACK:NOTHING] = self.can_attack
+        mask[NOTHING] = True
+        return 1 + N_DIRECTIONS * (self.can_move + self.can_roll) + 3 * self.can_attack
+
+
+def find_open_actions(animation: str, time_s: float, sp: float) -> OpenActions:
+    """Return which kinds of actions are open in an animation of the player that began `time_s` ago, at a stamina.
+
+    In an unknown animation all actions are open, because a key without effect does no harm.
     """
+    if animation.startswith(_FALL):
+        return OpenActions(False, False, False)
+    attack_s, roll_s, move_s = load_knight().locks_s.get(animation, _UNLOCKED)
+    has_stamina, time_s = sp > 0.0, time_s + _ROUNDING_S
+    return OpenActions(time_s >= move_s, has_stamina and time_s >= roll_s, has_stamina and time_s >= attack_s)
+
+
+def is_falling(animation: str) -> bool:
+    """Return whether an animation of the player belongs to a fall."""
+    return animation.startswith(_FALL)
+
+
+class DecodedAction(msgspec.Struct, frozen=True):
+    """One of the 20 actions, and whether it replaces a chosen action that is not open."""
 
     action: int
     is_masked: bool
@@ -39,22 +85,10 @@ class DecodedAction(msgspec.Struct, frozen=True):
 class DuelActions:
     """The action space of an environment, and its mapping to the 20 actions.
 
-    An action of ``discrete`` is a number. ``multi_binary`` has a bit for each button. ``continuous`` has a number from
-    0 to 1 for each button; the button is down if the number is at least the threshold. Buttons are mapped to one of the
-    20 actions: opposite directions cancel out, and of several pressed actions that are open the last one in `PRESSES`
-    is used.
-
-    Args:
-        mode: Kind of the action space.
-        names: Names of the actions of ``discrete``; None for all 20.
-        threshold: Smallest number of ``continuous`` at which a button is down.
-
-    Attributes:
-        space: The action space.
-        names: Names of the actions of ``discrete``, or of the buttons.
-
-    Raises:
-        EnvironmentUsageError: An argument is wrong.
+    An action of ``discrete`` is a number; `names` selects some of the 20 actions. ``multi_binary`` has a bit for each
+    button. ``continuous`` has a number from 0 to 1 for each button; the button is down if the number is at least the
+    threshold. Buttons are mapped to one of the 20 actions: opposite directions cancel out, and of several pressed
+    actions that are open the last one in `PRESSES` is used.
     """
 
     def __init__(self, mode: ActionMode, names: Sequence[str] | None = None, threshold: float = 0.5) -> None:
@@ -83,23 +117,14 @@ class DuelActions:
         return tuple(button for button in BUTTONS if button in used)
 
     def decode(self, action: Any, open_actions: OpenActions) -> DecodedAction:
-        """Return the one of the 20 actions that an action of the agent stands for.
-
-        Raises:
-            InvalidActionError: The action is not in the space.
-        """
+        """Return the one of the 20 actions that an action of the agent stands for. Raises `InvalidActionError`."""
         if self._mode == "discrete":
             number = self._numbers[action_number(action, len(self._numbers))]
             return DecodedAction(number, False) if open_actions.allows(number) else DecodedAction(NOTHING, True)
         return _decode_buttons(self._down(action), open_actions)
 
     def mask(self, mask_of_all: NDArray[np.bool_], open_actions: OpenActions) -> NDArray[np.bool_]:
-        """Return which of `names` are open, as a new array.
-
-        Args:
-            mask_of_all: Which of the 20 actions are open, (20,).
-            open_actions: The same by kind of action.
-        """
+        """Return which of `names` are open, as a new array, given which of the 20 actions and which kinds are open."""
         if self._mode == "discrete":
             mask: NDArray[np.bool_] = mask_of_all[self._indices]
             return mask
@@ -128,16 +153,7 @@ class DuelActions:
 
 
 def keys_of(action: int, keys: Mapping[str, str], source: str = "") -> Keys:
-    """Return the keys of one of the 20 actions.
-
-    Args:
-        action: Number of the action, 0 to 19.
-        keys: Key of each button (``[keys]`` of a profile).
-        source: File of the profile, for errors.
-
-    Raises:
-        ProfileError: A button has no key.
-    """
+    """Return the keys of one of the 20 actions; raise `ProfileError` if ``[keys]`` has no key of a button."""
     for button in ACTIONS[action]:
         if button not in keys:
             raise ProfileError("is missing, and a duel needs it", path=f"keys.{button}", source=source)

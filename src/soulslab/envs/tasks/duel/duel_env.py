@@ -11,18 +11,16 @@ import msgspec
 from gymnasium.vector import AutoresetMode
 
 from soulslab.arena.records import Record
-from soulslab.envs.attribute_gate import AttributeGate
 from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
-from soulslab.envs.game.session_holder import SessionHolder
+from soulslab.envs.game.session_holder import AttributeGate, SessionHolder
 from soulslab.envs.game.timing import make_timing
 from soulslab.envs.game.vector_env import GameVectorEnv
-from soulslab.envs.tasks.duel.demo_episode import DemoEpisode, ObservedEpisode
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
 from soulslab.envs.tasks.duel.duel_task import DuelTask
 from soulslab.envs.tasks.duel.entrance import Entrance
-from soulslab.envs.tasks.duel.episode import Episode, EpisodeSettings
+from soulslab.envs.tasks.duel.episode import DemoEpisode, Episode, EpisodeSettings, ObservedEpisode
 from soulslab.envs.tasks.duel.in_place_episode import InPlaceEpisode
 from soulslab.errors import SiphonError
 from soulslab.games.self_check import needed_by
@@ -33,10 +31,7 @@ class DuelSetup(msgspec.Struct, frozen=True, kw_only=True):
     """The game and the boss of a `DuelEnv`.
 
     Attributes:
-        profile: Profile of the game.
         source: File of the profile, for errors.
-        scenario: Facts about the boss and its arena.
-        holder: Opens and recovers the session.
         entrance: Brings the game to a fight; None for a game that begins its fights by itself. After each start of the
             game it checks the attributes that were not loaded when the session was opened.
         is_read_only: Whether the game is observed and not played.

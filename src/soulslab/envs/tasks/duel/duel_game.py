@@ -25,19 +25,11 @@ class DuelGame:
     """Reads and writes a game by quantity, and steps it by button.
 
     The coordinate system of a game can have another origin after each load. Positions that are compared with numbers of
-    a file therefore use the coordinate system of the block of the map in which the player is.
-
-    Args:
-        holder: Opens and recovers the session.
-        profile: Profile of the game.
-        source: File of the profile, for errors.
-        frame: Coordinate system of all positions, named by the quantity that gives the player's position in it:
-            ``player.position`` (that of the game) or ``player.block_position`` (that of the block of the map).
+    a file therefore use the coordinate system of the block of the map in which the player is. `frame` names the
+    coordinate system by the quantity that gives the player's position in it: ``player.position`` (that of the game) or
+    ``player.block_position`` (that of the block of the map).
 
     Attributes:
-        holder: Opens and recovers the session.
-        profile: Profile of the game.
-        source: File of the profile, for errors.
         binding: Attribute of each quantity.
         step_deadline_s: Limit of wall time for a step; after it the game counts as frozen.
         step_quantities: Quantities that are read with each step.
@@ -77,11 +69,7 @@ class DuelGame:
         return self.has(quantity) and self.profile.attributes[self.binding.attributes[quantity]].is_writable
 
     def vitals(self, scenario: Scenario) -> Vitals:
-        """Return the full health and stamina of the player, from the scenario or else from the game.
-
-        Raises:
-            SiphonError: See `Session.read`.
-        """
+        """Return the full health and stamina of the player, from the scenario or else from the game."""
         hp, sp = scenario.player_max_hp, scenario.player_max_sp
         if not (hp and sp):
             values = self.read("player.max_hp", "player.max_sp")
@@ -121,19 +109,11 @@ class DuelGame:
         return read
 
     def read(self, *quantities: str) -> dict[str, Any]:
-        """Return quantities that are read together.
-
-        Raises:
-            SiphonError: See `Session.read`.
-        """
+        """Return quantities that are read together. Raises as `Session.read`."""
         return self.decode(self.session.snapshot(self.attributes(quantities)))
 
     def write(self, values: Mapping[str, Any]) -> None:
-        """Write quantities together.
-
-        Raises:
-            SiphonError: See `Session.write`.
-        """
+        """Write quantities together. Raises as `Session.write`."""
         bound = self.binding.attributes
         if self._is_shifted and any(name.endswith(POSITION_SUFFIX) for name in values):
             if self._origin is None:
@@ -149,15 +129,9 @@ class DuelGame:
         return tuple(self.profile.keys[button] for button in buttons)
 
     def step(self, seconds: float, buttons: Iterable[str] = (), quantities: Iterable[str] = ()) -> StepResult:
-        """Press buttons, advance the game with the buttons held, and read quantities.
+        """Press buttons anew, release all others, advance the game with them held, and read quantities at the end.
 
-        Args:
-            seconds: Game time.
-            buttons: Buttons that are pressed anew; all others are released.
-            quantities: Quantities to read at the end.
-
-        Raises:
-            SiphonError: See `Session.step`.
+        Raises as `Session.step`.
         """
         held = self.keys(buttons)
         step = Step(

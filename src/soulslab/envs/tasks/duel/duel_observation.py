@@ -25,19 +25,10 @@ _WITH_FIELDS = (*FIELD_KINDS, "pixels+state")
 
 
 class ObservationBuilder:
-    """Computes observations from states and pictures.
+    """Computes observations from states and pictures; numbers outside of the observation space are clipped.
 
-    Numbers outside of the observation space are clipped to its bounds.
-
-    Args:
-        kind: Kind of the observations.
-        scenario: Facts about the boss and its arena.
-        pixels: Size and colours of the picture.
-        last_actions: Number of last actions in an observation, and length of the vector of each.
-
-    Attributes:
-        space: Observation space.
-        frame: Format of the picture that each reading needs; None without pictures.
+    `last_actions` are the number of last actions in an observation, and the length of the vector of each. `frame` is
+    the format of the picture that each reading needs; None without pictures.
     """
 
     def __init__(self, kind: Observation, scenario: Scenario, pixels: Pixels, last_actions: tuple[int, int]) -> None:

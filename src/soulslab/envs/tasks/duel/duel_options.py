@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.arena.records import DECISION_S, MAX_DECISIONS
+from soulslab.envs.arguments import Phase
 from soulslab.envs.game.game_env import OnFailure
 from soulslab.envs.game.timing import TimingOptions
 from soulslab.envs.rewards import check_reward_function, reward_weights
@@ -17,7 +18,6 @@ from soulslab.envs.tasks.duel.duel_observation import Observation
 from soulslab.envs.tasks.process.process_settings import Pixels
 from soulslab.errors import EnvironmentUsageError
 
-Phase: TypeAlias = Literal["1", "2", "full", 1, 2]
 Timing: TypeAlias = Literal["lockstep", "realtime"]
 Minutes: TypeAlias = Annotated[float, Meta(ge=0.001, le=10**6)]
 

@@ -16,7 +16,7 @@ from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS, UNKNOWN_ANIMATION
 from soulslab.envs.tasks.duel.duel_scenario import Scenario, Vitals
 from soulslab.errors import ProfileError
-from soulslab.games.dark_souls_3.named_animations import true_name
+from soulslab.games.dark_souls_3 import true_name
 
 #: Quantities that every duel needs.
 REQUIRED_QUANTITIES = (
@@ -41,7 +41,7 @@ OPTIONAL_QUANTITIES = (
     "game.tick",
 )
 #: Quantities that show whether the attack of an animation name has ended
-#: (`soulslab.games.dark_souls_3.named_animations`).
+#: (`soulslab.games.dark_souls_3`).
 ATTACK_QUANTITIES = ("boss.animation_length", "boss.animation_time", "boss.attack_id", "boss.next_attack_id")
 
 _PLAYER_NUMBERS = {name: number for number, name in enumerate(load_knight().animations)}
@@ -62,17 +62,10 @@ class DuelReader:
     not observed. In 120 fights of the built-in bosses it was wrong in 1.2 % of the readings, by 0.1 s or more
     in 0.2 %.
 
-    Args:
-        binding: Attribute of each quantity.
-        scenario: Facts about the boss and its arena.
-        source: File of the profile, for errors.
-
     Attributes:
         quantities: Quantities that a reading must contain.
         state: `DUEL_STATE` record; `update` overwrites it.
-        player_animation: Name of the player's animation.
         player_animation_s: Time since the player's animation began.
-        boss_animation: Name of the boss's animation.
         tick: Tick of the game; -1 if the game does not count ticks.
 
     Raises:
@@ -107,12 +100,7 @@ class DuelReader:
         self.begin(1, Vitals(scenario.player_max_hp or 1, scenario.player_max_sp or 1))
 
     def begin(self, first_phase: int, vitals: Vitals) -> None:
-        """Begin an episode; earlier readings are forgotten.
-
-        Args:
-            first_phase: Phase of the boss, for a game that does not have it.
-            vitals: Full health and stamina of the player.
-        """
+        """Begin an episode; earlier readings are forgotten. The phase is for a game that does not have it."""
         s = self.state
         s.player_max_hp, s.player_max_sp = vitals.hp, vitals.sp
         s.boss_max_hp = self._scenario.boss_max_hp
@@ -125,12 +113,7 @@ class DuelReader:
         self._boss_clock.begin()
 
     def update(self, read: Mapping[str, Any], game_time_s: float) -> None:
-        """Update the state with a reading.
-
-        Args:
-            read: Value of each of `quantities`.
-            game_time_s: Game time of the reading.
-        """
+        """Update the state with a reading: the value of each of `quantities`, and the game time."""
         columns = self._columns
         columns["player_hp"][0], columns["player_sp"][0] = read["player.hp"], read["player.sp"]
         columns["boss_hp"][0] = read["boss.hp"]
@@ -156,9 +139,7 @@ class DuelReader:
     def apply_write(self, written: Mapping[str, Any], *, has_real_health: bool) -> None:
         """Update the state with values that were written to the game.
 
-        Args:
-            written: Value of each written quantity.
-            has_real_health: Whether the health of the state is that of the game, instead of a count of the episode.
+        Without `has_real_health`, the health of the state is a count of the episode, which a write does not change.
         """
         s = self.state
         for name, value in written.items():

@@ -14,10 +14,16 @@ from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep
-from soulslab.envs.game.timing import Keys, Reading, StepTiming
-from soulslab.envs.tasks.duel.duel_actions import DecodedAction, DuelActions, keys_of
+from soulslab.envs.game.timing import Keys, Reading, StepTiming, TickCount
+from soulslab.envs.tasks.duel.duel_actions import (
+    DecodedAction,
+    DuelActions,
+    OpenActions,
+    find_open_actions,
+    is_falling,
+    keys_of,
+)
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.duel_masks import AnimationLocks, OpenActions, is_falling
 from soulslab.envs.tasks.duel.duel_observation import ObservationBuilder
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
 from soulslab.envs.tasks.duel.duel_reader import DuelReader
@@ -25,7 +31,6 @@ from soulslab.envs.tasks.duel.duel_scenario import Scenario
 from soulslab.envs.tasks.duel.episode import Episode, Outcome
 from soulslab.envs.tasks.duel.fight_score import FightScore, nearest_pose
 from soulslab.envs.tasks.duel.key_check import check_keys
-from soulslab.envs.tick_count import TickCount
 from soulslab.errors import EnvironmentUsageError, ReadOnlyError
 from soulslab.siphon.session import Step, StepResult
 
@@ -38,12 +43,7 @@ class DuelState(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         record: `DUEL_STATE` record; the next reading overwrites it.
-        boss_animation: Name of the boss's animation.
-        is_falling: Whether the player falls.
-        outcome: Whether and how the fight has ended.
-        open_actions: Which kinds of actions are open.
         tick: Tick of the game; -1 if the game does not count ticks.
-        game_time_s: Game time of the reading.
         late_s: Wall time by which the reading was late.
         picture: (H, W) or (H, W, 3) uint8; None without one.
     """
@@ -60,25 +60,7 @@ class DuelState(msgspec.Struct, frozen=True, eq=False):
 
 
 class DuelTask:
-    """A boss duel in a running game (`soulslab.envs.game.task.Task`).
-
-    Args:
-        game: Access to the game by quantity.
-        scenario: Facts about the boss and its arena.
-        episode: Begins and ends episodes.
-        options: Options of the duel.
-        is_read_only: Whether the game is observed and not played.
-
-    Attributes:
-        observation_space: Space of the observations.
-        action_space: Space of the actions.
-        reset_options: Names of the options that ``reset`` accepts.
-        game: Access to the game by quantity.
-        episode: Begins and ends episodes.
-        actions: Decodes actions.
-        observation_builder: Computes observations.
-        score: Computes rewards and the report of the fight.
-        record: `DUEL_STATE` record of the last reading.
+    """A boss duel in a running game (`soulslab.envs.game.task.Task`); `record` is the `DUEL_STATE` of the last reading.
 
     Raises:
         EnvironmentUsageError: An option is wrong.
@@ -101,7 +83,6 @@ class DuelTask:
         self.action_space = self.actions.space
         self._reader = DuelReader(game.binding, scenario, game.source)
         self.record: Record = self._reader.state
-        self._animation_locks = AnimationLocks()
         self._keys = tuple(keys_of(action, game.profile.keys, game.source) for action in range(N_ACTIONS))
         bound = game.binding.attributes
         wanted = dict.fromkeys((*self._reader.quantities, *episode.quantities, *game.origin_quantities))
@@ -204,11 +185,7 @@ class DuelTask:
         self.episode.release(self.game)
 
     def write_quantities(self, values: Mapping[str, Any]) -> None:
-        """Write to the game between two steps; the reward of the next step does not count the change.
-
-        Raises:
-            SiphonError: The write failed.
-        """
+        """Write to the game between two steps; the reward of the next step does not count the change."""
         with self.game.holder.marking_loss():
             self.game.write(values)
         self._reader.apply_write(values, has_real_health=self._options.episodes == "demo")
@@ -217,12 +194,7 @@ class DuelTask:
     # --- readings -------------------------------------------------------------------------------------------
 
     def _first_state(self, holder: SessionHolder, timing: StepTiming) -> DuelState:
-        """Read the first state of an episode, with no key held.
-
-        Raises:
-            SiphonError: It cannot be read.
-            EnvironmentUsageError: The game fights another boss than that of the scenario.
-        """
+        """Read the first state of an episode, with no key held."""
         session = holder.session
         self._check_fight()
         self._reader.begin(self.episode.start_phase, self.game.vitals(self._scenario))
@@ -257,9 +229,7 @@ class DuelTask:
         read = self.game.convert_positions(read)
         reader.update(read, snapshot.game_time_s)
         self.episode.process_reading(self.game, reader.state, read)
-        open_actions = self._animation_locks.open_actions(
-            reader.player_animation, reader.player_animation_s, read["player.sp"]
-        )
+        open_actions = find_open_actions(reader.player_animation, reader.player_animation_s, read["player.sp"])
         return DuelState(
             record=reader.state,
             boss_animation=reader.boss_animation,
@@ -296,15 +266,11 @@ class DuelTask:
 
     def _count_ticks(self, tick: int, n_decisions: int) -> dict[str, Any]:
         """Count the ticks of a step; return their entries of ``info``."""
-        is_exact = self._is_lockstep and self._decision_ticks is not None
         if tick >= 0:
-            self._ticks.add(tick, n_decisions * (self._decision_ticks or 0) if is_exact else None)
+            n_expected = n_decisions * self._decision_ticks if self._decision_ticks is not None else None
+            self._ticks.add(tick, n_expected if self._is_lockstep else None)
         return self._tick_info(tick, self._ticks.n_ticks)
 
     def _tick_info(self, tick: int, n_ticks: int) -> dict[str, Any]:
-        if tick < 0:
-            return {}
-        info = {"ticks": n_ticks}
-        if self._is_lockstep and self._decision_ticks is not None:
-            info |= {"ticks_lost": self._ticks.n_lost, "ticks_doubled": self._ticks.n_doubled}
-        return info
+        is_exact = self._is_lockstep and self._decision_ticks is not None
+        return self._ticks.info(n_ticks, is_exact=is_exact) if tick >= 0 else {}

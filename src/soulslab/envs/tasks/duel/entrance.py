@@ -1,16 +1,35 @@
-"""Entrances: how a game is brought to a fight in which an episode can begin."""
+"""Entrances: how a game is brought to a fight in which an episode can begin.
+
+A new fight begins with the restart key, after the end of a fight, or by the player's death.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import msgspec
+import numpy as np
 
+from soulslab.arena.live_fight import STAGES, Stage
 from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.reset_states import ResetLog, run_states
-from soulslab.envs.tasks.duel.respawn import is_over, load_state, respawn
+from soulslab.envs.tasks.duel.reset_states import QuantityValues, ResetLog, ResetState, run_states
+from soulslab.siphon.session import LOADING
+
+#: Upper bound of drawn seeds.
+MAX_SEED = 2**63
+#: Limits of game time: until the restart key takes effect, until the player is dead, until the end of a fight has been
+#: shown, and until the next fight has loaded.
+RESTART_KEY_LIMIT_S = 5.0
+DEATH_LIMIT_S = 10.0
+END_LIMIT_S = 30.0
+LOAD_LIMIT_S = 60.0
+#: Game time between two readings at the end of a fight, which is shown for seconds. No game loads faster than this.
+END_POLL_S = 0.1
+RESTART_KEY = "restart"
+#: Quantities that show the stage of the game. Some of them cannot be read while the game loads.
+STAGE_QUANTITIES = ("game.stage", "fight.number", "fight.tick", "player.hp", "boss.hp")
 
 
 class FightRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,3 +103,121 @@ class RespawnEntrance:
 
     def leave(self, game: DuelGame) -> None:
         """See `Entrance.leave`; there is nothing to undo."""
+
+
+def reported_stage(values: QuantityValues) -> Stage:
+    """Return the stage that the game reports; "fighting" if it reports none."""
+    return STAGES[int(values["game.stage"])] if "game.stage" in values else "fighting"
+
+
+def stage_of(values: QuantityValues) -> Stage:
+    """Return the stage of the game: the reported one, or else one that follows from the health of both."""
+    if "game.stage" in values:
+        return reported_stage(values)
+    if not values:
+        return "loading"
+    if values.get("player.hp", 1.0) <= 0.0:
+        return "lost"
+    return "won" if values.get("boss.hp", 1.0) <= 0.0 else "fighting"
+
+
+def seed_fight(game: DuelGame, rng: np.random.Generator, seed: int | None, is_fresh: bool) -> bool:
+    """Write the seed of the next fight, if the game accepts one and needs it; return whether it was written.
+
+    Without a seed of the reset, the first fight after a start of the game gets a drawn one, so that no two games play
+    the same fight.
+    """
+    if not game.has("fight.next_seed") or not (is_fresh or seed is not None):
+        return False
+    game.write({"fight.next_seed": int(seed) if seed is not None else int(rng.integers(MAX_SEED))})
+    return True
+
+
+def respawn(game: DuelGame, deadline: Deadline, *, may_kill: bool) -> bool:
+    """Bring the game to a new fight; return False if that needs a restart of the game.
+
+    With `may_kill`, the player may be killed to leave a fight.
+    """
+    if RESTART_KEY in game.profile.keys:
+        run_states(game, restart_key_states(game, _fight_number(game)), deadline)
+    elif is_over(game):
+        run_states(game, end_states(game), deadline)
+    elif may_kill and game.is_writable("player.hp"):
+        run_states(game, (_death_state(game), *end_states(game)), deadline)
+    else:
+        return False
+    return True
+
+
+def is_over(game: DuelGame) -> bool:
+    """Return whether no fight is in progress: the last one has ended, or the next one loads."""
+    try:
+        return stage_of(game.read(*(name for name in STAGE_QUANTITIES if game.has(name)))) != "fighting"
+    except LOADING:
+        return True
+
+
+def _death_state(game: DuelGame) -> ResetState:
+    def kill(_: QuantityValues) -> None:
+        values: QuantityValues = {"player.hp": 0.0}
+        if game.is_writable("player.no_death"):
+            values["player.no_death"] = False
+        game.write(values)
+
+    return ResetState(
+        name="die",
+        waits_for="the player's death, with a health of 0 written",
+        is_reached=lambda values: stage_of(values) != "fighting",
+        quantities=STAGE_QUANTITIES,
+        limit_s=DEATH_LIMIT_S,
+        action=kill,
+    )
+
+
+def restart_key_states(game: DuelGame, number: int | None) -> Iterator[ResetState]:
+    """Yield the states that lead to a new fight with the restart key; the number of the current fight may be None."""
+    yield ResetState(
+        name="ask",
+        waits_for="the game to load another fight after the restart key",
+        is_reached=lambda values: (
+            stage_of(values) == "loading" or (number is not None and values.get("fight.number", number) != number)
+        ),
+        quantities=STAGE_QUANTITIES,
+        limit_s=RESTART_KEY_LIMIT_S,
+        buttons=(RESTART_KEY,),
+    )
+    yield load_state(game)
+
+
+def end_states(game: DuelGame) -> Iterator[ResetState]:
+    """Yield the states that lead to a new fight after the end of the current one, if the game begins it by itself."""
+    yield ResetState(
+        name="end",
+        waits_for="the game to load another fight after the end of this one",
+        is_reached=lambda values: stage_of(values) == "loading",
+        quantities=STAGE_QUANTITIES,
+        limit_s=END_LIMIT_S,
+        poll_s=END_POLL_S,
+    )
+    yield load_state(game)
+
+
+def load_state(game: DuelGame) -> ResetState:
+    """Return the state in which a fight is in progress; in lockstep, its first tick."""
+    is_exact = game.has("fight.tick") and game.session.info.clock_grade == "lockstep"
+
+    def is_loaded(values: QuantityValues) -> bool:
+        return stage_of(values) == "fighting" and (not is_exact or values["fight.tick"] == 0)
+
+    return ResetState(
+        name="load",
+        waits_for="the first tick of a fight" if is_exact else "a fight to begin",
+        is_reached=is_loaded,
+        quantities=STAGE_QUANTITIES,
+        limit_s=LOAD_LIMIT_S,
+    )
+
+
+def _fight_number(game: DuelGame) -> int | None:
+    """Return the number of the current fight; None if the game does not count fights."""
+    return int(game.read("fight.number")["fight.number"]) if game.has("fight.number") else None

@@ -41,11 +41,6 @@ class FightScore:
 
     For each step, call `begin_step`, `add` for each decision, and `finish_step`.
 
-    Args:
-        scenario: Facts about the boss and its arena.
-        reward: A preset, a table of weights, or a function (`soulslab.envs.rewards`).
-        step_s: Game time of a decision.
-
     Attributes:
         attack_names: Names of the boss's attacks.
         n_decisions: Number of decisions of the fight.
@@ -69,12 +64,7 @@ class FightScore:
         self._begin_counts()
 
     def begin(self, state: Record, start_pose: int) -> None:
-        """Begin a fight.
-
-        Args:
-            state: First `DUEL_STATE` record.
-            start_pose: Index of the player's start pose; -1 for the fixed pose.
-        """
+        """Begin a fight with its first `DUEL_STATE` record and the index of the start pose; -1 for the fixed pose."""
         self.n_decisions = 0
         self._begin_counts()
         self.set_baseline(state)
@@ -99,15 +89,7 @@ class FightScore:
         self._n = 0
 
     def add(self, action: int, state: Record, boss_animation: str, *, is_falling: bool, is_over: bool) -> None:
-        """Add a decision to the step.
-
-        Args:
-            action: One of the 20 actions.
-            state: `DUEL_STATE` record after the decision.
-            boss_animation: Name of the boss's animation after the decision.
-            is_falling: Whether the player falls.
-            is_over: Whether the fight ended with the decision.
-        """
+        """Add a decision to the step: one of the 20 actions, and the state and animation of the boss after it."""
         last, now = self._last, self._score_state(state)
         self._n += 1
         self.n_decisions += 1
@@ -129,12 +111,7 @@ class FightScore:
         self._keep(state, now)
 
     def finish_step(self, outcome: Outcome, *, is_truncated: bool) -> tuple[float, dict[str, float]]:
-        """Return the reward of the step, and the contribution of each term to it.
-
-        Args:
-            outcome: Result of the fight; "" while it continues.
-            is_truncated: Whether the episode was truncated.
-        """
+        """Return the reward of the step, and the contribution of each term to it."""
         terms, before, after = self._terms, self._before, self._last
         terms[st.BOSS_DAMAGE] = (before.boss_hp - after.boss_hp) / self._scenario.boss_max_hp
         terms[st.PLAYER_DAMAGE] = (before.player_hp - after.player_hp) / self._player_max_hp

@@ -11,8 +11,8 @@ import numpy as np
 from soulslab.arena.binding import UNNAMED
 from soulslab.arena.features import CAMERA_COS, CAMERA_SIN
 from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC
+from soulslab.envs.tasks.duel.duel_actions import is_falling
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.duel_masks import is_falling
 from soulslab.envs.tasks.duel.duel_scenario import Pose, Scenario, Vitals
 from soulslab.envs.tasks.duel.reset_states import QuantityValues, ResetState
 
@@ -39,12 +39,9 @@ SAFETY_FLAGS = ("player.no_death", "player.no_gravity", "boss.no_attack")
 
 
 class StartPoses(msgspec.Struct, frozen=True):
-    """Start poses of an episode.
+    """Start poses of an episode; None for a fighter that is not moved.
 
-    Attributes:
-        player: Pose of the player; None if the player is not moved.
-        boss: Pose of the boss; None if the boss is not moved.
-        number: Index of the player's pose among the random poses of the scenario; -1 for the fixed pose.
+    `number` is the index of the player's pose among the random poses of the scenario; -1 for the fixed pose.
     """
 
     player: Pose | None
@@ -97,14 +94,7 @@ def refill(game: DuelGame, scenario: Scenario) -> None:
 def settle_state(
     game: DuelGame, scenario: Scenario, start: StartPoses, on_phase_change: Callable[[], None]
 ) -> ResetState:
-    """Return the state in which both fighters are at rest. A falling player is put at its start pose.
-
-    Args:
-        game: The game.
-        scenario: Facts about the boss and its arena.
-        start: Start poses.
-        on_phase_change: Called when the boss changes its phase.
-    """
+    """Return the state in which both fighters are at rest. A falling player is put at its start pose."""
 
     def keep_alive(values: QuantityValues) -> None:
         refill(game, scenario)

@@ -7,11 +7,18 @@ import numpy as np
 
 from soulslab.arena.records import Record
 from soulslab.envs.game.session_holder import Deadline
+from soulslab.envs.tasks.duel.duel_actions import is_falling
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.duel_masks import is_falling
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
-from soulslab.envs.tasks.duel.entrance import Entrance, FightRequest, RespawnEntrance
-from soulslab.envs.tasks.duel.episode import EpisodeSettings, Outcome
+from soulslab.envs.tasks.duel.entrance import (
+    Entrance,
+    FightRequest,
+    RespawnEntrance,
+    is_over,
+    reported_stage,
+    seed_fight,
+)
+from soulslab.envs.tasks.duel.episode import EpisodeSettings, LockOnRecovery, Outcome
 from soulslab.envs.tasks.duel.fighter_placing import (
     StartPoses,
     draw_start_poses,
@@ -21,13 +28,11 @@ from soulslab.envs.tasks.duel.fighter_placing import (
     settle_state,
     transform_state,
 )
-from soulslab.envs.tasks.duel.lock_on_recovery import LockOnRecovery
 from soulslab.envs.tasks.duel.reset_states import QuantityValues, ResetLog, ResetRunner, run_states
-from soulslab.envs.tasks.duel.respawn import is_over, reported_stage, seed_fight
 
 
 class InPlaceEpisode:
-    """Episodes that are played within one fight of the game (`soulslab.envs.tasks.duel.episode.Episode`).
+    """Episodes that are played within one fight of the game (`Episode`).
 
     As in SoulsGym 1.1.0, losses of health are counted here and the health in the game is refilled, so that no fighter
     dies and nothing is loaded. A reset puts both fighters at their start poses. A fight cannot return from the second
@@ -35,19 +40,6 @@ class InPlaceEpisode:
     or by a restart of the game.
 
     The fight of the game must have both phases (``phase="full"``), for episodes of any phase.
-
-    Args:
-        scenario: Facts about the boss and its arena.
-        settings: Settings of the episodes.
-        entrance: Brings the game to a fight; None for `RespawnEntrance`.
-
-    Attributes:
-        log: Counts of the resets.
-        quantities: See `Episode`.
-        start_phase: See `Episode`.
-        start_pose: See `Episode`.
-        player_health: Counted health of the player.
-        boss_health: Counted health of the boss.
     """
 
     quantities: tuple[str, ...] = ("game.stage", "player.animation", "boss.animation")
@@ -226,11 +218,7 @@ REFILL_SHARE_WITHOUT_HOLD = 0.5
 class CountedHealth:
     """Counted health of one fighter: it follows the changes of the health in the game, except for refills.
 
-    Args:
-        full_hp: Full health.
-
     Attributes:
-        full_hp: Full health.
         counted_hp: Health that is left in the episode, from 0 to `full_hp`.
         game_hp: Health in the game at the last reading or write.
     """
@@ -247,10 +235,8 @@ class CountedHealth:
     def update(self, game_hp: float, min_hp: float = 0.0) -> None:
         """Count the change of the health in the game since the last reading or write.
 
-        Args:
-            game_hp: Health in the game.
-            min_hp: A loss does not bring `counted_hp` below this, because a blow in the first phase takes at most the
-                health of that phase.
+        A loss does not bring `counted_hp` below `min_hp`, because a blow in the first phase takes at most the health of
+        that phase.
         """
         change = game_hp - self.game_hp
         self.game_hp = game_hp
@@ -262,9 +248,8 @@ class CountedHealth:
     def refill(self, floor_hp: float, *, is_held: bool) -> float | None:
         """Return the health to write to the game; None if no refill is needed.
 
-        Args:
-            floor_hp: Health at which the game begins the second phase.
-            is_held: Whether no time passes between the reading and the write, so that no hit can be lost.
+        At `floor_hp` the game begins the second phase. With `is_held`, no time passes between the reading and the
+        write, so that no hit can be lost.
         """
         threshold = self.full_hp if is_held else floor_hp + REFILL_SHARE_WITHOUT_HOLD * (self.full_hp - floor_hp)
         if self.game_hp >= threshold:

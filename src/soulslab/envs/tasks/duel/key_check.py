@@ -34,17 +34,11 @@ _log = logging.getLogger(__name__)
 def check_keys(game: DuelGame, scenario: Scenario, buttons: Sequence[str]) -> None:
     """Press the key of each button once, and check whether the player moves or changes its animation.
 
-    During the check no fighter dies, falls or attacks, as far as the game has flags for that. The check moves both
-    fighters.
-
-    Args:
-        game: The game, in a fight, with the player at rest.
-        scenario: Facts about the boss and its arena.
-        buttons: Buttons to check, of `soulslab.arena.live_fight.BUTTONS`.
+    The player must be at rest in a fight. During the check no fighter dies, falls or attacks, as far as the game has
+    flags for that. The check moves both fighters.
 
     Raises:
         EnvironmentUsageError: A key has no effect; the message names the buttons and their keys.
-        SiphonError: The game cannot be stepped, read or written.
     """
     set_safety_flags(game, is_on=True)
     try:
@@ -66,11 +60,7 @@ def check_keys(game: DuelGame, scenario: Scenario, buttons: Sequence[str]) -> No
 
 
 class _KeyCheck:
-    """Presses keys and observes the player.
-
-    Attributes:
-        effective: Buttons to which the player has reacted.
-    """
+    """Presses keys and observes the player; `effective` are the buttons to which the player has reacted."""
 
     def __init__(self, game: DuelGame, scenario: Scenario) -> None:
         self._game, self._scenario = game, scenario

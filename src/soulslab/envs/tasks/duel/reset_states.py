@@ -116,10 +116,7 @@ class ResetLog:
 def run_states(game: DuelGame, states: Iterable[ResetState], deadline: Deadline) -> QuantityValues:
     """Run states one after another; return the values that fulfilled the last condition.
 
-    Raises:
-        ResetFailedError: A state was not reached within its limit of game time.
-        WaitTimeoutError: The deadline passed.
-        SiphonError: The game cannot be stepped, read or written.
+    Raises `ResetFailedError` if a state was not reached within its limit of game time.
     """
     values: QuantityValues = {}
     for state in states:
@@ -186,10 +183,7 @@ def _format_values(values: QuantityValues) -> str:
 class ResetRunner:
     """Runs resets with retries, and recovers the game between two tries.
 
-    Args:
-        log: Counts of the resets.
-        max_retries: Number of tries after the first one.
-        hard_reset_minutes: Wall time after which the game is restarted before an episode; None for never.
+    After `hard_reset_minutes` of wall time (None for never) the game is restarted before an episode.
     """
 
     def __init__(self, log: ResetLog, max_retries: int, hard_reset_minutes: float | None) -> None:
@@ -204,10 +198,7 @@ class ResetRunner:
     def run(self, game: DuelGame, deadline: Deadline, attempt: Callable[[int, bool], None]) -> None:
         """Call `attempt` until it succeeds.
 
-        Args:
-            game: The game.
-            deadline: Limit of wall time for all tries.
-            attempt: Called with the number of failed tries, and whether the game was started after the last reset.
+        It gets the number of failed tries, and whether the game was started after the last reset.
 
         Raises:
             ResetFailedError: All tries failed, or the deadline passed with one of them.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from soulslab.envs.arguments import refuse_unknown_options
+from soulslab.envs.arguments import parse_options, refuse_unknown_options
 from soulslab.envs.game.connect import ConnectOptions
-from soulslab.envs.tasks.process.process_env import ProcessEnv, ProcessVectorEnv
-from soulslab.envs.tasks.process.process_options import ProcessOptions
+from soulslab.envs.tasks.process.process_env import ProcessEnv, ProcessOptions, ProcessVectorEnv
+from soulslab.envs.tasks.process.process_settings import Count, Positive
 from soulslab.errors import EnvironmentUsageError, UnknownOptionError
 from soulslab.games.doom import N_EPISODES, N_SKILLS, PHASE_2_IWADS, PROFILE_PATH, launch_options, n_maps
 
@@ -30,23 +31,20 @@ class DoomOptions(msgspec.Struct, frozen=True, kw_only=True):
         random_start_tics: Largest number of tics without an action at the start; the number is drawn by the seed.
     """
 
-    map: int = 1
-    skill: int = 3
+    map: Positive = 1
+    skill: Annotated[int, Meta(ge=1, le=N_SKILLS)] = 3
     episode: int = 1
     iwad: str = "freedoom1"
-    frame_skip: int = 4
-    max_tics: int = 8400
-    random_start_tics: int = 0
+    frame_skip: Annotated[int, Meta(ge=1, le=1000)] = 4
+    max_tics: Count = 8400
+    random_start_tics: Count = 0
 
     def check(self) -> None:
-        """Raise `EnvironmentUsageError` for the first option that is out of range."""
-        limits = {"map": (1, n_maps(self.iwad)), "skill": (1, N_SKILLS), "episode": (1, N_EPISODES)}
-        limits |= {"frame_skip": (1, 1000), "max_tics": (0, 10**6), "random_start_tics": (0, 10**6)}
-        for name, (low, high) in limits.items():
-            value = getattr(self, name)
-            is_unused = name == "episode" and self.iwad in PHASE_2_IWADS
-            if isinstance(value, bool) or not isinstance(value, int) or not (is_unused or low <= value <= high):
-                raise EnvironmentUsageError(f"{name} must be a whole number from {low} to {high}, not {value!r}")
+        """Raise `EnvironmentUsageError` for a map or an episode that the game data do not have."""
+        if self.map > n_maps(self.iwad):
+            raise EnvironmentUsageError(f"map must be a whole number from 1 to {n_maps(self.iwad)}, not {self.map}")
+        if self.iwad not in PHASE_2_IWADS and not 1 <= self.episode <= N_EPISODES:
+            raise EnvironmentUsageError(f"episode must be a whole number from 1 to {N_EPISODES}, not {self.episode}")
 
 
 class DoomEnv(ProcessEnv):
@@ -70,7 +68,8 @@ class DoomEnv(ProcessEnv):
                 raise UnknownOptionError(f"soulslab/Doom-v0 has no option {name!r}; use {_RENAMED[name]}")
         choices = {*known, *ProcessOptions.__struct_fields__, *ConnectOptions.__struct_fields__} - _RENAMED.keys()
         refuse_unknown_options("soulslab/Doom-v0", options, choices)
-        own = DoomOptions(**{name: options.pop(name) for name in known if name in options})
+        given = {name: options.pop(name) for name in known if name in options}
+        own: DoomOptions = parse_options("soulslab/Doom-v0", given, DoomOptions)[0]
         own.check()
         launch = {**launch_options(own.iwad, own.episode, own.map, own.skill), **options.pop("options", {})}
         super().__init__(

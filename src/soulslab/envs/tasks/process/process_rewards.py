@@ -12,15 +12,7 @@ from soulslab.envs.tasks.process.process_settings import POSITION_KINDS, RewardT
 
 
 class ProfileReward:
-    """The terms of the reward, with their state in an episode.
-
-    Args:
-        terms: Terms by name.
-
-    Attributes:
-        terms: Terms by name.
-        names: Attributes that the terms use.
-    """
+    """The terms of the reward, with their state in an episode; `names` are the attributes that the terms use."""
 
     def __init__(self, terms: Mapping[str, RewardTerm]) -> None:
         self.terms = dict(terms)
@@ -35,11 +27,7 @@ class ProfileReward:
             tracker.begin(values)
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, float]:
-        """Return the weighted contribution of each term to the reward of a step.
-
-        Args:
-            values: Values of the attributes after the step.
-        """
+        """Return the weighted contribution of each term to the reward of a step, given the values after it."""
         shares = {name: term.weight * self._amount(name, term, values) for name, term in self.terms.items()}
         self._before = values
         return shares

@@ -36,13 +36,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Pixels(_Table, frozen=True):
-    """Format of the frame in an observation.
-
-    Attributes:
-        width_px: Width of the frame.
-        height_px: Height of the frame.
-        is_grey: Whether the frame has one channel instead of RGB.
-    """
+    """Format of the frame in an observation; grey frames have one channel instead of RGB."""
 
     width_px: Annotated[int, Meta(ge=1, le=4096)] = 84
     height_px: Annotated[int, Meta(ge=1, le=4096)] = 84
@@ -70,11 +64,7 @@ class Condition(_Table, frozen=True):
     unreadable: bool = False
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Return whether the condition is satisfied.
-
-        Args:
-            values: Values of the attributes that could be read.
-        """
+        """Return whether the condition is satisfied, given the values of the attributes that could be read."""
         if self.unreadable or self.attribute not in values:
             return self.unreadable and self.attribute not in values
         value = values[self.attribute]
@@ -210,16 +200,7 @@ def _short(value: float | str) -> str:
 
 
 def read_settings(profile: Profile, source: str = "", changes: Mapping[str, Any] | None = None) -> EnvSettings:
-    """Return the ``[env]`` table of a profile, checked.
-
-    Args:
-        profile: Profile of the game.
-        source: Name of the profile's file, for errors.
-        changes: Settings that replace values of the table.
-
-    Raises:
-        ProfileError: The table is missing or wrong.
-    """
+    """Return the checked ``[env]`` table of a profile; `changes` replace its values. Raises `ProfileError`."""
 
     def error(problem: str, place: str) -> ConfigError:
         return ProfileError(problem, path=f"env.{place}" if place else "env", source=source)
@@ -299,7 +280,7 @@ def _reward_mistakes(term: RewardTerm, place: str, profile: Profile) -> Iterator
         where = place if isinstance(term.attribute, str) else f"{place}[{index}]"
         yield from _unknown_attribute(name, where, profile)
         attribute = profile.attributes[name]
-        if attribute.type not in (*NUMBERS, "bool", "flag"):
+        if not _is_number(attribute):
             yield f"{name!r} is text or bytes; a reward needs numbers", where
         if attribute.length > 1 and (term.kind not in POSITION_KINDS or len(term.attributes) > 1):
             yield f"{name!r} is a vector; kind = {term.kind!r} needs single numbers here", where

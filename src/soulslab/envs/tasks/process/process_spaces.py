@@ -24,10 +24,6 @@ FULL_CIRCLE_RAD = 2 * math.pi
 class ObservationEncoder:
     """Encodes attributes and frames as observations.
 
-    Args:
-        settings: The ``[env]`` table.
-        profile: Profile of the game.
-
     Attributes:
         names: Observed attributes, in the order of the observation.
         space: Observation space.
@@ -44,12 +40,7 @@ class ObservationEncoder:
         self.space: spaces.Space[Any] = self._make_space()
 
     def observation(self, values: Mapping[str, Any], frame: NDArray[np.uint8] | None) -> Any:
-        """Return an observation.
-
-        Args:
-            values: Values of the attributes.
-            frame: Frame, (H, W) or (H, W, 3) uint8; None if the space has no frame.
-        """
+        """Return an observation; the frame is (H, W) or (H, W, 3) uint8, None if the space has no frame."""
         if self._features is not None:
             return self._features(values)
         if self._kind == "pixels":
@@ -70,12 +61,8 @@ class ObservationEncoder:
 class FeatureEncoder:
     """Encodes attributes as one flat vector of numbers from -1 to 1.
 
-    A number is scaled by its range; a bit is -1 or 1; an angle with the range of a full circle is its sine and cosine.
-
-    Args:
-        names: Names of the attributes.
-        facts: Attributes of the profile.
-        bounds: Smallest and largest value of each attribute; None for a bit.
+    A number is scaled by its bounds; a bit, whose bounds are None, is -1 or 1; an angle with the range of a full circle
+    is its sine and cosine.
 
     Attributes:
         size: Length of the vector, F.
@@ -129,10 +116,6 @@ def is_angle(fact: Attribute) -> bool:
 class ActionKeys:
     """Converts actions into physical keys.
 
-    Args:
-        settings: The ``[env]`` table.
-        profile: Profile of the game.
-
     Attributes:
         space: Action space.
         names: Names of the actions of ``discrete`` ("nothing" first), of the keys of ``multi_binary``, or of the groups
@@ -159,11 +142,7 @@ class ActionKeys:
             self.space = spaces.MultiDiscrete([len(group) + 1 for group in groups])
 
     def held(self, action: Any) -> tuple[str, ...]:
-        """Return the keys that an action holds, without duplicates.
-
-        Raises:
-            InvalidActionError: The action is not in the space.
-        """
+        """Return the keys that an action holds, without duplicates. Raises `InvalidActionError`."""
         try:
             chosen = np.atleast_1d(action)
         except ValueError:  # a ragged list

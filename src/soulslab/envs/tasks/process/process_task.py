@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep
-from soulslab.envs.game.timing import Keys, Reading, StepTiming
+from soulslab.envs.game.timing import Keys, Reading, StepTiming, TickCount
 from soulslab.envs.tasks.process.process_rewards import ProfileReward
 from soulslab.envs.tasks.process.process_settings import EnvSettings, tick_s
 from soulslab.envs.tasks.process.process_spaces import ActionKeys, ObservationEncoder
 from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
-from soulslab.envs.tick_count import TickCount
 from soulslab.errors import (
     ClockStalledError,
     ControlTakenError,
@@ -32,12 +31,7 @@ from soulslab.siphon.session import LOADING, Session, Snapshot, Step, StepResult
 
 
 class ProcessState(msgspec.Struct, frozen=True, eq=False):
-    """State of the game at one read.
-
-    Attributes:
-        values: Values of the attributes.
-        frame: Frame, (H, W) or (H, W, 3) uint8; None for observations without a frame.
-    """
+    """State of the game at one read; the frame is (H, W) or (H, W, 3) uint8, None for observations without a frame."""
 
     values: Snapshot
     frame: NDArray[np.uint8] | None
@@ -46,18 +40,8 @@ class ProcessState(msgspec.Struct, frozen=True, eq=False):
 class ProcessTask:
     """Task of a game with a profile (`soulslab.envs.game.task.Task`).
 
-    Args:
-        settings: The ``[env]`` table.
-        profile: Profile of the game.
-        is_read_only: Whether the game is only observed, without keys and writes.
-        is_deterministic: Whether each start of the game is deterministic.
-
-    Attributes:
-        observation_space: Space of the observations.
-        action_space: Space of the actions.
-        action_names: Names of the actions, keys or groups of the action space.
-        reset_options: Names of the options that ``reset`` accepts.
-        attributes: Attributes that an episode needs.
+    A read-only game is only observed, without keys and writes. Each start of a deterministic game is deterministic.
+    An episode needs `attributes`.
     """
 
     reset_options: tuple[str, ...] = ("restart", "deterministic")
@@ -211,9 +195,8 @@ class ProcessTask:
     ) -> tuple[StepResult, tuple[str, ...], int]:
         """Advance a step; wait while values cannot be read because the game loads.
 
-        Returns:
-            The result, the attributes that could not be read (only if that ends the episode), and the number of ticks
-            of the wait.
+        The result is followed by the attributes that could not be read (only if that ends the episode), and the waited
+        ticks.
         """
         reading, n_waited = self._reading, 0
         try:
@@ -267,10 +250,7 @@ class ProcessTask:
     def _tick_info(self, n_ticks: int, n_expected: int) -> dict[str, Any]:
         if self._settings.step_ticks is None or not self._profile.clock.tick_attribute:
             return {}
-        info = {"ticks": n_ticks, "ticks_expected": n_expected}
-        if self._is_lockstep:
-            info |= {"ticks_lost": self._ticks.n_lost, "ticks_doubled": self._ticks.n_doubled}
-        return info
+        return {**self._ticks.info(n_ticks, is_exact=self._is_lockstep), "ticks_expected": n_expected}
 
 
 def _state(result: StepResult) -> ProcessState:

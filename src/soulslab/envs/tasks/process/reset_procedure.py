@@ -16,11 +16,7 @@ from soulslab.siphon.tick_alignment import TickAlignment
 class ResetProcedure:
     """Runs the reset steps of a profile.
 
-    Args:
-        settings: The ``[env]`` table.
-        profile: Profile of the game.
-        is_read_only: Whether the game is only observed. Only the waits of the steps are then done, followed by a wait
-            until no end condition holds.
+    If the game is only observed, only the waits of the steps are done, followed by a wait until no end condition holds.
     """
 
     def __init__(self, settings: EnvSettings, profile: Profile, is_read_only: bool) -> None:
@@ -41,11 +37,7 @@ class ResetProcedure:
         return tuple(dict.fromkeys((*written, *copied, *awaited)))
 
     def run(self, holder: SessionHolder, deadline: Deadline) -> None:
-        """Bring the game to the start of an episode.
-
-        Raises:
-            SiphonError: A step failed; a restart of the game may help.
-        """
+        """Bring the game to the start of an episode. Raises `SiphonError`; a restart of the game may then help."""
         is_fresh = holder.is_lost or not holder.is_open
         if self._is_read_only:
             if holder.is_lost:

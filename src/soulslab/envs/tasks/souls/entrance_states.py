@@ -12,23 +12,120 @@ from typing import TypeVar
 import msgspec
 
 from soulslab.envs.tasks.duel.entrance import FightRequest
-from soulslab.envs.tasks.souls.fight_observer import FightObserver
 from soulslab.errors import EnvironmentUsageError, ProfileError, ResetFailedError, WaitTimeoutError
-from soulslab.games.axes import Position
 from soulslab.games.boss_facts import BossFacts
-from soulslab.games.souls_game import MENU, SoulsGame
+from soulslab.games.character import Position
+from soulslab.games.souls_game import MENU, Screen, SoulsGame
 from soulslab.games.waiting import SAW, Patience, wait_until
 from soulslab.siphon.session import LOADING, Session
 
+#: Maximum distance from the fog of a position in the arena, if the limits of the arena are not known.
+ARENA_M = 120.0
+#: Distance beyond the fog from which a position counts as inside, if no pose behind the fog is known.
+BEYOND_M = 2.0
+#: Part of the distance from the fog to the pose behind it from which a position counts as inside, if that is known.
+BEYOND_SHARE = 0.5
 #: Maximum distance of a teleport to the fog. From farther away the player is warped first, because the game has not
 #: loaded the map around the fog.
 NEAR_M = 150.0
 #: Maximum number of loads in one entrance: flags that cannot be read before the first load may require a second one.
 MAX_WARPS = 2
 
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+
+class PlayerStatus(msgspec.Struct, frozen=True):
+    """State of the player; the health is 0 if no player is loaded. Its ``repr`` is part of error messages."""
+
+    screen: Screen
+    is_in_control: bool
+    hp: int
+
+    @property
+    def can_act(self) -> bool:
+        """Whether the player is alive, in the world, and responds to keys."""
+        return self.screen == "world" and self.is_in_control and self.hp > 0
+
+
+class BossHealth(msgspec.Struct, frozen=True):
+    """Current and full health of the boss."""
+
+    hp: int
+    max_hp: int
+
+
+class FightObserver:
+    """Reads player and boss, and compares them with the facts of the boss."""
+
+    def __init__(self, facts: BossFacts, game: SoulsGame) -> None:
+        self._facts, self._game = facts, game
+
+    def read_player(self) -> PlayerStatus:
+        """Return the state of the player. Raises one of `LOADING` while the player is not loaded."""
+        screen = self._game.screen
+        if screen in ("title", "loading"):
+            return PlayerStatus(screen, is_in_control=False, hp=0)
+        return PlayerStatus(screen, self._game.is_in_control, self._game.player.hp)
+
+    def read_position(self) -> tuple[bool, Position]:
+        """Return whether the player is in control, and its position, rounded to 1 cm."""
+        x, y, height = self._game.player.position_m
+        return self._game.is_in_control, (round(x, 2), round(y, 2), round(height, 2))
+
+    def read_boss(self) -> BossHealth:
+        """Return the health of the boss. Raises one of `LOADING` while the boss is not loaded."""
+        values = self._game.session.snapshot(("boss.hp", "boss.max_hp"))
+        return BossHealth(int(values["boss.hp"]), int(values["boss.max_hp"]))
+
+    def find_boss(self) -> BossHealth | None:
+        """Return the health of the boss, or None while the boss is not loaded."""
+        try:
+            return self.read_boss()
+        except LOADING:
+            return None
+
+    def is_expected_boss(self, boss: BossHealth | None) -> bool:
+        """Return whether the boss is alive and has the full health of its facts.
+
+        In another place the same attributes can belong to another character, which has another full health.
+        """
+        return boss is not None and boss.hp > 0 and boss.max_hp == (self._facts.max_hp or boss.max_hp)
+
+    def is_defeated(self) -> bool:
+        """Return whether the flag of the boss's defeat is set; False if the flag cannot be read now."""
+        try:
+            return self._game.event_flags[self._facts.defeat_flag or 0]
+        except LOADING:
+            return False
+
+    def distance_m(self, position: Position) -> float:
+        """Return the horizontal distance of a position from the fog."""
+        return math.dist(position[:2], self._game.pose_of(self._facts, "fog_wall").position_m[:2])
+
+    def is_inside(self, position: Position) -> bool:
+        """Return whether a position is beyond the fog, and within the limits of the arena."""
+        fog = self._game.pose_of(self._facts, "fog_wall").position_m
+        x, y = position[0] - fog[0], position[1] - fog[1]
+        has_pose_behind = self._facts.poses.behind_fog_wall is not None
+        if has_pose_behind:
+            target = self._game.pose_of(self._facts, "behind_fog_wall").position_m
+        else:
+            # The position of the boss, if it is loaded, is the only known direction into the arena.
+            target = self._game.boss.position_m if self.is_expected_boss(self.find_boss()) else position
+        inwards = (target[0] - fog[0], target[1] - fog[1])
+        length_m = math.hypot(*inwards)
+        needed_m = BEYOND_SHARE * length_m if has_pose_behind else BEYOND_M
+        is_beyond = length_m > 0.0 and (x * inwards[0] + y * inwards[1]) / length_m >= needed_m
+        return is_beyond and self._is_in_arena(position, math.hypot(x, y))
+
+    def _is_in_arena(self, position: Position, distance_m: float) -> bool:
+        """Return whether a position, at a distance from the fog, is within the known limits of the arena."""
+        limits_m = self._facts.arena.limits_m
+        if limits_m is None or self._facts.frame != "player.position":
+            return distance_m <= ARENA_M
+        return all(low <= value <= high for value, (low, high) in zip(position, limits_m, strict=True))
 
 
 class EntranceLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -56,17 +153,7 @@ class EntranceLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class EntranceStateMachine:
-    """State machine of one entrance. A state whose condition already holds is passed at once.
-
-    Args:
-        facts: Facts of the boss.
-        limits: Limits of the states.
-        game: The game.
-        visit: Requirements of the episode.
-
-    Raises:
-        ProfileError: The profile lacks a key that the entrance needs.
-    """
+    """State machine of one entrance. A state whose condition already holds is passed at once."""
 
     def __init__(self, facts: BossFacts, limits: EntranceLimits, game: SoulsGame, visit: FightRequest) -> None:
         self._facts = facts
@@ -82,13 +169,9 @@ class EntranceStateMachine:
         self._await_load()
 
     def enter_fight(self, *, needs_load: bool) -> bool:
-        """Bring the player from the world into the fight.
+        """Bring the player from the world into the fight; return whether this is another fight than before.
 
-        Args:
-            needs_load: Whether the current fight is left because its load is too long ago.
-
-        Returns:
-            Whether this is another fight than before.
+        With `needs_load`, the current fight is left because its load is too long ago.
         """
         with named_state("load", "the player to be read"):
             refuse_another_player(self._facts, self._game.player.max_hp)
@@ -156,13 +239,9 @@ class EntranceStateMachine:
             raise ResetFailedError("the game to take the flags of the fight", 0.0, state="flags", saw=saw)
 
     def _set_flags(self, *, is_load_certain: bool) -> bool:
-        """Write the flags of the fight that have other values.
+        """Write the flags of the fight that have other values; return whether all were readable and already right.
 
-        Args:
-            is_load_certain: Whether a load follows in any case. Flags that cannot be read now are then read after it.
-
-        Returns:
-            Whether all flags were readable and already right.
+        If a load follows in any case (`is_load_certain`), flags that cannot be read now are read after it.
         """
         session, defeat = self._game.session, self._facts.defeat_flag or 0
         wanted = {name: value for name, value in self._facts.encounter.items() if name in session.profile.attributes}
@@ -277,12 +356,7 @@ class EntranceStateMachine:
 def named_state(name: str, what: str) -> Iterator[None]:
     """Convert errors of a state into `ResetFailedError` with the name of the state, so that the reset retries.
 
-    Args:
-        name: Name of the state.
-        what: Condition that the state waits for.
-
-    Raises:
-        ResetFailedError: The condition did not hold in time, or a value could not be read because the game loads.
+    Errors of a value that cannot be read because the game loads are converted, too; `what` is the awaited condition.
     """
     try:
         yield
@@ -335,8 +409,7 @@ def refuse_another_player(facts: BossFacts, max_hp: int) -> None:
 def refuse_stand_in(executable: str) -> None:
     """Raise `EnvironmentUsageError` for the window of the built-in fight, which has no title, no load and no fog.
 
-    Args:
-        executable: Path of the running program. Only the built-in fight runs in Python.
+    Only the built-in fight runs in Python.
     """
     if PurePath(executable).name.startswith("python"):
         raise EnvironmentUsageError(

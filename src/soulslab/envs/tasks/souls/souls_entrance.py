@@ -7,28 +7,27 @@ already holds is passed at once; a game that is already in the fight is not chan
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import time
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from soulslab.envs.attribute_gate import AttributeGate
+import msgspec
+import numpy as np
+
+from soulslab.envs.game.session_holder import AttributeGate
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.entrance import FightRequest
-from soulslab.envs.tasks.souls.character_keeper import CharacterKeeper, CharacterSettings
-from soulslab.envs.tasks.souls.entrance_states import (
-    EntranceLimits,
-    EntranceStateMachine,
-    named_state,
-    refuse_stand_in,
-)
-from soulslab.envs.tasks.souls.standstill_check import StandstillCheck
-from soulslab.errors import ResetFailedError, SelfCheckError, SiphonError
+from soulslab.envs.tasks.souls.entrance_states import EntranceLimits, EntranceStateMachine, named_state, refuse_stand_in
+from soulslab.errors import ClockUnavailableError, EnvironmentUsageError, ResetFailedError, SelfCheckError, SiphonError
 from soulslab.games.boss_facts import BossFacts
 from soulslab.games.dark_souls_3 import DarkSouls3
 from soulslab.games.elden_ring import EldenRing
 from soulslab.games.self_check import needed_by
 from soulslab.games.souls_game import SoulsGame
-from soulslab.siphon.profile import Value
-from soulslab.siphon.session import Session
+from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.session import LOADING, Session
 
 #: Supported games, by the names of their folders.
 GAMES: dict[str, type[SoulsGame]] = {"dark_souls_3": DarkSouls3, "elden_ring": EldenRing}
@@ -37,6 +36,41 @@ NEEDED = ("poses.fog_wall", "defeat_flag", "warp_points")
 #: Written values of the lock-on of Dark Souls III. Its range is 15 m, and an episode begins 19 m from Iudex; without a
 #: line of sight it lasts 2 s. SoulsGym 1.1.0 sets a range of 60 m and a time of 99 s.
 LOCK_ON: dict[str, Value] = {"lock.bonus_range_m": 35.0, "lock.sight_time_s": 99.0}
+#: Attributes that change while time passes in a fight.
+MOVING = ("player.animation_time", "boss.animation_time")
+#: Flag that the speed of Elden Ring may need. Sources disagree: eldengym sets it, and others do not know it.
+SPEED_FLAG = "game.has_speed"
+#: Reads of a check that the game stands still. A new speed has effect from the next frame on, which may take long.
+N_READS = 4
+STANDSTILL_POLL_S = 0.05
+
+#: Switch of the game: weapons do not lose durability.
+NO_WEAR = "debug.no_wear"
+#: How the hands hold their weapons, and the ids of the weapons in the slots of both hands.
+WEAPONS = ("player.hands", "player.weapons")
+PLAY_TIME = "game.time_s"
+#: Id in a slot without a weapon (Elden Ring).
+UNARMED = 110000
+
+_log = logging.getLogger(__name__)
+
+
+class CharacterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Checks and changes of the character at each reset.
+
+    Attributes:
+        has_no_wear: Whether the wear of weapons is switched off, in a game whose profile has `NO_WEAR`.
+        stats: ``check`` refuses a character whose stats differ from the boss's file, ``set`` writes the stats of the
+            file, ``ignore`` does nothing.
+        weapons: ``check`` refuses a character whose weapons, or the hands that hold them, differ from the first reset;
+            ``ignore`` does nothing. Without effect in a game whose profile lacks `WEAPONS`.
+        play_time: ``count`` does not change the play time of the save, ``keep`` writes the value of the first reset.
+    """
+
+    has_no_wear: bool = True
+    stats: Literal["check", "set", "ignore"] = "check"
+    weapons: Literal["check", "ignore"] = "check"
+    play_time: Literal["count", "keep"] = "count"
 
 
 class SoulsEntrance:
@@ -120,12 +154,7 @@ class SoulsEntrance:
 
 
 def _check_attributes(game: SoulsGame, names: tuple[str, ...]) -> None:
-    """Check attributes (`AttributeGate`).
-
-    Raises:
-        SelfCheckError: An attribute failed the check.
-        ResetFailedError: An attribute failed the check because the game has left the world.
-    """
+    """Check attributes (`AttributeGate`); raise `ResetFailedError` if they fail because the game has left the world."""
     try:
         AttributeGate(names)(game.session)
     except SelfCheckError as error:
@@ -168,3 +197,166 @@ class LockOnRange:
         if before:
             with contextlib.suppress(SiphonError):
                 session.write(before)
+
+
+class StandstillCheck:
+    """Stops a game by its own speed, and checks that its animations stand still."""
+
+    def __init__(self) -> None:
+        self._has_set_flag = False
+
+    def check(self, session: Session) -> None:
+        """Stop the game for a moment. If it does not stand still, set `SPEED_FLAG` and check again.
+
+        Does nothing if another clock steps the game.
+
+        Raises:
+            ClockUnavailableError: The game runs on at a speed of 0.
+        """
+        if session.info.clock_grade != "scaled":
+            return
+        speed = session.clock.speed
+        session.clock.pause()
+        try:
+            if self._stands(session):
+                return
+            if SPEED_FLAG in session.profile.attributes and not session.read(SPEED_FLAG):
+                session.write({SPEED_FLAG: True})
+                self._has_set_flag = True
+                if self._stands(session):
+                    _log.info("%s obeys its speed since %s is set", session.profile.name, SPEED_FLAG)
+                    return
+            raise ClockUnavailableError(
+                f"{session.profile.name} runs on at a speed of 0: {' and '.join(MOVING)} do not stand still, so the "
+                f"game does not obey {session.profile.clock.speed_attribute}, and the length of steps would be wrong; "
+                f"give session= a session that was opened with clock='realtime'"
+            )
+        finally:
+            if speed > 0.0:
+                session.clock.run(speed)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the flag was changed."""
+        return self._has_set_flag
+
+    def restore(self, session: Session) -> None:
+        """Clear the flag if `check` has set it. Errors are ignored."""
+        with contextlib.suppress(SiphonError):
+            if self._has_set_flag:
+                session.write({SPEED_FLAG: False})
+        self._has_set_flag = False
+
+    @staticmethod
+    def _stands(session: Session) -> bool:
+        """Return whether two successive reads are equal."""
+        last = dict(session.snapshot(MOVING))
+        for _ in range(N_READS):
+            time.sleep(STANDSTILL_POLL_S)
+            now = dict(session.snapshot(MOVING))
+            if now == last:
+                return True
+            last = now
+        return False
+
+
+class CharacterKeeper:
+    """Checks and changes the character at each reset (`CharacterSettings`); the facts of the boss have the stats."""
+
+    def __init__(self, settings: CharacterSettings, facts: BossFacts) -> None:
+        self._settings = settings
+        self._name = facts.name
+        self._stats: dict[str, Value] = {f"player.{stat}": value for stat, value in facts.player_stats.items()}
+        self._weapons: dict[str, list[int]] = {}
+        self._play_time_s: float | None = None
+        self._had_wear = False
+
+    def written_attributes(self, profile: Profile) -> tuple[str, ...]:
+        """Return the attributes that `apply` writes."""
+        settings, written = self._settings, []
+        written += [NO_WEAR] if settings.has_no_wear else []
+        written += [PLAY_TIME] if settings.play_time == "keep" else []
+        written += self._stats if settings.stats == "set" else ()
+        return tuple(name for name in written if name in profile.attributes)
+
+    def apply(self, session: Session) -> None:
+        """Do all checks and changes; raise `EnvironmentUsageError` if a check fails. The player is in the world."""
+        self._check_weapons(session)
+        self._check_stats(session)
+        self._keep_play_time(session)
+        if self._settings.has_no_wear and NO_WEAR in session.profile.attributes and not session.read(NO_WEAR):
+            session.write({NO_WEAR: True})
+            self._had_wear = True
+
+    @property
+    def is_set(self) -> bool:
+        """Whether `restore` has something to do."""
+        return self._had_wear or self._play_time_s is not None
+
+    def restore(self, session: Session) -> None:
+        """Restore wear and play time. Stats that were set stay. Errors are ignored."""
+        with contextlib.suppress(SiphonError):
+            self._keep_play_time(session)
+        with contextlib.suppress(SiphonError):
+            if self._had_wear:
+                session.write({NO_WEAR: False})
+        self._had_wear = False
+
+    def _check_stats(self, session: Session) -> None:
+        if self._settings.stats == "ignore" or not self._stats:
+            return
+        found = session.snapshot(tuple(self._stats))
+        wrong = {name: found[name] for name, value in self._stats.items() if found[name] != value}
+        if not wrong:
+            return
+        listed = ", ".join(f"{name} is {value} and not {self._stats[name]}" for name, value in wrong.items())
+        if self._settings.stats == "set":
+            _log.info("stats for %s are set: %s", self._name, listed)
+            session.write({name: self._stats[name] for name in wrong})
+            return
+        raise EnvironmentUsageError(
+            f"the character's stats differ from player_stats in the file of {self._name}: {listed}. Load the "
+            f"character that agents were trained with, or give player_stats='set' to write the stats of the file, or "
+            f"player_stats='ignore'"
+        )
+
+    def _check_weapons(self, session: Session) -> None:
+        names = tuple(name for name in WEAPONS if name in session.profile.attributes)
+        if self._settings.weapons == "ignore" or not names:
+            return
+        try:
+            found = _as_lists(session.snapshot(names))
+        except LOADING as error:
+            # The player is in the world, so the game is not loading: the profile does not fit this game.
+            _log.warning("the weapons of the character cannot be checked: %s", error)
+            return
+        if set(found.get("player.weapons", ())) == {UNARMED}:
+            raise EnvironmentUsageError(
+                "the character has no weapon in any hand; equip the weapon for the fight, or give weapons='ignore'"
+            )
+        self._weapons = self._weapons or found
+        before = self._weapons
+        changed = [f"{name} is {now}, and was {before[name]}" for name, now in found.items() if now != before[name]]
+        if changed:
+            raise EnvironmentUsageError(
+                f"the character's weapons, or the hands that hold them, have changed since the first reset: "
+                f"{', '.join(changed)}. A key may have changed them by accident. Equip the same weapons as before, or "
+                f"give weapons='ignore'"
+            )
+
+    def _keep_play_time(self, session: Session) -> None:
+        """Store the play time at the first reset, and write it at later resets.
+
+        A save with less play time than stored is another save, whose play time is then stored.
+        """
+        if self._settings.play_time != "keep" or PLAY_TIME not in session.profile.attributes:
+            return
+        now_s = float(session.read(PLAY_TIME))
+        if self._play_time_s is None or now_s < self._play_time_s:
+            self._play_time_s = now_s
+        elif now_s > self._play_time_s:
+            session.write({PLAY_TIME: self._play_time_s})
+
+
+def _as_lists(found: Mapping[str, Any]) -> dict[str, list[int]]:
+    return {name: np.atleast_1d(value).astype(int).tolist() for name, value in found.items()}

@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
+from soulslab.envs.arguments import parse_options
 from soulslab.envs.game.connect import ConnectOptions, GameStart, hold_session
-from soulslab.envs.game.option_parsing import parse_options
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup, DuelVectorEnv
-from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions
-from soulslab.envs.tasks.duel.duel_scenario import POSITION, Scenario, scenario_of
-from soulslab.envs.tasks.souls.souls_entrance import GAMES, SoulsEntrance
-from soulslab.envs.tasks.souls.souls_options import DUEL_DEFAULTS, SoulsOptions
-from soulslab.envs.tasks.souls.souls_scenario import scenario_of_facts
+from soulslab.envs.tasks.duel.duel_options import DuelOptions, Minutes, WindowOptions
+from soulslab.envs.tasks.duel.duel_scenario import POSITION, Scenario, scenario_of, scenario_of_facts
+from soulslab.envs.tasks.souls.souls_entrance import GAMES, CharacterSettings, SoulsEntrance
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
@@ -31,8 +29,82 @@ from soulslab.siphon.process.discovery import refuse_anti_cheat
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.session import Session
 
+#: Options of `DuelOptions` with other defaults: episodes in place need no load, a reset may have to start the game and
+#: wait for loads, and the user may have bound other keys.
+DUEL_DEFAULTS: Final[dict[str, Any]] = {"episodes": "in_place", "reset_deadline_s": 600.0, "check_keys": True}
+
 #: Game and boss that policies of the simulator can play: same health, stamina, ground, animations and actions.
 SIMULATED: Final = ("dark_souls_3", "iudex")
+
+
+class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a boss of a real game, in addition to `DuelOptions`, `WindowOptions` and `ConnectOptions`.
+
+    The options of `WindowOptions` are for the stand-in window. These options of `DuelOptions` have other defaults:
+    ``episodes="in_place"``, ``reset_deadline_s=600`` and ``check_keys=True``.
+
+    Attributes:
+        boss: Another boss of the same game: a name of `soulslab.games.boss_facts.boss_names`, or the path of a file
+            (docs/bosses.md); "" for the boss of the environment id.
+        reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
+            keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
+        no_wear: Whether the wear of weapons is switched off, in a game whose profile has a switch for it (Dark Souls
+            III).
+        player_stats: ``"check"`` refuses a character whose stats differ from the boss's file (``[player_stats]``),
+            ``"set"`` writes the stats of the file, ``"ignore"`` does nothing.
+        weapons: ``"check"`` refuses a reset if the player has no weapon, or other weapons than at the first reset, in a
+            game whose profile has their attributes (Elden Ring); ``"ignore"`` does nothing.
+        play_time: ``"count"`` does not change the play time of the save, ``"keep"`` writes the value of the first
+            reset, at each reset and at the end.
+        launch: Whether the game is started, with Steam's Proton, offline and without its anti-cheat. Otherwise it must
+            already run.
+        folder: Folder of the game's program, for `launch`; "" searches the libraries of Steam.
+        proton: Path of Proton, for `launch`; "" takes the latest version in Steam.
+        stand_in: Whether the built-in fight replaces the game: its window, with the memory layout of the game. No game
+            needs to be installed. With `pid`, `server` or `session`, the window that runs there is used
+            (``soulslab arena --mask``).
+    """
+
+    boss: str = ""
+    reload_minutes: Minutes | None = 15.0
+    no_wear: bool = True
+    player_stats: Literal["check", "set", "ignore"] = "check"
+    weapons: Literal["check", "ignore"] = "check"
+    play_time: Literal["count", "keep"] = "count"
+    launch: bool = False
+    folder: str = ""
+    proton: str = ""
+    stand_in: bool = False
+
+    def check(self, duel: DuelOptions, window: WindowOptions, connect: ConnectOptions) -> None:
+        """Raise `EnvironmentUsageError` for the first option that contradicts another."""
+        if (duel.episodes, str(duel.phase)) == ("demo", "2"):
+            raise EnvironmentUsageError(
+                "phase: a fight of the game begins with the first phase; phase '2' needs episodes='in_place'"
+            )
+        if self.launch and (self.stand_in or connect.has_running_game):
+            raise EnvironmentUsageError("launch starts the real game: give no stand_in, server, pid or session with it")
+        if self.launch and connect.read_only:
+            raise EnvironmentUsageError(
+                "launch starts the game, and read_only observes a running game; give only one of them"
+            )
+        plain = WindowOptions()
+        for name in WindowOptions.__struct_fields__:
+            if getattr(window, name) != getattr(plain, name) and not self.starts_window(connect):
+                raise EnvironmentUsageError(f"{name} is for a window that stand_in=True starts")
+        for name in ("folder", "proton"):
+            if getattr(self, name) and not self.launch:
+                raise EnvironmentUsageError(f"{name} is for launch=True")
+
+    @property
+    def character(self) -> CharacterSettings:
+        """The settings of the checks of the player's character."""
+        kept = {"stats": self.player_stats, "weapons": self.weapons, "play_time": self.play_time}
+        return msgspec.convert({"has_no_wear": self.no_wear, **kept}, CharacterSettings)
+
+    def starts_window(self, connect: ConnectOptions) -> bool:
+        """Return whether the built-in fight is started in place of the game."""
+        return self.stand_in and not connect.has_running_game
 
 
 class SoulsDuelEnv(DuelEnv):
@@ -77,18 +149,7 @@ def make_souls_setup(
 ) -> tuple[DuelSetup, DuelOptions, BossFacts]:
     """Return the game and the boss of an environment, the options of the duel, and the facts of the boss.
 
-    Args:
-        game: See `SoulsDuelEnv`.
-        boss: See `SoulsDuelEnv`.
-        render_mode: Render mode of the environment.
-        options: See `SoulsOptions`, `DuelOptions`, `WindowOptions` and `ConnectOptions`.
-
-    Raises:
-        EnvironmentUsageError: An option is unknown or wrong.
-        UnknownBossError: The boss does not exist.
-        MissingFactError: A required fact of the boss is unknown.
-        LaunchError: The game is to be started, and is not installed.
-        AntiCheatError: The game is to be started, and an anti-cheat runs.
+    Arguments and errors are those of `SoulsDuelEnv`.
     """
     given, duel, window, connect = parse_options(
         f"{game}, {boss}",

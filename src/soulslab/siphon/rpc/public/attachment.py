@@ -41,6 +41,12 @@ class Attachment:
         served: Returns the session of the server. Only its process can be attached to, and the session is read-only if
             this one is.
         on_window: Called after a session with a window is opened.
+
+    Attributes:
+        pid: Process id; 0 if no process is attached.
+        parts: The initialised parts, of ``memory``, ``input`` and ``capture``.
+        profile: The configuration; None before the first one.
+        window_name: Text in the title of the window that is or will be used.
     """
 
     def __init__(
@@ -60,41 +66,16 @@ class Attachment:
         # Held while attaching, which may take long; reading clients do not wait for it.
         self._changing = threading.Lock()
         self._public: PublicProfile | None = None
-        self._profile: Profile | None = None
-        self._title = ""
+        self.profile: Profile | None = None
+        self.window_name = ""
         self._session: Session | None = None
-        self._pid = 0
-        self._parts: frozenset[str] = frozenset()
-
-    @property
-    def pid(self) -> int:
-        """Process id; 0 if no process is attached."""
-        return self._pid
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """The initialised parts, of ``memory``, ``input`` and ``capture``."""
-        return self._parts
-
-    @property
-    def profile(self) -> Profile | None:
-        """The configuration; None before the first one."""
-        return self._profile
-
-    @property
-    def window_name(self) -> str:
-        """Text in the title of the window that is or will be used."""
-        return self._title
+        self.pid = 0
+        self.parts: frozenset[str] = frozenset()
 
     def configure(self, request: messages.SetProcessConfigRequest) -> str:
-        """Set the configuration; a new one ends the use of the old one.
+        """Set the configuration, and return a message for the client; a new one ends the use of the old one.
 
-        Returns:
-            Message for the client.
-
-        Raises:
-            ProfileError: It is malformed.
-            AccessRefusedError: It names another game than the server's.
+        Raises `ProfileError`, and `AccessRefusedError` if it names another game than the server's.
         """
         public = from_public(_tables_of(request), SOURCE)
         profile, note = self._resolve(public)
@@ -102,18 +83,18 @@ class Attachment:
         with self._changing:
             if self._public != public:
                 self._replace(None, frozenset())
-                self._title = profile.process.window_title
-            self._public, self._profile = public, profile
+                self.window_name = profile.process.window_title
+            self._public, self.profile = public, profile
         return f"{len(request.attributes)} attributes of {profile.process.executable}{note}"
 
     def open_memory(self) -> int:
         """Attach to the configured process; return its id. Raises the errors of `open_session`."""
         with self._changing:
-            has_window = bool(self._parts - {"memory"})
-            if not self._is_alive(self._title if has_window else None):
-                self._attach(self._title if has_window else None)
-            self._parts |= {"memory"}
-            return self._pid
+            has_window = bool(self.parts - {"memory"})
+            if not self._is_alive(self.window_name if has_window else None):
+                self._attach(self.window_name if has_window else None)
+            self.parts |= {"memory"}
+            return self.pid
 
     def missing(self) -> dict[str, str]:
         """Return the reason for each attribute whose pattern has no match in the game."""
@@ -129,37 +110,26 @@ class Attachment:
         return reasons
 
     def open_window(self, title: str, part: str) -> tuple[int, int]:
-        """Find the window for keys or frames.
+        """Find the window for ``input`` or ``capture``; return its width and height.
 
-        Args:
-            title: Text in its title; "" for the configured one. All parts share one window, so another title changes
-                the window of the other parts too.
-            part: ``input`` or ``capture``.
-
-        Returns:
-            Its width and height.
+        All parts share one window, so another title changes the window of the other parts too; "" is the configured
+        title.
         """
         with self._changing:
             profile = self._configured()
             title = title or profile.process.window_title
             if not self._is_alive(title):
                 self._attach(title)
-                self._title = title
-            self._parts |= {part}
+                self.window_name = title
+            self.parts |= {part}
             return self._current().info.window_px
 
     def use(self, part: str, action: Callable[[Session], T]) -> T:
-        """Execute an action on the session.
+        """Execute an action on the session; it is repeated if the session is replaced in the meantime.
 
-        Args:
-            part: Part that must be initialised.
-            action: Action; repeated if the session is replaced in the meantime.
-
-        Raises:
-            SessionStateError: The part is not initialised.
-            SiphonError: Error raised by the action.
+        Raises `SessionStateError` if the part is not initialised, and the errors of the action.
         """
-        if part not in self._parts:
+        if part not in self.parts:
             self._configured()
             raise SessionStateError(f"{part} is not initialised; call Initialize{part.capitalize()} first")
         session = self._current()
@@ -173,9 +143,7 @@ class Attachment:
     def attribute(self, name: str) -> Attribute:
         """Return the definition of an attribute.
 
-        Raises:
-            UnknownAttributeError: The attribute does not exist.
-            SiphonError: It needs an injected library, which is not supported.
+        Raises `UnknownAttributeError`, and `SiphonError` if it needs an injected library, which is not supported.
         """
         session = self._session  # another thread may close it in the meantime
         profile = session.profile if session is not None else self._configured()
@@ -225,16 +193,12 @@ class Attachment:
             allow_missing=True,
             with_window=title is not None,
         )
-        self._replace(self._open_session(msgspec.structs.replace(profile, process=process), options), self._parts)
+        self._replace(self._open_session(msgspec.structs.replace(profile, process=process), options), self.parts)
         if title is not None:
             self._on_window()
 
     def _served_game(self, profile: Profile) -> SessionInfo:
-        """Return the game of the server.
-
-        Raises:
-            AccessRefusedError: The configuration names another game.
-        """
+        """Return the game of the server. Raises `AccessRefusedError` if the configuration names another game."""
         served = self._served()
         info = served.info
         # A game that a script or another program runs is identified by the name in its profile, not by its file name.
@@ -252,7 +216,7 @@ class Attachment:
 
         A session without a window cannot get one, so it does not suffice where a title is asked for.
         """
-        if self._session is None or (title is not None and (title != self._title or self._parts <= {"memory"})):
+        if self._session is None or (title is not None and (title != self.window_name or self.parts <= {"memory"})):
             return False
         try:
             self._session.info  # noqa: B018  (raises if the window is gone)
@@ -270,14 +234,14 @@ class Attachment:
             if session is not None:
                 session.close()
             raise
-        old, self._session, self._pid, self._parts = self._session, session, pid, parts
+        old, self._session, self.pid, self.parts = self._session, session, pid, parts
         if old is not None:
             old.close()
 
     def _configured(self) -> Profile:
-        if self._profile is None:
+        if self.profile is None:
             raise SessionStateError("no configuration was sent; call SetProcessConfig first")
-        return self._profile
+        return self.profile
 
     def _current(self) -> Session:
         if self._session is None:

@@ -13,6 +13,7 @@ import simplejpeg
 from numpy.typing import NDArray
 
 from soulslab.errors import SiphonError
+from soulslab.siphon.rpc.access import LimitedCalls
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.session import Frame
 
@@ -21,22 +22,17 @@ MAX_STREAMS = 8
 
 
 class FrameStreams:
-    """All frame streams of a server.
+    """All frame streams of a server, each of at most `rate_hz` frames per second.
 
     A client that stops a stalled stream (as pysiphon does) leaves it open until its connection ends, and each stream
     occupies a thread. Therefore their number is limited to `MAX_STREAMS`; one more ends the stream that has been
     stalled longest.
-
-    Args:
-        capture: Captures a frame.
-        rate_hz: Maximum number of frames per second.
     """
 
     def __init__(self, capture: Callable[[], Frame], rate_hz: float) -> None:
         self._capture = capture
         self._period_s = 1.0 / rate_hz
-        self._lock = threading.Lock()
-        self._open: dict[object, tuple[float, Any]] = {}
+        self._open = LimitedCalls(MAX_STREAMS)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -44,42 +40,16 @@ class FrameStreams:
     def frames(
         self, request: messages.StreamFramesRequest, context: Any, gone: threading.Event
     ) -> Iterator[messages.FrameData]:
-        """Yield frames.
-
-        Args:
-            request: Format (``jpeg`` or ``raw``) and JPEG quality.
-            context: Context of the call.
-            gone: Event that is set when the client has disconnected.
-
-        Raises:
-            SiphonError: The request is not valid, or the window cannot be captured any more.
-        """
+        """Yield frames until `gone` is set. Raises `SiphonError` if the request is not valid, or the window is gone."""
         kind, quality = _checked(request)
-        token = object()
-        self._enter(token, context)
-        try:
+        with self._open.entered(context) as mark_active:
             due_s, number = time.perf_counter(), 0
             while not gone.wait(max(0.0, due_s - time.perf_counter())):
                 number += 1
                 yield _frame_data(self._capture(), kind, quality, number)
-                now = time.perf_counter()
-                with self._lock:
-                    self._open[token] = (now, context)
+                mark_active()
                 # Late frames are skipped.
-                due_s = max(due_s + self._period_s, now)
-        finally:
-            with self._lock:
-                self._open.pop(token, None)
-
-    def _enter(self, token: object, context: Any) -> None:
-        stalled = None
-        with self._lock:
-            if len(self._open) >= MAX_STREAMS:
-                oldest = min(self._open, key=lambda key: self._open[key][0])
-                stalled = self._open.pop(oldest)[1]
-            self._open[token] = (time.perf_counter(), context)
-        if stalled is not None:
-            stalled.cancel()
+                due_s = max(due_s + self._period_s, time.perf_counter())
 
 
 def bgra_of(pixels: NDArray[np.uint8]) -> bytes:

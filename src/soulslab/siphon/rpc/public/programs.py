@@ -27,15 +27,7 @@ KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "DISPLAY", "XAUTHORITY", "TZ
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Result of a program.
-
-    Attributes:
-        status: Exit status; negative for a signal.
-        output: Standard output, at most `MAX_OUTPUT_BYTES`.
-        errors: Standard error, limited likewise.
-        wall_ms: Wall time of the run.
-        problem: Why the program was killed; "" if it ended by itself.
-    """
+    """Result of a program: exit status (negative for a signal), output, and why it was killed ("" if not)."""
 
     status: int
     output: str
@@ -45,11 +37,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Programs:
-    """Runs allowed programs, without a shell.
-
-    Args:
-        allowed: Paths of the programs.
-    """
+    """Runs allowed programs, without a shell."""
 
     def __init__(self, allowed: Sequence[Path]) -> None:
         self._allowed = tuple(path.resolve() for path in allowed)
@@ -57,18 +45,10 @@ class Programs:
     def run(
         self, command: Sequence[str], directory: str, timeout_s: int, gone: threading.Event, *, keeps_output: bool
     ) -> Outcome:
-        """Run a program to its end.
+        """Run a program, given by its path or unambiguous name, to its end.
 
-        Args:
-            command: Path of the program or its unambiguous name, followed by its arguments.
-            directory: Working folder; "" for the server's.
-            timeout_s: Time after which the program and all of its processes are killed; 0 for 30 s.
-            gone: Event that is set when the client has disconnected: then the program is killed too.
-            keeps_output: Whether to return the output.
-
-        Raises:
-            AccessRefusedError: The program is not allowed.
-            LaunchError: The program cannot be started.
+        The program and all of its processes are killed after `timeout_s` (0 for 30 s), and when `gone` is set. Raises
+        `AccessRefusedError` if it is not allowed, and `LaunchError` if it cannot be started.
         """
         program = self._find(command[0])
         if not 0 <= timeout_s <= MAX_TIMEOUT_S:

@@ -23,25 +23,17 @@ MIN_ROOM_BYTES = 1 << 20
 MAX_KNOWN = 100
 
 
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """A recording, or the status of a finished one."""
 
-    def __init__(self, recorder: Recorder, peer: str) -> None:
-        self.recorder = recorder
-        self.peer = peer
-
-    @property
-    def files(self) -> list[Path]:
-        return [path for path in (self.recorder.path, self.recorder.video) if path is not None]
+    recorder: Recorder
+    peer: str
 
 
 class Recordings:
-    """All recordings of public clients.
+    """All recordings of public clients, in a folder of a maximum total size.
 
-    Args:
-        folder: Folder of the files. A folder that a client asks for is a subfolder of it.
-        options: Recording options that clients do not set.
-        max_bytes: Maximum total size of the folder.
+    A folder that a client asks for is a subfolder of it. The options are those that clients do not set.
     """
 
     def __init__(self, folder: Path, options: RecordingOptions, max_bytes: int) -> None:
@@ -57,20 +49,10 @@ class Recordings:
         return {entry.peer for entry in self._running()}
 
     def start(self, source: Recordable, request: messages.StartRecordingRequest, peer: str, **options: Any) -> str:
-        """Start a recording.
+        """Start a recording and return its id; `options` replace fields of `RecordingOptions`.
 
-        Args:
-            source: Game to record.
-            request: Attributes, duration and folder.
-            peer: Client.
-            options: Fields of `RecordingOptions` to replace.
-
-        Returns:
-            Id of the recording.
-
-        Raises:
-            RecordingError: There are too many recordings, the folder is full, or the files cannot be written.
-            SiphonError: The game cannot be recorded.
+        Raises `RecordingError` for too many recordings or a full folder, and `SiphonError` if the game cannot be
+        recorded.
         """
         if request.max_duration_seconds < 0:
             raise SiphonError(f"max_duration_seconds is {request.max_duration_seconds}; 0 is for no limit")
@@ -100,25 +82,21 @@ class Recordings:
         return self._find(recording_id).recorder.status()
 
     def stop(self, recording_id: str) -> RecordingStatus:
-        """Stop a recording; no effect on one that has ended.
-
-        Raises:
-            RecordingError: The id is unknown, or the recording was not written completely.
-        """
+        """Stop a recording; no effect on one that has ended. Raises `RecordingError`."""
         return self._find(recording_id).recorder.stop()
 
     def chunks(self, recording_id: str) -> Iterator[messages.RecordingChunk]:
         """Yield the files of a finished recording; the last chunk of the last file is marked as final.
 
-        Raises:
-            RecordingError: The id is unknown, the recording runs, or its files were removed.
+        Raises `RecordingError` if the id is unknown, the recording runs, or its files were removed.
         """
         entry = self._find(recording_id)
         if entry.recorder.status().is_recording:
             raise RecordingError(entry.recorder.path, "it is still recording; call StopRecording first")
-        for path in entry.files:
+        files = [path for path in (entry.recorder.path, entry.recorder.video) if path is not None]
+        for path in files:
             try:
-                yield from _chunks_of(path, is_last=path == entry.files[-1])
+                yield from _chunks_of(path, is_last=path == files[-1])
             except OSError as error:
                 raise RecordingError(path, f"cannot be read: {error.strerror}") from error
 
@@ -137,11 +115,7 @@ class Recordings:
             entry.recorder.end()
 
     def _room_bytes(self) -> int:
-        """Return the maximum size of the next recording: an equal share of the free space.
-
-        Raises:
-            RecordingError: The folder is full.
-        """
+        """Return the maximum size of the next recording: an equal share of the free space. Raises `RecordingError`."""
         running = [entry.recorder for entry in self._running()]
         still_to_come = sum(max(recorder.max_bytes - recorder.n_bytes, 0) for recorder in running)
         used = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink())

@@ -5,9 +5,6 @@
     with PublicService(PublicOptions(open_session=open_session)) as service:
         with serve(session, ServerOptions(extra_handlers=service.handlers)) as server:
             server.wait()
-
-A failure is an answer with ``success=false`` and a message, as its clients expect. Only streams, whose messages have no
-such field, end with a gRPC status, and malformed bytes get INVALID_ARGUMENT.
 """
 
 from __future__ import annotations
@@ -29,13 +26,11 @@ from soulslab.siphon.profile import Profile
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.attachment import Attachment, SessionOpener
-from soulslab.siphon.rpc.public.call_handlers import gone_event, stream_handler, text_of, unary_handler
+from soulslab.siphon.rpc.public.call_handlers import INT32, gone_event, handler_of, response_of, text_of, value_of
 from soulslab.siphon.rpc.public.frame_streams import FrameStreams, bgra_of
-from soulslab.siphon.rpc.public.held_keys import HeldKeys
-from soulslab.siphon.rpc.public.peer_watch import PeerWatch
 from soulslab.siphon.rpc.public.programs import Programs
+from soulslab.siphon.rpc.public.public_clients import HeldKeys, PeerWatch
 from soulslab.siphon.rpc.public.recordings import Recordings
-from soulslab.siphon.rpc.public.value_messages import INT32, response_of, value_of
 from soulslab.siphon.session import Frame, Session, SessionOptions, Snapshot
 
 SERVICE = "siphon_service.SiphonService"
@@ -76,11 +71,7 @@ class PublicOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublicService(Closing):
-    """The public service, with one configuration and one game for all of its clients.
-
-    Args:
-        options: Options.
-    """
+    """The public service, with one configuration and one game for all of its clients."""
 
     def __init__(self, options: PublicOptions) -> None:
         self._options = options
@@ -101,16 +92,14 @@ class PublicService(Closing):
         self._peers = PeerWatch(lambda: self._keys.peers | self._recordings.peers, self._client_is_gone)
 
     def handlers(self, served: Session) -> Sequence[grpc.GenericRpcHandler]:
-        """Return the handlers for a `grpc.Server`.
+        """Return the handlers for a `grpc.Server` that offers a session.
 
-        Args:
-            served: The session that the server offers. Clients can only attach to the process of its game, and cannot
-                change the game if this session is read-only.
+        Clients can only attach to the process of its game, and cannot change the game if this session is read-only.
         """
         self._served = served
-        note = self._peers.called
-        calls = {name: unary_handler(*call, note) for name, call in self._unary_calls().items()}
-        calls |= {name: stream_handler(*call, note) for name, call in self._stream_calls().items()}
+        functions = self._calls()
+        kinds = messages.DESCRIPTOR.services_by_name["SiphonService"].methods
+        calls = {kind.name: handler_of(kind, functions[kind.name], self._peers.called) for kind in kinds}
         return (grpc.method_handlers_generic_handler(SERVICE, calls),)
 
     def _the_served(self) -> Session:
@@ -185,6 +174,9 @@ class PublicService(Closing):
         return messages.CaptureFrameResponse(
             success=True, message="ok", frame=bgra_of(pixels), width=pixels.shape[1], height=pixels.shape[0]
         )
+
+    def _stream(self, request: messages.StreamFramesRequest, context: Any) -> Iterator[messages.FrameData]:
+        return self._streams.frames(request, context, gone_event(context))
 
     # --- programs -------------------------------------------------------------------------------------------
 
@@ -294,42 +286,30 @@ class PublicService(Closing):
             dropped_frames=_int32(status.n_dropped),
         )
 
-    # --- the table of calls ---------------------------------------------------------------------------------
+    def _download(self, request: messages.DownloadRecordingRequest, _context: Any) -> Iterator[messages.RecordingChunk]:
+        return self._recordings.chunks(request.session_id)
 
-    def _unary_calls(self) -> dict[str, tuple[type[Any], type[Any], Callable[[Any, Any], Any]]]:
-        m = messages
-        return {
-            "GetAttribute": (m.GetSiphonRequest, m.GetSiphonResponse, self._get),
-            "SetAttribute": (m.SetSiphonRequest, m.SetSiphonResponse, self._set),
-            "InputKeyTap": (m.InputKeyTapRequest, m.InputKeyTapResponse, self._tap),
-            "InputKeyToggle": (m.InputKeyToggleRequest, m.InputKeyToggleResponse, self._toggle),
-            "MoveMouse": (m.MoveMouseRequest, m.MoveMouseResponse, self._move),
-            "CaptureFrame": (m.CaptureFrameRequest, m.CaptureFrameResponse, self._capture),
-            "ExecuteCommand": (m.ExecuteCommandRequest, m.ExecuteCommandResponse, self._execute),
-            "SetProcessConfig": (m.SetProcessConfigRequest, m.SetProcessConfigResponse, self._configure),
-            "InitializeMemory": (m.InitializeMemoryRequest, m.InitializeMemoryResponse, self._init_memory),
-            "InitializeInput": (m.InitializeInputRequest, m.InitializeInputResponse, self._init_input),
-            "InitializeCapture": (m.InitializeCaptureRequest, m.InitializeCaptureResponse, self._init_capture),
-            "GetServerStatus": (m.GetServerStatusRequest, m.GetServerStatusResponse, self._status),
-            "StartRecording": (m.StartRecordingRequest, m.StartRecordingResponse, self._start_recording),
-            "StopRecording": (m.StopRecordingRequest, m.StopRecordingResponse, self._stop_recording),
-            "GetRecordingStatus": (
-                m.GetRecordingStatusRequest,
-                m.GetRecordingStatusResponse,
-                self._recording_status,
-            ),
-        }
+    # --- all calls ------------------------------------------------------------------------------------------
 
-    def _stream_calls(self) -> dict[str, tuple[type[Any], Callable[[Any, Any], Iterator[Any]]]]:
+    def _calls(self) -> dict[str, Callable[[Any, Any], Any]]:
         return {
-            "DownloadRecording": (
-                messages.DownloadRecordingRequest,
-                lambda request, _: self._recordings.chunks(request.session_id),
-            ),
-            "StreamFrames": (
-                messages.StreamFramesRequest,
-                lambda request, context: self._streams.frames(request, context, gone_event(context)),
-            ),
+            "GetAttribute": self._get,
+            "SetAttribute": self._set,
+            "InputKeyTap": self._tap,
+            "InputKeyToggle": self._toggle,
+            "MoveMouse": self._move,
+            "CaptureFrame": self._capture,
+            "StreamFrames": self._stream,
+            "ExecuteCommand": self._execute,
+            "SetProcessConfig": self._configure,
+            "InitializeMemory": self._init_memory,
+            "InitializeInput": self._init_input,
+            "InitializeCapture": self._init_capture,
+            "GetServerStatus": self._status,
+            "StartRecording": self._start_recording,
+            "StopRecording": self._stop_recording,
+            "GetRecordingStatus": self._recording_status,
+            "DownloadRecording": self._download,
         }
 
     def _client_is_gone(self, peer: str, for_s: float) -> None:
@@ -348,12 +328,7 @@ def _int32(number: int) -> int:
 
 
 class SharedGame:
-    """The current session as `soulslab.siphon.recording.recorder.Recordable`.
-
-    Args:
-        game: Attachment with the current session.
-        profile: Profile of the game.
-    """
+    """The current session of an attachment as `soulslab.siphon.recording.recorder.Recordable`."""
 
     def __init__(self, game: Attachment, profile: Profile) -> None:
         self.profile = profile

@@ -17,9 +17,8 @@ from soulslab.arena.live_fight import STAGES, LiveFight, LiveFightOptions
 from soulslab.arena.records import ATTACKING, PARRIED, ROAMING, STAGGERED, THROWN
 from soulslab.arena.window.figures.boss_builds import figure_of
 from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
-from soulslab.arena.window.figures.ribbons import tendril_line
+from soulslab.arena.window.figures.effect_shapes import tendril_line
 from soulslab.arena.window.figures.rig import free_palm_of, place_parts, tip_of
-from soulslab.arena.window.figures.strike_styles import styles_of
 from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, Style, wind_up_pose
 
 KNOCK_BACKS = list(load_knight().knock_backs)
@@ -48,11 +47,11 @@ def windows(game: LiveFight) -> Iterator[tuple[int, int]]:
 @pytest.mark.parametrize("name", boss_names())
 def test_every_move_has_finite_places_at_every_moment(name: str) -> None:
     game = new_game(name)
-    figure, styles = figure_of(game.boss), styles_of(game.boss)
+    figure = figure_of(game.boss)
     for move in range(int(game.fight.n_moves)):
         for ticks in range(0, int(game.fight.moves[move].duration), 5):
             at(game, move, ticks)
-            pose = boss_pose(figure, styles, game.duel, game.fight, "fighting", 0)
+            pose = boss_pose(figure, game.duel, game.fight, "fighting", 0)
             places, stretch = place_parts(figure.build, pose)
             assert np.isfinite(np.array(places)).all()
             assert 0.0 < stretch < 5.0
@@ -61,7 +60,7 @@ def test_every_move_has_finite_places_at_every_moment(name: str) -> None:
 @pytest.mark.parametrize("name", boss_names())
 def test_every_other_state_has_finite_places(name: str) -> None:
     game = new_game(name)
-    figure, styles = figure_of(game.boss), styles_of(game.boss)
+    figure = figure_of(game.boss)
     d = game.duel
     d.b_move = -1
     for mode in (ROAMING, STAGGERED, PARRIED, THROWN):
@@ -69,14 +68,14 @@ def test_every_other_state_has_finite_places(name: str) -> None:
             for ticks in range(0, 200, 17):
                 d.b_mode, d.b_anim, d.b_ticks, d.b_anim_ticks, d.tick = mode, animation, ticks, ticks, ticks
                 for stage in STAGES:
-                    pose = boss_pose(figure, styles, d, game.fight, stage, ticks)
+                    pose = boss_pose(figure, d, game.fight, stage, ticks)
                     assert np.isfinite(np.array(place_parts(figure.build, pose)[0])).all()
 
 
 @pytest.mark.parametrize("name", boss_names())
 def test_the_weapon_is_where_the_rules_hit(name: str) -> None:
     game = new_game(name)
-    figure, styles = figure_of(game.boss), styles_of(game.boss)
+    figure = figure_of(game.boss)
     d, f = game.duel, game.fight
     n_blows = 0
     for move, row in windows(game):
@@ -84,11 +83,11 @@ def test_the_weapon_is_where_the_rules_hit(name: str) -> None:
         tips = []
         for ticks in range(int(window.start), int(window.end)):
             at(game, move, ticks)
-            found = strike_now(figure, styles, d, f)
+            found = strike_now(figure, d, f)
             assert found is not None
             blow, strike = found
             assert blow.stage == "active"
-            tips.append(tip_of(figure.build, boss_pose(figure, styles, d, f, "fighting", 0)))
+            tips.append(tip_of(figure.build, boss_pose(figure, d, f, "fighting", 0)))
         if strike.style not in BY_WEAPON:
             continue
         n_blows += 1
@@ -98,16 +97,16 @@ def test_the_weapon_is_where_the_rules_hit(name: str) -> None:
 
 def test_a_lash_ends_where_the_rules_hit_and_is_drawn_in_again() -> None:
     game = new_game("judge")
-    figure, styles = figure_of(game.boss), styles_of(game.boss)
+    figure = figure_of(game.boss)
     d, f = game.duel, game.fight
     move = next(i for i, one in enumerate(game.boss.moves) if one.id == "lash")
     window, tips, lengths = f.windows[f.moves[move].first_window], [], {}
     for ticks in range(int(f.moves[move].duration)):
         at(game, move, ticks)
-        found = strike_now(figure, styles, d, f)
+        found = strike_now(figure, d, f)
         assert found is not None
         blow, strike = found
-        pose = boss_pose(figure, styles, d, f, "fighting", 0)
+        pose = boss_pose(figure, d, f, "fighting", 0)
         assert place_parts(figure.build, pose)[1] == 1.0, "the halberd keeps its length"
         root = np.array(free_palm_of(figure.build, pose)) / figure.build.scale_m
         line = tendril_line(strike, blow, root)
@@ -164,7 +163,7 @@ def test_a_boss_of_ones_own_gets_a_body_of_its_size() -> None:
 def test_moves_of_unknown_names_get_their_style_from_their_numbers() -> None:
     text = (BOSS_DIR / "judge.toml").read_text(encoding="utf-8")
     renamed = parse_boss(text.replace('id = "leap"', 'id = "jump"'), Path("own.toml"), KNOCK_BACKS)
-    styles = {move.id: look.style for move, look in zip(renamed.moves, styles_of(renamed), strict=True)}
+    styles = {move.id: style for move, style in zip(renamed.moves, figure_of(renamed).styles, strict=True)}
     assert styles["jump"] == ("charge",)
     assert styles["overhead"] == ("overhead",)
     assert styles["sweep_right"] == ("sweep",)

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.arena.window.figures.knight_poses import KNIGHT, REST
+from soulslab.arena.window.figures.knight_poses import KNIGHT, key_poses
 from soulslab.arena.window.figures.pose import EXTRA, N_CONTROLS, RIGHT_FOOT, TIP, blend, foot_of, key, play
 from soulslab.arena.window.figures.rig import PARTS, Place, place_parts, tip_of
 
 RIGHT_ARM, RIGHT_FOREARM = PARTS.index("right_upper_arm"), PARTS.index("right_forearm")
 WEAPON = PARTS.index("weapon")
+
+REST = key_poses()["rest"]
 
 
 def check_is_rotation(place: Place) -> None:

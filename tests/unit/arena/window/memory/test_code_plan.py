@@ -5,8 +5,7 @@ import re
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from soulslab.arena.window.memory.code_assembly import assemble
-from soulslab.arena.window.memory.code_plan import CodePlan
+from soulslab.arena.window.memory.code_plan import CodePlan, assemble
 from soulslab.errors import LayoutError
 from soulslab.siphon.profile import Base, Process, Profile
 from soulslab.siphon.profile.pattern import Pattern

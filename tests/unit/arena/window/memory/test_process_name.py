@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names of processes are those of Linux")
 
 PROGRAM = """
-from soulslab.arena.window.memory.process_name import set_process_name
+from soulslab.arena.window.memory.profile_memory import set_process_name
 
 set_process_name("DarkSoulsIII.exe")
 for name in ("cmdline", "comm", "environ"):

@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 from soulslab.arena.live_fight import BUTTONS
 from soulslab.arena.vocabulary import ACTIONS, N_ACTIONS, NOTHING, action_name
-from soulslab.envs.tasks.duel.duel_actions import ACTION_NAMES, DecodedAction, DuelActions, keys_of
-from soulslab.envs.tasks.duel.duel_masks import AnimationLocks, OpenActions
+from soulslab.envs.tasks.duel.duel_actions import (
+    ACTION_NAMES,
+    DecodedAction,
+    DuelActions,
+    OpenActions,
+    find_open_actions,
+    keys_of,
+)
 from soulslab.errors import InvalidActionError
 
 FREE = OpenActions(True, True, True)
@@ -95,15 +101,14 @@ def test_keys_of_actions():
 
 
 def test_open_actions_of_animations():
-    locks = AnimationLocks()
-    assert locks.open_actions("Idle", 0, 95.0) == FREE
-    assert locks.open_actions("Idle", 0, 0.0) == OpenActions(True, False, False)
+    assert find_open_actions("Idle", 0, 95.0) == FREE
+    assert find_open_actions("Idle", 0, 0.0) == OpenActions(True, False, False)
     # 0.69, 0.73 and 0.75 s.
-    assert [locks.open_actions("RollingMedium", n / 60, 1.0) for n in (41, 42, 44, 45)] == [
+    assert [find_open_actions("RollingMedium", n / 60, 1.0) for n in (41, 42, 44, 45)] == [
         OpenActions(False, False, False),
         OpenActions(False, False, True),
         OpenActions(False, True, True),
         FREE,
     ]
-    assert locks.open_actions("FallLoop", 10.0, 95.0) == OpenActions(False, False, False)
-    assert locks.open_actions("#31", 0, 95.0) == FREE
+    assert find_open_actions("FallLoop", 10.0, 95.0) == OpenActions(False, False, False)
+    assert find_open_actions("#31", 0, 95.0) == FREE

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from soulslab.envs.game.session_holder import Deadline
-from soulslab.envs.tasks.duel.demo_episode import DemoEpisode
-from soulslab.envs.tasks.duel.episode import EpisodeSettings
+from soulslab.envs.tasks.duel.episode import DemoEpisode, EpisodeSettings
 from soulslab.errors import ResetFailedError
 from support.live_duel import LiveDuel, profile_without
 

@@ -8,10 +8,9 @@ import pytest
 
 from soulslab.arena.records import ATTACKING
 from soulslab.envs.game.session_holder import Deadline
-from soulslab.envs.tasks.duel.episode import EpisodeSettings
+from soulslab.envs.tasks.duel.episode import UNLOCKED_READINGS, EpisodeSettings
 from soulslab.envs.tasks.duel.fighter_placing import JITTER_M, draw_start_poses, forcing_hp, refill
 from soulslab.envs.tasks.duel.in_place_episode import InPlaceEpisode
-from soulslab.envs.tasks.duel.lock_on_recovery import UNLOCKED_READINGS
 from soulslab.errors import ResetFailedError
 from soulslab.siphon.session import Step
 from support.live_duel import LiveDuel, profile_without

@@ -9,9 +9,9 @@ from support.souls_env import Souls
 def make(tmp_path, monkeypatch):
     """Return a function that creates environments, which are closed at the end of the test."""
     # The game with a scaled clock advances with each read, not with wall time.
-    monkeypatch.setattr("soulslab.envs.attribute_gate.SPAN_S", 0.04)
+    monkeypatch.setattr("soulslab.envs.game.session_holder.SPAN_S", 0.04)
     # The reads of the self-check take most of the time of a reset in these tests.
-    monkeypatch.setattr("soulslab.envs.attribute_gate.N_LOOKS", 2)
+    monkeypatch.setattr("soulslab.envs.game.session_holder.N_LOOKS", 2)
     made = []
 
     def make_one(game, boss, arrange=None, **options):

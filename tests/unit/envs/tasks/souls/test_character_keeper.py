@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from soulslab.envs.tasks.souls.character_keeper import UNARMED, CharacterKeeper, CharacterSettings
+from soulslab.envs.tasks.souls.souls_entrance import UNARMED, CharacterKeeper, CharacterSettings
 from soulslab.errors import EnvironmentUsageError
 
 STATS = {"vigor": 12, "strength": 13, "luck": 7}

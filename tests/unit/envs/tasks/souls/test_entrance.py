@@ -12,12 +12,18 @@ from soulslab.errors import EnvironmentUsageError, MissingFactError, PointerErro
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import boss_names, load_boss_facts
 from soulslab.siphon.profile import load_profile
+from support.long_form import IS_LONG
 from support.souls_env import BOSSES
 
 
 def every_boss(test):
     """Run a test with each boss."""
     return pytest.mark.parametrize(("game", "boss"), BOSSES)(test)
+
+
+def every_game(test):
+    """Run a test with one boss of each game; in the long form with each boss."""
+    return pytest.mark.parametrize(("game", "boss"), BOSSES if IS_LONG else BOSSES[::2])(test)
 
 
 def of_kind(test):
@@ -62,7 +68,7 @@ def test_a_reset_from_the_bonfire_needs_no_load(make, game, boss):
 
 
 @of_kind
-@every_boss
+@every_game
 def test_a_game_that_is_already_in_the_fight_is_not_changed(make, game, boss, episodes):
     souls = make(game, boss, lambda world: world.be_in_fight(), episodes=episodes)
     flags = dict(souls.session.snapshot([name for name in souls.session.profile.attributes if "iudex_" in name]))
@@ -138,7 +144,7 @@ def test_forward_is_pressed_if_the_fog_does_not_open(make):
 
 
 @of_kind
-@every_boss
+@every_game
 def test_the_camera_locks_on_the_boss(make, game, boss, episodes):
     def be_unlocked(world):
         world.is_lock_lost = True
@@ -168,7 +174,7 @@ def test_the_range_of_the_lock_on_is_extended_until_release(make, episodes):
     assert (souls.game.camera.lock_range_m, souls.game.camera.lock_sight_time_s) == before
 
 
-@every_boss
+@every_game
 def test_close_after_a_failed_reset_restores_the_flags(make, game, boss):
     def attack_on(world):
         world.shown = {"boss.animation": {"elden_ring": 3000}.get(game, "ThrowAtk")}
@@ -198,7 +204,7 @@ def test_unknown_animations_do_not_delay_a_reset(make):
 # --- the next fights --------------------------------------------------------------------------------------------
 
 
-@every_boss
+@every_game
 def test_resets_in_place_need_no_load(make, game, boss):
     souls = make(game, boss)
     souls.env.reset(seed=3)
@@ -227,7 +233,7 @@ def test_a_reset_after_a_death_waits_for_the_game_to_load(make, game, boss):
     assert souls.log.n_retries == 0
 
 
-@every_boss
+@every_game
 def test_a_reset_after_a_win_restores_the_boss(make, game, boss):
     souls = make(game, boss, episodes="demo")
     for _ in range(2):
@@ -246,7 +252,7 @@ def test_a_reset_after_a_win_restores_the_boss(make, game, boss):
     assert souls.log.n_retries == 0
 
 
-@every_boss
+@every_game
 def test_a_defeat_flag_that_is_set_late_is_cleared(make, game, boss):
     souls = make(game, boss, episodes="demo")
     souls.env.reset()
@@ -324,12 +330,12 @@ def cause(souls, event):
 
 
 @of_kind
-@every_boss
+@every_game
 def test_the_next_reset_recovers_from_each_event(make, game, boss, episodes):
     souls = make(game, boss, episodes=episodes)
     rng = np.random.default_rng([len(boss), len(episodes)])
     souls.env.reset(seed=5)
-    for event in rng.choice(["death", "win", "load", "nothing"], 16):
+    for event in rng.choice(["death", "win", "load", "nothing"], 16 if IS_LONG else 8):
         cause(souls, event)
         # The reset begins while a death is shown, while the game loads, or later.
         souls.session.clock.advance(float(rng.uniform(0.0, 6.0)))
@@ -361,7 +367,7 @@ def test_the_flags_of_an_encounter_are_in_the_profile(make, game, boss):
         assert isinstance(value, bool) == (profile.attributes[name].type in ("flag", "bool"))
 
 
-@every_boss
+@every_game
 @of_kind
 def test_keys_are_checked_before_the_first_episode(make, game, boss, episodes):
     souls = make(game, boss, episodes=episodes, check_keys=True)

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.envs.attribute_gate import AttributeGate
-from soulslab.envs.tasks.duel.lock_on_recovery import UNLOCKED_READINGS
+from soulslab.envs.game.session_holder import AttributeGate
+from soulslab.envs.tasks.duel.episode import UNLOCKED_READINGS
 from soulslab.envs.tasks.souls import souls_entrance as entrance
 from soulslab.errors import EntityNotFoundError, EnvironmentUsageError, PointerError, ProfileError, ResetFailedError
 from support.long_form import IS_LONG

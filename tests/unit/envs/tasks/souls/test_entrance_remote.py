@@ -8,8 +8,8 @@ from soulslab.arena.vocabulary import NOTHING
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
+from soulslab.envs.tasks.duel.duel_scenario import scenario_of_facts
 from soulslab.envs.tasks.souls.souls_entrance import GAMES, SoulsEntrance
-from soulslab.envs.tasks.souls.souls_scenario import scenario_of_facts
 from soulslab.games import profile_path
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve

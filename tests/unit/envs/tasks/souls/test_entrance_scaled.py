@@ -3,7 +3,7 @@
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.envs.tasks.souls.standstill_check import StandstillCheck
+from soulslab.envs.tasks.souls.souls_entrance import StandstillCheck
 from soulslab.errors import ClockUnavailableError
 from support.long_form import IS_LONG
 from support.souls_env import BOSSES

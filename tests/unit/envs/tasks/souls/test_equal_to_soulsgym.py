@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.vocabulary import ACTIONS, N_ACTIONS
 from soulslab.envs.game.session_holder import SessionHolder
-from soulslab.envs.tasks.duel.duel_actions import keys_of
+from soulslab.envs.tasks.duel.duel_actions import find_open_actions, keys_of
 from soulslab.envs.tasks.duel.duel_game import DuelGame
-from soulslab.envs.tasks.duel.duel_masks import AnimationLocks
 from soulslab.envs.tasks.duel.duel_observation import ObservationBuilder
 from soulslab.envs.tasks.duel.duel_reader import DuelReader
 from soulslab.envs.tasks.duel.duel_scenario import Vitals
@@ -77,7 +76,6 @@ class Game:
         self.duel = DuelGame(SessionHolder(None, self.session), self.session.profile)
         self.reader = DuelReader(self.duel.binding, self.scenario)
         self.address_of = cache(self.session.arena.table.address_of)
-        self.locks = AnimationLocks()
         self.fields, self.features = (
             ObservationBuilder(kind, self.scenario, Pixels(), (0, 20)) for kind in ("dict", "features")
         )
@@ -97,9 +95,7 @@ class Game:
         """The action mask."""
         mask = np.empty(N_ACTIONS, np.bool_)
         reader = self.reader
-        self.locks.open_actions(
-            reader.player_animation, reader.player_animation_s, float(reader.state.player_sp)
-        ).write(mask)
+        find_open_actions(reader.player_animation, reader.player_animation_s, float(reader.state.player_sp)).write(mask)
         return mask
 
 

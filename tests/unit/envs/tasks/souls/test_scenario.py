@@ -5,8 +5,7 @@ import pytest
 
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
-from soulslab.envs.tasks.duel.duel_scenario import scenario_of
-from soulslab.envs.tasks.souls.souls_scenario import DEPTH_M, REACH_M, scenario_of_facts
+from soulslab.envs.tasks.duel.duel_scenario import DEPTH_M, REACH_M, scenario_of, scenario_of_facts
 from soulslab.errors import MissingFactError
 from soulslab.games.boss_facts import ArenaFacts, BossFacts, Poses, load_boss_facts
 from soulslab.games.boss_facts import Pose as KnownPose

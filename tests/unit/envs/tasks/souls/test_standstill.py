@@ -2,7 +2,7 @@
 
 import pytest
 
-from soulslab.envs.tasks.souls.standstill_check import FLAG, StandstillCheck
+from soulslab.envs.tasks.souls.souls_entrance import SPEED_FLAG, StandstillCheck
 from soulslab.errors import ClockUnavailableError
 from soulslab.games.dark_souls_3 import PROFILE_PATH as DARK_SOULS_3
 from soulslab.games.elden_ring import PROFILE_PATH as ELDEN_RING
@@ -21,7 +21,7 @@ class RunningSession(ScaledSession):
 
     def snapshot(self, names=None):
         """Advance some ticks before the read."""
-        if not (self.obeys_flag and FLAG in self.profile.attributes and self.read(FLAG)):
+        if not (self.obeys_flag and SPEED_FLAG in self.profile.attributes and self.read(SPEED_FLAG)):
             for _ in range(3):
                 self.arena.fight.tick(())
             self.arena._mapped.publish(self.arena.fight)
@@ -44,12 +44,12 @@ def test_a_game_that_obeys_its_speed_is_not_changed(tmp_path, path):
 
 def test_the_flag_is_set_and_restored(tmp_path):
     with opened(RunningSession, ELDEN_RING, tmp_path) as session:
-        before = session.read(FLAG)
+        before = session.read(SPEED_FLAG)
         standstill = StandstillCheck()
         standstill.check(session)
-        assert (before, session.read(FLAG), standstill.is_set) == (False, True, True)
+        assert (before, session.read(SPEED_FLAG), standstill.is_set) == (False, True, True)
         standstill.restore(session)
-        assert not session.read(FLAG)
+        assert not session.read(SPEED_FLAG)
         assert not standstill.is_set
 
 

@@ -42,8 +42,8 @@ def test_the_generated_module_is_up_to_date():
     spec = spec_from_file_location("public_protocol", SCRIPT)
     script = module_from_spec(spec)
     spec.loader.exec_module(script)
-    for path, text in script.generate().items():
-        assert path.read_text(encoding="utf-8") == text, f"run python {SCRIPT.name}"
+    for path, data in script.generate().items():
+        assert path.read_bytes() == data, f"run python {SCRIPT.name}"
 
 
 def test_every_name_number_and_type_is_that_of_pysiphon():

@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from soulslab.siphon.rpc.public import peer_watch as peers
-from soulslab.siphon.rpc.public.peer_watch import PeerWatch
+from soulslab.siphon.rpc.public import public_clients as peers
+from soulslab.siphon.rpc.public.public_clients import PeerWatch
 from support.waiting import wait_for
 
 

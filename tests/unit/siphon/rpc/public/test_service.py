@@ -17,8 +17,8 @@ from soulslab.siphon.profile import Attribute
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+from soulslab.siphon.rpc.public.call_handlers import response_of
 from soulslab.siphon.rpc.public.frame_streams import MAX_STREAMS
-from soulslab.siphon.rpc.public.value_messages import response_of
 from soulslab.siphon.session import SessionOptions
 from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 from support.public_siphon import PATTERN, TYPES, public_server, with_entity

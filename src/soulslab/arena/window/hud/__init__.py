@@ -1,1 +1,0 @@
-"""Overlay of the window: bars, the lock-on marker, banners, screens, and help."""
