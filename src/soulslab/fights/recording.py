@@ -164,7 +164,6 @@ def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
     cannot act, so no decision is skipped.
 
     Raises:
-        EnvironmentUsageError: An option is wrong.
         BossFileError: A boss file is malformed.
     """
     boss = load_boss(options.boss, list(load_knight().knock_backs))

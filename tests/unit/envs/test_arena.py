@@ -216,6 +216,7 @@ WRONG_OPTIONS = [
     ({"boss": 5}, EnvironmentUsageError, "boss: expected text, got a whole number"),
     ({"boss": "nowhere.toml"}, BossFileError, "nowhere.toml: cannot be read"),
     ({"phase": "3"}, EnvironmentUsageError, "phase: '3' is not one of its values"),
+    ({"phase": 7}, EnvironmentUsageError, "phase: 7 is not one of its values (known: 1, 2, full)"),
     ({"phase": "ful"}, EnvironmentUsageError, "did you mean 'full'?"),
     ({"observation": "dictionary"}, EnvironmentUsageError, "observation: 'dictionary' is not one of its values"),
     ({"observation": "feature"}, EnvironmentUsageError, "did you mean 'features'?"),
