@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import xcffib.res
@@ -13,16 +14,26 @@ from soulslab.siphon.process.x11 import XConnection
 
 
 def held() -> dict[str, object]:
-    """Return descriptors, threads, children and shared memory of this process only."""
+    """Return descriptors by kind, threads, children and shared memory of this process only."""
     maps = Path("/proc/self/maps").read_text().splitlines()
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return {
-        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+        "descriptors": Counter(descriptors()),
         "threads": sorted(thread.name for thread in threading.enumerate()),
         "children": children,
         "shared maps": sum("/SYSV" in line or "Xvfb_screen" in line for line in maps),
         "segments": len(segments_of([os.getpid()])),
     }
+
+
+def descriptors() -> Iterator[str]:
+    """Yield the kind of each open descriptor of this process: ``file``, ``pipe``, ``socket``, ``anon_inode``."""
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(entry.readlink())
+            yield "file" if target.startswith("/") else target.partition(":")[0]
+        except FileNotFoundError:  # the descriptor of this listing
+            continue
 
 
 def segments_of(pids: Iterable[int], since_s: float = 0.0) -> list[int]:

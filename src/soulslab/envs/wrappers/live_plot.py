@@ -195,6 +195,7 @@ class _PlotProcess:
             return self._process.stdout is not None and self._process.stdout.readline() == b"ready\n"
         finally:
             watchdog.cancel()
+            watchdog.join()
 
     def _send_messages(self) -> None:
         """Send the messages of the queue; once the process has ended, messages are dropped."""
