@@ -72,7 +72,7 @@ def _problems(value: Any, expected: inspect.Type, place: str) -> Iterator[tuple[
         yield "is not a number (nan)", place
     elif isinstance(value, int) and not -(2**63) <= value < 2**63:
         yield "is too large for a 64-bit integer", place
-    elif (choices := _choices(expected)) and type(value) in map(type, choices) and value not in choices:
+    elif (choices := _choices(expected)) and type(value) in {str, *map(type, choices)} and value not in choices:
         # A value may be known as a number and as text.
         known = dict.fromkeys(map(str, choices))
         yield f"{short(value)} is not one of its values{did_you_mean(str(value), known)}", place
