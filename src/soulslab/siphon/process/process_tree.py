@@ -69,8 +69,9 @@ def await_end(pids: Collection[int], wait_s: float, pidfds: Mapping[int, int] | 
 def remove_shared_memory(pids: Collection[int], since_s: float) -> None:
     """Remove the private System V segments that ended processes created.
 
-    The kernel does not do so: a game that marks its segments for removal only when it exits, as programs with SDL do,
-    leaves them when it is killed, and the kernel allows 4,096 segments in total (SHMMNI).
+    The kernel does not do so: a game that marks its segments for removal only when it exits leaves them when it is
+    killed, and the kernel allows 4,096 segments in total (SHMMNI). The X server may still have attached one, which then
+    exists until the server detaches it.
 
     Args:
         pids: Process ids of the creators.
@@ -82,9 +83,10 @@ def remove_shared_memory(pids: Collection[int], since_s: float) -> None:
         return
     columns = header.split()
     for line in lines:
-        about = dict(zip(columns, map(int, line.split()[: len(columns)]), strict=True))
+        about = dict(zip(columns, map(int, line.split()), strict=True))
         is_theirs = about["cpid"] in pids and about["ctime"] >= int(since_s) and about["cuid"] == os.getuid()
         if is_theirs and about["key"] == 0:
+            # This fails only if the segment is gone, which is the purpose.
             ctypes.CDLL(None).shmctl(about["shmid"], IPC_RMID, None)
 
 
