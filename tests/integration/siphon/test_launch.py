@@ -14,6 +14,7 @@ import pytest
 
 from soulslab.errors import ConfigError, LaunchError
 from soulslab.siphon.process import launch as launch_module
+from soulslab.siphon.process import private_scores
 from soulslab.siphon.process.launch import MARK, find_program
 from soulslab.siphon.process.process_tree import living, marked
 from soulslab.siphon.profile import Process
@@ -239,3 +240,24 @@ def test_fifty_starts_leave_no_resources():
     for _ in range(50):
         launch(SLEEPER).kill()
     assert held() == before
+
+
+def test_a_game_changes_only_its_own_copy_of_the_score_files(started, caplog):
+    name = f"soulslab-test-{os.getpid()}"
+    script = f"export LC_ALL=C; cd /var/games; ls; mkdir {name}; ls; echo end; exec sleep 600"
+    outputs = []
+    for _ in range(2):
+        game = started(shell(script))
+        outputs.append(wait_for(lambda game=game: "end" in game.output_tail() and game.output_tail(), "the output"))
+    try:
+        before = sorted(path.name for path in private_scores.SCORES.iterdir())
+        assert before
+        if "CAP_SYS_ADMIN" in caplog.text:  # a user without this right
+            assert name in before
+        else:
+            assert name not in before
+            assert outputs[0] == outputs[1]
+            assert outputs[0].split() == [*before, *sorted([*before, name]), "end"]
+    finally:
+        if (private_scores.SCORES / name).exists():
+            (private_scores.SCORES / name).rmdir()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from soulslab.errors import ConfigError, LaunchError, did_you_mean
 from soulslab.siphon.process.child_process import Output, ParentDeathPipe, PrivateFolder
+from soulslab.siphon.process.private_scores import with_private_scores
 from soulslab.siphon.process.process_tree import await_end, is_program, living, marked, remove_shared_memory
 from soulslab.siphon.profile import Process
 
@@ -219,8 +220,12 @@ def start_command(
         lifeline = ParentDeathPipe()
         started_s = time.time()
         undo.callback(lifeline.release)
-        with _fixed_addresses() if is_deterministic else nullcontext():
-            child = _start(command, environment, directory, (folder.fd, lifeline.fd), output)
+
+        def start() -> subprocess.Popen[bytes]:
+            with _fixed_addresses() if is_deterministic else nullcontext():
+                return _start(command, environment, directory, (folder.fd, lifeline.fd), output)
+
+        child = with_private_scores(start)
         if ends_with_us:
             lifeline.tie(-child.pid, signal.SIGKILL)
         game = GameProcess(child, mark, started_s, output, undo.pop_all())
