@@ -234,14 +234,13 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             check(context)
             with self._silent.entered(context):
-                first = _first(requests, context)
+                first = next(requests, None)
+            if first is None:
+                abort(context, WireError("the call ended before its first message"))
             return behaviour(chain((first,), requests) if handler.request_streaming else first, context)
 
-        make = (
-            grpc.stream_stream_rpc_method_handler
-            if handler.response_streaming
-            else (grpc.stream_unary_rpc_method_handler)
-        )
+        answers = "stream" if handler.response_streaming else "unary"
+        make = getattr(grpc, f"stream_{answers}_rpc_method_handler")
         return make(call, handler.request_deserializer, handler.response_serializer)
 
 
@@ -278,13 +277,6 @@ class LimitedCalls:
         finally:
             with self._lock:
                 self._open.pop(key, None)
-
-
-def _first(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-    """Return the first message of a call; a call that ends without one is aborted."""
-    for message in requests:
-        return message
-    return abort(context, WireError("the call ended before its first message"))
 
 
 def _refusal(problem: str) -> grpc.RpcMethodHandler:

@@ -93,7 +93,10 @@ class FrameSender:
 
 
 class FrameReceiver:
-    """The client side: converts messages to frames, and may offer memory of a size in bytes."""
+    """The client side: converts messages to frames, and may offer memory of a size in bytes.
+
+    `offer` is the shared memory for the frames; None without one.
+    """
 
     def __init__(self, *, offers_memory: bool, size: int = SHARED_BYTES) -> None:
         self.offer: SharedMemory | None = None
@@ -117,11 +120,6 @@ class FrameReceiver:
             self.close()
         elif self._map is None or not hmac.compare_digest(self._map[NONCE_BYTES:HEADER_BYTES], proof):
             raise WireError("the server says that it shares memory with us, but proves it wrongly")
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether frames are transferred through shared memory."""
-        return self._map is not None
 
     def unpack(self, data: FrameData) -> Frame:
         """Return the frame of a message as a new array. Raises `WireError` for a malformed message."""

@@ -87,9 +87,11 @@ class RunningServer(Closing):
         token: Token of the clients; empty for none.
     """
 
-    def __init__(self, server: grpc.Server, pool: ThreadPoolExecutor, game: ServedGame, address: Address) -> None:
+    def __init__(
+        self, server: grpc.Server, pool: ThreadPoolExecutor, game: ServedGame, address: Address, token: str
+    ) -> None:
         self.address = str(address)
-        self.token = Secret("")
+        self.token = Secret(token)
         self._server = server
         self._pool = pool
         self._game = game
@@ -163,10 +165,8 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
         raise
     shorten_metadata_errors()
     server.start()
-    running = RunningServer(server, pool, game, address)
-    running.token = Secret(token)
     _log.info("serving at %s%s", address, "" if token else ", without a token")
-    return running
+    return RunningServer(server, pool, game, address, token)
 
 
 def check_access(options: ServerOptions) -> tuple[Address, str, grpc.ServerCredentials | None]:
