@@ -132,24 +132,6 @@ class Window:
             self._state = self._ask()
         return self._state
 
-    def title(self) -> str:
-        """Return its title. Raises as `state`."""
-        with self.x.using("read the title", self.id):
-            return _title(self.x, self.id)
-
-    def focus(self) -> None:
-        """Give it the keyboard focus; a window manager is asked and may refuse. Raises as `state`."""
-        self.state()
-        x = self.x
-        if not _property(x, x.root, "_NET_SUPPORTING_WM_CHECK"):
-            with x.using("focus a window", self.id):
-                revert = xcffib.xproto.InputFocus.PointerRoot
-                x.core.SetInputFocus(revert, self.id, xcffib.xproto.Time.CurrentTime, is_checked=True).check()
-            self.tell_focus()
-            return
-        mask = EventMask.SubstructureRedirect | EventMask.SubstructureNotify
-        self._send(x.root, "_NET_ACTIVE_WINDOW", [2, 0, 0, 0, 0], mask)
-
     def tell_focus(self, answer_deadline_s: float = 0.0) -> None:
         """Send its program the message of a window manager that the window has the keyboard focus.
 
