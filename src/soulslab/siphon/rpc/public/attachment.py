@@ -21,7 +21,7 @@ from soulslab.errors import (
 )
 from soulslab.siphon.profile import Attribute, Profile
 from soulslab.siphon.profile.public_format import PublicProfile, from_public, resolve_injected
-from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+from soulslab.siphon.rpc.public import siphon_service_pb2 as pb2
 from soulslab.siphon.session import Session, SessionInfo, SessionOptions
 
 T = TypeVar("T")
@@ -38,16 +38,18 @@ class Attachment:
         open_session: Attaches to a running game.
         known: Our profiles by the name of the executable, with the entities for ``method = "dll"``.
         options: Session options that the protocol does not set.
-        served: Returns the session of the server. Only its process can be attached to, and the session is read-only if
-            this one is.
         on_window: Called after a session with a window is opened.
 
     Attributes:
         pid: Process id; 0 if no process is attached.
         parts: The initialised parts, of ``memory``, ``input`` and ``capture``.
         profile: The configuration; None before the first one.
+        served: Session of the server, set before the first call. Only its process can be attached to, and the session
+            is read-only if this one is.
         window_name: Text in the title of the window that is or will be used.
     """
+
+    served: Session
 
     def __init__(
         self,
@@ -55,13 +57,11 @@ class Attachment:
         known: Mapping[str, Profile],
         options: SessionOptions,
         *,
-        served: Callable[[], Session],
         on_window: Callable[[], None],
     ) -> None:
         self._open_session = open_session
         self._known = {_file_name(name): profile for name, profile in known.items()}
         self._options = options
-        self._served = served
         self._on_window = on_window
         # Held while attaching, which may take long; reading clients do not wait for it.
         self._changing = threading.Lock()
@@ -72,7 +72,7 @@ class Attachment:
         self.pid = 0
         self.parts: frozenset[str] = frozenset()
 
-    def configure(self, request: messages.SetProcessConfigRequest) -> str:
+    def configure(self, request: pb2.SetProcessConfigRequest) -> str:
         """Set the configuration, and return a message for the client; a new one ends the use of the old one.
 
         Raises `ProfileError`, and `AccessRefusedError` if it names another game than the server's.
@@ -199,7 +199,7 @@ class Attachment:
 
     def _served_game(self, profile: Profile) -> SessionInfo:
         """Return the game of the server. Raises `AccessRefusedError` if the configuration names another game."""
-        served = self._served()
+        served = self.served
         info = served.info
         # A game that a script or another program runs is identified by the name in its profile, not by its file name.
         names = {_file_name(info.executable), _file_name(served.profile.process.executable)}
@@ -254,7 +254,7 @@ def _file_name(path: str) -> str:
     return PureWindowsPath(path).name.lower()
 
 
-def _tables_of(request: messages.SetProcessConfigRequest) -> dict[str, Any]:
+def _tables_of(request: pb2.SetProcessConfigRequest) -> dict[str, Any]:
     """Return a configuration as the tables of a public TOML file."""
     attributes: dict[str, Any] = {}
     for i, attribute in enumerate(request.attributes):

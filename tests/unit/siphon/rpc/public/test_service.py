@@ -645,7 +645,7 @@ def test_the_process_of_a_served_session_is_used(server, client, file, name):
         info = SimpleNamespace(pid=77, executable=file, is_read_only=False)
         profile = SimpleNamespace(process=SimpleNamespace(executable=name))
 
-    server.service._served = Served
+    server.service._game.served = Served
     client.configure()
     assert client("InitializeMemory").success
     assert server.toys.asked[-1][1].pid == 77
