@@ -12,7 +12,7 @@ from soulslab.errors import ClockStalledError, ClockUnavailableError, ProcessExi
 from soulslab.siphon.clock import Advance, check_seconds, check_speed
 from soulslab.siphon.clock.frame_rate import FrameRate
 from soulslab.siphon.process.process_tree import ProcessWatch
-from soulslab.siphon.profile import ClockGrade
+from soulslab.siphon.profile import ClockFacts, ClockGrade
 
 #: Interval between reads of the game's own time.
 _POLL_S = 0.0005
@@ -49,7 +49,7 @@ class ScaledClock:
         self._read_speed = read_speed
         self._write_speed = write_speed
         self._game_time = game_time
-        self._frames = frames
+        self._frames = frames or FrameRate(ClockFacts(), lambda _: None, lambda _: None)
         self._lock = threading.RLock()
         self._is_closed = False
         self._speed = float(read_speed())
@@ -91,8 +91,7 @@ class ScaledClock:
         check_speed(speed)
         with self._lock:
             self._check()
-            if self._frames is not None:
-                self._frames.follow(speed)
+            self._frames.follow(speed)
             self._set(speed)
 
     def pause(self) -> None:
@@ -106,9 +105,8 @@ class ScaledClock:
         check_speed(speed)
         with self._lock:
             self._check()
-            if self._frames is not None:
-                speed = self._frames.limited(speed)
-                self._frames.follow(speed)
+            speed = self._frames.limited(speed)
+            self._frames.follow(speed)
             before_s = self.game_time_s
             wanted_s = max(seconds + self._rest_s, 0.0)
             deadline = time.monotonic() + deadline_s
@@ -116,8 +114,7 @@ class ScaledClock:
                 self._set(speed)
                 try:
                     self._await(before_s + wanted_s, deadline, deadline_s)
-                    if self._frames is not None:
-                        self._frames.look(speed)
+                    self._frames.look(speed)
                 finally:
                     self._set(0.0)
             else:
@@ -138,8 +135,7 @@ class ScaledClock:
                     self._check()
                     if self._has_set_speed and self._speed != 1.0:
                         self._write_speed(1.0)
-                    if self._frames is not None:
-                        self._frames.put_back()
+                    self._frames.put_back()
             finally:
                 if self._watch is not None:
                     self._watch.close()

@@ -14,7 +14,7 @@ from typing import Any
 import xcffib.xproto
 from xcffib.xproto import EventMask
 
-from soulslab.siphon.input.held_input import Change, Guard, pressed_keys, released_keys
+from soulslab.siphon.input.held_input import Change, Guard
 from soulslab.siphon.input.x_server import deliver, details_of
 from soulslab.siphon.keys import Key
 from soulslab.siphon.process.window import Window
@@ -57,7 +57,7 @@ class XSendEventSender:
 
     def send(self, changes: Sequence[Change]) -> None:
         """Press and release."""
-        self._guard.hold((key.name, self._recipe(key)) for key in pressed_keys(changes))
+        self._guard.hold(changes, self._recipe)
         with self._x.using("send keys", self._window.id):
             cookies = []
             for change in changes:
@@ -69,7 +69,7 @@ class XSendEventSender:
             deliver(self._x)
             for cookie in cookies:
                 cookie.check()
-        self._guard.free(key.name for key in released_keys(changes))
+        self._guard.free(changes)
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
         """Report a pointer movement to the game; the reported pointer stays inside the window.
