@@ -230,23 +230,20 @@ class WindowCapture:
         """Return the pixels, (H, W, 4) BGRX, in memory that may change."""
         window = self._window
         size = (state.width_px, state.height_px)
-        if not state.is_covered and self._redirected is None:
-            if self._framebuffer is not None and state.depth == window.x.root_depth:
-                self.backend = "framebuffer"
-                return self._framebuffer.read(state.x_px, state.y_px, *size)
-            self.backend = "shm"
-            return self._image.read(window.id, 0, 0, *size)
-        if self._redirected is None:
-            if not self._can_redirect():
-                raise WindowError(
-                    f"window {window.id:#x} is covered or reaches off the screen, and X display {window.x.display} "
-                    f"lacks Composite, with which it could still be seen; uncover it"
-                )
-            self._redirected = RedirectedWindow(window)
-            self._parts.callback(self._redirected.close)
         if state.is_covered:
+            if self._redirected is None:
+                if not self._can_redirect():
+                    raise WindowError(
+                        f"window {window.id:#x} is covered or reaches off the screen, and X display {window.x.display} "
+                        f"lacks Composite, with which it could still be seen; uncover it"
+                    )
+                self._redirected = RedirectedWindow(window)
+                self._parts.callback(self._redirected.close)
             self.backend = "composite"
             return self._redirected.read(state, self._image)
+        if self._framebuffer is not None and self._redirected is None and state.depth == window.x.root_depth:
+            self.backend = "framebuffer"
+            return self._framebuffer.read(state.x_px, state.y_px, *size)
         self.backend = "shm"
         return self._image.read(window.id, 0, 0, *size)
 

@@ -24,13 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class FrameRate:
-    """Keeps the frames of one game short.
-
-    Args:
-        facts: Clock facts of its profile.
-        read: Reads an attribute.
-        write: Writes attributes.
-    """
+    """Keeps the frames of one game short; it reads and writes its attributes."""
 
     def __init__(
         self, facts: ClockFacts, read: Callable[[str], Any], write: Callable[[Mapping[str, Any]], None]
@@ -46,8 +40,7 @@ class FrameRate:
     def follow(self, speed: float) -> None:
         """Prepare the game for a speed: raise its cap, or restore it for a speed of at most 1.
 
-        Raises:
-            ClockUnavailableError: The frames would be too long.
+        Raises `ClockUnavailableError` if the frames would be too long.
         """
         facts = self._facts
         if not facts.frame_rate_hz:

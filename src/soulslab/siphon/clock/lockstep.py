@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from soulslab.errors import ClockStalledError, ClockUnavailableError, SessionStateError
 from soulslab.siphon.clock import Advance, check_seconds, check_speed
 from soulslab.siphon.clock.lockstep_page import (
@@ -144,11 +146,8 @@ class LockstepClock:
 
         Time advances at once by each substep (one tick), so the game sees exactly one substep at a time.
 
-        Args:
-            seconds: Game time, at least 0.
-            deadline_s: Longest wall time of the advance.
-            speed: Advance continuously at this multiple of wall time, up to the limit, for games that need to see time
-                pass. The number of frames during the advance is then not deterministic.
+        With a `speed`, time advances continuously at this multiple of wall time, up to the limit, for games that need
+        to see time pass. The number of frames during the advance is then not deterministic.
         """
         check_seconds(seconds)
         if speed is not None:
@@ -221,8 +220,9 @@ class LockstepClock:
                 f"a loop of it at address {counter_at:#x} reads the counter of the processor (rdtsc), which runs in "
                 "real time. Use the grade realtime or scaled"
             )
-        if _is_stopped(self.pid):
-            return "it is stopped (SIGSTOP, Ctrl-Z or a debugger). Let it go on: kill -CONT"
+        with suppress(psutil.Error):
+            if psutil.Process(self.pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
+                return "it is stopped (SIGSTOP, Ctrl-Z or a debugger). Let it go on: kill -CONT"
         return (
             "it computes and neither sleeps nor reads the clock, or waits for something else. Give it longer "
             "(deadline_s), or see docs/clock.md for games that lockstep cannot hold"
@@ -277,14 +277,6 @@ def attach_lockstep(
         raise
 
 
-def _is_stopped(pid: int) -> bool:
-    """Return whether the process is stopped by SIGSTOP or a debugger (state T in proc(5))."""
-    with suppress(OSError):
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return text.rpartition(")")[2].split()[0] in ("T", "t")
-    return False
-
-
 def _part_s(facts: ClockFacts) -> float:
     """Return the longest part of a step, in seconds."""
     return 1.0 / facts.step_hz if facts.step_hz > 0 else DEFAULT_STEP_S
@@ -337,7 +329,8 @@ def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) 
     after = dict(_read_all(pid, "schedstat"))
     calls = dict(_read_all(pid, "syscall"))
     names = dict(_read_all(pid, "comm"))
-    parked = _find_parked(page, pid)
+    tids = (ctypes.c_int * MAX_THREADS)()
+    parked = set(tids[: native_library().parked(page.address, pid, tids, len(tids))])
     found = []
     for tid in sorted(calls):
         name = names.get(tid, "")
@@ -350,12 +343,6 @@ def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) 
             found.append(UnheldThread(tid, name, reason))
     name = names.get(pid, "")
     return (*found, *(UnheldThread(pid, name, reason) for reason in _find_timers(pid)))
-
-
-def _find_parked(page: LockstepPage, pid: int) -> set[int]:
-    tids = (ctypes.c_int * MAX_THREADS)()
-    n = native_library().parked(page.address, pid, tids, len(tids))
-    return set(tids[:n])
 
 
 def _read_all(pid: int, name: str) -> Iterator[tuple[int, str]]:

@@ -12,13 +12,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
-from typing import Any, Literal, Self, TypeAlias
+from types import SimpleNamespace
+from typing import Literal, Self, TypeAlias
 
-from soulslab.errors import (
-    ClockError,
-    ClockUnavailableError,
-    ConfigError,
-)
+from soulslab.errors import ClockError, ClockUnavailableError, ConfigError
 from soulslab.siphon.memory.linux import denied, examining
 from soulslab.siphon.process.executable_headers import ELF_MAGIC
 
@@ -56,21 +53,6 @@ _SIGNATURES = {
 }
 
 
-class NativeLibrary:
-    """The functions of the library as attributes, without their prefix ``soulslab_clock_``."""
-
-    def __init__(self, path: Path) -> None:
-        library = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(library, f"soulslab_clock_{name}")
-            function.restype = result
-            function.argtypes = arguments
-            setattr(self, name, function)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)  # never reached: all functions are set above; for the type checker
-
-
 def library_path(name: str) -> Path:
     """Return the path of ``_preload`` or ``_control``. Raises `ClockUnavailableError` if it was not built."""
     if not sys.platform.startswith("linux"):
@@ -86,21 +68,25 @@ def library_path(name: str) -> Path:
 
 
 @functools.cache
-def native_library() -> NativeLibrary:
-    """Load the controller's part. Raises `ClockUnavailableError` if it was not built, or cannot be loaded."""
+def native_library() -> SimpleNamespace:
+    """Return the functions of the controller's part, without their prefix ``soulslab_clock_``.
+
+    Raises `ClockUnavailableError` if it was not built, or cannot be loaded.
+    """
     path = library_path("_control")
+    functions = SimpleNamespace()
     try:
-        return NativeLibrary(path)
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(library, f"soulslab_clock_{name}")
+            function.restype, function.argtypes = result, arguments
+            setattr(functions, name, function)
     except (OSError, AttributeError) as error:
         raise ClockUnavailableError(
             f"the clock library cannot be loaded ({error}); install soulslab again from its clone, wheel or git "
             "address: pip install --force-reinstall --no-deps PLACE"
         ) from error
-
-
-def error_text(status: int) -> str:
-    """Return the text for a negative error number."""
-    return os.strerror(-status)
+    return functions
 
 
 _CLASS_32 = 1
@@ -200,7 +186,7 @@ class LockstepPage:
         """
         fd = native_library().create(is_held)
         if fd < 0:
-            raise ClockUnavailableError(f"cannot make the page of the clock: {error_text(fd)}")
+            raise ClockUnavailableError(f"cannot make the page of the clock: {os.strerror(-fd)}")
         return cls(fd, on_orphan)
 
     def fix_start(self, epoch_ns: int, boot_ns: int, seed: int) -> None:
@@ -251,8 +237,8 @@ class LockstepPage:
         status = self._native.map(self._fd, ctypes.byref(address))
         if status != 0 or address.value is None:
             raise ClockUnavailableError(
-                f"the clock of this game cannot be used ({error_text(status)}); if another version of soulslab started "
-                "it, start it again with this one"
+                f"the clock of this game cannot be used ({os.strerror(-status)}); if another version of soulslab "
+                "started it, start it again with this one"
             )
         return address.value
 

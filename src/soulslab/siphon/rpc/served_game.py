@@ -16,11 +16,6 @@ from soulslab.siphon.rpc.messages import Hello
 from soulslab.siphon.session import Session
 
 
-def escape_control(text: str) -> str:
-    """Return a client's text with escaped control characters, for logs and terminals."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
-
-
 class Client:
     """An attached client.
 
@@ -30,7 +25,8 @@ class Client:
 
     def __init__(self, hello: Hello) -> None:
         self.id = secrets.token_hex(16)
-        self.name = escape_control(hello.name)
+        escaped = (one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in hello.name)
+        self.name = "".join(escaped)
         self.frames = FrameSender(hello.frames, hello.jpeg_quality, hello.memory)
         self.has_input = False
         self.last_s = 0.0

@@ -47,13 +47,9 @@ def as_attribute(request: m.WriteNumber, profile: Profile) -> m.Write:
     Raises `ReadOnlyError` if the profile has no writable attribute there.
     """
     where = request.where
+    place = (where.base, where.offsets, where.type, where.bit)
     for name, known in profile.attributes.items():
-        is_same = (known.base, known.offsets, known.type, known.bit) == (
-            where.base,
-            where.offsets,
-            where.type,
-            where.bit,
-        )
+        is_same = (known.base, known.offsets, known.type, known.bit) == place
         if is_same and known.is_writable and known.length == 1 and known.scale == 1.0:
             return m.Write({name: request.value})
     raise ReadOnlyError(
