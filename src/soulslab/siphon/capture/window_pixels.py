@@ -18,7 +18,7 @@ import xcffib.xproto
 from numpy.typing import NDArray
 
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
-from soulslab.siphon.process.window import Rectangle, Window, WindowState, contains, overlap
+from soulslab.siphon.process.window import Rectangle, Window, WindowState, overlap
 from soulslab.siphon.process.x11 import XConnection
 
 # <sys/ipc.h>, <sys/shm.h>
@@ -185,7 +185,7 @@ class RedirectedWindow:
             self._x.dispatch()
             state = self._window.state()
             missing = overlap(self._missing_px, (0, 0, state.width_px, state.height_px))
-            if contains(self._drawn_px, missing):
+            if overlap(self._drawn_px, missing) == missing:
                 break
             left_s = deadline - time.monotonic()
             if left_s <= 0:

@@ -6,6 +6,7 @@ processes Windows paths, so the name is searched in all places that may contain 
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 import sys
@@ -180,16 +181,13 @@ def _running() -> Iterator[_Running]:
             with one.oneshot():
                 if one.status() == psutil.STATUS_ZOMBIE:
                     continue
-                yield _Running(pid, _comm(pid), _program(one), tuple(one.cmdline()), one.create_time())
+                # psutil would complete a name that the kernel has cut.
+                comm = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+                yield _Running(pid, comm, _program(one), tuple(one.cmdline()), one.create_time())
         except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
             continue  # it ended while we looked
         except psutil.AccessDenied as denial:
             _log.debug("process %d is left out: %s", pid, denial)
-
-
-def _comm(pid: int) -> str:
-    """Return the name of a process as the kernel keeps it; psutil would complete it from the command line."""
-    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").removesuffix("\n")
 
 
 def _program(one: psutil.Process) -> str:
@@ -264,12 +262,12 @@ def _belong_together(pid: int, other: int) -> bool:
 def writers_of(path: Path) -> tuple[int, ...]:
     """Return the processes that have a file open for writing, by id; such a file must not be copied or replaced.
 
-    Processes of other users that cannot be examined are skipped and logged. Raises `FileNotFoundError` without the
-    file.
+    Processes of other users that cannot be examined are skipped. Raises `FileNotFoundError` without the file.
     """
     wanted = path.stat()
     found = set()
-    for pid, descriptor in _descriptors():
+    for name in glob.iglob("/proc/[0-9]*/fd/*"):  # noqa: PTH207  (Path.glob raises when a process ends meanwhile)
+        descriptor, pid = Path(name), int(name.split("/")[2])
         try:
             # Device and inode, because a file can be opened under several names.
             held = descriptor.stat()
@@ -278,21 +276,6 @@ def writers_of(path: Path) -> tuple[int, ...]:
         except OSError:
             continue  # it was closed in the meantime
     return tuple(sorted(found))
-
-
-def _descriptors() -> Iterator[tuple[int, Path]]:
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            descriptors = list((process / "fd").iterdir())
-        except PermissionError:
-            _log.debug("process %s is left out: its files are not ours to see", process.name)
-            continue
-        except OSError:
-            continue  # the process has ended
-        for descriptor in descriptors:
-            yield int(process.name), descriptor
 
 
 def _is_for_writing(pid: int, number: str) -> bool:

@@ -101,16 +101,14 @@ def _words(path: Path) -> list[bytes]:
 class ProcessWatch:
     """Watches one process by a descriptor, because process ids are reused; a zombie counts as ended.
 
-    Raises:
-        ProcessExitedError: The process does not exist.
+    Raises `ProcessExitedError` if the process does not exist.
     """
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._fd = -1
         try:
             self._fd = os.pidfd_open(pid)
-        except (ProcessLookupError, OSError) as error:
+        except OSError as error:
             raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLIN)

@@ -7,7 +7,7 @@ import os
 import select
 import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,11 +29,6 @@ def overlap(one: Rectangle, other: Rectangle) -> Rectangle:
     left, top = max(one[0], other[0]), max(one[1], other[1])
     right, bottom = min(one[0] + one[2], other[0] + other[2]), min(one[1] + one[3], other[1] + other[3])
     return (left, top, max(right - left, 0), max(bottom - top, 0))
-
-
-def contains(outer: Rectangle, inner: Rectangle) -> bool:
-    """Return whether one rectangle contains another."""
-    return overlap(outer, inner) == inner
 
 
 def bounds(parts: Collection[Rectangle]) -> Rectangle:
@@ -279,8 +274,7 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
     """
     started = time.monotonic()
     x.select(x.root, EventMask.SubstructureNotify)
-    watch = ProcessWatch(pid)
-    try:
+    with closing(ProcessWatch(pid)) as watch:
         while True:
             try:
                 return find_window(x, pid, title)
@@ -294,8 +288,6 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
             if not watch.is_alive():
                 raise ProcessExitedError(f"process {pid} has ended, before it showed a window", pid=pid)
             x.dispatch()
-    finally:
-        watch.close()
 
 
 def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]:
@@ -305,12 +297,9 @@ def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]
     """
     found = []
     for pid in pids:
-        with suppress(DisplayError, WindowNotFoundError, WindowGoneError):
-            x = XConnection(display or display_of(pid))
-            try:
-                find_window(x, pid, title)
-            finally:
-                x.close()
+        gone = suppress(DisplayError, WindowNotFoundError, WindowGoneError)
+        with gone, closing(XConnection(display or display_of(pid))) as x:
+            find_window(x, pid, title)
             found.append(pid)
     return found
 

@@ -97,6 +97,7 @@ class XConnection:
         root: Root window of the first screen.
         root_depth: Bits per pixel of its colours, usually 24.
         size_px: Width and height of the screen at the time of connection.
+        server_pid: Process id of the server; 0 if it is on another machine or in another namespace.
         lock: Held by `using`; acquire it to keep several uses together.
 
     Raises:
@@ -122,7 +123,8 @@ class XConnection:
                 f'A private display (display="private") needs neither; xcb says: {error}'
             ) from error
         self._fd = int(self.raw.get_file_descriptor())
-        self._server = _open_server(self._peer_pid())
+        self.server_pid = self._peer_pid()
+        self._server = _open_server(self.server_pid)
         self._watchdog = Watchdog()
         self.core: Any = self.raw.core
         screen = self.raw.setup.roots[0]
@@ -192,11 +194,6 @@ class XConnection:
                 os.sched_yield()
         return False
 
-    def flush(self) -> None:
-        """Flush the output without waiting."""
-        with self.using("send to the display"):
-            self.raw.flush()
-
     def atom(self, name: str) -> int:
         """Return the atom of a name; one round trip per name."""
         number = self._atoms.get(name)
@@ -251,11 +248,6 @@ class XConnection:
         """Return the socket to poll for events: when it is readable, call `dispatch`."""
         with self.using("wait for events"):
             return int(self.raw.get_file_descriptor())
-
-    def server_pid(self) -> int:
-        """Return the process id of the server; 0 if it is on another machine or in another namespace."""
-        with self.using("find the server"):
-            return self._peer_pid()
 
     def _peer_pid(self) -> int:
         with socket.socket(fileno=os.dup(self._fd)) as one:

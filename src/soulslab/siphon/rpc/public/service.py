@@ -23,7 +23,7 @@ from soulslab.closing import Closing
 from soulslab.errors import InputError, RecordingError, SoulslabError
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.input import Input
-from soulslab.siphon.profile import Profile
+from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.access import LimitedCalls
 from soulslab.siphon.rpc.public import siphon_service_pb2 as pb2
@@ -112,7 +112,12 @@ class PublicService(Closing):
 
     def _get_attribute(self, request: pb2.GetSiphonRequest, _context: Any) -> pb2.GetSiphonResponse:
         name = request.attributeName
-        value = self._game.use("memory", lambda session: session.read(self._checked(name)))
+
+        def read(session: Session) -> Value:
+            self._game.attribute(name)  # its error explains an attribute that needs an injected library
+            return session.read(name)
+
+        value = self._game.use("memory", read)
         return response_of(name, value, self._game.attribute(name))
 
     def _set_attribute(self, request: pb2.SetSiphonRequest, _context: Any) -> pb2.SetSiphonResponse:
@@ -123,11 +128,6 @@ class PublicService(Closing):
 
         self._game.use("memory", write)
         return pb2.SetSiphonResponse(success=True, message=f"{name} is written")
-
-    def _checked(self, name: str) -> str:
-        """Return the name of a known attribute; the error for one that needs an injected library explains that."""
-        self._game.attribute(name)
-        return name
 
     # --- keys and mouse -------------------------------------------------------------------------------------
 
