@@ -131,8 +131,7 @@ class LockstepClock:
     def pause(self, *, deadline_s: float = 10.0) -> None:
         """See `Clock.pause`.
 
-        Raises:
-            ClockStalledError: Time is held, but the game computes and has not queried the time within `deadline_s`.
+        Raises `ClockStalledError` if time is held, but the game computes and has not queried it within `deadline_s`.
         """
         with self._lock:
             address = self._address()
@@ -303,11 +302,8 @@ _MILLISECONDS = {"poll", "epoll_wait", "epoll_pwait"}
 class UnheldThread:
     """A thread that runs while game time is held.
 
-    Attributes:
-        tid: Thread id; the process id for a kernel timer.
-        name: Name, as the kernel shows it.
-        reason: System call with a time-out that it waits in, ``timer_create`` or ``timerfd`` for a kernel timer, or
-            ``runs``.
+    `tid` is the process id for a kernel timer. `reason` is the system call with a time-out that the thread waits in,
+    ``timer_create`` or ``timerfd`` for a kernel timer, or ``runs``.
     """
 
     tid: int

@@ -149,12 +149,7 @@ _ORPHAN = {"end": 0, "run": 1, "paused": 2}
 class LockstepPage:
     """Memory shared with the clock library in the game; freed with the last process that maps it.
 
-    Args:
-        fd: Descriptor of the page; the new object owns it.
-        on_orphan: See `create`.
-
-    Attributes:
-        address: Address of the mapping; 0 after `close`.
+    It owns the descriptor `fd`. `address` is that of the mapping; 0 after `close`.
 
     Raises:
         ClockError: Another process controls it.
@@ -181,8 +176,7 @@ class LockstepPage:
             on_orphan: What the game does when this process dies: ``end``, ``run`` on at 1x, or stay ``paused``.
             is_held: Whether no game time passes from the start of the program; otherwise it runs at 1x.
 
-        Raises:
-            ClockUnavailableError: The library was not built.
+        Raises `ClockUnavailableError` if the library was not built.
         """
         fd = native_library().create(is_held)
         if fd < 0:

@@ -30,8 +30,7 @@ class ScaledClock:
         game_time: Reads the game's own time in seconds; None to measure wall time times speed, which is off by a frame.
         frames: Limits its frame times; None for no limit.
 
-    Raises:
-        ProcessExitedError: The game has ended.
+    Raises `ProcessExitedError` if the game has ended.
     """
 
     grade: ClockGrade = "scaled"
@@ -85,8 +84,7 @@ class ScaledClock:
     def run(self, speed: float = 1.0) -> None:
         """See `Clock.run`.
 
-        Raises:
-            ClockUnavailableError: The game does not accept this speed, or its frames would be too long.
+        Raises `ClockUnavailableError` if the game does not accept this speed, or its frames would be too long.
         """
         check_speed(speed)
         with self._lock:

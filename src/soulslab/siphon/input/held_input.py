@@ -147,11 +147,8 @@ class Guard:
     too.
 
     A recipe describes how to release a key: ``xtest 3 25`` (type of the event, detail) or ``send 0x400001 2 0319...``
-    (window, mask, the event in hex).
-
-    Args:
-        display: Name of the display on which it releases the keys; it connects as a child process does. "" for a
-            display that ends with this process: no process is started.
+    (window, mask, the event in hex). The process connects to `display` as a child process does; it is "" for a display
+    that ends with this process, which needs no guard.
     """
 
     def __init__(self, display: str) -> None:

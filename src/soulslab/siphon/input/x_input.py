@@ -36,10 +36,7 @@ def open_input(window: Window, backend: str = "auto", *, is_private: bool = Fals
             windows.
         is_private: Whether the display ends with this process, so that no guard process is needed.
 
-    Raises:
-        ConfigError: The backend does not exist.
-        DisplayError: The display lacks XTest or XKB.
-        WindowGoneError: The window has been closed.
+    Raises `ConfigError` if the backend does not exist, `DisplayError` without XTest or XKB, and `WindowGoneError`.
     """
     if backend not in BACKENDS:
         raise ConfigError(f"unknown input backend {backend!r}{did_you_mean(backend, BACKENDS)}", path="input.backend")

@@ -30,12 +30,8 @@ _APART_MS = 3
 class XTestSender:
     """Sends through XTest, with the keycodes of the server by key name.
 
-    Args:
-        window: Window of the game.
-        keycodes: Keycodes of the server, by key name.
-        guard: Releases the keys when this process dies.
-        owns_focus: Whether the display has no other user, so that focus and pointer may be given to the game.
-        answer_deadline_s: Longest wait for the game to handle the message that it has the focus.
+    `owns_focus` states that the display has no other user, so that focus and pointer may be given to the game.
+    `answer_deadline_s` is the longest wait for the game to handle the message that it has the focus.
     """
 
     backend = "xtest"

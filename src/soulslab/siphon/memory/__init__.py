@@ -19,14 +19,10 @@ PAGE_BYTES = 4096
 
 
 class Region(msgspec.Struct, frozen=True):
-    """A mapped address range.
+    """A mapped address range; `end` is the address after the last.
 
     Attributes:
-        start: First address.
-        end: Address after the last.
-        is_readable: Whether it may be read.
         is_writable: Whether the process itself may write it.
-        is_executable: Whether it contains code.
         path: File that is mapped there; "" for none (a section of a Windows program often has none).
     """
 
@@ -39,19 +35,14 @@ class Region(msgspec.Struct, frozen=True):
 
 
 class ReadBatch(Protocol):
-    """A prepared scattered read of fixed sizes at changeable addresses.
-
-    Attributes:
-        addresses: (n,) uint64; set the addresses here before `read`.
-    """
+    """A prepared scattered read of fixed sizes; set `addresses`, (n,) uint64, before `read`."""
 
     addresses: NDArray[np.uint64]
 
     def read(self) -> memoryview:
         """Read all parts in as few system calls as possible.
 
-        Returns:
-            The bytes of the parts, concatenated; the next call overwrites the buffer.
+        Returns the bytes of the parts, concatenated; the next call overwrites the buffer.
 
         Raises:
             MemoryAccessError: An address cannot be read; the error names the first one.
@@ -60,11 +51,7 @@ class ReadBatch(Protocol):
 
 
 class Memory(Protocol):
-    """The memory of one process, which is little-endian and 64-bit; addresses are those of that process.
-
-    Attributes:
-        pid: Process id.
-    """
+    """The memory of one process, which is little-endian and 64-bit; addresses are those of that process."""
 
     pid: int
 

@@ -126,9 +126,6 @@ _PART = np.dtype([("address", "<u8"), ("size", "<u8")])
 class LinuxMemory:
     """The memory of one process (`soulslab.siphon.memory.Memory`).
 
-    Args:
-        pid: Process id.
-
     Raises:
         ProcessNotFoundError: The process does not exist.
         ProcessExitedError: It has ended, and its parent has not reaped it yet.
@@ -232,11 +229,7 @@ class LinuxMemory:
 
 
 class LinuxBatch:
-    """A prepared scattered read (`soulslab.siphon.memory.ReadBatch`): one system call for 1024 parts.
-
-    Attributes:
-        addresses: (n,) uint64, addresses to read.
-    """
+    """A prepared scattered read (`soulslab.siphon.memory.ReadBatch`): one system call for 1024 parts."""
 
     addresses: NDArray[np.uint64]
 

@@ -57,13 +57,10 @@ MIN_AGE_S = 60.0
 
 
 class PrivateFolder:
-    """A new, empty folder that only this user can enter.
+    """A new, empty folder that only this user can enter; `kind` is a part of its name: ``display``.
 
     The folder is locked while a process has `fd` open: this process, or one that inherited it. Once no process does,
     for example because this one was killed, the next PrivateFolder of the same kind removes it.
-
-    Args:
-        kind: Purpose, as a part of its name: ``display``.
     """
 
     def __init__(self, kind: str) -> None:

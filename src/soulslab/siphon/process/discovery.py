@@ -48,8 +48,7 @@ _log = logging.getLogger(__name__)
 class _Running(msgspec.Struct, frozen=True):
     """The readable details of a process.
 
-    `comm` is the process name, cut to 15 characters; `program` is "" if it is not readable; `started_s` counts since
-    1970.
+    `comm` is cut to 15 characters; `program` is "" if it is not readable; `started_s` counts since 1970.
     """
 
     pid: int
@@ -83,11 +82,7 @@ def require_linux() -> None:
 
 
 def find_process(process: Process, pid: int = 0) -> int:
-    """Find the process of a game.
-
-    Args:
-        process: How to recognise it.
-        pid: Id of the process to check; 0 to find the only one.
+    """Return the id of the process of a game; `pid` is the one to check, 0 to find the only one.
 
     Raises:
         ProcessNotFoundError: The process does not exist, or the given one runs another program.

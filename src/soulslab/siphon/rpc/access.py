@@ -59,12 +59,7 @@ def plain_host(host: str) -> str:
 def user_of_peer(peer: str, server: Address) -> int | None:
     """Return the user whose process is connected to a server at a loopback address; None if the kernel knows none.
 
-    Args:
-        peer: Client, in gRPC's notation.
-        server: Address of the server with its port.
-
-    Raises:
-        OSError: The kernel does not support the query.
+    `peer` is the client in gRPC's notation. Raises `OSError` if the kernel does not support the query.
     """
     host, port = address_of_peer(peer)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -173,14 +168,9 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
     """Refuses unauthorised calls before a thread waits for their first message.
 
-    A call needs the token or, where no token is needed, must come from a process of the user who runs the server: every
-    user of the machine can reach a loopback address. File permissions protect a Unix socket.
-
-    Args:
-        token: Required token; "" for none.
-
-    Attributes:
-        address: Address of the server with its port; set before the server starts.
+    A call needs the `token` or, where no token is needed ("" for none), must come from a process of the user who runs
+    the server: every user of the machine can reach a loopback address. File permissions protect a Unix socket.
+    `address` is that of the server with its port; set before the server starts.
     """
 
     address: Address

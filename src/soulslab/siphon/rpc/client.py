@@ -106,11 +106,7 @@ def connect(
 
 
 class RemoteSession(Closing):
-    """A session with a game on a server (`soulslab.siphon.session.Session`); see `connect`.
-
-    Attributes:
-        profile: Profile of the game, as sent by the server.
-    """
+    """A session with a game on a server (`soulslab.siphon.session.Session`); see `connect`."""
 
     def __init__(self, endpoint: Endpoint, deadline_s: float, options: ClientOptions) -> None:
         self._endpoint = endpoint
@@ -316,11 +312,7 @@ class RemoteSession(Closing):
 
 
 class RemoteInput:
-    """Keyboard and mouse of a game on a server (`soulslab.siphon.input.Input`).
-
-    Attributes:
-        backend: Input backend of the server; "" if it has none.
-    """
+    """Keyboard and mouse of a game on a server (`soulslab.siphon.input.Input`); `backend` is "" without a window."""
 
     def __init__(self, session: RemoteSession) -> None:
         self.backend = ""
@@ -349,11 +341,7 @@ class RemoteInput:
 
 
 class RemoteClock:
-    """The clock of a game on a server (`soulslab.siphon.clock.Clock`).
-
-    Attributes:
-        grade: Grade of the server's clock.
-    """
+    """The clock of a game on a server (`soulslab.siphon.clock.Clock`)."""
 
     grade: ClockGrade = "realtime"
 

@@ -83,7 +83,7 @@ def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoi
 
 
 class Connection:
-    """One attachment to a server.
+    """One attachment to a server; `is_over` once waiting for it has failed, and the error was raised.
 
     Args:
         endpoint: Server to connect to.
@@ -93,14 +93,7 @@ class Connection:
         answer_s: Longest wait for the server to accept the connection.
         open_s: Longest wait for the first answer, for which the server may start the game.
 
-    Attributes:
-        is_over: Whether waiting for the server has failed, and the error was raised.
-
-    Raises:
-        ServerUnavailableError: No server answers.
-        AccessRefusedError: The token is wrong, or there are too many clients.
-        WireError: The server has another protocol version.
-        SiphonError: The server cannot open the game.
+    Raises as `soulslab.siphon.rpc.client.connect`.
     """
 
     def __init__(

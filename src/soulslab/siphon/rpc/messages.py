@@ -81,11 +81,9 @@ class Hello(Message, frozen=True):
 class Welcome(Message, frozen=True):
     """Answers a `Hello`.
 
-    Attributes:
-        client_id: Id for the metadata of unary calls; a secret of the client.
-        info: Session info; None if it is not available, for example because the game has ended.
-        proof: The second 16 bytes of the client's shared memory, which prove that the server can see it; empty if it
-            cannot, and then frames are sent inside the messages.
+    `client_id` is a secret of the client, for the metadata of unary calls. `info` is None if it is not available, for
+    example because the game has ended. `proof` is the second 16 bytes of the client's shared memory; empty if the
+    server cannot see it, and then frames are sent inside the messages.
     """
 
     version: int

@@ -80,12 +80,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningServer(Closing):
-    """A running server.
-
-    Attributes:
-        address: Address with the actual port.
-        token: Token of the clients; empty for none.
-    """
+    """A running server; `address` has the actual port, and `token` is empty for none."""
 
     def __init__(
         self, server: grpc.Server, pool: ThreadPoolExecutor, game: ServedGame, address: Address, token: str
@@ -110,8 +105,7 @@ class RunningServer(Closing):
     def stop(self, grace_s: float = 5.0) -> None:
         """End all calls, release all keys, and close the session if the server opened it; a second call does nothing.
 
-        Args:
-            grace_s: Time for running calls to end.
+        Running calls have `grace_s` to end.
         """
         if self._is_stopped:
             return
@@ -172,8 +166,7 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
 def check_access(options: ServerOptions) -> tuple[Address, str, grpc.ServerCredentials | None]:
     """Return the address, token ("" for none) and TLS credentials of a server; can be called before a game starts.
 
-    Raises:
-        ConfigError: The address is malformed, or needs a token or TLS; a file cannot be read.
+    Raises `ConfigError` if the address is malformed or needs a token or TLS, or a file cannot be read.
     """
     address = parse_address(options.address)
     token = make_token(address, options.token, is_needed=options.needs_token)

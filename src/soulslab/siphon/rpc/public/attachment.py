@@ -41,11 +41,11 @@ class Attachment:
         on_window: Called after a session with a window is opened.
 
     Attributes:
+        served: Session of the server, set before the first call. Only its process can be attached to, and the session
+            is read-only if this one is.
         pid: Process id; 0 if no process is attached.
         parts: The initialised parts, of ``memory``, ``input`` and ``capture``.
         profile: The configuration; None before the first one.
-        served: Session of the server, set before the first call. Only its process can be attached to, and the session
-            is read-only if this one is.
         window_name: Text in the title of the window that is or will be used.
     """
 

@@ -26,12 +26,10 @@ Request = TypeVar("Request", bound=Message)
 
 
 def handler_of(kind: Any, answer: Callable[[Any, Any], Any], note: Callable[[str], None]) -> grpc.RpcMethodHandler:
-    """Return the gRPC handler of a call.
+    """Return the gRPC handler of a call, a `google.protobuf.descriptor.MethodDescriptor`.
 
-    Args:
-        kind: Description of the call (`google.protobuf.descriptor.MethodDescriptor`).
-        answer: Creates the answer, or the stream of answers, from the request and the context of the call.
-        note: Called with the client of each call, and of each answer of a stream.
+    `answer` creates the answer, or the stream of answers, from the request and the context of the call. `note` is
+    called with the client of each call, and of each answer of a stream.
     """
     request_type: type[Message] = getattr(pb2, kind.input_type.name)
     response_type: Callable[..., Message] = getattr(pb2, kind.output_type.name)
