@@ -164,18 +164,13 @@ class WindowCapture:
     On a private display, the framebuffer file is read while nothing covers the window and its colour depth is the
     screen's. Otherwise MIT-SHM is used; for parts that are covered or off the screen, the memory that XComposite
     redirects the window to. On a display that is not private the window is redirected from the start, because other
-    windows may cover it.
+    windows may cover it. `backend` is that of the last frame: ``framebuffer``, ``shm`` or ``composite``.
 
     Every frame is captured after the server has drawn everything that the game had requested before (`Barrier`), and
     has the size of the window at that moment. A running game may draw the next frame during the copy; a game with held
     time cannot.
 
-    Attributes:
-        backend: Backend of the last frame: ``framebuffer``, ``shm`` or ``composite``.
-
-    Raises:
-        WindowGoneError: The window was closed or is not mapped.
-        DisplayError: The display cannot share memory with this process.
+    Raises `WindowGoneError`, and `DisplayError` if the display cannot share memory with this process.
     """
 
     def __init__(self, window: Window, display: PrivateDisplay | None = None) -> None:

@@ -46,10 +46,8 @@ class SharedImage:
     def read(self, drawable: int, left_px: int, top_px: int, width_px: int, height_px: int) -> NDArray[np.uint8]:
         """Return a part of a window or pixmap: (H, W, 4) uint8, BGRX, in the memory that the next call overwrites.
 
-        Raises:
-            xcffib.xproto.MatchError: The part is not inside the window, or the window is not visible.
-            WindowGoneError: The window does not exist.
-            DisplayError: The connection is broken, or the colour depth is not supported.
+        Raises `xcffib.xproto.MatchError` if the part is not inside the window or the window is not visible,
+        `WindowGoneError`, and `DisplayError` for a broken connection or an unsupported colour depth.
         """
         size = width_px * height_px * 4
         if size > self._bytes.size:
@@ -159,10 +157,8 @@ class RedirectedWindow:
     def read(self, state: WindowState, image: SharedImage) -> NDArray[np.uint8]:
         """Return the whole window: (H, W, 4) uint8, BGRX, in the memory of `image`.
 
-        Raises:
-            WindowError: A part has not been drawn since it was covered.
-            WindowGoneError: The window was closed.
-            xcffib.xproto.MatchError: Its size has changed or it was hidden a moment ago.
+        Raises `WindowError` if a part has not been drawn since it was covered, `WindowGoneError`, and
+        `xcffib.xproto.MatchError` if its size has changed or it was hidden a moment ago.
         """
         self.wait_for_repaint()
         if self._named_at != self._window.n_changes:

@@ -60,9 +60,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 class GameProcess:
     """A started game with its helper processes: a wrapper script, Wine's server.
 
-    Attributes:
-        pid: Process id of the game itself.
-        directory: Private folder of the game, removed by `kill`.
+    `pid` is that of the game itself; `directory` is its private folder, removed by `kill`.
     """
 
     def __init__(
@@ -110,9 +108,7 @@ class GameProcess:
     def kill(self, grace_s: float = GRACE_S) -> None:
         """End the game with all of its processes, and remove its folder and its shared memory.
 
-        A second call does nothing.
-
-        The processes have `grace_s` to end after SIGTERM.
+        The processes have `grace_s` to end after SIGTERM. A second call does nothing.
         """
         self._end(signal.SIGTERM, grace_s)
         deadline = time.monotonic() + KILL_DEADLINE_S

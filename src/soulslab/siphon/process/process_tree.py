@@ -67,15 +67,12 @@ def await_end(pids: Collection[int], wait_s: float, pidfds: Mapping[int, int] | 
 
 
 def remove_shared_memory(pids: Collection[int], since_s: float) -> None:
-    """Remove the private System V segments that ended processes created.
+    """Remove the private System V segments that ended processes created since a Unix time.
 
     The kernel does not do so: a game that marks its segments for removal only when it exits leaves them when it is
     killed, and the kernel allows 4,096 segments in total (SHMMNI). The X server may still have attached one, which then
-    exists until the server detaches it.
-
-    Args:
-        pids: Process ids of the creators.
-        since_s: Unix time of the start of the first of them; older segments belong to another process with a reused id.
+    exists until the server detaches it. Segments older than `since_s`, the start of the first process, belong to
+    another process with a reused id.
     """
     try:
         header, *lines = (PROC / "sysvipc" / "shm").read_text().splitlines()

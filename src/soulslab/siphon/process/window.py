@@ -75,11 +75,9 @@ _log = logging.getLogger(__name__)
 class WindowState(msgspec.Struct, frozen=True):
     """Position of the inner area of a window on the screen, and its visibility.
 
-    Attributes:
-        depth: Bits per pixel of its colours.
-        hidden_px: Smallest rectangle within the window around all parts that may be covered or lie off the screen; (0,
-            0, 0, 0) if nothing is hidden.
-        is_on_screen: Whether the whole window lies on the screen.
+    `depth` is the number of bits per pixel. `hidden_px` is the smallest rectangle within the window around all parts
+    that may be covered or lie off the screen; (0, 0, 0, 0) if nothing is hidden. `is_on_screen` states whether the
+    whole window lies on the screen.
     """
 
     x_px: int
@@ -100,8 +98,7 @@ class WindowState(msgspec.Struct, frozen=True):
 class Window:
     """A window of another program, tracked by its events.
 
-    Attributes:
-        n_changes: Number of changes that may concern its position, its size or the windows above it.
+    `n_changes` counts changes that may concern its position, its size or the windows above it.
     """
 
     def __init__(self, x: XConnection, window_id: int, pid: int = 0) -> None:
@@ -118,9 +115,7 @@ class Window:
     def state(self) -> WindowState:
         """Return its state as of the last received events; call `XConnection.sync` first to receive all.
 
-        Raises:
-            WindowGoneError: The window was closed, or is not mapped now (iconified, hidden).
-            DisplayError: The display has ended.
+        Raises `WindowGoneError` if it was closed or is not mapped now (iconified, hidden), and `DisplayError`.
         """
         self.x.dispatch()
         if self._state is None:
@@ -135,10 +130,8 @@ class Window:
 
         A program may handle a later key before this message: ``GetAsyncKeyState`` of Wine handles only the received
         keys. ``_NET_WM_PING`` (EWMH) proves that the message was handled, because a program answers messages in order.
-
-        Args:
-            answer_deadline_s: Longest wait for the answer to the ping. A program that is held does not answer, and a
-                program without ``_NET_WM_PING`` is not waited for.
+        The answer is waited for up to `answer_deadline_s`: a program that is held does not answer, and a program
+        without ``_NET_WM_PING`` is not waited for.
         """
         protocols = memoryview(_property(self.x, self.id, "WM_PROTOCOLS")).cast("I").tolist()
         take_focus, ping = self.x.atom("WM_TAKE_FOCUS"), self.x.atom("_NET_WM_PING")

@@ -59,7 +59,7 @@ class _Server:
         """Return whether the server sleeps in its wait for requests.
 
         A thread that was just woken on an idle processor still counts as blocked in the first file, but not in the
-        second one.
+        second.
         """
         call, stat = self._fds
         if os.pread(call, 8, 0).split(b" ", 1)[0] not in WAITING_CALLS:
@@ -136,9 +136,7 @@ class XConnection:
     def using(self, what: str, window: int = 0) -> Iterator[None]:
         """Hold the lock, and convert the errors raised inside.
 
-        Args:
-            what: Description of the action, for errors: ``take a picture``.
-            window: Window of the action; 0 for none.
+        `what` describes the action, for errors: ``take a picture``; `window` is its window, 0 for none.
 
         Raises:
             WindowGoneError: The window no longer exists.
@@ -275,10 +273,7 @@ class XConnection:
 
 
 def _connect_in_time(display: str, cookie: bytes | None) -> Any:
-    """Return a connection of xcffib; one that is established too late is closed.
-
-    Raises `DisplayError` if the server does not answer, and `xcffib.XcffibException` if there is none, or it refuses.
-    """
+    """Return a connection of xcffib; one that is established too late is closed."""
     connected: Future[Any] = Future()
 
     def connect() -> None:

@@ -96,7 +96,7 @@ def connect(
 
     Raises:
         ServerUnavailableError: No server answers at the address.
-        AccessRefusedError: The token is wrong, or TLS is missing.
+        AccessRefusedError: The token is wrong, TLS is missing, or there are too many clients.
         WireError: The server has another protocol version.
         ConfigError: The address is malformed.
         SiphonError: The server cannot open the game.
@@ -199,8 +199,7 @@ class RemoteSession(Closing):
             attributes: Attributes to read; None for all.
             frame: Format of the image; None for none.
 
-        Raises:
-            SiphonError: An error of `read` or `capture`, which ends the stream.
+        Raises `SiphonError` for an error of `read` or `capture`, which ends the stream.
         """
         watch = m.Watch(rate_hz, _names(attributes), frame, self._options.encoding, self._options.jpeg_quality)
         with self._lock:

@@ -133,9 +133,7 @@ class Connection:
         return bool(self._call.is_active())
 
     def ask(self, request: m.Request[R], *, wait_s: float, deadline_s: float) -> R:
-        """Send a request and return its result.
-
-        `wait_s` is the longest time that the server may let the request wait for other clients.
+        """Send a request, which the server may let wait for other clients for `wait_s`, and return its result.
 
         Raises:
             ServerUnavailableError: The connection is lost, or the answer was late; the stream is over.
