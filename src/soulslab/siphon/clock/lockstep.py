@@ -93,8 +93,6 @@ class LockstepClock:
             self._native.set_boundary(self._address(), BOUNDARIES[facts.boundary], facts.spin_reads)
             self._step_s = _part_s(facts)
 
-    # --- what time it is ------------------------------------------------------------------------------------
-
     @property
     def game_time_s(self) -> float:
         """See `Clock.game_time_s`: since the library was loaded."""
@@ -117,8 +115,6 @@ class LockstepClock:
         """Number of time reads of the game's threads while it stood."""
         with self._lock:
             return int(self._native.time_reads(self._address()))
-
-    # --- setting it -----------------------------------------------------------------------------------------
 
     def run(self, speed: float = 1.0) -> None:
         """See `Clock.run`."""
@@ -181,8 +177,6 @@ class LockstepClock:
                 self._native.publish(self._page.address, UNIT_SPEED, 0, FOREVER_NS)
             self._page.close()
             self._watch.close()
-
-    # --- waiting --------------------------------------------------------------------------------------------
 
     def _step(self, step_ns: int, speed: float | None, started_s: float, deadline_s: float) -> None:
         """Advance and wait until the game stands at the new limit."""

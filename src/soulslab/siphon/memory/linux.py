@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +138,8 @@ class LinuxMemory:
         self._scratch_view = self._scratch.data
         self._part = (ctypes.c_uint64 * 2)()
         self._local = (ctypes.c_uint64 * 2)(self._scratch.ctypes.data, _SCRATCH_SIZE)
-        self._read_part = partial(_readv(), pid, ctypes.addressof(self._local), 1, ctypes.addressof(self._part), 1, 0)
+        readv = _native("process_vm_readv", ctypes.PyDLL)
+        self._read_part = partial(readv, pid, ctypes.addressof(self._local), 1, ctypes.addressof(self._part), 1, 0)
         self._pidfd = _open_pidfd(pid)
         try:
             with examining(pid):
@@ -184,7 +184,7 @@ class LinuxMemory:
 
     def _transfer(self, name: str, address: int, local: NDArray[np.uint8], what: str) -> None:
         """Copy between this process and the other one, in as many calls as the kernel needs."""
-        call = _bulk_call(name)
+        call = _native(name)
         start, size, done = local.ctypes.data, local.size, 0
         while done < size:
             ours = (ctypes.c_uint64 * 2)(start + done, size - done)
@@ -241,6 +241,7 @@ class LinuxBatch:
         ends = np.concatenate(([0], np.cumsum(self._parts["size"], dtype=np.int64)))
         self._buffer = np.zeros(int(ends[-1]), np.uint8)
         self._view = self._buffer.data
+        readv = _native("process_vm_readv", ctypes.PyDLL)
         self._locals = []
         self._calls = []
         for first in range(0, len(sizes), MAX_PARTS):
@@ -249,7 +250,7 @@ class LinuxBatch:
             local = (ctypes.c_uint64 * 2)(self._buffer.ctypes.data + int(ends[first]), expected)
             self._locals.append(local)
             parts = self._parts[first:].ctypes.data
-            call = partial(_readv(), memory.pid, ctypes.addressof(local), 1, parts, last - first, 0)
+            call = partial(readv, memory.pid, ctypes.addressof(local), 1, parts, last - first, 0)
             self._calls.append((call, expected))
 
     def read(self) -> memoryview:
@@ -285,18 +286,9 @@ def _open_pidfd(pid: int) -> int:
 
 
 @cache
-def _readv() -> Callable[..., int]:
-    """Return ``process_vm_readv`` for small reads, called without releasing the GIL (PyDLL)."""
-    return _declare(ctypes.PyDLL(None, use_errno=True).process_vm_readv)
-
-
-@cache
-def _bulk_call(name: str) -> Callable[..., int]:
-    """Return ``process_vm_readv`` or ``process_vm_writev`` for large reads; other threads run during the call."""
-    return _declare(getattr(ctypes.CDLL(None, use_errno=True), name))
-
-
-def _declare(call: Any) -> Callable[..., int]:
+def _native(name: str, library: type[ctypes.CDLL] = ctypes.CDLL) -> Callable[..., int]:
+    """Return ``process_vm_readv`` or ``process_vm_writev``; with `ctypes.PyDLL`, for small reads, it keeps the GIL."""
+    call = getattr(library(None, use_errno=True), name)
     call.restype = ctypes.c_ssize_t
     pointer, count = ctypes.c_void_p, ctypes.c_ulong
     call.argtypes = [ctypes.c_int, pointer, count, pointer, count, count]

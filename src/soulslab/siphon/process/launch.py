@@ -14,6 +14,7 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 from soulslab.errors import ConfigError, LaunchError, did_you_mean
@@ -166,7 +167,7 @@ class GameProcess:
                     f"program that the command starts? {_printed(self._output.tail())}",
                     pid=self._child.pid,
                 )
-            (wait or _sleep)()
+            (wait or partial(time.sleep, POLL_S))()
 
 
 def start_command(
@@ -343,10 +344,6 @@ def _padding(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """
     texts = [*command, *(f"{name}={value}" for name, value in environment.items()), f"{PADDING}="]
     return "x" * (-sum(len(os.fsencode(text)) + 1 for text in texts) % PADDED_BYTES)
-
-
-def _sleep() -> None:
-    time.sleep(POLL_S)
 
 
 def _how(status: int) -> str:

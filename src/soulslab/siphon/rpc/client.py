@@ -123,8 +123,6 @@ class RemoteSession(Closing):
             self._watchdog.close()
             raise
 
-    # --- what it is -----------------------------------------------------------------------------------------
-
     @property
     def info(self) -> SessionInfo:
         """See `Session.info`."""
@@ -149,8 +147,6 @@ class RemoteSession(Closing):
     def shares_memory(self) -> bool:
         """Whether frames are transferred through shared memory."""
         return self._connection is not None and self._connection.frames.offer is not None
-
-    # --- using it -------------------------------------------------------------------------------------------
 
     def read(self, name: str) -> Value:
         """See `Session.read`."""
@@ -207,8 +203,6 @@ class RemoteSession(Closing):
         for look in connection.watch(watch):
             yield _step_result(look, connection.frames)
 
-    # --- its life -------------------------------------------------------------------------------------------
-
     def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
         """See `Session.restart`; it reconnects if the connection is lost."""
         with self._lock:
@@ -233,8 +227,6 @@ class RemoteSession(Closing):
                 if connection is not None:
                     connection.close()
                 self._watchdog.close()
-
-    # --- the wire -------------------------------------------------------------------------------------------
 
     def ask(self, request: m.Request[R], needed_s: float = 0.0) -> R:
         """Send a request and return its result; the game may take `needed_s` longer than the deadline of this session.

@@ -151,8 +151,6 @@ class SessionService:
         }
         return grpc.method_handlers_generic_handler(m.SERVICE, methods)
 
-    # --- the stream of a client -----------------------------------------------------------------------------
-
     def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Serve one client until it leaves or disconnects; then release its keys and memory."""
         client = None
@@ -199,8 +197,6 @@ class SessionService:
         except Exception as error:  # noqa: BLE001  (a bug must not cost the client its keys)
             return encode(m.Answer(number, to_failure(_reported(error)))), True
 
-    # --- single calls ---------------------------------------------------------------------------------------
-
     def _unary(self, kind: type[m.Request[Any]]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
         """Return the handler of the unary calls of one kind of request."""
         decoder = make_decoder(kind)
@@ -232,8 +228,6 @@ class SessionService:
                 request = as_attribute(request, session.profile)
             client.has_input = client.has_input or sends_input(request)
             return _PERFORM[type(request)](request, session, frames)
-
-    # --- looking on -----------------------------------------------------------------------------------------
 
     def _watch(self, data: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         """Stream observations of the game at a rate until the client ends the stream."""

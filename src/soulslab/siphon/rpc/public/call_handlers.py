@@ -32,7 +32,7 @@ def handler_of(kind: Any, answer: Callable[[Any, Any], Any], note: Callable[[str
     called with the client of each call, and of each answer of a stream.
     """
     request_type: type[Message] = getattr(pb2, kind.input_type.name)
-    response_type: Callable[..., Message] = getattr(pb2, kind.output_type.name)
+    response_type: Any = getattr(pb2, kind.output_type.name)
 
     def call(data: bytes, context: Any) -> Any:
         note(context.peer())
@@ -52,8 +52,8 @@ def handler_of(kind: Any, answer: Callable[[Any, Any], Any], note: Callable[[str
             _abort(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
 
     if kind.server_streaming:
-        return grpc.unary_stream_rpc_method_handler(stream, response_serializer=_serialized)
-    return grpc.unary_unary_rpc_method_handler(call, response_serializer=_serialized)
+        return grpc.unary_stream_rpc_method_handler(stream, response_serializer=response_type.SerializeToString)
+    return grpc.unary_unary_rpc_method_handler(call, response_serializer=response_type.SerializeToString)
 
 
 def gone_event(context: Any) -> threading.Event:
@@ -74,10 +74,6 @@ def _parsed(request_type: type[Request], data: bytes, context: Any) -> Request:
         return request_type.FromString(data)
     except DecodeError as error:
         _abort(context, grpc.StatusCode.INVALID_ARGUMENT, f"malformed message: {error}")
-
-
-def _serialized(message: Message) -> bytes:
-    return message.SerializeToString()
 
 
 def _abort(context: Any, code: grpc.StatusCode, details: str) -> NoReturn:
@@ -115,9 +111,8 @@ def value_of(request: pb2.SetSiphonRequest, attribute: Attribute) -> Value:
     value: Any = getattr(request, case)
     wanted = _cases_of(attribute)
     if case not in wanted:
-        raise InvalidValueError(
-            request.attributeName, value, f"it came as {_short(case)}, and its type needs {_short(wanted[0])}"
-        )
+        problem = f"it came as {case}, and its type needs {wanted[0]}".replace("_value", "")
+        raise InvalidValueError(request.attributeName, value, problem)
     if attribute.type in _TRUTHS:
         if value not in (0, 1):
             raise InvalidValueError(request.attributeName, value, "a bool is 0 or 1")
@@ -162,7 +157,3 @@ def _float_response(name: str, value: float) -> pb2.GetSiphonResponse:
     is_exact = float(np.float32(value)) == value or value != value  # noqa: PLR0124  (NaN)
     message = "ok" if is_exact else f"rounded to 32 bits from {value!r}"
     return pb2.GetSiphonResponse(success=True, message=message, float_value=value)
-
-
-def _short(case: str) -> str:
-    return case.removesuffix("_value")

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-import msgspec
-
 from soulslab.errors import AccessRefusedError, LaunchError
+from soulslab.siphon.rpc.public import siphon_service_pb2 as pb2
+from soulslab.siphon.rpc.public.call_handlers import text_of
 
 DEFAULT_TIMEOUT_S = 30
 MAX_TIMEOUT_S = 600
@@ -26,42 +26,30 @@ POLL_S = 0.02
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "DISPLAY", "XAUTHORITY", "TZ", "TMPDIR")
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """Result of a program: exit status (negative for a signal), output, and why it was killed ("" if not)."""
-
-    status: int
-    output: str
-    errors: str
-    wall_ms: int
-    problem: str
-
-
 class Programs:
     """Runs allowed programs, without a shell."""
 
     def __init__(self, allowed: Sequence[Path]) -> None:
         self._allowed = tuple(path.resolve() for path in allowed)
 
-    def run(
-        self, command: Sequence[str], directory: str, timeout_s: int, gone: threading.Event, *, keeps_output: bool
-    ) -> Outcome:
+    def run(self, request: pb2.ExecuteCommandRequest, gone: threading.Event) -> pb2.ExecuteCommandResponse:
         """Run a program, given by its path or unambiguous name, to its end.
 
         The program and all of its processes are killed after `timeout_s` (0 for 30 s), and when `gone` is set. Raises
         `AccessRefusedError` if it is not allowed, and `LaunchError` if it cannot be started.
         """
-        program = self._find(command[0])
+        program, timeout_s = self._find(request.command), request.timeout_seconds
         if not 0 <= timeout_s <= MAX_TIMEOUT_S:
             raise LaunchError(f"timeout_seconds is {timeout_s}; it is 0 (for {DEFAULT_TIMEOUT_S}) to {MAX_TIMEOUT_S}")
         start_s = time.monotonic()
-        pipe = subprocess.PIPE if keeps_output else subprocess.DEVNULL
+        pipe = subprocess.PIPE if request.capture_output else subprocess.DEVNULL
         try:
             process = subprocess.Popen(  # noqa: S603  (a program that the operator named; no shell)
-                [str(program), *command[1:]],
+                [str(program), *request.args],
                 stdin=subprocess.DEVNULL,
                 stdout=pipe,
                 stderr=pipe,
-                cwd=directory or None,
+                cwd=request.working_directory or None,
                 env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
                 start_new_session=True,
             )
@@ -71,8 +59,14 @@ class Programs:
             output = {stream: bytearray() for stream in (process.stdout, process.stderr) if stream is not None}
             problem = _follow(process, timeout_s or DEFAULT_TIMEOUT_S, gone, output)
         texts = [kept.decode("utf-8", "replace") for kept in output.values()] or ["", ""]
-        wall_ms = int((time.monotonic() - start_s) * 1000)
-        return Outcome(process.returncode, texts[0], texts[1], wall_ms, problem)
+        return pb2.ExecuteCommandResponse(
+            success=not problem and process.returncode == 0,
+            message=text_of(problem or f"exit status {process.returncode}"),
+            exit_code=process.returncode,  # negative for a signal
+            stdout_output=texts[0],
+            stderr_output=texts[1],
+            execution_time_ms=int((time.monotonic() - start_s) * 1000),
+        )
 
     def _find(self, name: str) -> Path:
         if not self._allowed:

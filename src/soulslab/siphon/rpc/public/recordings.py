@@ -145,15 +145,12 @@ class Recordings:
 def _chunks_of(path: Path, *, is_last: bool) -> Iterator[pb2.RecordingChunk]:
     """Yield one file in chunks; an empty file is one empty chunk."""
     with path.open("rb") as file:
-        size, offset = os.fstat(file.fileno()).st_size, 0
-        while True:
-            data = file.read(min(CHUNK_BYTES, size - offset))
-            if not data and offset < size:
+        size = os.fstat(file.fileno()).st_size
+        for offset in range(0, max(size, 1), CHUNK_BYTES):
+            end = min(offset + CHUNK_BYTES, size)
+            data = file.read(end - offset)
+            if len(data) < end - offset:
                 raise OSError(0, "it was cut off meanwhile")
-            end = offset + len(data)
             yield pb2.RecordingChunk(
                 data=data, offset=offset, total_size=size, is_final=is_last and end == size, filename=path.name
             )
-            offset = end
-            if offset == size:
-                return

@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import cv2
 import grpc
 import msgspec
+import numpy as np
+import simplejpeg
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from soulslab.closing import Closing
-from soulslab.errors import InputError, RecordingError, SoulslabError
+from soulslab.errors import InputError, RecordingError, SiphonError, SoulslabError
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
@@ -29,7 +34,6 @@ from soulslab.siphon.rpc.access import LimitedCalls
 from soulslab.siphon.rpc.public import siphon_service_pb2 as pb2
 from soulslab.siphon.rpc.public.attachment import Attachment, SessionOpener
 from soulslab.siphon.rpc.public.call_handlers import INT32, gone_event, handler_of, response_of, text_of, value_of
-from soulslab.siphon.rpc.public.frame_streams import MAX_STREAMS, bgra_of, stream_frames
 from soulslab.siphon.rpc.public.programs import Programs
 from soulslab.siphon.rpc.public.public_clients import HeldKeys, PeerWatch
 from soulslab.siphon.rpc.public.recordings import Recordings
@@ -39,6 +43,8 @@ SERVICE = "siphon_service.SiphonService"
 #: X encodes distances as 16-bit numbers.
 MAX_MOUSE_PX = 32767
 MAX_MOUSE_STEPS = 1000
+DEFAULT_QUALITY = 85
+MAX_STREAMS = 8
 
 _log = logging.getLogger(__name__)
 
@@ -108,8 +114,6 @@ class PublicService(Closing):
         self._peers.close()
         self._game.close()
 
-    # --- attributes -----------------------------------------------------------------------------------------
-
     def _get_attribute(self, request: pb2.GetSiphonRequest, _context: Any) -> pb2.GetSiphonResponse:
         name = request.attributeName
 
@@ -128,8 +132,6 @@ class PublicService(Closing):
 
         self._game.use("memory", write)
         return pb2.SetSiphonResponse(success=True, message=f"{name} is written")
-
-    # --- keys and mouse -------------------------------------------------------------------------------------
 
     def _input_key_tap(self, request: pb2.InputKeyTapRequest, context: Any) -> pb2.InputKeyTapResponse:
         self._game.use("input", lambda _: None)
@@ -162,8 +164,6 @@ class PublicService(Closing):
     def _send_keys(self, keys: Sequence[str]) -> None:
         self._game.use("input", lambda session: session.input.set_held(keys))
 
-    # --- pictures -------------------------------------------------------------------------------------------
-
     def _capture_frame(self, _request: pb2.CaptureFrameRequest, _context: Any) -> pb2.CaptureFrameResponse:
         pixels = self._grab().pixels
         return pb2.CaptureFrameResponse(
@@ -176,26 +176,8 @@ class PublicService(Closing):
     def _grab(self) -> Frame:
         return self._game.use("capture", lambda session: session.capture(NATIVE))
 
-    # --- programs -------------------------------------------------------------------------------------------
-
     def _execute_command(self, request: pb2.ExecuteCommandRequest, context: Any) -> pb2.ExecuteCommandResponse:
-        outcome = self._programs.run(
-            [request.command, *request.args],
-            request.working_directory,
-            request.timeout_seconds,
-            gone_event(context),
-            keeps_output=request.capture_output,
-        )
-        return pb2.ExecuteCommandResponse(
-            success=not outcome.problem and outcome.status == 0,
-            message=text_of(outcome.problem or f"exit status {outcome.status}"),
-            exit_code=outcome.status,
-            stdout_output=outcome.output,
-            stderr_output=outcome.errors,
-            execution_time_ms=outcome.wall_ms,
-        )
-
-    # --- the game -------------------------------------------------------------------------------------------
+        return self._programs.run(request, gone_event(context))
 
     def _set_process_config(self, request: pb2.SetProcessConfigRequest, _context: Any) -> pb2.SetProcessConfigResponse:
         message = self._game.configure(request)
@@ -235,8 +217,6 @@ class PublicService(Closing):
             window_name=game.window_name,
             process_id=game.pid,
         )
-
-    # --- recordings -----------------------------------------------------------------------------------------
 
     def _start_recording(self, request: pb2.StartRecordingRequest, context: Any) -> pb2.StartRecordingResponse:
         for name in request.attribute_names:
@@ -285,8 +265,6 @@ class PublicService(Closing):
     def _download_recording(self, request: pb2.DownloadRecordingRequest, _context: Any) -> Iterator[pb2.RecordingChunk]:
         return self._recordings.chunks(request.session_id)
 
-    # --- the end of a client --------------------------------------------------------------------------------
-
     def _client_is_gone(self, peer: str, for_s: float) -> None:
         """Release the resources of a disconnected client."""
         try:
@@ -322,3 +300,58 @@ class SharedGame:
     def capture(self, frame_format: FrameFormat) -> Frame:
         """Capture the window."""
         return self._game.use("capture", lambda session: session.capture(frame_format))
+
+
+def stream_frames(
+    request: pb2.StreamFramesRequest,
+    capture: Callable[[], Frame],
+    rate_hz: float,
+    streams: LimitedCalls,
+    context: Any,
+) -> Iterator[pb2.FrameData]:
+    """Yield frames at a rate until the call ends. Raises `SiphonError` for an invalid request or if the window is gone.
+
+    A client that stops a stalled stream (as pysiphon does) leaves it open until its connection ends, and each stream
+    occupies a thread. Therefore `streams` limits their number; one more ends the stream that has been stalled longest.
+    """
+    gone = gone_event(context)
+    kind, quality = _checked(request)
+    with streams.entered(context) as mark_active:
+        due_s, number = time.perf_counter(), 0
+        while not gone.wait(max(0.0, due_s - time.perf_counter())):
+            number += 1
+            yield _frame_data(capture(), kind, quality, number)
+            mark_active()
+            # Late frames are skipped.
+            due_s = max(due_s + 1.0 / rate_hz, time.perf_counter())
+
+
+def bgra_of(pixels: NDArray[np.uint8]) -> bytes:
+    """Return a frame as raw BGRA, row by row from the top."""
+    return cv2.cvtColor(pixels, cv2.COLOR_RGB2BGRA).tobytes()
+
+
+def _checked(request: pb2.StreamFramesRequest) -> tuple[str, int]:
+    kind, quality = request.format or "jpeg", request.quality or DEFAULT_QUALITY
+    if kind not in ("jpeg", "raw"):
+        raise SiphonError(f"the format is {kind[:64]!r}; it is 'jpeg' or 'raw'")
+    if not 1 <= quality <= 100:
+        raise SiphonError(f"the quality is {quality}; it is 1 to 100, or 0 for {DEFAULT_QUALITY}")
+    return kind, quality
+
+
+def _frame_data(frame: Frame, kind: str, quality: int, number: int) -> pb2.FrameData:
+    pixels = np.ascontiguousarray(frame.pixels)
+    height, width = pixels.shape[:2]
+    if kind == "raw":
+        data = bgra_of(pixels)
+    else:
+        data = bytes(simplejpeg.encode_jpeg(pixels, quality=quality, colorspace="RGB", colorsubsampling="420"))
+    return pb2.FrameData(
+        data=data,
+        timestamp_us=int(frame.wall_time_s * 1e6),
+        width=width,
+        height=height,
+        frame_number=number % 2**31,
+        format=kind,
+    )
