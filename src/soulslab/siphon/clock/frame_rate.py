@@ -38,10 +38,7 @@ class FrameRate:
         self._n_long = 0
 
     def follow(self, speed: float) -> None:
-        """Prepare the game for a speed: raise its cap, or restore it for a speed of at most 1.
-
-        Raises `ClockUnavailableError` if the frames would be too long.
-        """
+        """Raise the cap for a speed, or restore it for at most 1. Raises `ClockUnavailableError` for long frames."""
         facts = self._facts
         if not facts.frame_rate_hz:
             return

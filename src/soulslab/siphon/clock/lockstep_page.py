@@ -69,10 +69,7 @@ def library_path(name: str) -> Path:
 
 @functools.cache
 def native_library() -> SimpleNamespace:
-    """Return the functions of the controller's part, without their prefix ``soulslab_clock_``.
-
-    Raises `ClockUnavailableError` if it was not built, or cannot be loaded.
-    """
+    """Return the controller's functions, without ``soulslab_clock_``. Raises `ClockUnavailableError`."""
     path = library_path("_control")
     functions = SimpleNamespace()
     try:

@@ -59,10 +59,7 @@ _CORE_KEYBOARD = 0x100  # XkbUseCoreKbd
 
 
 def read_keycodes(x: XConnection) -> dict[str, int]:
-    """Query the keycode of each key of `soulslab.siphon.keys.KEYS` that the server has, by its name in `KEYS`.
-
-    Raises `DisplayError` if the connection is broken, or the server has no XKB.
-    """
+    """Query the keycodes of the server, by the name in `soulslab.siphon.keys.KEYS`. Raises `DisplayError`."""
     xkb = x.extension(xcffib.xkb.key)
     with x.using("ask for the names of the keys"):
         if not xkb.UseExtension(1, 0).reply().supported:

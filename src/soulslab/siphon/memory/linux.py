@@ -58,10 +58,7 @@ _OTHER_USER = (
 
 
 def denied(pid: int, yama: Path = YAMA) -> AttachDeniedError:
-    """Return the error for a process that cannot be accessed, with advice (man 2 ptrace, "Ptrace access").
-
-    `yama` is the file with the kernel's ptrace rule; a kernel without one has no such file.
-    """
+    """Return the error for a process that cannot be accessed, with advice (man 2 ptrace, "Ptrace access")."""
     scope = int(yama.read_text(encoding="ascii")) if yama.exists() else 0
     advice = _ADVICE.get(scope, _OTHER_USER).format(python=Path(sys.executable).resolve())
     return AttachDeniedError(f"process {pid} must not be read: {advice}", pid=pid)

@@ -107,10 +107,7 @@ def find_process(process: Process, pid: int = 0) -> int:
 
 
 def refuse_anti_cheat(pid: int, process: Process) -> None:
-    """Raise `AntiCheatError` if an anti-cheat is loaded in a process or runs beside it.
-
-    EasyAntiCheat, BattlEye, and the names in `Process.anti_cheat` are recognised.
-    """
+    """Raise `AntiCheatError` if an anti-cheat (also of `Process.anti_cheat`) is loaded or runs beside a process."""
     require_linux()
     patterns = (*ANTI_CHEAT, *(name.casefold() for name in process.anti_cheat))
     modules = {file_name(region.path) for region in read_regions(pid) if region.path}
@@ -157,10 +154,7 @@ def has_ended(pid: int) -> bool:
 
 
 def executable_of(pid: int) -> str:
-    """Return the path of the program of a process; under Wine, of the Windows program.
-
-    Raises `ProcessExitedError` and `AttachDeniedError`.
-    """
+    """Return the path of the program of a process (under Wine, the Windows program). Raises as `examining`."""
     with examining(pid):
         path = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
         arguments = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
@@ -200,10 +194,7 @@ def _best_matches(running: Sequence[_Running], wanted: str) -> list[_Running]:
 
 
 def _rank(one: _Running, wanted: str) -> int:
-    """Return 2 for a process whose program has the name, 1 for one with that process name, 0 for others.
-
-    A shell script with the name of the game that starts the game has rank 1.
-    """
+    """Return 2 for a process whose program has the name, 1 for one with that process name (a script), or 0."""
     names = [file_name(argument) for argument in one.arguments]
     if same_name(one.program, wanted) or (names and same_name(names[0], wanted)):
         return 2

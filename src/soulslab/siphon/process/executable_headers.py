@@ -81,10 +81,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_elf(memory: Memory, base: int, path: str) -> Image:
-    """Read the headers of an ELF program or library; `path` is that of its file, which may name its sections.
-
-    Raises `ImageError` if the header is missing or malformed, and `MemoryAccessError`.
-    """
+    """Read the headers of an ELF image, and its sections from `path`. Raises `ImageError`, `MemoryAccessError`."""
     header = memory.read(base, _ELF_HEADER.size)
     if header[:4] != ELF_MAGIC or header[4] != _CLASS_64 or header[5] != _LITTLE_ENDIAN:
         raise ImageError(f"at {base:#x} is not a header of a 64-bit ELF program", pid=memory.pid)

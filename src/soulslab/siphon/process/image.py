@@ -18,10 +18,7 @@ __all__ = ["Image", "Section", "module_base", "read_image"]
 
 
 def read_image(memory: Memory, executable: str) -> Image:
-    """Find the executable of a process by its file name, and read its headers.
-
-    Raises `ImageError` if it is not loaded (yet), its headers are malformed, or several modules match.
-    """
+    """Return the executable of a process by its file name. Raises `ImageError`: missing, malformed, ambiguous."""
     wanted = file_name(executable)
     regions = [region for region in memory.regions() if region.is_readable]
     found = list(_loaded(memory, regions, lambda region: same_name(file_name(region.path), wanted)))

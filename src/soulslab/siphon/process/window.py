@@ -244,10 +244,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def find_window(x: XConnection, pid: int, title: str = "") -> Window:
-    """Return the visible window of a process with a text in its title; the largest one if there are several.
-
-    Raises `WindowNotFoundError` if there is none; the message lists the visible windows.
-    """
+    """Return the largest visible window of a process with a text in its title. Raises `WindowNotFoundError`."""
     found = list(_visible(x, pid))
     fitting = [window for window in found if window.pid == pid and title in window.title]
     if not fitting:
@@ -261,10 +258,7 @@ def find_window(x: XConnection, pid: int, title: str = "") -> Window:
 
 
 def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: float) -> Window:
-    """Wait until a process has a visible window with a text in its title.
-
-    Raises `ProcessExitedError`, and `WaitTimeoutError` if none appears in time; the message lists the visible windows.
-    """
+    """Wait until `find_window` finds a window. Raises `ProcessExitedError` and `WaitTimeoutError`."""
     started = time.monotonic()
     x.select(x.root, EventMask.SubstructureNotify)
     with closing(ProcessWatch(pid)) as watch:
@@ -284,10 +278,7 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
 
 
 def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]:
-    """Return the processes that have a visible window with a text in its title.
-
-    They are searched on a display, or on the display that each process was started with.
-    """
+    """Return the processes that have such a window, on a display or on the display that each was started with."""
     found = []
     for pid in pids:
         gone = suppress(DisplayError, WindowNotFoundError, WindowGoneError)
@@ -298,10 +289,7 @@ def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]
 
 
 def display_of(pid: int) -> str:
-    """Return the name of the X display that a process was started with; by default the one of this process.
-
-    Raises `DisplayError` if neither has one.
-    """
+    """Return the X display of a process, by default that of this one. Raises `DisplayError` without one."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:  # another user's process, or it has ended: other checks report that better

@@ -99,10 +99,7 @@ def bearer(token: str) -> str:
 
 
 def make_token(address: Address, given: str | Secret, *, is_needed: bool) -> str:
-    """Return the token of a server, random if none is given; "" if the server has none.
-
-    Raises `ConfigError` if the address needs a token, or a longer one.
-    """
+    """Return the given or a random token; "" if none is needed. Raises `ConfigError` if the address needs another."""
     if not is_needed:
         if not address.is_local:
             raise ConfigError(
@@ -123,10 +120,7 @@ def make_token(address: Address, given: str | Secret, *, is_needed: bool) -> str
 
 
 def server_credentials(address: Address, certificate: Path | None, key: Path | None) -> grpc.ServerCredentials | None:
-    """Return the TLS credentials of a server; None without TLS.
-
-    Raises `ConfigError` if a file is missing or cannot be read, or the address needs TLS.
-    """
+    """Return the TLS credentials; None without TLS. Raises `ConfigError` for a bad file or if TLS is needed."""
     if certificate is None and key is None:
         if not address.is_local:
             raise ConfigError(
@@ -216,8 +210,7 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
     def _guarded(self, handler: Any, check: Callable[[grpc.ServicerContext], None]) -> grpc.RpcMethodHandler:
         """Return a handler that checks a call before its first message, and then delegates to another handler.
 
-        It always takes a stream of messages: for a call with a single message, gRPC would assign a thread before the
-        message arrives, and wait without a limit.
+        It takes a stream: for a single message, gRPC would assign a thread before it arrives, and wait without a limit.
         """
         behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
 
@@ -285,10 +278,7 @@ _MAX_BYTES: Final = 4096
 
 
 def find_token(token: Secret | None = None, file: Path | str | None = None) -> Secret:
-    """Return the token, the token in the file, or the value of ``SOULSLAB_TOKEN``; an empty secret if there is none.
-
-    Raises `ConfigError` if the file cannot be used.
-    """
+    """Return the token, that in the file, that in ``SOULSLAB_TOKEN``, or an empty secret. Raises as `read_token`."""
     if token:
         return token
     if file:
@@ -297,11 +287,7 @@ def find_token(token: Secret | None = None, file: Path | str | None = None) -> S
 
 
 def read_token(file: Path) -> Secret:
-    """Return the token in a file.
-
-    Raises `ConfigError` if the file cannot be read, another user owns it or may write to it, or its token has fewer
-    than 16 characters.
-    """
+    """Return the token in a file. Raises `ConfigError` if it is too short, or another user may know or change it."""
     try:
         with file.open("rb") as stream:
             _check_owner(file, os.fstat(stream.fileno()))

@@ -229,10 +229,7 @@ class RemoteSession(Closing):
                 self._watchdog.close()
 
     def ask(self, request: m.Request[R], needed_s: float = 0.0) -> R:
-        """Send a request and return its result; the game may take `needed_s` longer than the deadline of this session.
-
-        Raises the `SoulslabError` raised by the server, or `RemoteError`.
-        """
+        """Return the result of a request; the game may take `needed_s` longer than the deadline of this session."""
         with self._lock:
             connection = self._connected()
             try:

@@ -34,10 +34,7 @@ _results = {kind: make_decoder(kind.result_type()) for kind in get_args(m.AnyReq
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Address of a server, with the credentials.
-
-    `tls_pem` holds certificates that the server's certificate must equal or be signed by; empty for no TLS.
-    """
+    """Address of a server, with the token and the certificates (or issuers') that it may have; empty for no TLS."""
 
     address: Address
     token: Secret = Secret("")
@@ -69,10 +66,10 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoint:
-    """Return an endpoint. Raises `ConfigError` if the address or the file is malformed.
+    """Return an endpoint. Raises `ConfigError` for a malformed address or file.
 
-    Raises `AccessRefusedError` for an address on another machine without TLS: the token, the keys and all read data
-    would be readable on the network.
+    Raises `AccessRefusedError` without TLS to another machine: the token, keys and data would be readable on the
+    network.
     """
     place = parse_address(address)
     if tls is None and not place.is_local:

@@ -36,10 +36,7 @@ SHARED_BYTES = 32 << 20
 
 
 class FrameSender:
-    """The server side: converts frames to messages; `memory` is offered by a client that may be on this machine.
-
-    `proof` proves that the memory was found; it is empty if it was not, or none was offered.
-    """
+    """The server side: converts frames to messages; `proof` proves that it sees the offered memory, "" if not."""
 
     def __init__(self, encoding: FrameEncoding, jpeg_quality: int, memory: SharedMemory | None = None) -> None:
         self.proof = b""
@@ -93,10 +90,7 @@ class FrameSender:
 
 
 class FrameReceiver:
-    """The client side: converts messages to frames, and may offer memory of a size in bytes.
-
-    `offer` is the shared memory for the frames; None without one.
-    """
+    """The client side: converts messages to frames; `offer` is the shared memory for them, None without one."""
 
     def __init__(self, *, offers_memory: bool, size: int = SHARED_BYTES) -> None:
         self.offer: SharedMemory | None = None

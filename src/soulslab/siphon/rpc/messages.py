@@ -114,10 +114,7 @@ class Values(Message, frozen=True):
 
 
 class FrameData(Message, frozen=True):
-    """A frame; see `Frame`.
-
-    Pixels of the shape (H, W, 3) or (H, W) are in the shared memory, after its two nonces, or encoded in `data`.
-    """
+    """A frame (`Frame`): (H, W, 3) or (H, W) pixels, in the shared memory after its two nonces, or in `data`."""
 
     shape: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**15)], ...], Meta(min_length=2, max_length=3)]
     encoding: FrameEncoding | Literal["shared"]
@@ -278,10 +275,7 @@ Query: TypeAlias = Info | Describe | Read | Snap | Examine | ReadNumber | Grab |
 
 
 class Call(Message, frozen=True):
-    """A request on the stream, with a number that is repeated in the answer.
-
-    If other clients keep the game busy for longer than `wait_s`, the request is refused.
-    """
+    """A numbered request on the stream; refused if other clients keep the game busy for longer than `wait_s`."""
 
     number: int
     wait_s: Seconds

@@ -139,10 +139,7 @@ class ServedGame:
 
     @contextmanager
     def control(self, client: Client, wait_s: float) -> Iterator[Session]:
-        """Give a call that changes the game exclusive use of the session.
-
-        Raises `ControlTakenError`, `ReadOnlyError`, and the errors of `use`.
-        """
+        """Give a call that changes the game the session. Raises `ControlTakenError`, `ReadOnlyError`, and as `use`."""
         # Also checked before the wait, so that a client without control gets the error at once.
         self.clients.check_control(client)
         with self.use(wait_s) as session:

@@ -42,10 +42,7 @@ def sends_input(request: m.Request[Any]) -> bool:
 
 
 def as_attribute(request: m.WriteNumber, profile: Profile) -> m.Write:
-    """Convert the write of a number to a write of the attribute at the same place.
-
-    Raises `ReadOnlyError` if the profile has no writable attribute there.
-    """
+    """Return the write of a number as one of the attribute at its place. Raises `ReadOnlyError` if there is none."""
     where = request.where
     place = (where.base, where.offsets, where.type, where.bit)
     for name, known in profile.attributes.items():

@@ -110,11 +110,7 @@ class Attachment:
         return reasons
 
     def open_window(self, title: str, part: str) -> tuple[int, int]:
-        """Find the window for ``input`` or ``capture``; return its width and height.
-
-        All parts share one window, so another title changes the window of the other parts too; "" is the configured
-        title.
-        """
+        """Find the window for ``input`` or ``capture``, which share it; return its width and height."""
         with self._changing:
             profile = self._configured()
             title = title or profile.process.window_title
@@ -141,10 +137,7 @@ class Attachment:
         return action(self._current())
 
     def attribute(self, name: str) -> Attribute:
-        """Return the definition of an attribute.
-
-        Raises `UnknownAttributeError`, and `SiphonError` if it needs an injected library, which is not supported.
-        """
+        """Return the definition of an attribute. Raises `SiphonError` if it needs an injected library."""
         session = self._session  # another thread may close it in the meantime
         profile = session.profile if session is not None else self._configured()
         if name in profile.attributes:
@@ -212,10 +205,7 @@ class Attachment:
         return info
 
     def _is_alive(self, title: str | None) -> bool:
-        """Return whether the process runs and, if a title is asked for, its window exists.
-
-        A session without a window cannot get one, so it does not suffice where a title is asked for.
-        """
+        """Return whether the process runs and, if a title is asked for, the session has its window."""
         if self._session is None or (title is not None and (title != self.window_name or self.parts <= {"memory"})):
             return False
         try:

@@ -126,11 +126,7 @@ class Recordings:
             del self._recorders[recording_id], self._peers[recording_id]
 
     def _folder_of(self, asked: str) -> Path:
-        """Return the folder for the files of a client.
-
-        The path of a client is interpreted below our folder, as in a chroot, so that clients cannot write elsewhere; an
-        existing recording is never overwritten.
-        """
+        """Return the folder for a client's files: its path below our folder, so that it cannot write elsewhere."""
         if "\0" in asked:
             raise RecordingError(self._folder, "a path cannot hold a zero character")
         root = self._folder.resolve()

@@ -96,10 +96,7 @@ class PublicService(Closing):
         self._peers = PeerWatch(lambda: self._keys.peers | self._recordings.peers, self._client_is_gone)
 
     def handlers(self, served: Session) -> Sequence[grpc.GenericRpcHandler]:
-        """Return the handlers for a `grpc.Server` that offers a session.
-
-        Clients can only attach to the process of its game, and cannot change the game if this session is read-only.
-        """
+        """Return the handlers for a `grpc.Server` that offers a session, the only one that clients can attach to."""
         self._game.served = served
         handlers = {}
         for kind in pb2.DESCRIPTOR.services_by_name["SiphonService"].methods:
