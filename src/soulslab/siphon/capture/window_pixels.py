@@ -67,12 +67,9 @@ class SharedImage:
         self._bytes = np.empty(0, np.uint8)
         if self._segment:
             segment, self._segment = self._segment, 0
-            try:
-                with self._x.using("stop sharing memory"):
-                    self._shm.Detach(segment, is_checked=True).check()
-            except DisplayError:
-                # The display is gone, and its side of the memory with it.
-                pass
+            # If the display is gone, its side of the memory is gone too.
+            with suppress(DisplayError), self._x.using("stop sharing memory"):
+                self._shm.Detach(segment, is_checked=True).check()
         if self._address:
             _libc().shmdt(self._address)
             self._address = 0

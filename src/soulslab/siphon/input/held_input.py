@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -113,19 +114,11 @@ class HeldInput:
             atexit.unregister(self.close)
             held, self._held = self._held, frozenset()
             changes = [Change(key_named(name), False) for name in sorted(held)]
-            try:
+            # If the window or the server has ended, no key is held any more.
+            with suppress(WindowGoneError, DisplayError), ExitStack() as closing:
+                closing.callback(self._sender.close)
                 if changes:
-                    self._unless_gone(lambda: self._sender.send(changes))
-            finally:
-                self._unless_gone(self._sender.close)
-
-    @staticmethod
-    def _unless_gone(part: Callable[[], None]) -> None:
-        """Run a part of closing; if the window or the server has ended, no key is held any more."""
-        try:
-            part()
-        except (WindowGoneError, DisplayError) as error:
-            _log.debug("nothing to release: %s", error)
+                    self._sender.send(changes)
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -43,7 +43,9 @@ class XSendEventSender:
         self._keycodes = keycodes
         self._guard = guard
         self._modifiers = _read_modifiers(self._x, keycodes)
-        self._wanted_events = _read_wanted_events(window)
+        with self._x.using("ask what events the window gets", window.id):
+            # The events that some client has selected on the window.
+            self._wanted_events = int(self._x.core.GetWindowAttributes(window.id).reply().all_event_masks)
         self._clock_offset_ms = _read_server_time_ms(self._x) - _monotonic_ms()
         self._last_ms = 0
         self._down: dict[str, Key] = {}
@@ -166,12 +168,6 @@ def _read_modifiers(x: XConnection, keycodes: dict[str, int]) -> dict[str, int]:
     n = reply.keycodes_per_modifier
     bits = {code: 1 << (i // n) for i, code in enumerate(reply.keycodes) if code}
     return {name: bits[code] for name, code in keycodes.items() if code in bits and name not in _LOCKS}
-
-
-def _read_wanted_events(window: Window) -> int:
-    """Return the events that some client has selected on the window."""
-    with window.x.using("ask what events the window gets", window.id):
-        return int(window.x.core.GetWindowAttributes(window.id).reply().all_event_masks)
 
 
 def _read_server_time_ms(x: XConnection) -> int:

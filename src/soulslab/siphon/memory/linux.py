@@ -141,11 +141,16 @@ class LinuxMemory:
         try:
             with examining(pid):
                 os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
-            #: Readable when the process has ended or this object was closed.
-            self.check = self._watch()
+            poll = select.poll()
+            poll.register(self._pidfd, select.POLLIN)
+            #: Reports, in a third of a microsecond, whether the process has ended or this object was closed.
+            self.check: Callable[[], list[tuple[int, int]]] = partial(poll.poll, 0)
         except BaseException:
             self.close()
             raise
+        if self.check():
+            self.close()
+            raise ProcessExitedError(f"process {pid} has ended", pid=pid)
 
     def read(self, address: int, size: int) -> bytes:
         """See `Memory.read`."""
@@ -215,14 +220,6 @@ class LinuxMemory:
             return denied(self.pid)
         problem = "it is not mapped, or the process may not write it itself" if done == "written" else NOT_MAPPED
         return MemoryAccessError(f"cannot be {done}: {problem}", address=address, size=size, pid=self.pid)
-
-    def _watch(self) -> Callable[[], list[tuple[int, int]]]:
-        """Return a poll object that reports, in a third of a microsecond, whether the process has ended."""
-        poll = select.poll()
-        poll.register(self._pidfd, select.POLLIN)
-        if poll.poll(0):
-            raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
-        return partial(poll.poll, 0)
 
 
 class LinuxBatch:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 from typing import Literal
@@ -180,29 +179,28 @@ def read_pe(memory: Memory, base: int, path: str) -> Image:
     directories = [_DIRECTORY.unpack_from(optional, _DIRECTORIES_AT + 8 * i) for i in range(n_directories)]
     directories += [(0, 0)] * (_RESOURCES + 1 - n_directories)
     table = memory.read(optional_at + optional_size, n_sections * _PE_SECTION.size)
+    sections = tuple(
+        Section(
+            name=name.rstrip(b"\0").decode(errors="replace"),
+            start=base + address,
+            size=section_size,
+            is_executable=bool(flags & (_IS_CODE | _IS_EXECUTABLE)),
+            is_writable=bool(flags & _IS_WRITABLE),
+        )
+        for name, section_size, address, flags in _PE_SECTION.iter_unpack(table)
+    )
     return Image(
         path=path,
         kind="pe",
         base=base,
         size=size,
         version=_read_version(memory, base, size, directories[_RESOURCES][0]),
-        sections=tuple(_pe_sections(table, base)),
+        sections=sections,
         pid=memory.pid,
         preferred_base=preferred_base,
         is_library=bool(characteristics & _IS_DLL),
         export_name=_read_export_name(memory, base, size, directories[_EXPORTS][0]),
     )
-
-
-def _pe_sections(table: bytes, base: int) -> Iterator[Section]:
-    for name, size, address, flags in _PE_SECTION.iter_unpack(table):
-        yield Section(
-            name=name.rstrip(b"\0").decode(errors="replace"),
-            start=base + address,
-            size=size,
-            is_executable=bool(flags & (_IS_CODE | _IS_EXECUTABLE)),
-            is_writable=bool(flags & _IS_WRITABLE),
-        )
 
 
 def _read_version(memory: Memory, base: int, size: int, resources_at: int) -> str:

@@ -1,10 +1,5 @@
 """A session with a game on a server: the methods of `soulslab.siphon.session.Session`, one round trip each.
 
-::
-
-    with connect("unix:/run/user/1000/doom.sock", token=token) as game:
-        game.step(Step(held=("W",), advance_s=0.1, frame=FrameFormat(84, 84, True)))
-
 The call that notices a lost connection raises `ServerUnavailableError` once; the server has then released all keys. The
 next call connects again, and so does `restart` at once.
 """

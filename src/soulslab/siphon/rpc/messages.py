@@ -49,9 +49,6 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """Base class of all messages."""
 
 
-# --- attaching ----------------------------------------------------------------------------------------------
-
-
 class SharedMemory(Message, frozen=True):
     """Anonymous memory that a client offers for frames: process id, descriptor and size of the memory in the client.
 
@@ -102,9 +99,6 @@ class AnyVersion(msgspec.Struct, frozen=True, array_like=True):
 ANY_VERSION = msgspec.msgpack.Decoder(AnyVersion)
 
 
-# --- results ------------------------------------------------------------------------------------------------
-
-
 class Values(Message, frozen=True):
     """Attributes that were read together; see `Snapshot`."""
 
@@ -136,9 +130,6 @@ class TimeState(Message, frozen=True):
 
     game_time_s: float
     speed: float
-
-
-# --- requests -----------------------------------------------------------------------------------------------
 
 
 class Request(Message, Generic[R], frozen=True):
@@ -293,9 +284,6 @@ class Watch(Message, frozen=True):
     frame: FrameFormat | None = None
     frames: FrameEncoding = "raw"
     jpeg_quality: Annotated[int, Meta(ge=1, le=100)] = 90
-
-
-# --- answers ----------------------------------------------------------------------------------------------
 
 
 class Failure(Message, frozen=True):

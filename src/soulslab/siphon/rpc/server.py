@@ -1,11 +1,4 @@
-"""A server that offers one game to clients on this or other machines.
-
-::
-
-    with serve(open_session(profile), ServerOptions(address="unix:/run/user/1000/doom.sock")) as server:
-        print(server.address, server.token)
-        server.wait()
-"""
+"""A server that offers one game to clients on this or other machines."""
 
 from __future__ import annotations
 

@@ -153,7 +153,9 @@ class SessionService:
         client = None
         try:
             try:
-                client = self._game.clients.join(_read_hello(next(requests)))
+                hello = next(requests)
+                m.check_version(m.decode(m.ANY_VERSION, hello).version, "client")
+                client = self._game.clients.join(m.decode(_hellos, hello))
                 # Confirms the connection: opening the game may take longer than a client waits for a server.
                 context.send_initial_metadata(())
                 yield _encode_answer(self._welcome(client))
@@ -246,11 +248,6 @@ class SessionService:
                 due_s = max(due_s + 1.0 / watch.rate_hz, time.monotonic())
         except Exception as error:  # noqa: BLE001  (the same)
             abort(context, _reported(error))
-
-
-def _read_hello(data: bytes) -> m.Hello:
-    m.check_version(m.decode(m.ANY_VERSION, data).version, "client")
-    return m.decode(_hellos, data)
 
 
 def _encode_answer(answer: object) -> bytes:

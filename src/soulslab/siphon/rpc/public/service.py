@@ -1,11 +1,4 @@
-"""The public Siphon service: every call of pysiphon and similar clients, executed on a session.
-
-::
-
-    with PublicService(PublicOptions(open_session=open_session)) as service:
-        with serve(session, ServerOptions(extra_handlers=service.handlers)) as server:
-            server.wait()
-"""
+"""The public Siphon service: every call of pysiphon and similar clients, executed on a session."""
 
 from __future__ import annotations
 
