@@ -1,7 +1,4 @@
-"""The lockstep clock: the game queries the time from its controller, so it cannot run past the limit.
-
-Method, limits, and behaviour when the controller dies: docs/clock.md.
-"""
+"""The lockstep clock: the game queries the time from its controller (method and limits: docs/clock.md)."""
 
 from __future__ import annotations
 
@@ -125,10 +122,7 @@ class LockstepClock:
             self._native.publish(address, max(round(speed * UNIT_SPEED), 1), 0, FOREVER_NS)
 
     def pause(self, *, deadline_s: float = 10.0) -> None:
-        """See `Clock.pause`.
-
-        Raises `ClockStalledError` if time is held, but the game computes and has not queried it within `deadline_s`.
-        """
+        """See `Clock.pause`. Raises `ClockStalledError` if the game computes without querying the time."""
         with self._lock:
             address = self._address()
             self._watch.check()

@@ -1,7 +1,4 @@
-"""The clock library: its functions for the controller, and the memory page that the game and the controller share.
-
-See ``native/control.c`` and ``native/clock_page.h``.
-"""
+"""The clock library: its functions for the controller, and the page shared with the game (``native/``)."""
 
 from __future__ import annotations
 
@@ -244,9 +241,9 @@ class LockstepPage:
 
 
 def open_page_of(pid: int) -> int:
-    """Open the page of a running game again, because a lock belongs to the open file. Returns a file descriptor.
+    """Open the page of a running game again, because a lock belongs to the open file; return a descriptor.
 
-    Raises `ClockUnavailableError` if the game was not started with the library, `AttachDeniedError` and
+    Raises `ClockUnavailableError` if the game was started without the library; `AttachDeniedError`,
     `ProcessExitedError`.
     """
     fds = Path(f"/proc/{pid}/fd")

@@ -82,10 +82,7 @@ class ScaledClock:
         return self._speed
 
     def run(self, speed: float = 1.0) -> None:
-        """See `Clock.run`.
-
-        Raises `ClockUnavailableError` if the game does not accept this speed, or its frames would be too long.
-        """
+        """See `Clock.run`. Raises `ClockUnavailableError` for a refused speed, or one with too long frames."""
         check_speed(speed)
         with self._lock:
             self._check()

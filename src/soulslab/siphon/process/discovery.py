@@ -46,10 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Running(msgspec.Struct, frozen=True):
-    """The readable details of a process.
-
-    `comm` is cut to 15 characters; `program` is "" if it is not readable; `started_s` counts since 1970.
-    """
+    """A process; `comm` is cut to 15 characters, `program` "" if unreadable, `started_s` counts since 1970."""
 
     pid: int
     comm: str
@@ -90,9 +87,12 @@ def find_process(process: Process, pid: int = 0) -> int:
     """
     wanted = process.executable
     running = [one for one in _running() if one.pid != os.getpid()]
-    found = _best_matches(running, wanted)
     if pid:
         return _check_given(pid, wanted, running)
+    # Processes whose program has the name; if there are none, those whose own name is that name.
+    ranks = {one.pid: _rank(one, wanted) for one in running}
+    best = max(ranks.values(), default=0)
+    found = [one for one in running if best and ranks[one.pid] == best]
     if not found:
         raise ProcessNotFoundError(f"no process is called {wanted!r}{_close_names(wanted, running)}")
     if len(found) > 1:
@@ -184,13 +184,6 @@ def _program(one: psutil.Process) -> str:
         return file_name(one.exe().removesuffix(" (deleted)"))
     except psutil.AccessDenied:
         return ""  # another user's; its name and command line still say what it is
-
-
-def _best_matches(running: Sequence[_Running], wanted: str) -> list[_Running]:
-    """Return the processes whose program has a name; if there are none, those whose own name is that name."""
-    ranks = [_rank(one, wanted) for one in running]
-    best = max(ranks, default=0)
-    return [one for one, rank in zip(running, ranks, strict=True) if best and rank == best]
 
 
 def _rank(one: _Running, wanted: str) -> int:

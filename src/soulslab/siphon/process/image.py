@@ -30,10 +30,7 @@ def read_image(memory: Memory, executable: str) -> Image:
 
 
 def module_base(memory: Memory, name: str) -> int:
-    """Return the base address of a library. Raises as `read_image`.
-
-    ``libSDL2-2.0.so.0`` also finds ``libSDL2-2.0.so.0.2800.5``.
-    """
+    """Return the base of a library; ``libX.so.0`` also finds ``libX.so.0.2800.5``. Raises as `read_image`."""
     wanted = file_name(name)
     regions = [region for region in memory.regions() if region.is_readable]
     found = list(_loaded(memory, regions, lambda region: same_name(file_name(region.path), wanted)))

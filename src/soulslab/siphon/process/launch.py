@@ -338,10 +338,7 @@ def _fixed_environment() -> dict[str, str]:
 
 
 def _padding(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return a value for `PADDING` with which arguments and variables fill whole blocks.
-
-    Arguments and variables lie above the stack, so a longer display number would shift all stack addresses.
-    """
+    """Return a value for `PADDING` that fills blocks: a longer display number would shift all stack addresses."""
     texts = [*command, *(f"{name}={value}" for name, value in environment.items()), f"{PADDING}="]
     return "x" * (-sum(len(os.fsencode(text)) + 1 for text in texts) % PADDED_BYTES)
 

@@ -1,7 +1,4 @@
-"""Access control of a server: token, user of a local client, and TLS.
-
-The kernel reports the user at the other end of a local connection (Linux, ``sock_diag(7)``).
-"""
+"""Access control of a server: token, user of a local client (Linux, ``sock_diag(7)``), and TLS."""
 
 from __future__ import annotations
 
@@ -57,10 +54,7 @@ def plain_host(host: str) -> str:
 
 
 def user_of_peer(peer: str, server: Address) -> int | None:
-    """Return the user whose process is connected to a server at a loopback address; None if the kernel knows none.
-
-    `peer` is the client in gRPC's notation. Raises `OSError` if the kernel does not support the query.
-    """
+    """Return the user of a client (`peer` of gRPC) at a loopback address; None if unknown. Raises `OSError`."""
     host, port = address_of_peer(peer)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     server_host = server.host
@@ -208,7 +202,7 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         abort(context, AccessRefusedError(problem))
 
     def _guarded(self, handler: Any, check: Callable[[grpc.ServicerContext], None]) -> grpc.RpcMethodHandler:
-        """Return a handler that checks a call before its first message, and then delegates to another handler.
+        """Return a handler that checks a call before its first message, and then delegates to another one.
 
         It takes a stream: for a single message, gRPC would assign a thread before it arrives, and wait without a limit.
         """

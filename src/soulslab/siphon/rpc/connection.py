@@ -66,13 +66,9 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoint:
-    """Return an endpoint. Raises `ConfigError` for a malformed address or file.
-
-    Raises `AccessRefusedError` without TLS to another machine: the token, keys and data would be readable on the
-    network.
-    """
+    """Return an endpoint. Raises `ConfigError`, and `AccessRefusedError` without TLS to another machine."""
     place = parse_address(address)
-    if tls is None and not place.is_local:
+    if tls is None and not place.is_local:  # the token, the keys and all read data would be readable on the network
         raise AccessRefusedError(
             f"{address} is not this machine, so TLS is needed: give the server's certificate as tls"
         )

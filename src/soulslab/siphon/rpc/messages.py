@@ -50,10 +50,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class SharedMemory(Message, frozen=True):
-    """Anonymous memory that a client offers for frames: process id, descriptor and size of the memory in the client.
-
-    The server compares its first bytes, `nonce`, to verify that it has found the right memory.
-    """
+    """Memory for frames, by process id and descriptor in the client; the server verifies its start, `nonce`."""
 
     pid: Annotated[int, Meta(gt=0)]
     fd: Annotated[int, Meta(ge=0)]
@@ -78,7 +75,7 @@ class Hello(Message, frozen=True):
 class Welcome(Message, frozen=True):
     """Answers a `Hello`.
 
-    `client_id` is a secret of the client, for the metadata of unary calls. `info` is None if it is not available, for
+    `client_id` is a secret of the client, for the metadata of unary calls. `info` is None without a running game, for
     example because the game has ended. `proof` is the second 16 bytes of the client's shared memory; empty if the
     server cannot see it, and then frames are sent inside the messages.
     """
@@ -274,10 +271,7 @@ class Call(Message, frozen=True):
 
 
 class Watch(Message, frozen=True):
-    """Requests a stream of `Stepped` at a rate per second of wall time; some are skipped if the client is slower.
-
-    `attributes` are None for all, and `frame` for no image.
-    """
+    """Requests a stream of `Stepped` at a rate of wall time; some are skipped if the client is slower."""
 
     rate_hz: Annotated[float, Meta(ge=0.001, le=1000.0)]
     attributes: tuple[str, ...] | None = None
@@ -295,10 +289,7 @@ class Failure(Message, frozen=True):
 
 
 class Answer(Message, frozen=True):
-    """The answer to a `Call`, with its number; `UNREADABLE` if the call could not be decoded.
-
-    `result` is the encoded result, of the type that the request determines; `failure` tells why there is none.
-    """
+    """The answer to a `Call`: the encoded result or a failure; `UNREADABLE` if the call could not be decoded."""
 
     number: int
     failure: Failure | None

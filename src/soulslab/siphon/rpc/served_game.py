@@ -77,10 +77,7 @@ class Clients:
         client.frames.close()
 
     def take_control(self, client: Client) -> Client | None:
-        """Give control to a client, or confirm it; return the client that loses control, whose keys must be released.
-
-        Raises `ControlTakenError` if another client has control, and `AccessRefusedError` if the client has left.
-        """
+        """Give control to a client; return the client that loses it, to release its keys. Raises as `check_control`."""
         with self._lock:
             self.check_control(client)
             client.last_s = time.monotonic()
@@ -88,7 +85,7 @@ class Clients:
             return before if before is not client else None
 
     def check_control(self, client: Client) -> None:
-        """Raise the error that `take_control` would raise now."""
+        """Raise `ControlTakenError` if another client has control, and `AccessRefusedError` for one that has left."""
         if client.id not in self._clients:
             raise AccessRefusedError(f"{client.name} has left, so it controls nothing")
         holder = self.holder
@@ -124,10 +121,7 @@ class ServedGame:
 
     @contextmanager
     def use(self, wait_s: float) -> Iterator[Session]:
-        """Give one call exclusive use of the session, which is opened first if necessary.
-
-        Raises `WaitTimeoutError` if other calls took longer than `wait_s`, and the errors of opening a session.
-        """
+        """Give one call exclusive use of the session, opened if necessary. Raises `WaitTimeoutError`, or as opening."""
         with self._locked(wait_s):
             if self._is_closed:
                 raise SessionStateError("the server is stopping")

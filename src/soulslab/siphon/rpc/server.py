@@ -6,9 +6,9 @@ import logging
 import os
 import socket
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
@@ -96,10 +96,7 @@ class RunningServer(Closing):
         return bool(self._server.wait_for_termination(seconds))
 
     def stop(self, grace_s: float = 5.0) -> None:
-        """End all calls, release all keys, and close the session if the server opened it; a second call does nothing.
-
-        Running calls have `grace_s` to end.
-        """
+        """End all calls within `grace_s`, release all keys, and close a session that the server opened."""
         if self._is_stopped:
             return
         self._is_stopped = True
@@ -157,10 +154,7 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
 
 
 def check_access(options: ServerOptions) -> tuple[Address, str, grpc.ServerCredentials | None]:
-    """Return the address, token ("" for none) and TLS credentials of a server; can be called before a game starts.
-
-    Raises `ConfigError` if the address is malformed or needs a token or TLS, or a file cannot be read.
-    """
+    """Return address, token ("" for none) and TLS credentials, before a game starts. Raises `ConfigError`."""
     address = parse_address(options.address)
     token = make_token(address, options.token, is_needed=options.needs_token)
     return address, token, server_credentials(address, options.tls_certificate, options.tls_key)
@@ -189,7 +183,9 @@ def _listen(server: grpc.Server, address: Address, credentials: grpc.ServerCrede
     if address.path:
         _refuse_used_socket(address.path)
     try:
-        with _private_files() if address.path else nullcontext():
+        with ExitStack() as undo:
+            if address.path:  # only this user can open the socket from the start
+                undo.callback(os.umask, os.umask(0o177))
             target = str(address)
             port = server.add_secure_port(target, credentials) if credentials else server.add_insecure_port(target)
     except RuntimeError as error:
@@ -199,16 +195,6 @@ def _listen(server: grpc.Server, address: Address, credentials: grpc.ServerCrede
     if address.path:
         return address
     return msgspec.structs.replace(address, port=port)
-
-
-@contextmanager
-def _private_files() -> Iterator[None]:
-    """Create files that only this user can open from the start."""
-    before = os.umask(0o177)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 def _refuse_used_socket(path: str) -> None:

@@ -73,10 +73,7 @@ class Attachment:
         self.parts: frozenset[str] = frozenset()
 
     def configure(self, request: pb2.SetProcessConfigRequest) -> str:
-        """Set the configuration, and return a message for the client; a new one ends the use of the old one.
-
-        Raises `ProfileError`, and `AccessRefusedError` if it names another game than the server's.
-        """
+        """Set the configuration; return a message. Raises `ProfileError`; `AccessRefusedError` for another game."""
         public = from_public(_tables_of(request), SOURCE)
         profile, note = self._resolve(public)
         self._served_game(profile)
@@ -121,10 +118,7 @@ class Attachment:
             return self._current().info.window_px
 
     def use(self, part: str, action: Callable[[Session], T]) -> T:
-        """Execute an action on the session; it is repeated if the session is replaced in the meantime.
-
-        Raises `SessionStateError` if the part is not initialised, and the errors of the action.
-        """
+        """Execute an action, again if the session is replaced. Raises `SessionStateError` without the part."""
         if part not in self.parts:
             self._configured()
             raise SessionStateError(f"{part} is not initialised; call Initialize{part.capitalize()} first")

@@ -38,7 +38,7 @@ class HeldKeys:
 
     def toggle(self, name: str, *, is_down: bool, peer: str) -> None:
         """Press or release a key, independent of the client that pressed it. Raises `InputError`."""
-        key = key_named(name)
+        key = key_of_public_name(name.upper()).name
         with self._lock:
             before = dict(self._toggled)
             if is_down:
@@ -58,7 +58,7 @@ class HeldKeys:
         The delay is between two presses and between two releases; when `gone` is set, the keys are released at once.
         Raises `InputError` for an unknown key or invalid times.
         """
-        keys = list(dict.fromkeys(key_named(name) for name in names))
+        keys = list(dict.fromkeys(key_of_public_name(name.upper()).name for name in names))
         _check_tap(keys, hold_ms, delay_ms)
         pressed: list[str] = []
         try:
@@ -105,11 +105,6 @@ class HeldKeys:
             self._tapped[key] += by
             self._tapped += Counter()
             self._send(self.down)
-
-
-def key_named(name: str) -> str:
-    """Return our name of a key of the public protocol, without regard to case. Raises `UnknownKeyError`."""
-    return key_of_public_name(name.upper()).name
 
 
 def _check_tap(keys: Sequence[str], hold_ms: int, delay_ms: int) -> None:

@@ -26,7 +26,7 @@ MAX_KNOWN = 100
 class Recordings:
     """All recordings of public clients, in a folder of a maximum total size.
 
-    A folder that a client asks for is a subfolder of it. The options are those that clients do not set. Methods with an
+    A folder that a client asks for is a subfolder of it. Clients do not set the options. Methods with an
     id raise `RecordingError` for an unknown one.
     """
 
@@ -46,8 +46,7 @@ class Recordings:
     def start(self, source: Recordable, request: pb2.StartRecordingRequest, peer: str, **options: Any) -> str:
         """Start a recording and return its id; `options` replace fields of `RecordingOptions`.
 
-        Raises `RecordingError` for too many recordings or a full folder, and `SiphonError` if the game cannot be
-        recorded.
+        Raises `RecordingError` at a limit, and `SiphonError` if the game cannot be recorded.
         """
         if request.max_duration_seconds < 0:
             raise SiphonError(f"max_duration_seconds is {request.max_duration_seconds}; 0 is for no limit")
@@ -76,10 +75,7 @@ class Recordings:
         return recorder
 
     def chunks(self, recording_id: str) -> Iterator[pb2.RecordingChunk]:
-        """Yield the files of a finished recording; the last chunk of the last file is marked as final.
-
-        Raises `RecordingError` if the recording runs, or its files were removed.
-        """
+        """Yield the files of a finished recording, the last chunk marked as final. Raises `RecordingError`."""
         recorder = self.find(recording_id)
         if recorder.status().is_recording:
             raise RecordingError(recorder.path, "it is still recording; call StopRecording first")
