@@ -31,13 +31,9 @@ class Capture(Protocol):
         """Width and height of the window's inner area. Raises `WindowGoneError`."""
 
     def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
-        """Capture the window as it is now.
+        """Capture the window as it is now: (H, W, 3) RGB or (H, W) grey, uint8; a new array.
 
-        Returns:
-            (H, W, 3) RGB or (H, W) grey, uint8; a new array.
-
-        Raises:
-            WindowGoneError: The window was closed or unmapped; no frame is made up.
+        Raises `WindowGoneError` if the window was closed or unmapped; no frame is made up.
         """
 
     def close(self) -> None:

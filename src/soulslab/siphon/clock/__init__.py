@@ -48,9 +48,7 @@ class Clock(Protocol):
     def run(self, speed: float = 1.0) -> None:
         """Run the game freely at `speed` game seconds per wall second, more than 0.
 
-        Raises:
-            ClockUnavailableError: The speed is not 1 and the clock is a realtime clock.
-            ProcessExitedError: The game has ended.
+        Raises `ClockUnavailableError` if a realtime clock gets another speed than 1, and `ProcessExitedError`.
         """
 
     def pause(self) -> None:

@@ -51,9 +51,7 @@ class LockstepClock:
             stands includes them. None if they are unknown: then a game that waits for events and not for time cannot be
             held.
 
-    Raises:
-        ClockUnavailableError: The game has not loaded the library.
-        ProcessExitedError: It has ended.
+    Raises `ClockUnavailableError` if the game has not loaded the library, and `ProcessExitedError`.
     """
 
     grade: ClockGrade = "lockstep"

@@ -143,11 +143,8 @@ _ORPHAN = {"end": 0, "run": 1, "paused": 2}
 class LockstepPage:
     """Memory shared with the clock library in the game; freed with the last process that maps it.
 
-    It owns the descriptor `fd`. `address` is that of the mapping; 0 after `close`.
-
-    Raises:
-        ClockError: Another process controls it.
-        ClockUnavailableError: Another version of soulslab created it, or the library was not built.
+    It owns the descriptor `fd`. `address` is that of the mapping; 0 after `close`. Raises `ClockError` if another
+    process controls it, and `ClockUnavailableError` if the library is missing or of another version of soulslab.
     """
 
     def __init__(self, fd: int, on_orphan: OnOrphan | str) -> None:

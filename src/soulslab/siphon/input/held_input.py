@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import subprocess
 import sys
@@ -17,8 +16,6 @@ import msgspec
 
 from soulslab.errors import DisplayError, InputError, SessionStateError, WindowGoneError
 from soulslab.siphon.keys import Key, key_named
-
-_log = logging.getLogger(__name__)
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -21,9 +21,8 @@ PAGE_BYTES = 4096
 class Region(msgspec.Struct, frozen=True):
     """A mapped address range; `end` is the address after the last.
 
-    Attributes:
-        is_writable: Whether the process itself may write it.
-        path: File that is mapped there; "" for none (a section of a Windows program often has none).
+    `is_writable` states whether the process itself may write it. `path` is the file that is mapped there; "" for none
+    (a section of a Windows program often has none).
     """
 
     start: int
@@ -40,13 +39,9 @@ class ReadBatch(Protocol):
     addresses: NDArray[np.uint64]
 
     def read(self) -> memoryview:
-        """Read all parts in as few system calls as possible.
+        """Read all parts in as few system calls as possible; return their bytes, which the next call overwrites.
 
-        Returns the bytes of the parts, concatenated; the next call overwrites the buffer.
-
-        Raises:
-            MemoryAccessError: An address cannot be read; the error names the first one.
-            ProcessExitedError: The process has ended.
+        Raises `MemoryAccessError` with the first address that cannot be read, and `ProcessExitedError`.
         """
 
 
@@ -56,12 +51,7 @@ class Memory(Protocol):
     pid: int
 
     def read(self, address: int, size: int) -> bytes:
-        """Return exactly `size` bytes.
-
-        Raises:
-            MemoryAccessError: Some bytes cannot be read.
-            ProcessExitedError: The process has ended.
-        """
+        """Return exactly `size` bytes. Raises `MemoryAccessError` if some cannot be read, `ProcessExitedError`."""
 
     def read_into(self, address: int, buffer: memoryview) -> None:
         """Fill a buffer; for large reads. Raises as `read`."""
@@ -72,9 +62,7 @@ class Memory(Protocol):
     def write(self, address: int, data: bytes) -> None:
         """Write bytes to pages that the process may write itself.
 
-        Raises:
-            MemoryAccessError: Some bytes cannot be written, because a page is not mapped or is protected.
-            ProcessExitedError: The process has ended.
+        Raises `MemoryAccessError` if a page is not mapped or is protected, and `ProcessExitedError`.
         """
 
     def regions(self) -> list[Region]:

@@ -81,9 +81,7 @@ def require_linux() -> None:
 def find_process(process: Process, pid: int = 0) -> int:
     """Return the id of the process of a game; `pid` is the one to check, 0 to find the only one.
 
-    Raises:
-        ProcessNotFoundError: The process does not exist, or the given one runs another program.
-        AmbiguousProcessError: There are several; the message lists them.
+    Raises `ProcessNotFoundError`, also if `pid` runs another program, and `AmbiguousProcessError`, which lists several.
     """
     wanted = process.executable
     running = [one for one in _running() if one.pid != os.getpid()]

@@ -136,11 +136,9 @@ class XConnection:
     def using(self, what: str, window: int = 0) -> Iterator[None]:
         """Hold the lock, and convert the errors raised inside.
 
-        `what` describes the action, for errors: ``take a picture``; `window` is its window, 0 for none.
-
-        Raises:
-            WindowGoneError: The window no longer exists.
-            DisplayError: The connection is broken, or the server refuses or does not answer in `ANSWER_DEADLINE_S`.
+        `what` describes the action, for errors: ``take a picture``; `window` is its window, 0 for none. Raises
+        `WindowGoneError`, and `DisplayError` if the connection is broken, or the server refuses or does not answer in
+        `ANSWER_DEADLINE_S`.
         """
         with self.lock:
             if self._is_closed:
