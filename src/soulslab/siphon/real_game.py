@@ -240,7 +240,7 @@ class RealGameOpener:
             name = self._display.name if self._display else display_of(game.pid)
         connection = XConnection(name)
         game.parts.callback(connection.close)
-        server = connection.server_pid()
+        server = connection.server_pid
         game.servers = (server,) if server else None
         return connection
 
@@ -283,7 +283,7 @@ def _x_servers(pid: int) -> tuple[int, ...] | None:
     except DisplayError:
         return ()
     try:
-        server = connection.server_pid()
+        server = connection.server_pid
     finally:
         connection.close()
     return (server,) if server else None

@@ -55,7 +55,7 @@ class Doom:
         places = resolve_addresses(DOOM, self.memory, read_image(self.memory, DOOM.process.executable))
         self.values = AttributeTable(DOOM, self.memory, places)
         wait_for(self.is_in_level)
-        self.clock = LockstepClock(page, self.process.pid, DOOM.clock, servers=[x.server_pid()])
+        self.clock = LockstepClock(page, self.process.pid, DOOM.clock, servers=[x.server_pid])
         undo.callback(self.clock.close)
         self.keys = open_input(window, "xsendevent")
         undo.callback(self.keys.close)

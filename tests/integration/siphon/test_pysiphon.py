@@ -222,7 +222,7 @@ def test_a_client_that_is_killed_leaves_no_key_and_no_stream(server, service, cl
     with subprocess.Popen([sys.executable, "-c", RUDE_CLIENT, server.address], stdout=subprocess.PIPE) as rude:
         try:
             wait_for(lambda: b"held" in rude.stdout.readline())
-            assert service._keys.down == {"UP_ARROW"}
+            assert service._keys.down == ["UP_ARROW"]
         finally:
             rude.kill()
     wait_for(lambda: not service._keys.down and not len(service._streams))

@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 
 
 class FrameFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Format of a frame.
-
-    Attributes:
-        width_px: Width; 0 for the window's own.
-        height_px: Height; 0 for the window's own. Both are 0 or neither.
-        is_grey: Whether it has one grey channel instead of RGB.
-    """
+    """Format of a frame: one grey channel, or RGB; width and height are both 0 for the window's own."""
 
     width_px: int = 0
     height_px: int = 0
@@ -28,11 +22,7 @@ NATIVE = FrameFormat()
 
 
 class Capture(Protocol):
-    """Captures one window.
-
-    Attributes:
-        backend: Name of the backend: ``framebuffer``, ``shm``, ``composite``, ``fake``.
-    """
+    """Captures one window; `backend` is ``framebuffer``, ``shm``, ``composite`` or ``fake``."""
 
     backend: str
 
@@ -41,16 +31,9 @@ class Capture(Protocol):
         """Width and height of the window's inner area. Raises `WindowGoneError`."""
 
     def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
-        """Capture the window as it is now.
+        """Capture the window as it is now: (H, W, 3) RGB or (H, W) grey, uint8; a new array.
 
-        Args:
-            frame_format: Format of the frame.
-
-        Returns:
-            (H, W, 3) RGB or (H, W) grey, uint8; a new array.
-
-        Raises:
-            WindowGoneError: The window was closed or unmapped; no frame is made up.
+        Raises `WindowGoneError` if the window was closed or unmapped; no frame is made up.
         """
 
     def close(self) -> None:

@@ -164,18 +164,13 @@ class WindowCapture:
     On a private display, the framebuffer file is read while nothing covers the window and its colour depth is the
     screen's. Otherwise MIT-SHM is used; for parts that are covered or off the screen, the memory that XComposite
     redirects the window to. On a display that is not private the window is redirected from the start, because other
-    windows may cover it.
+    windows may cover it. `backend` is that of the last frame: ``framebuffer``, ``shm`` or ``composite``.
 
     Every frame is captured after the server has drawn everything that the game had requested before (`Barrier`), and
     has the size of the window at that moment. A running game may draw the next frame during the copy; a game with held
     time cannot.
 
-    Attributes:
-        backend: Backend of the last frame: ``framebuffer``, ``shm`` or ``composite``.
-
-    Raises:
-        WindowGoneError: The window was closed or is not mapped.
-        DisplayError: The display cannot share memory with this process.
+    Raises `WindowGoneError`, and `DisplayError` if the display cannot share memory with this process.
     """
 
     def __init__(self, window: Window, display: PrivateDisplay | None = None) -> None:
@@ -230,23 +225,20 @@ class WindowCapture:
         """Return the pixels, (H, W, 4) BGRX, in memory that may change."""
         window = self._window
         size = (state.width_px, state.height_px)
-        if not state.is_covered and self._redirected is None:
-            if self._framebuffer is not None and state.depth == window.x.root_depth:
-                self.backend = "framebuffer"
-                return self._framebuffer.read(state.x_px, state.y_px, *size)
-            self.backend = "shm"
-            return self._image.read(window.id, 0, 0, *size)
-        if self._redirected is None:
-            if not self._can_redirect():
-                raise WindowError(
-                    f"window {window.id:#x} is covered or reaches off the screen, and X display {window.x.display} "
-                    f"lacks Composite, with which it could still be seen; uncover it"
-                )
-            self._redirected = RedirectedWindow(window)
-            self._parts.callback(self._redirected.close)
         if state.is_covered:
+            if self._redirected is None:
+                if not self._can_redirect():
+                    raise WindowError(
+                        f"window {window.id:#x} is covered or reaches off the screen, and X display {window.x.display} "
+                        f"lacks Composite, with which it could still be seen; uncover it"
+                    )
+                self._redirected = RedirectedWindow(window)
+                self._parts.callback(self._redirected.close)
             self.backend = "composite"
             return self._redirected.read(state, self._image)
+        if self._framebuffer is not None and self._redirected is None and state.depth == window.x.root_depth:
+            self.backend = "framebuffer"
+            return self._framebuffer.read(state.x_px, state.y_px, *size)
         self.backend = "shm"
         return self._image.read(window.id, 0, 0, *size)
 

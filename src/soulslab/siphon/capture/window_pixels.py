@@ -18,7 +18,7 @@ import xcffib.xproto
 from numpy.typing import NDArray
 
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
-from soulslab.siphon.process.window import Rectangle, Window, WindowState, contains, overlap
+from soulslab.siphon.process.window import Rectangle, Window, WindowState, overlap
 from soulslab.siphon.process.x11 import XConnection
 
 # <sys/ipc.h>, <sys/shm.h>
@@ -46,10 +46,8 @@ class SharedImage:
     def read(self, drawable: int, left_px: int, top_px: int, width_px: int, height_px: int) -> NDArray[np.uint8]:
         """Return a part of a window or pixmap: (H, W, 4) uint8, BGRX, in the memory that the next call overwrites.
 
-        Raises:
-            xcffib.xproto.MatchError: The part is not inside the window, or the window is not visible.
-            WindowGoneError: The window does not exist.
-            DisplayError: The connection is broken, or the colour depth is not supported.
+        Raises `xcffib.xproto.MatchError` if the part is not inside the window or the window is not visible,
+        `WindowGoneError`, and `DisplayError` for a broken connection or an unsupported colour depth.
         """
         size = width_px * height_px * 4
         if size > self._bytes.size:
@@ -69,12 +67,9 @@ class SharedImage:
         self._bytes = np.empty(0, np.uint8)
         if self._segment:
             segment, self._segment = self._segment, 0
-            try:
-                with self._x.using("stop sharing memory"):
-                    self._shm.Detach(segment, is_checked=True).check()
-            except DisplayError:
-                # The display is gone, and its side of the memory with it.
-                pass
+            # If the display is gone, its side of the memory is gone too.
+            with suppress(DisplayError), self._x.using("stop sharing memory"):
+                self._shm.Detach(segment, is_checked=True).check()
         if self._address:
             _libc().shmdt(self._address)
             self._address = 0
@@ -159,10 +154,8 @@ class RedirectedWindow:
     def read(self, state: WindowState, image: SharedImage) -> NDArray[np.uint8]:
         """Return the whole window: (H, W, 4) uint8, BGRX, in the memory of `image`.
 
-        Raises:
-            WindowError: A part has not been drawn since it was covered.
-            WindowGoneError: The window was closed.
-            xcffib.xproto.MatchError: Its size has changed or it was hidden a moment ago.
+        Raises `WindowError` if a part has not been drawn since it was covered, `WindowGoneError`, and
+        `xcffib.xproto.MatchError` if its size has changed or it was hidden a moment ago.
         """
         self.wait_for_repaint()
         if self._named_at != self._window.n_changes:
@@ -185,7 +178,7 @@ class RedirectedWindow:
             self._x.dispatch()
             state = self._window.state()
             missing = overlap(self._missing_px, (0, 0, state.width_px, state.height_px))
-            if contains(self._drawn_px, missing):
+            if overlap(self._drawn_px, missing) == missing:
                 break
             left_s = deadline - time.monotonic()
             if left_s <= 0:

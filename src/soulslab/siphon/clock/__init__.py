@@ -33,11 +33,7 @@ class Advance(msgspec.Struct, frozen=True):
 
 
 class Clock(Protocol):
-    """The clock of one game.
-
-    Attributes:
-        grade: Grade of control.
-    """
+    """The clock of one game."""
 
     grade: ClockGrade
 
@@ -50,14 +46,9 @@ class Clock(Protocol):
         """Game seconds per wall second while the game runs freely; 0 while it is paused."""
 
     def run(self, speed: float = 1.0) -> None:
-        """Run the game freely.
+        """Run the game freely at `speed` game seconds per wall second, more than 0.
 
-        Args:
-            speed: Game seconds per wall second, more than 0.
-
-        Raises:
-            ClockUnavailableError: The speed is not 1 and the clock is a realtime clock.
-            ProcessExitedError: The game has ended.
+        Raises `ClockUnavailableError` if a realtime clock gets another speed than 1, and `ProcessExitedError`.
         """
 
     def pause(self) -> None:

@@ -24,13 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class FrameRate:
-    """Keeps the frames of one game short.
-
-    Args:
-        facts: Clock facts of its profile.
-        read: Reads an attribute.
-        write: Writes attributes.
-    """
+    """Keeps the frames of one game short; it reads and writes its attributes."""
 
     def __init__(
         self, facts: ClockFacts, read: Callable[[str], Any], write: Callable[[Mapping[str, Any]], None]
@@ -44,11 +38,7 @@ class FrameRate:
         self._n_long = 0
 
     def follow(self, speed: float) -> None:
-        """Prepare the game for a speed: raise its cap, or restore it for a speed of at most 1.
-
-        Raises:
-            ClockUnavailableError: The frames would be too long.
-        """
+        """Raise the cap for a speed, or restore it for at most 1. Raises `ClockUnavailableError` for long frames."""
         facts = self._facts
         if not facts.frame_rate_hz:
             return

@@ -43,10 +43,8 @@ _log = logging.getLogger(__name__)
 class HeldStart:
     """Advances a starting game one tick at a time, each when the game stands.
 
-    Args:
-        page: Clock page of the game, created with ``is_held=True``.
-        facts: Clock facts of the profile.
-        servers: See `LockstepClock`; the servers that are known before the game runs.
+    `page` was created with ``is_held=True``; `servers` are those of `LockstepClock` that are known before the game
+    runs.
 
     Attributes:
         pid: Process to wait for: the command, later the game.
@@ -69,13 +67,10 @@ class HeldStart:
         self._native.set_boundary(page.address, BOUNDARIES[facts.boundary], facts.spin_reads)
 
     def wait(self) -> bool:
-        """Wait until the game stands, for at most 20 ms of wall time.
+        """Wait until the game stands, for at most 20 ms of wall time; return whether it stands.
 
         If the previous call has returned True, the game gets one tick first: the caller has checked the standing game,
         and it was not ready.
-
-        Returns:
-            Whether the game stands.
         """
         if self._is_settled:
             self._pass_tick()

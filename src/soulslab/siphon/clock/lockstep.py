@@ -1,7 +1,4 @@
-"""The lockstep clock: the game queries the time from its controller, so it cannot run past the limit.
-
-Method, limits, and behaviour when the controller dies: docs/clock.md.
-"""
+"""The lockstep clock: the game queries the time from its controller (method and limits: docs/clock.md)."""
 
 from __future__ import annotations
 
@@ -13,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from soulslab.errors import ClockStalledError, ClockUnavailableError, SessionStateError
 from soulslab.siphon.clock import Advance, check_seconds, check_speed
@@ -52,9 +51,7 @@ class LockstepClock:
             stands includes them. None if they are unknown: then a game that waits for events and not for time cannot be
             held.
 
-    Raises:
-        ClockUnavailableError: The game has not loaded the library.
-        ProcessExitedError: It has ended.
+    Raises `ClockUnavailableError` if the game has not loaded the library, and `ProcessExitedError`.
     """
 
     grade: ClockGrade = "lockstep"
@@ -91,8 +88,6 @@ class LockstepClock:
             self._native.set_boundary(self._address(), BOUNDARIES[facts.boundary], facts.spin_reads)
             self._step_s = _part_s(facts)
 
-    # --- what time it is ------------------------------------------------------------------------------------
-
     @property
     def game_time_s(self) -> float:
         """See `Clock.game_time_s`: since the library was loaded."""
@@ -116,8 +111,6 @@ class LockstepClock:
         with self._lock:
             return int(self._native.time_reads(self._address()))
 
-    # --- setting it -----------------------------------------------------------------------------------------
-
     def run(self, speed: float = 1.0) -> None:
         """See `Clock.run`."""
         check_speed(speed, _MAX_SPEED)
@@ -127,11 +120,7 @@ class LockstepClock:
             self._native.publish(address, max(round(speed * UNIT_SPEED), 1), 0, FOREVER_NS)
 
     def pause(self, *, deadline_s: float = 10.0) -> None:
-        """See `Clock.pause`.
-
-        Raises:
-            ClockStalledError: Time is held, but the game computes and has not queried the time within `deadline_s`.
-        """
+        """See `Clock.pause`. Raises `ClockStalledError` if the game computes without querying the time."""
         with self._lock:
             address = self._address()
             self._watch.check()
@@ -144,11 +133,8 @@ class LockstepClock:
 
         Time advances at once by each substep (one tick), so the game sees exactly one substep at a time.
 
-        Args:
-            seconds: Game time, at least 0.
-            deadline_s: Longest wall time of the advance.
-            speed: Advance continuously at this multiple of wall time, up to the limit, for games that need to see time
-                pass. The number of frames during the advance is then not deterministic.
+        With a `speed`, time advances continuously at this multiple of wall time, up to the limit, for games that need
+        to see time pass. The number of frames during the advance is then not deterministic.
         """
         check_seconds(seconds)
         if speed is not None:
@@ -183,8 +169,6 @@ class LockstepClock:
                 self._native.publish(self._page.address, UNIT_SPEED, 0, FOREVER_NS)
             self._page.close()
             self._watch.close()
-
-    # --- waiting --------------------------------------------------------------------------------------------
 
     def _step(self, step_ns: int, speed: float | None, started_s: float, deadline_s: float) -> None:
         """Advance and wait until the game stands at the new limit."""
@@ -221,8 +205,9 @@ class LockstepClock:
                 f"a loop of it at address {counter_at:#x} reads the counter of the processor (rdtsc), which runs in "
                 "real time. Use the grade realtime or scaled"
             )
-        if _is_stopped(self.pid):
-            return "it is stopped (SIGSTOP, Ctrl-Z or a debugger). Let it go on: kill -CONT"
+        with suppress(psutil.Error):
+            if psutil.Process(self.pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
+                return "it is stopped (SIGSTOP, Ctrl-Z or a debugger). Let it go on: kill -CONT"
         return (
             "it computes and neither sleeps nor reads the clock, or waits for something else. Give it longer "
             "(deadline_s), or see docs/clock.md for games that lockstep cannot hold"
@@ -277,14 +262,6 @@ def attach_lockstep(
         raise
 
 
-def _is_stopped(pid: int) -> bool:
-    """Return whether the process is stopped by SIGSTOP or a debugger (state T in proc(5))."""
-    with suppress(OSError):
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return text.rpartition(")")[2].split()[0] in ("T", "t")
-    return False
-
-
 def _part_s(facts: ClockFacts) -> float:
     """Return the longest part of a step, in seconds."""
     return 1.0 / facts.step_hz if facts.step_hz > 0 else DEFAULT_STEP_S
@@ -311,11 +288,8 @@ _MILLISECONDS = {"poll", "epoll_wait", "epoll_pwait"}
 class UnheldThread:
     """A thread that runs while game time is held.
 
-    Attributes:
-        tid: Thread id; the process id for a kernel timer.
-        name: Name, as the kernel shows it.
-        reason: System call with a time-out that it waits in, ``timer_create`` or ``timerfd`` for a kernel timer, or
-            ``runs``.
+    `tid` is the process id for a kernel timer. `reason` is the system call with a time-out that the thread waits in,
+    ``timer_create`` or ``timerfd`` for a kernel timer, or ``runs``.
     """
 
     tid: int
@@ -337,7 +311,8 @@ def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) 
     after = dict(_read_all(pid, "schedstat"))
     calls = dict(_read_all(pid, "syscall"))
     names = dict(_read_all(pid, "comm"))
-    parked = _find_parked(page, pid)
+    tids = (ctypes.c_int * MAX_THREADS)()
+    parked = set(tids[: native_library().parked(page.address, pid, tids, len(tids))])
     found = []
     for tid in sorted(calls):
         name = names.get(tid, "")
@@ -350,12 +325,6 @@ def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) 
             found.append(UnheldThread(tid, name, reason))
     name = names.get(pid, "")
     return (*found, *(UnheldThread(pid, name, reason) for reason in _find_timers(pid)))
-
-
-def _find_parked(page: LockstepPage, pid: int) -> set[int]:
-    tids = (ctypes.c_int * MAX_THREADS)()
-    n = native_library().parked(page.address, pid, tids, len(tids))
-    return set(tids[:n])
 
 
 def _read_all(pid: int, name: str) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,4 @@
-"""The clock library: its functions for the controller, and the memory page that the game and the controller share.
-
-See ``native/control.c`` and ``native/clock_page.h``.
-"""
+"""The clock library: its functions for the controller, and the page shared with the game (``native/``)."""
 
 from __future__ import annotations
 
@@ -12,13 +9,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
-from typing import Any, Literal, Self, TypeAlias
+from types import SimpleNamespace
+from typing import Literal, Self, TypeAlias
 
-from soulslab.errors import (
-    ClockError,
-    ClockUnavailableError,
-    ConfigError,
-)
+from soulslab.errors import ClockError, ClockUnavailableError, ConfigError
 from soulslab.siphon.memory.linux import denied, examining
 from soulslab.siphon.process.executable_headers import ELF_MAGIC
 
@@ -56,21 +50,6 @@ _SIGNATURES = {
 }
 
 
-class NativeLibrary:
-    """The functions of the library as attributes, without their prefix ``soulslab_clock_``."""
-
-    def __init__(self, path: Path) -> None:
-        library = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(library, f"soulslab_clock_{name}")
-            function.restype = result
-            function.argtypes = arguments
-            setattr(self, name, function)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)  # never reached: all functions are set above; for the type checker
-
-
 def library_path(name: str) -> Path:
     """Return the path of ``_preload`` or ``_control``. Raises `ClockUnavailableError` if it was not built."""
     if not sys.platform.startswith("linux"):
@@ -86,21 +65,22 @@ def library_path(name: str) -> Path:
 
 
 @functools.cache
-def native_library() -> NativeLibrary:
-    """Load the controller's part. Raises `ClockUnavailableError` if it was not built, or cannot be loaded."""
+def native_library() -> SimpleNamespace:
+    """Return the controller's functions, without ``soulslab_clock_``. Raises `ClockUnavailableError`."""
     path = library_path("_control")
+    functions = SimpleNamespace()
     try:
-        return NativeLibrary(path)
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(library, f"soulslab_clock_{name}")
+            function.restype, function.argtypes = result, arguments
+            setattr(functions, name, function)
     except (OSError, AttributeError) as error:
         raise ClockUnavailableError(
             f"the clock library cannot be loaded ({error}); install soulslab again from its clone, wheel or git "
             "address: pip install --force-reinstall --no-deps PLACE"
         ) from error
-
-
-def error_text(status: int) -> str:
-    """Return the text for a negative error number."""
-    return os.strerror(-status)
+    return functions
 
 
 _CLASS_32 = 1
@@ -163,16 +143,8 @@ _ORPHAN = {"end": 0, "run": 1, "paused": 2}
 class LockstepPage:
     """Memory shared with the clock library in the game; freed with the last process that maps it.
 
-    Args:
-        fd: Descriptor of the page; the new object owns it.
-        on_orphan: See `create`.
-
-    Attributes:
-        address: Address of the mapping; 0 after `close`.
-
-    Raises:
-        ClockError: Another process controls it.
-        ClockUnavailableError: Another version of soulslab created it, or the library was not built.
+    It owns the descriptor `fd`. `address` is that of the mapping; 0 after `close`. Raises `ClockError` if another
+    process controls it, and `ClockUnavailableError` if the library is missing or of another version of soulslab.
     """
 
     def __init__(self, fd: int, on_orphan: OnOrphan | str) -> None:
@@ -195,12 +167,11 @@ class LockstepPage:
             on_orphan: What the game does when this process dies: ``end``, ``run`` on at 1x, or stay ``paused``.
             is_held: Whether no game time passes from the start of the program; otherwise it runs at 1x.
 
-        Raises:
-            ClockUnavailableError: The library was not built.
+        Raises `ClockUnavailableError` if the library was not built.
         """
         fd = native_library().create(is_held)
         if fd < 0:
-            raise ClockUnavailableError(f"cannot make the page of the clock: {error_text(fd)}")
+            raise ClockUnavailableError(f"cannot make the page of the clock: {os.strerror(-fd)}")
         return cls(fd, on_orphan)
 
     def fix_start(self, epoch_ns: int, boot_ns: int, seed: int) -> None:
@@ -251,8 +222,8 @@ class LockstepPage:
         status = self._native.map(self._fd, ctypes.byref(address))
         if status != 0 or address.value is None:
             raise ClockUnavailableError(
-                f"the clock of this game cannot be used ({error_text(status)}); if another version of soulslab started "
-                "it, start it again with this one"
+                f"the clock of this game cannot be used ({os.strerror(-status)}); if another version of soulslab "
+                "started it, start it again with this one"
             )
         return address.value
 
@@ -267,9 +238,9 @@ class LockstepPage:
 
 
 def open_page_of(pid: int) -> int:
-    """Open the page of a running game again, because a lock belongs to the open file. Returns a file descriptor.
+    """Open the page of a running game again, because a lock belongs to the open file; return a descriptor.
 
-    Raises `ClockUnavailableError` if the game was not started with the library, `AttachDeniedError` and
+    Raises `ClockUnavailableError` if the game was started without the library; `AttachDeniedError`,
     `ProcessExitedError`.
     """
     fds = Path(f"/proc/{pid}/fd")

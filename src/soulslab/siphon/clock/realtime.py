@@ -18,11 +18,7 @@ class RealtimeClock:
     between them does not slow the steps down. A late advance ends at once. If it is late by a whole step, the schedule
     restarts `seconds` from now.
 
-    Args:
-        pid: Process id of the game.
-
-    Raises:
-        ProcessExitedError: The game has ended.
+    Raises `ProcessExitedError` if the game has ended.
     """
 
     grade: ClockGrade = "realtime"

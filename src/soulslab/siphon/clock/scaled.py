@@ -12,7 +12,7 @@ from soulslab.errors import ClockStalledError, ClockUnavailableError, ProcessExi
 from soulslab.siphon.clock import Advance, check_seconds, check_speed
 from soulslab.siphon.clock.frame_rate import FrameRate
 from soulslab.siphon.process.process_tree import ProcessWatch
-from soulslab.siphon.profile import ClockGrade
+from soulslab.siphon.profile import ClockFacts, ClockGrade
 
 #: Interval between reads of the game's own time.
 _POLL_S = 0.0005
@@ -30,8 +30,7 @@ class ScaledClock:
         game_time: Reads the game's own time in seconds; None to measure wall time times speed, which is off by a frame.
         frames: Limits its frame times; None for no limit.
 
-    Raises:
-        ProcessExitedError: The game has ended.
+    Raises `ProcessExitedError` if the game has ended.
     """
 
     grade: ClockGrade = "scaled"
@@ -49,7 +48,7 @@ class ScaledClock:
         self._read_speed = read_speed
         self._write_speed = write_speed
         self._game_time = game_time
-        self._frames = frames
+        self._frames = frames or FrameRate(ClockFacts(), lambda _: None, lambda _: None)
         self._lock = threading.RLock()
         self._is_closed = False
         self._speed = float(read_speed())
@@ -83,16 +82,11 @@ class ScaledClock:
         return self._speed
 
     def run(self, speed: float = 1.0) -> None:
-        """See `Clock.run`.
-
-        Raises:
-            ClockUnavailableError: The game does not accept this speed, or its frames would be too long.
-        """
+        """See `Clock.run`. Raises `ClockUnavailableError` for a refused speed, or one with too long frames."""
         check_speed(speed)
         with self._lock:
             self._check()
-            if self._frames is not None:
-                self._frames.follow(speed)
+            self._frames.follow(speed)
             self._set(speed)
 
     def pause(self) -> None:
@@ -106,9 +100,8 @@ class ScaledClock:
         check_speed(speed)
         with self._lock:
             self._check()
-            if self._frames is not None:
-                speed = self._frames.limited(speed)
-                self._frames.follow(speed)
+            speed = self._frames.limited(speed)
+            self._frames.follow(speed)
             before_s = self.game_time_s
             wanted_s = max(seconds + self._rest_s, 0.0)
             deadline = time.monotonic() + deadline_s
@@ -116,8 +109,7 @@ class ScaledClock:
                 self._set(speed)
                 try:
                     self._await(before_s + wanted_s, deadline, deadline_s)
-                    if self._frames is not None:
-                        self._frames.look(speed)
+                    self._frames.look(speed)
                 finally:
                     self._set(0.0)
             else:
@@ -138,8 +130,7 @@ class ScaledClock:
                     self._check()
                     if self._has_set_speed and self._speed != 1.0:
                         self._write_speed(1.0)
-                    if self._frames is not None:
-                        self._frames.put_back()
+                    self._frames.put_back()
             finally:
                 if self._watch is not None:
                     self._watch.close()

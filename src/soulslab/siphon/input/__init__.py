@@ -9,8 +9,7 @@ from typing import Protocol
 class Input(Protocol):
     """Sends keys and mouse to one game; it keeps track of the held keys and sends only changes.
 
-    Attributes:
-        backend: Name of the backend: ``xtest``, ``xsendevent``, ``fake``.
+    `backend` is ``xtest``, ``xsendevent`` or ``fake``.
     """
 
     backend: str

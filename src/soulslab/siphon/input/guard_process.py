@@ -26,10 +26,7 @@ def main(display: str, owner: int) -> None:
 
 
 def lines_until_end(owner: int) -> Iterator[str]:
-    """Yield the lines of standard input until it is closed or its owner has ended.
-
-    Both are watched, because a child that the owner forked may keep the pipe open.
-    """
+    """Yield the lines of standard input until it is closed, or its owner (but not a fork of it) has ended."""
     pipe = sys.stdin.fileno()
     poll = select.poll()
     poll.register(pipe, select.POLLIN)

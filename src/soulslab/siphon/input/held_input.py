@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+import atexit
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -16,25 +17,12 @@ import msgspec
 from soulslab.errors import DisplayError, InputError, SessionStateError, WindowGoneError
 from soulslab.siphon.keys import Key, key_named
 
-_log = logging.getLogger(__name__)
-
 
 class Change(msgspec.Struct, frozen=True):
     """A press or release of a key."""
 
     key: Key
     is_press: bool
-
-
-def pressed_keys(changes: Sequence[Change]) -> list[Key]:
-    """Return the keys that are pressed, even if only for a moment."""
-    return list({change.key.name: change.key for change in changes if change.is_press}.values())
-
-
-def released_keys(changes: Sequence[Change]) -> list[Key]:
-    """Return the keys that are released in the end."""
-    last = {change.key.name: change for change in changes}
-    return [change.key for change in last.values() if not change.is_press]
 
 
 class Sender(Protocol):
@@ -56,7 +44,10 @@ class Sender(Protocol):
 
 
 class HeldInput:
-    """Keyboard and mouse of one game on a `Sender` (`soulslab.siphon.input.Input`); thread-safe."""
+    """Keyboard and mouse of one game on a `Sender` (`soulslab.siphon.input.Input`); thread-safe.
+
+    Keys are released at the end of the interpreter at the latest.
+    """
 
     def __init__(self, sender: Sender) -> None:
         self.backend = sender.backend
@@ -64,6 +55,7 @@ class HeldInput:
         self._held: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._is_closed = False
+        atexit.register(self.close)
 
     @property
     def held(self) -> frozenset[str]:
@@ -116,21 +108,14 @@ class HeldInput:
             if self._is_closed:
                 return
             self._is_closed = True
+            atexit.unregister(self.close)
             held, self._held = self._held, frozenset()
             changes = [Change(key_named(name), False) for name in sorted(held)]
-            try:
+            # If the window or the server has ended, no key is held any more.
+            with suppress(WindowGoneError, DisplayError), ExitStack() as closing:
+                closing.callback(self._sender.close)
                 if changes:
-                    self._unless_gone(lambda: self._sender.send(changes))
-            finally:
-                self._unless_gone(self._sender.close)
-
-    @staticmethod
-    def _unless_gone(part: Callable[[], None]) -> None:
-        """Run a part of closing; if the window or the server has ended, no key is held any more."""
-        try:
-            part()
-        except (WindowGoneError, DisplayError) as error:
-            _log.debug("nothing to release: %s", error)
+                    self._sender.send(changes)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -143,24 +128,7 @@ _END_S = 5.0
 
 
 class Guard:
-    """Is informed about every press and release; this one does nothing, for a display that ends with this process.
-
-    A recipe describes how to release a key: ``xtest 3 25`` (type of the event, detail) or ``send 0x400001 2 0319...``
-    (window, mask, the event in hex).
-    """
-
-    def hold(self, recipes: Iterable[tuple[str, str]]) -> None:
-        """Record keys that are about to be pressed: name and recipe."""
-
-    def free(self, names: Iterable[str]) -> None:
-        """Remove keys that were released."""
-
-    def close(self) -> None:
-        """End the guard; a second call does nothing."""
-
-
-class ProcessGuard(Guard):
-    """A guard in a small helper process that outlives this one by a moment; it starts with the first press.
+    """Releases keys when this process dies, in a small helper process, which starts with the first press.
 
     A key that was pressed through XTest stays pressed in the X server, and a key that was sent to a game stays pressed
     in the game, when the program that pressed it is killed. No handler runs on SIGKILL, and a library must not replace
@@ -168,24 +136,28 @@ class ProcessGuard(Guard):
     after each release through a pipe; when this process ends for any reason, it releases the remaining keys and ends
     too.
 
-    Args:
-        display: Name of the display on which it releases the keys; it connects as a child process does.
+    A recipe describes how to release a key: ``xtest 3 25`` (type of the event, detail) or ``send 0x400001 2 0319...``
+    (window, mask, the event in hex). The process connects to `display` as a child process does; it is "" for a display
+    that ends with this process, which needs no guard.
     """
 
     def __init__(self, display: str) -> None:
         self._display = display
         self._process: subprocess.Popen[bytes] | None = None
 
-    def hold(self, recipes: Iterable[tuple[str, str]]) -> None:
-        """Record keys that are about to be pressed; the first press starts the process."""
-        lines = [f"hold {name} {recipe}\n" for name, recipe in recipes]
-        if lines:
-            self._tell(self._process or self._start(), lines)
+    def hold(self, changes: Sequence[Change], recipe: Callable[[Key], str]) -> None:
+        """Record the keys that are about to be pressed, even if only for a moment."""
+        pressed = {change.key.name: change.key for change in changes if change.is_press}
+        if pressed and self._display:
+            self._tell(
+                self._process or self._start(), [f"hold {name} {recipe(key)}\n" for name, key in pressed.items()]
+            )
 
-    def free(self, names: Iterable[str]) -> None:
-        """Remove keys that were released."""
+    def free(self, changes: Sequence[Change]) -> None:
+        """Remove the keys that were released in the end."""
         if self._process is not None:
-            self._tell(self._process, [f"free {name}\n" for name in names])
+            last = {change.key.name: change for change in changes}
+            self._tell(self._process, [f"free {name}\n" for name, change in last.items() if not change.is_press])
 
     def close(self) -> None:
         """End the process, which releases the keys that are still recorded. A second call does nothing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 from collections.abc import Iterable, Mapping
 
@@ -10,7 +9,7 @@ import xcffib.xkb
 
 from soulslab.errors import ConfigError, DisplayError, did_you_mean
 from soulslab.siphon.input import Input
-from soulslab.siphon.input.held_input import Guard, HeldInput, ProcessGuard, Sender
+from soulslab.siphon.input.held_input import Guard, HeldInput
 from soulslab.siphon.input.x_server import is_alone, stop_repetition
 from soulslab.siphon.input.xsendevent import XSendEventSender
 from soulslab.siphon.input.xtest import XTestSender
@@ -27,19 +26,6 @@ FOCUS_DEADLINE_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-class XInput(HeldInput):
-    """Keyboard and mouse of a window; keys are released at the end of the interpreter at the latest."""
-
-    def __init__(self, sender: Sender) -> None:
-        super().__init__(sender)
-        atexit.register(self.close)
-
-    def close(self) -> None:
-        """Release all held keys and close the backend; a second call does nothing."""
-        atexit.unregister(self.close)
-        super().close()
-
-
 def open_input(window: Window, backend: str = "auto", *, is_private: bool = False) -> Input:
     """Open keyboard and mouse of a window.
 
@@ -50,10 +36,7 @@ def open_input(window: Window, backend: str = "auto", *, is_private: bool = Fals
             windows.
         is_private: Whether the display ends with this process, so that no guard process is needed.
 
-    Raises:
-        ConfigError: The backend does not exist.
-        DisplayError: The display lacks XTest or XKB.
-        WindowGoneError: The window has been closed.
+    Raises `ConfigError` if the backend does not exist, `DisplayError` without XTest or XKB, and `WindowGoneError`.
     """
     if backend not in BACKENDS:
         raise ConfigError(f"unknown input backend {backend!r}{did_you_mean(backend, BACKENDS)}", path="input.backend")
@@ -63,23 +46,20 @@ def open_input(window: Window, backend: str = "auto", *, is_private: bool = Fals
     if is_private:
         stop_repetition(window.x)
     keycodes = read_keycodes(window.x)
-    guard = Guard() if is_private else ProcessGuard(window.x.display)
+    guard = Guard("" if is_private else window.x.display)
     _log.debug("keys of window %#x by %s, focus %s", window.id, backend, "ours" if owns_focus else "the user's")
     if backend == "xtest":
         # On a private display no other window has been the active one, and the game may be held.
         answer_deadline_s = 0.0 if is_private else FOCUS_DEADLINE_S
-        return XInput(XTestSender(window, keycodes, guard, owns_focus, answer_deadline_s))
-    return XInput(XSendEventSender(window, keycodes, guard))
+        return HeldInput(XTestSender(window, keycodes, guard, owns_focus, answer_deadline_s))
+    return HeldInput(XSendEventSender(window, keycodes, guard))
 
 
 _CORE_KEYBOARD = 0x100  # XkbUseCoreKbd
 
 
 def read_keycodes(x: XConnection) -> dict[str, int]:
-    """Query the keycode of each key of `soulslab.siphon.keys.KEYS` that the server has, by its name in `KEYS`.
-
-    Raises `DisplayError` if the connection is broken, or the server has no XKB.
-    """
+    """Query the keycodes of the server, by the name in `soulslab.siphon.keys.KEYS`. Raises `DisplayError`."""
     xkb = x.extension(xcffib.xkb.key)
     with x.using("ask for the names of the keys"):
         if not xkb.UseExtension(1, 0).reply().supported:

@@ -50,21 +50,15 @@ def stop_repetition(x: XConnection) -> None:
         x.core.ChangeKeyboardControl(xcffib.xproto.KB.AutoRepeatMode, [0], is_checked=True).check()
 
 
-def has_window_manager(x: XConnection) -> bool:
-    """Return whether a window manager runs: only one client may redirect the map requests of the root window."""
-    with x.using("look for a window manager"):
-        masks = x.core.GetWindowAttributes(x.root).reply().all_event_masks
-    return bool(masks & xcffib.xproto.EventMask.SubstructureRedirect)
-
-
 def is_alone(x: XConnection, window: int) -> bool:
     """Return whether this is the only visible window on a display without a window manager.
 
     No person uses such a display, so focus and pointer may be given to the game.
     """
-    if has_window_manager(x):
-        return False
     with x.using("list the windows", window):
+        masks = x.core.GetWindowAttributes(x.root).reply().all_event_masks
+        if masks & xcffib.xproto.EventMask.SubstructureRedirect:  # only one client may have it: a window manager
+            return False
         for other in x.core.QueryTree(x.root).reply().children:
             attributes = x.core.GetWindowAttributes(other).reply()
             is_shown = attributes.map_state == xcffib.xproto.MapState.Viewable

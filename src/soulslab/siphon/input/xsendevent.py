@@ -14,7 +14,7 @@ from typing import Any
 import xcffib.xproto
 from xcffib.xproto import EventMask
 
-from soulslab.siphon.input.held_input import Change, Guard, pressed_keys, released_keys
+from soulslab.siphon.input.held_input import Change, Guard
 from soulslab.siphon.input.x_server import deliver, details_of
 from soulslab.siphon.keys import Key
 from soulslab.siphon.process.window import Window
@@ -43,7 +43,9 @@ class XSendEventSender:
         self._keycodes = keycodes
         self._guard = guard
         self._modifiers = _read_modifiers(self._x, keycodes)
-        self._wanted_events = _read_wanted_events(window)
+        with self._x.using("ask what events the window gets", window.id):
+            # The events that some client has selected on the window.
+            self._wanted_events = int(self._x.core.GetWindowAttributes(window.id).reply().all_event_masks)
         self._clock_offset_ms = _read_server_time_ms(self._x) - _monotonic_ms()
         self._last_ms = 0
         self._down: dict[str, Key] = {}
@@ -57,7 +59,7 @@ class XSendEventSender:
 
     def send(self, changes: Sequence[Change]) -> None:
         """Press and release."""
-        self._guard.hold((key.name, self._recipe(key)) for key in pressed_keys(changes))
+        self._guard.hold(changes, self._recipe)
         with self._x.using("send keys", self._window.id):
             cookies = []
             for change in changes:
@@ -69,7 +71,7 @@ class XSendEventSender:
             deliver(self._x)
             for cookie in cookies:
                 cookie.check()
-        self._guard.free(key.name for key in released_keys(changes))
+        self._guard.free(changes)
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
         """Report a pointer movement to the game; the reported pointer stays inside the window.
@@ -166,12 +168,6 @@ def _read_modifiers(x: XConnection, keycodes: dict[str, int]) -> dict[str, int]:
     n = reply.keycodes_per_modifier
     bits = {code: 1 << (i // n) for i, code in enumerate(reply.keycodes) if code}
     return {name: bits[code] for name, code in keycodes.items() if code in bits and name not in _LOCKS}
-
-
-def _read_wanted_events(window: Window) -> int:
-    """Return the events that some client has selected on the window."""
-    with window.x.using("ask what events the window gets", window.id):
-        return int(window.x.core.GetWindowAttributes(window.id).reply().all_event_masks)
 
 
 def _read_server_time_ms(x: XConnection) -> int:

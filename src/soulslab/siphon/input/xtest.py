@@ -14,7 +14,7 @@ import xcffib.xproto
 import xcffib.xtest
 
 from soulslab.errors import InputError
-from soulslab.siphon.input.held_input import Change, Guard, pressed_keys, released_keys
+from soulslab.siphon.input.held_input import Change, Guard
 from soulslab.siphon.input.x_server import deliver, details_of
 from soulslab.siphon.keys import Key
 from soulslab.siphon.process.window import Window
@@ -30,12 +30,8 @@ _APART_MS = 3
 class XTestSender:
     """Sends through XTest, with the keycodes of the server by key name.
 
-    Args:
-        window: Window of the game.
-        keycodes: Keycodes of the server, by key name.
-        guard: Releases the keys when this process dies.
-        owns_focus: Whether the display has no other user, so that focus and pointer may be given to the game.
-        answer_deadline_s: Longest wait for the game to handle the message that it has the focus.
+    `owns_focus` states that the display has no other user, so that focus and pointer may be given to the game.
+    `answer_deadline_s` is the longest wait for the game to handle the message that it has the focus.
     """
 
     backend = "xtest"
@@ -68,18 +64,18 @@ class XTestSender:
     def send(self, changes: Sequence[Change]) -> None:
         """Press and release."""
         details = details_of([change.key for change in changes], self._keycodes, self._x.display)
-        self._guard.hold((key.name, _recipe(key, details)) for key in pressed_keys(changes))
+        self._guard.hold(changes, lambda key: f"xtest {_kind(key, is_press=False)} {details[key.name]}")
         with self._x.using("press keys", self._window.id):
             let_go = set()
             has_delay = False
             for change in changes:
                 delay_ms = _APART_MS if change.is_press and change.key.name in let_go else 0
-                self._fake(_type(change), details[change.key.name], delay_ms=delay_ms)
+                self._fake(_kind(change.key, is_press=change.is_press), details[change.key.name], delay_ms=delay_ms)
                 has_delay = has_delay or delay_ms > 0
                 if not change.is_press:
                     let_go.add(change.key.name)
             deliver(self._x, has_delay=has_delay)
-        self._guard.free(key.name for key in released_keys(changes))
+        self._guard.free(changes)
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
         """Move the pointer of the display; programs that read raw movements get them too.
@@ -151,12 +147,7 @@ class XTestSender:
         self._x.core.WarpPointer(0, self._window.id, 0, 0, 0, 0, *middle, is_checked=True).check()
 
 
-def _type(change: Change) -> int:
-    if change.key.is_mouse:
-        return _BUTTON_PRESS if change.is_press else _BUTTON_RELEASE
-    return _KEY_PRESS if change.is_press else _KEY_RELEASE
-
-
-def _recipe(key: Key, details: dict[str, int]) -> str:
-    """Return the recipe with which a guard releases the key."""
-    return f"xtest {_BUTTON_RELEASE if key.is_mouse else _KEY_RELEASE} {details[key.name]}"
+def _kind(key: Key, *, is_press: bool) -> int:
+    if key.is_mouse:
+        return _BUTTON_PRESS if is_press else _BUTTON_RELEASE
+    return _KEY_PRESS if is_press else _KEY_RELEASE

@@ -19,15 +19,10 @@ PAGE_BYTES = 4096
 
 
 class Region(msgspec.Struct, frozen=True):
-    """A mapped address range.
+    """A mapped address range; `end` is the address after the last.
 
-    Attributes:
-        start: First address.
-        end: Address after the last.
-        is_readable: Whether it may be read.
-        is_writable: Whether the process itself may write it.
-        is_executable: Whether it contains code.
-        path: File that is mapped there; "" for none (a section of a Windows program often has none).
+    `is_writable` states whether the process itself may write it. `path` is the file that is mapped there; "" for none
+    (a section of a Windows program often has none).
     """
 
     start: int
@@ -39,42 +34,24 @@ class Region(msgspec.Struct, frozen=True):
 
 
 class ReadBatch(Protocol):
-    """A prepared scattered read of fixed sizes at changeable addresses.
-
-    Attributes:
-        addresses: (n,) uint64; set the addresses here before `read`.
-    """
+    """A prepared scattered read of fixed sizes; set `addresses`, (n,) uint64, before `read`."""
 
     addresses: NDArray[np.uint64]
 
     def read(self) -> memoryview:
-        """Read all parts in as few system calls as possible.
+        """Read all parts in as few system calls as possible; return their bytes, which the next call overwrites.
 
-        Returns:
-            The bytes of the parts, concatenated; the next call overwrites the buffer.
-
-        Raises:
-            MemoryAccessError: An address cannot be read; the error names the first one.
-            ProcessExitedError: The process has ended.
+        Raises `MemoryAccessError` with the first address that cannot be read, and `ProcessExitedError`.
         """
 
 
 class Memory(Protocol):
-    """The memory of one process, which is little-endian and 64-bit; addresses are those of that process.
-
-    Attributes:
-        pid: Process id.
-    """
+    """The memory of one process, which is little-endian and 64-bit; addresses are those of that process."""
 
     pid: int
 
     def read(self, address: int, size: int) -> bytes:
-        """Return exactly `size` bytes.
-
-        Raises:
-            MemoryAccessError: Some bytes cannot be read.
-            ProcessExitedError: The process has ended.
-        """
+        """Return exactly `size` bytes. Raises `MemoryAccessError` if some cannot be read, `ProcessExitedError`."""
 
     def read_into(self, address: int, buffer: memoryview) -> None:
         """Fill a buffer; for large reads. Raises as `read`."""
@@ -85,9 +62,7 @@ class Memory(Protocol):
     def write(self, address: int, data: bytes) -> None:
         """Write bytes to pages that the process may write itself.
 
-        Raises:
-            MemoryAccessError: Some bytes cannot be written, because a page is not mapped or is protected.
-            ProcessExitedError: The process has ended.
+        Raises `MemoryAccessError` if a page is not mapped or is protected, and `ProcessExitedError`.
         """
 
     def regions(self) -> list[Region]:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,10 +58,7 @@ _OTHER_USER = (
 
 
 def denied(pid: int, yama: Path = YAMA) -> AttachDeniedError:
-    """Return the error for a process that cannot be accessed, with advice (man 2 ptrace, "Ptrace access").
-
-    `yama` is the file with the kernel's ptrace rule; a kernel without one has no such file.
-    """
+    """Return the error for a process that cannot be accessed, with advice (man 2 ptrace, "Ptrace access")."""
     scope = int(yama.read_text(encoding="ascii")) if yama.exists() else 0
     advice = _ADVICE.get(scope, _OTHER_USER).format(python=Path(sys.executable).resolve())
     return AttachDeniedError(f"process {pid} must not be read: {advice}", pid=pid)
@@ -126,9 +122,6 @@ _PART = np.dtype([("address", "<u8"), ("size", "<u8")])
 class LinuxMemory:
     """The memory of one process (`soulslab.siphon.memory.Memory`).
 
-    Args:
-        pid: Process id.
-
     Raises:
         ProcessNotFoundError: The process does not exist.
         ProcessExitedError: It has ended, and its parent has not reaped it yet.
@@ -142,16 +135,22 @@ class LinuxMemory:
         self._scratch_view = self._scratch.data
         self._part = (ctypes.c_uint64 * 2)()
         self._local = (ctypes.c_uint64 * 2)(self._scratch.ctypes.data, _SCRATCH_SIZE)
-        self._read_part = partial(_readv(), pid, ctypes.addressof(self._local), 1, ctypes.addressof(self._part), 1, 0)
+        readv = _native("process_vm_readv", ctypes.PyDLL)
+        self._read_part = partial(readv, pid, ctypes.addressof(self._local), 1, ctypes.addressof(self._part), 1, 0)
         self._pidfd = _open_pidfd(pid)
         try:
             with examining(pid):
                 os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
-            #: Readable when the process has ended or this object was closed.
-            self.check = self._watch()
+            poll = select.poll()
+            poll.register(self._pidfd, select.POLLIN)
+            #: Reports, in a third of a microsecond, whether the process has ended or this object was closed.
+            self.check: Callable[[], list[tuple[int, int]]] = partial(poll.poll, 0)
         except BaseException:
             self.close()
             raise
+        if self.check():
+            self.close()
+            raise ProcessExitedError(f"process {pid} has ended", pid=pid)
 
     def read(self, address: int, size: int) -> bytes:
         """See `Memory.read`."""
@@ -187,7 +186,7 @@ class LinuxMemory:
 
     def _transfer(self, name: str, address: int, local: NDArray[np.uint8], what: str) -> None:
         """Copy between this process and the other one, in as many calls as the kernel needs."""
-        call = _bulk_call(name)
+        call = _native(name)
         start, size, done = local.ctypes.data, local.size, 0
         while done < size:
             ours = (ctypes.c_uint64 * 2)(start + done, size - done)
@@ -222,21 +221,9 @@ class LinuxMemory:
         problem = "it is not mapped, or the process may not write it itself" if done == "written" else NOT_MAPPED
         return MemoryAccessError(f"cannot be {done}: {problem}", address=address, size=size, pid=self.pid)
 
-    def _watch(self) -> Callable[[], list[tuple[int, int]]]:
-        """Return a poll object that reports, in a third of a microsecond, whether the process has ended."""
-        poll = select.poll()
-        poll.register(self._pidfd, select.POLLIN)
-        if poll.poll(0):
-            raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
-        return partial(poll.poll, 0)
-
 
 class LinuxBatch:
-    """A prepared scattered read (`soulslab.siphon.memory.ReadBatch`): one system call for 1024 parts.
-
-    Attributes:
-        addresses: (n,) uint64, addresses to read.
-    """
+    """A prepared scattered read (`soulslab.siphon.memory.ReadBatch`): one system call for 1024 parts."""
 
     addresses: NDArray[np.uint64]
 
@@ -248,6 +235,7 @@ class LinuxBatch:
         ends = np.concatenate(([0], np.cumsum(self._parts["size"], dtype=np.int64)))
         self._buffer = np.zeros(int(ends[-1]), np.uint8)
         self._view = self._buffer.data
+        readv = _native("process_vm_readv", ctypes.PyDLL)
         self._locals = []
         self._calls = []
         for first in range(0, len(sizes), MAX_PARTS):
@@ -256,7 +244,7 @@ class LinuxBatch:
             local = (ctypes.c_uint64 * 2)(self._buffer.ctypes.data + int(ends[first]), expected)
             self._locals.append(local)
             parts = self._parts[first:].ctypes.data
-            call = partial(_readv(), memory.pid, ctypes.addressof(local), 1, parts, last - first, 0)
+            call = partial(readv, memory.pid, ctypes.addressof(local), 1, parts, last - first, 0)
             self._calls.append((call, expected))
 
     def read(self) -> memoryview:
@@ -292,18 +280,9 @@ def _open_pidfd(pid: int) -> int:
 
 
 @cache
-def _readv() -> Callable[..., int]:
-    """Return ``process_vm_readv`` for small reads, called without releasing the GIL (PyDLL)."""
-    return _declare(ctypes.PyDLL(None, use_errno=True).process_vm_readv)
-
-
-@cache
-def _bulk_call(name: str) -> Callable[..., int]:
-    """Return ``process_vm_readv`` or ``process_vm_writev`` for large reads; other threads run during the call."""
-    return _declare(getattr(ctypes.CDLL(None, use_errno=True), name))
-
-
-def _declare(call: Any) -> Callable[..., int]:
+def _native(name: str, library: type[ctypes.CDLL] = ctypes.CDLL) -> Callable[..., int]:
+    """Return ``process_vm_readv`` or ``process_vm_writev``; with `ctypes.PyDLL`, for small reads, it keeps the GIL."""
+    call = getattr(library(None, use_errno=True), name)
     call.restype = ctypes.c_ssize_t
     pointer, count = ctypes.c_void_p, ctypes.c_ulong
     call.argtypes = [ctypes.c_int, pointer, count, pointer, count, count]

@@ -23,13 +23,10 @@ class ParentDeathPipe:
     Other methods are incomplete. PR_SET_PDEATHSIG fires when the *thread* that started the process ends, a watching
     process costs a process, and exit handlers do not run after SIGKILL.
 
-    The child inherits the read end, which signals its owner on activity (fcntl(2), O_ASYNC, F_SETOWN, F_SETSIG). The
-    owner is the child or its process group; the activity is that the last writer, this process, is gone. A child that
-    closes all descriptors when it starts is not reached, and a process forked from this one without exec counts as this
-    one.
-
-    Attributes:
-        fd: Read end, which the child must inherit (``pass_fds``).
+    The child inherits the read end `fd` (``pass_fds``), which signals its owner on activity (fcntl(2), O_ASYNC,
+    F_SETOWN, F_SETSIG). The owner is the child or its process group; the activity is that the last writer, this
+    process, is gone. A child that closes all descriptors when it starts is not reached, and a process forked from this
+    one without exec counts as this one.
     """
 
     def __init__(self) -> None:
@@ -57,13 +54,10 @@ MIN_AGE_S = 60.0
 
 
 class PrivateFolder:
-    """A new, empty folder that only this user can enter.
+    """A new, empty folder that only this user can enter; `kind` is a part of its name: ``display``.
 
     The folder is locked while a process has `fd` open: this process, or one that inherited it. Once no process does,
     for example because this one was killed, the next PrivateFolder of the same kind removes it.
-
-    Args:
-        kind: Purpose, as a part of its name: ``display``.
     """
 
     def __init__(self, kind: str) -> None:

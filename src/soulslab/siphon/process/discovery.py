@@ -6,6 +6,7 @@ processes Windows paths, so the name is searched in all places that may contain 
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 import sys
@@ -45,11 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Running(msgspec.Struct, frozen=True):
-    """The readable details of a process.
-
-    `comm` is the process name, cut to 15 characters; `program` is "" if it is not readable; `started_s` counts since
-    1970.
-    """
+    """A process; `comm` is cut to 15 characters, `program` "" if unreadable, `started_s` counts since 1970."""
 
     pid: int
     comm: str
@@ -82,21 +79,18 @@ def require_linux() -> None:
 
 
 def find_process(process: Process, pid: int = 0) -> int:
-    """Find the process of a game.
+    """Return the id of the process of a game; `pid` is the one to check, 0 to find the only one.
 
-    Args:
-        process: How to recognise it.
-        pid: Id of the process to check; 0 to find the only one.
-
-    Raises:
-        ProcessNotFoundError: The process does not exist, or the given one runs another program.
-        AmbiguousProcessError: There are several; the message lists them.
+    Raises `ProcessNotFoundError`, also if `pid` runs another program, and `AmbiguousProcessError`, which lists several.
     """
     wanted = process.executable
     running = [one for one in _running() if one.pid != os.getpid()]
-    found = _best_matches(running, wanted)
     if pid:
         return _check_given(pid, wanted, running)
+    # Processes whose program has the name; if there are none, those whose own name is that name.
+    ranks = {one.pid: _rank(one, wanted) for one in running}
+    best = max(ranks.values(), default=0)
+    found = [one for one in running if best and ranks[one.pid] == best]
     if not found:
         raise ProcessNotFoundError(f"no process is called {wanted!r}{_close_names(wanted, running)}")
     if len(found) > 1:
@@ -111,10 +105,7 @@ def find_process(process: Process, pid: int = 0) -> int:
 
 
 def refuse_anti_cheat(pid: int, process: Process) -> None:
-    """Raise `AntiCheatError` if an anti-cheat is loaded in a process or runs beside it.
-
-    EasyAntiCheat, BattlEye, and the names in `Process.anti_cheat` are recognised.
-    """
+    """Raise `AntiCheatError` if an anti-cheat (also of `Process.anti_cheat`) is loaded or runs beside a process."""
     require_linux()
     patterns = (*ANTI_CHEAT, *(name.casefold() for name in process.anti_cheat))
     modules = {file_name(region.path) for region in read_regions(pid) if region.path}
@@ -161,10 +152,7 @@ def has_ended(pid: int) -> bool:
 
 
 def executable_of(pid: int) -> str:
-    """Return the path of the program of a process; under Wine, of the Windows program.
-
-    Raises `ProcessExitedError` and `AttachDeniedError`.
-    """
+    """Return the path of the program of a process (under Wine, the Windows program). Raises as `examining`."""
     with examining(pid):
         path = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
         arguments = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
@@ -180,16 +168,13 @@ def _running() -> Iterator[_Running]:
             with one.oneshot():
                 if one.status() == psutil.STATUS_ZOMBIE:
                     continue
-                yield _Running(pid, _comm(pid), _program(one), tuple(one.cmdline()), one.create_time())
+                # psutil would complete a name that the kernel has cut.
+                comm = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+                yield _Running(pid, comm, _program(one), tuple(one.cmdline()), one.create_time())
         except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
             continue  # it ended while we looked
         except psutil.AccessDenied as denial:
             _log.debug("process %d is left out: %s", pid, denial)
-
-
-def _comm(pid: int) -> str:
-    """Return the name of a process as the kernel keeps it; psutil would complete it from the command line."""
-    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").removesuffix("\n")
 
 
 def _program(one: psutil.Process) -> str:
@@ -199,18 +184,8 @@ def _program(one: psutil.Process) -> str:
         return ""  # another user's; its name and command line still say what it is
 
 
-def _best_matches(running: Sequence[_Running], wanted: str) -> list[_Running]:
-    """Return the processes whose program has a name; if there are none, those whose own name is that name."""
-    ranks = [_rank(one, wanted) for one in running]
-    best = max(ranks, default=0)
-    return [one for one, rank in zip(running, ranks, strict=True) if best and rank == best]
-
-
 def _rank(one: _Running, wanted: str) -> int:
-    """Return 2 for a process whose program has the name, 1 for one with that process name, 0 for others.
-
-    A shell script with the name of the game that starts the game has rank 1.
-    """
+    """Return 2 for a process whose program has the name, 1 for one with that process name (a script), or 0."""
     names = [file_name(argument) for argument in one.arguments]
     if same_name(one.program, wanted) or (names and same_name(names[0], wanted)):
         return 2
@@ -264,12 +239,12 @@ def _belong_together(pid: int, other: int) -> bool:
 def writers_of(path: Path) -> tuple[int, ...]:
     """Return the processes that have a file open for writing, by id; such a file must not be copied or replaced.
 
-    Processes of other users that cannot be examined are skipped and logged. Raises `FileNotFoundError` without the
-    file.
+    Processes of other users that cannot be examined are skipped. Raises `FileNotFoundError` without the file.
     """
     wanted = path.stat()
     found = set()
-    for pid, descriptor in _descriptors():
+    for name in glob.iglob("/proc/[0-9]*/fd/*"):  # noqa: PTH207  (Path.glob raises when a process ends meanwhile)
+        descriptor, pid = Path(name), int(name.split("/")[2])
         try:
             # Device and inode, because a file can be opened under several names.
             held = descriptor.stat()
@@ -278,21 +253,6 @@ def writers_of(path: Path) -> tuple[int, ...]:
         except OSError:
             continue  # it was closed in the meantime
     return tuple(sorted(found))
-
-
-def _descriptors() -> Iterator[tuple[int, Path]]:
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            descriptors = list((process / "fd").iterdir())
-        except PermissionError:
-            _log.debug("process %s is left out: its files are not ours to see", process.name)
-            continue
-        except OSError:
-            continue  # the process has ended
-        for descriptor in descriptors:
-            yield int(process.name), descriptor
 
 
 def _is_for_writing(pid: int, number: str) -> bool:

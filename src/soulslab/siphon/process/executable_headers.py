@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Literal
@@ -32,25 +31,34 @@ class Section(msgspec.Struct, frozen=True):
     is_writable: bool
 
 
-class Headers(msgspec.Struct, frozen=True):
-    """Contents of the headers of a loaded program or library.
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """A program or library in memory.
 
     Attributes:
+        path: Path of its file; "" if the memory map does not name one.
         size: Bytes from its base to its end.
+        version: Version from its version resource, as ``2.6.1.0``; "" without one, as for ELF programs.
         sections: Sections, ascending.
         preferred_base: Address that it was linked for; 0 for any.
         is_library: Whether it is a DLL; ELF headers do not distinguish programs from libraries.
-        version: Version from the version resource; "" without one.
         export_name: Name in the export table of a DLL; "" for none.
     """
 
+    path: str
     kind: Kind
+    base: int
     size: int
+    version: str
     sections: tuple[Section, ...]
+    pid: int = 0
     preferred_base: int = 0
     is_library: bool = False
-    version: str = ""
     export_name: str = ""
+
+    @property
+    def code_ranges(self) -> list[tuple[int, int]]:
+        """Start and end of each executable section."""
+        return [(section.start, section.start + section.size) for section in self.sections if section.is_executable]
 
 
 ELF_MAGIC = b"\x7fELF"
@@ -71,11 +79,8 @@ _PF_X, _PF_W = 1, 2
 _log = logging.getLogger(__name__)
 
 
-def read_elf(memory: Memory, base: int, path: str = "") -> Headers:
-    """Read the headers of an ELF program or library; `path` is that of its file, which may name its sections.
-
-    Raises `ImageError` if the header is missing or malformed, and `MemoryAccessError`.
-    """
+def read_elf(memory: Memory, base: int, path: str) -> Image:
+    """Read the headers of an ELF image, and its sections from `path`. Raises `ImageError`, `MemoryAccessError`."""
     header = memory.read(base, _ELF_HEADER.size)
     if header[:4] != ELF_MAGIC or header[4] != _CLASS_64 or header[5] != _LITTLE_ENDIAN:
         raise ImageError(f"at {base:#x} is not a header of a 64-bit ELF program", pid=memory.pid)
@@ -90,14 +95,18 @@ def read_elf(memory: Memory, base: int, path: str = "") -> Headers:
     bias = base - (first[3] - first[2])
     end = max(at + size for *_, at, size in loads)
     sections = _file_sections(Path(f"/proc/{memory.pid}/root{path}"), header, table, bias) if path else ()
-    return Headers("elf", bias + -(-end // _PAGE) * _PAGE - base, sections or _segments_as_sections(loads, bias))
-
-
-def _segments_as_sections(loads: Sequence[tuple[int, ...]], bias: int) -> tuple[Section, ...]:
-    """Return the segments as sections."""
-    return tuple(
+    segments = tuple(
         Section(f"load{i}", bias + at, size, bool(flags & _PF_X), bool(flags & _PF_W))
         for i, (_, flags, _, at, size) in enumerate(loads)
+    )
+    return Image(
+        path=path,
+        kind="elf",
+        base=base,
+        size=bias + -(-end // _PAGE) * _PAGE - base,
+        version="",
+        sections=sections or segments,
+        pid=memory.pid,
     )
 
 
@@ -151,7 +160,7 @@ _SIGNATURE = b"\xbd\x04\xef\xfe"
 _MAX_SECTIONS, _MAX_ENTRIES, _MAX_VERSION_SIZE, _MAX_NAME = 96, 4096, 4096, 256
 
 
-def read_pe(memory: Memory, base: int) -> Headers:
+def read_pe(memory: Memory, base: int, path: str) -> Image:
     """Read the headers of a Windows program or DLL. Raises as `read_elf`."""
     start = memory.read(base, _PE_AT.size)
     (header_at,) = _PE_AT.unpack(start)
@@ -170,26 +179,28 @@ def read_pe(memory: Memory, base: int) -> Headers:
     directories = [_DIRECTORY.unpack_from(optional, _DIRECTORIES_AT + 8 * i) for i in range(n_directories)]
     directories += [(0, 0)] * (_RESOURCES + 1 - n_directories)
     table = memory.read(optional_at + optional_size, n_sections * _PE_SECTION.size)
-    return Headers(
-        kind="pe",
-        size=size,
-        sections=tuple(_pe_sections(table, base)),
-        preferred_base=preferred_base,
-        is_library=bool(characteristics & _IS_DLL),
-        version=_read_version(memory, base, size, directories[_RESOURCES][0]),
-        export_name=_read_export_name(memory, base, size, directories[_EXPORTS][0]),
-    )
-
-
-def _pe_sections(table: bytes, base: int) -> Iterator[Section]:
-    for name, size, address, flags in _PE_SECTION.iter_unpack(table):
-        yield Section(
+    sections = tuple(
+        Section(
             name=name.rstrip(b"\0").decode(errors="replace"),
             start=base + address,
-            size=size,
+            size=section_size,
             is_executable=bool(flags & (_IS_CODE | _IS_EXECUTABLE)),
             is_writable=bool(flags & _IS_WRITABLE),
         )
+        for name, section_size, address, flags in _PE_SECTION.iter_unpack(table)
+    )
+    return Image(
+        path=path,
+        kind="pe",
+        base=base,
+        size=size,
+        version=_read_version(memory, base, size, directories[_RESOURCES][0]),
+        sections=sections,
+        pid=memory.pid,
+        preferred_base=preferred_base,
+        is_library=bool(characteristics & _IS_DLL),
+        export_name=_read_export_name(memory, base, size, directories[_EXPORTS][0]),
+    )
 
 
 def _read_version(memory: Memory, base: int, size: int, resources_at: int) -> str:

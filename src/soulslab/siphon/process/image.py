@@ -10,96 +10,39 @@ import re
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
-import msgspec
-
 from soulslab.errors import ImageError, MemoryAccessError
 from soulslab.siphon.memory import Memory, Region
-from soulslab.siphon.process.executable_headers import ELF_MAGIC, PE_MAGIC, Headers, Kind, Section, read_elf, read_pe
+from soulslab.siphon.process.executable_headers import ELF_MAGIC, PE_MAGIC, Image, Section, read_elf, read_pe
 
 __all__ = ["Image", "Section", "module_base", "read_image"]
 
 
-class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """An executable in memory.
-
-    Attributes:
-        path: Path of its file; "" if the memory map does not name one.
-        size: Bytes from its base to its end.
-        version: Version from its version resource, as ``2.6.1.0``; "" without one, as for ELF programs.
-    """
-
-    path: str
-    kind: Kind
-    base: int
-    size: int
-    version: str
-    sections: tuple[Section, ...]
-    pid: int = 0
-
-    @property
-    def code_ranges(self) -> list[tuple[int, int]]:
-        """Start and end of each executable section."""
-        return [(section.start, section.start + section.size) for section in self.sections if section.is_executable]
-
-
-class _Loaded(msgspec.Struct, frozen=True):
-    """A loaded program or library: base address, file and headers."""
-
-    base: int
-    path: str
-    headers: Headers
-
-    def describe(self) -> str:
-        """Return a description for an error message."""
-        return f"{file_name(self.path) or self.headers.export_name or 'unnamed'} at {self.base:#x}"
-
-
 def read_image(memory: Memory, executable: str) -> Image:
-    """Find the executable of a process by its file name, and read its headers.
-
-    Raises `ImageError` if it is not loaded (yet), its headers are malformed, or several modules match.
-    """
+    """Return the executable of a process by its file name. Raises `ImageError`: missing, malformed, ambiguous."""
     wanted = file_name(executable)
     regions = [region for region in memory.regions() if region.is_readable]
     found = list(_loaded(memory, regions, lambda region: same_name(file_name(region.path), wanted)))
     if not found and wanted.casefold().endswith(".exe"):
         # The file is unknown, but a Windows process has one program; its other modules are DLLs.
-        unnamed = _loaded(memory, regions, _has_no_file)
-        found = [one for one in unnamed if one.headers.kind == "pe" and not one.headers.is_library]
-    one = _only(found, wanted, regions, memory.pid)
-    headers = one.headers
-    return Image(
-        path=one.path,
-        kind=headers.kind,
-        base=one.base,
-        size=headers.size,
-        version=headers.version,
-        sections=headers.sections,
-        pid=memory.pid,
-    )
+        unnamed = _loaded(memory, regions, lambda region: not region.path)
+        found = [image for image in unnamed if image.kind == "pe" and not image.is_library]
+    return _only(found, wanted, regions, memory.pid)
 
 
 def module_base(memory: Memory, name: str) -> int:
-    """Return the base address of a library. Raises as `read_image`.
-
-    ``libSDL2-2.0.so.0`` also finds ``libSDL2-2.0.so.0.2800.5``.
-    """
+    """Return the base of a library; ``libX.so.0`` also finds ``libX.so.0.2800.5``. Raises as `read_image`."""
     wanted = file_name(name)
     regions = [region for region in memory.regions() if region.is_readable]
     found = list(_loaded(memory, regions, lambda region: same_name(file_name(region.path), wanted)))
     if not found:
         found = list(_loaded(memory, regions, lambda region: file_name(region.path).startswith(f"{wanted}.")))
     if not found:
-        unnamed = _loaded(memory, regions, _has_no_file)
-        found = [one for one in unnamed if same_name(one.headers.export_name, wanted)]
+        unnamed = _loaded(memory, regions, lambda region: not region.path)
+        found = [image for image in unnamed if same_name(image.export_name, wanted)]
     return _only(found, wanted, regions, memory.pid).base
 
 
-def _has_no_file(region: Region) -> bool:
-    return not region.path
-
-
-def _loaded(memory: Memory, regions: list[Region], fits: Callable[[Region], bool]) -> Iterator[_Loaded]:
+def _loaded(memory: Memory, regions: list[Region], fits: Callable[[Region], bool]) -> Iterator[Image]:
     """Yield the programs and libraries whose header is at the start of a matching region."""
     for region in regions:
         if not fits(region):
@@ -107,32 +50,28 @@ def _loaded(memory: Memory, regions: list[Region], fits: Callable[[Region], bool
         try:
             start = memory.read(region.start, 4)
             if start == ELF_MAGIC:
-                headers = read_elf(memory, region.start, region.path)
+                yield read_elf(memory, region.start, region.path)
             elif start[:2] == PE_MAGIC:
-                headers = read_pe(memory, region.start)
-            else:
-                continue
+                yield read_pe(memory, region.start, region.path)
         except MemoryAccessError:
             continue  # device memory, or unmapped since: no header
         except ImageError:
             # Data that resembles a header is skipped; a malformed header of the named file is an error.
             if region.path:
                 raise
-            continue
-        yield _Loaded(region.start, region.path, headers)
 
 
-def _only(found: list[_Loaded], wanted: str, regions: list[Region], pid: int) -> _Loaded:
+def _only(found: list[Image], wanted: str, regions: list[Region], pid: int) -> Image:
     """Return the single match; of several, the one at the address that it was linked for."""
     if not found:
         raise ImageError(f"{wanted!r} is not loaded in process {pid}{_close_names(wanted, regions)}", pid=pid)
     if len(found) == 1:
         return found[0]
     # A program that maps its own file as data has it in memory twice, at different addresses.
-    at_home = [one for one in found if one.base == one.headers.preferred_base]
+    at_home = [one for one in found if one.base == one.preferred_base]
     if len(at_home) == 1:
         return at_home[0]
-    listed = ", ".join(one.describe() for one in found)
+    listed = ", ".join(f"{file_name(one.path) or one.export_name or 'unnamed'} at {one.base:#x}" for one in found)
     raise ImageError(f"several modules of process {pid} may be {wanted!r}: {listed}", pid=pid)
 
 

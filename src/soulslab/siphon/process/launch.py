@@ -14,6 +14,7 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 from soulslab.errors import ConfigError, LaunchError, did_you_mean
@@ -61,9 +62,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 class GameProcess:
     """A started game with its helper processes: a wrapper script, Wine's server.
 
-    Attributes:
-        pid: Process id of the game itself.
-        directory: Private folder of the game, removed by `kill`.
+    `pid` is that of the game itself; `directory` is its private folder, removed by `kill`.
     """
 
     def __init__(
@@ -111,9 +110,7 @@ class GameProcess:
     def kill(self, grace_s: float = GRACE_S) -> None:
         """End the game with all of its processes, and remove its folder and its shared memory.
 
-        A second call does nothing.
-
-        The processes have `grace_s` to end after SIGTERM.
+        The processes have `grace_s` to end after SIGTERM. A second call does nothing.
         """
         self._end(signal.SIGTERM, grace_s)
         deadline = time.monotonic() + KILL_DEADLINE_S
@@ -171,7 +168,7 @@ class GameProcess:
                     f"program that the command starts? {_printed(self._output.tail())}",
                     pid=self._child.pid,
                 )
-            (wait or _sleep)()
+            (wait or partial(time.sleep, POLL_S))()
 
 
 def start_command(
@@ -346,16 +343,9 @@ def _fixed_environment() -> dict[str, str]:
 
 
 def _padding(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return a value for `PADDING` with which arguments and variables fill whole blocks.
-
-    Arguments and variables lie above the stack, so a longer display number would shift all stack addresses.
-    """
+    """Return a value for `PADDING` that fills blocks: a longer display number would shift all stack addresses."""
     texts = [*command, *(f"{name}={value}" for name, value in environment.items()), f"{PADDING}="]
     return "x" * (-sum(len(os.fsencode(text)) + 1 for text in texts) % PADDED_BYTES)
-
-
-def _sleep() -> None:
-    time.sleep(POLL_S)
 
 
 def _how(status: int) -> str:

@@ -43,12 +43,9 @@ class PrivateDisplay(Closing):
     Attributes:
         name: Name of the display, as ``:7``.
         pid: Process id of the server.
-        size_px: Width and height of the screen.
         framebuffer: File with its pixels (an XWD file, rows of BGRX), which the server maps and draws into.
 
-    Raises:
-        DisplayError: Xvfb is not installed, or does not start.
-        ConfigError: The screen size is not supported.
+    Raises `DisplayError` if Xvfb is not installed or does not start, and `ConfigError` for an unsupported size.
     """
 
     def __init__(self, size_px: tuple[int, int] = (1280, 720)) -> None:

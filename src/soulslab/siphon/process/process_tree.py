@@ -67,15 +67,12 @@ def await_end(pids: Collection[int], wait_s: float, pidfds: Mapping[int, int] | 
 
 
 def remove_shared_memory(pids: Collection[int], since_s: float) -> None:
-    """Remove the private System V segments that ended processes created.
+    """Remove the private System V segments that ended processes created since a Unix time.
 
     The kernel does not do so: a game that marks its segments for removal only when it exits leaves them when it is
     killed, and the kernel allows 4,096 segments in total (SHMMNI). The X server may still have attached one, which then
-    exists until the server detaches it.
-
-    Args:
-        pids: Process ids of the creators.
-        since_s: Unix time of the start of the first of them; older segments belong to another process with a reused id.
+    exists until the server detaches it. Segments older than `since_s`, the start of the first process, belong to
+    another process with a reused id.
     """
     try:
         header, *lines = (PROC / "sysvipc" / "shm").read_text().splitlines()
@@ -101,16 +98,14 @@ def _words(path: Path) -> list[bytes]:
 class ProcessWatch:
     """Watches one process by a descriptor, because process ids are reused; a zombie counts as ended.
 
-    Raises:
-        ProcessExitedError: The process does not exist.
+    Raises `ProcessExitedError` if the process does not exist.
     """
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._fd = -1
         try:
             self._fd = os.pidfd_open(pid)
-        except (ProcessLookupError, OSError) as error:
+        except OSError as error:
             raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLIN)

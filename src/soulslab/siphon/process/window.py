@@ -7,7 +7,7 @@ import os
 import select
 import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,11 +29,6 @@ def overlap(one: Rectangle, other: Rectangle) -> Rectangle:
     left, top = max(one[0], other[0]), max(one[1], other[1])
     right, bottom = min(one[0] + one[2], other[0] + other[2]), min(one[1] + one[3], other[1] + other[3])
     return (left, top, max(right - left, 0), max(bottom - top, 0))
-
-
-def contains(outer: Rectangle, inner: Rectangle) -> bool:
-    """Return whether one rectangle contains another."""
-    return overlap(outer, inner) == inner
 
 
 def bounds(parts: Collection[Rectangle]) -> Rectangle:
@@ -80,11 +75,9 @@ _log = logging.getLogger(__name__)
 class WindowState(msgspec.Struct, frozen=True):
     """Position of the inner area of a window on the screen, and its visibility.
 
-    Attributes:
-        depth: Bits per pixel of its colours.
-        hidden_px: Smallest rectangle within the window around all parts that may be covered or lie off the screen; (0,
-            0, 0, 0) if nothing is hidden.
-        is_on_screen: Whether the whole window lies on the screen.
+    `depth` is the number of bits per pixel. `hidden_px` is the smallest rectangle within the window around all parts
+    that may be covered or lie off the screen; (0, 0, 0, 0) if nothing is hidden. `is_on_screen` states whether the
+    whole window lies on the screen.
     """
 
     x_px: int
@@ -105,8 +98,7 @@ class WindowState(msgspec.Struct, frozen=True):
 class Window:
     """A window of another program, tracked by its events.
 
-    Attributes:
-        n_changes: Number of changes that may concern its position, its size or the windows above it.
+    `n_changes` counts changes that may concern its position, its size or the windows above it.
     """
 
     def __init__(self, x: XConnection, window_id: int, pid: int = 0) -> None:
@@ -123,32 +115,12 @@ class Window:
     def state(self) -> WindowState:
         """Return its state as of the last received events; call `XConnection.sync` first to receive all.
 
-        Raises:
-            WindowGoneError: The window was closed, or is not mapped now (iconified, hidden).
-            DisplayError: The display has ended.
+        Raises `WindowGoneError` if it was closed or is not mapped now (iconified, hidden), and `DisplayError`.
         """
         self.x.dispatch()
         if self._state is None:
             self._state = self._ask()
         return self._state
-
-    def title(self) -> str:
-        """Return its title. Raises as `state`."""
-        with self.x.using("read the title", self.id):
-            return _title(self.x, self.id)
-
-    def focus(self) -> None:
-        """Give it the keyboard focus; a window manager is asked and may refuse. Raises as `state`."""
-        self.state()
-        x = self.x
-        if not _property(x, x.root, "_NET_SUPPORTING_WM_CHECK"):
-            with x.using("focus a window", self.id):
-                revert = xcffib.xproto.InputFocus.PointerRoot
-                x.core.SetInputFocus(revert, self.id, xcffib.xproto.Time.CurrentTime, is_checked=True).check()
-            self.tell_focus()
-            return
-        mask = EventMask.SubstructureRedirect | EventMask.SubstructureNotify
-        self._send(x.root, "_NET_ACTIVE_WINDOW", [2, 0, 0, 0, 0], mask)
 
     def tell_focus(self, answer_deadline_s: float = 0.0) -> None:
         """Send its program the message of a window manager that the window has the keyboard focus.
@@ -158,10 +130,8 @@ class Window:
 
         A program may handle a later key before this message: ``GetAsyncKeyState`` of Wine handles only the received
         keys. ``_NET_WM_PING`` (EWMH) proves that the message was handled, because a program answers messages in order.
-
-        Args:
-            answer_deadline_s: Longest wait for the answer to the ping. A program that is held does not answer, and a
-                program without ``_NET_WM_PING`` is not waited for.
+        The answer is waited for up to `answer_deadline_s`: a program that is held does not answer, and a program
+        without ``_NET_WM_PING`` is not waited for.
         """
         protocols = memoryview(_property(self.x, self.id, "WM_PROTOCOLS")).cast("I").tolist()
         take_focus, ping = self.x.atom("WM_TAKE_FOCUS"), self.x.atom("_NET_WM_PING")
@@ -274,10 +244,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def find_window(x: XConnection, pid: int, title: str = "") -> Window:
-    """Return the visible window of a process with a text in its title; the largest one if there are several.
-
-    Raises `WindowNotFoundError` if there is none; the message lists the visible windows.
-    """
+    """Return the largest visible window of a process with a text in its title. Raises `WindowNotFoundError`."""
     found = list(_visible(x, pid))
     fitting = [window for window in found if window.pid == pid and title in window.title]
     if not fitting:
@@ -291,14 +258,10 @@ def find_window(x: XConnection, pid: int, title: str = "") -> Window:
 
 
 def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: float) -> Window:
-    """Wait until a process has a visible window with a text in its title.
-
-    Raises `ProcessExitedError`, and `WaitTimeoutError` if none appears in time; the message lists the visible windows.
-    """
+    """Wait until `find_window` finds a window. Raises `ProcessExitedError` and `WaitTimeoutError`."""
     started = time.monotonic()
     x.select(x.root, EventMask.SubstructureNotify)
-    watch = ProcessWatch(pid)
-    try:
+    with closing(ProcessWatch(pid)) as watch:
         while True:
             try:
                 return find_window(x, pid, title)
@@ -312,32 +275,21 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
             if not watch.is_alive():
                 raise ProcessExitedError(f"process {pid} has ended, before it showed a window", pid=pid)
             x.dispatch()
-    finally:
-        watch.close()
 
 
 def with_window(pids: Iterable[int], title: str, display: str = "") -> list[int]:
-    """Return the processes that have a visible window with a text in its title.
-
-    They are searched on a display, or on the display that each process was started with.
-    """
+    """Return the processes that have such a window, on a display or on the display that each was started with."""
     found = []
     for pid in pids:
-        with suppress(DisplayError, WindowNotFoundError, WindowGoneError):
-            x = XConnection(display or display_of(pid))
-            try:
-                find_window(x, pid, title)
-            finally:
-                x.close()
+        gone = suppress(DisplayError, WindowNotFoundError, WindowGoneError)
+        with gone, closing(XConnection(display or display_of(pid))) as x:
+            find_window(x, pid, title)
             found.append(pid)
     return found
 
 
 def display_of(pid: int) -> str:
-    """Return the name of the X display that a process was started with; by default the one of this process.
-
-    Raises `DisplayError` if neither has one.
-    """
+    """Return the X display of a process, by default that of this one. Raises `DisplayError` without one."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:  # another user's process, or it has ended: other checks report that better

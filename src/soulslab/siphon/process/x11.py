@@ -59,7 +59,7 @@ class _Server:
         """Return whether the server sleeps in its wait for requests.
 
         A thread that was just woken on an idle processor still counts as blocked in the first file, but not in the
-        second one.
+        second.
         """
         call, stat = self._fds
         if os.pread(call, 8, 0).split(b" ", 1)[0] not in WAITING_CALLS:
@@ -97,6 +97,7 @@ class XConnection:
         root: Root window of the first screen.
         root_depth: Bits per pixel of its colours, usually 24.
         size_px: Width and height of the screen at the time of connection.
+        server_pid: Process id of the server; 0 if it is on another machine or in another namespace.
         lock: Held by `using`; acquire it to keep several uses together.
 
     Raises:
@@ -122,7 +123,8 @@ class XConnection:
                 f'A private display (display="private") needs neither; xcb says: {error}'
             ) from error
         self._fd = int(self.raw.get_file_descriptor())
-        self._server = _open_server(self._peer_pid())
+        self.server_pid = self._peer_pid()
+        self._server = _open_server(self.server_pid)
         self._watchdog = Watchdog()
         self.core: Any = self.raw.core
         screen = self.raw.setup.roots[0]
@@ -134,13 +136,9 @@ class XConnection:
     def using(self, what: str, window: int = 0) -> Iterator[None]:
         """Hold the lock, and convert the errors raised inside.
 
-        Args:
-            what: Description of the action, for errors: ``take a picture``.
-            window: Window of the action; 0 for none.
-
-        Raises:
-            WindowGoneError: The window no longer exists.
-            DisplayError: The connection is broken, or the server refuses or does not answer in `ANSWER_DEADLINE_S`.
+        `what` describes the action, for errors: ``take a picture``; `window` is its window, 0 for none. Raises
+        `WindowGoneError`, and `DisplayError` if the connection is broken, or the server refuses or does not answer in
+        `ANSWER_DEADLINE_S`.
         """
         with self.lock:
             if self._is_closed:
@@ -191,11 +189,6 @@ class XConnection:
                     return False
                 os.sched_yield()
         return False
-
-    def flush(self) -> None:
-        """Flush the output without waiting."""
-        with self.using("send to the display"):
-            self.raw.flush()
 
     def atom(self, name: str) -> int:
         """Return the atom of a name; one round trip per name."""
@@ -252,11 +245,6 @@ class XConnection:
         with self.using("wait for events"):
             return int(self.raw.get_file_descriptor())
 
-    def server_pid(self) -> int:
-        """Return the process id of the server; 0 if it is on another machine or in another namespace."""
-        with self.using("find the server"):
-            return self._peer_pid()
-
     def _peer_pid(self) -> int:
         with socket.socket(fileno=os.dup(self._fd)) as one:
             if one.family != socket.AF_UNIX:
@@ -283,10 +271,7 @@ class XConnection:
 
 
 def _connect_in_time(display: str, cookie: bytes | None) -> Any:
-    """Return a connection of xcffib; one that is established too late is closed.
-
-    Raises `DisplayError` if the server does not answer, and `xcffib.XcffibException` if there is none, or it refuses.
-    """
+    """Return a connection of xcffib; one that is established too late is closed."""
     connected: Future[Any] = Future()
 
     def connect() -> None:

@@ -1,7 +1,4 @@
-"""Access control of a server: token, user of a local client, and TLS.
-
-The kernel reports the user at the other end of a local connection (Linux, ``sock_diag(7)``).
-"""
+"""Access control of a server: token, user of a local client (Linux, ``sock_diag(7)``), and TLS."""
 
 from __future__ import annotations
 
@@ -57,15 +54,7 @@ def plain_host(host: str) -> str:
 
 
 def user_of_peer(peer: str, server: Address) -> int | None:
-    """Return the user whose process is connected to a server at a loopback address; None if the kernel knows none.
-
-    Args:
-        peer: Client, in gRPC's notation.
-        server: Address of the server with its port.
-
-    Raises:
-        OSError: The kernel does not support the query.
-    """
+    """Return the user of a client (`peer` of gRPC) at a loopback address; None if unknown. Raises `OSError`."""
     host, port = address_of_peer(peer)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     server_host = server.host
@@ -104,10 +93,7 @@ def bearer(token: str) -> str:
 
 
 def make_token(address: Address, given: str | Secret, *, is_needed: bool) -> str:
-    """Return the token of a server, random if none is given; "" if the server has none.
-
-    Raises `ConfigError` if the address needs a token, or a longer one.
-    """
+    """Return the given or a random token; "" if none is needed. Raises `ConfigError` if the address needs another."""
     if not is_needed:
         if not address.is_local:
             raise ConfigError(
@@ -128,10 +114,7 @@ def make_token(address: Address, given: str | Secret, *, is_needed: bool) -> str
 
 
 def server_credentials(address: Address, certificate: Path | None, key: Path | None) -> grpc.ServerCredentials | None:
-    """Return the TLS credentials of a server; None without TLS.
-
-    Raises `ConfigError` if a file is missing or cannot be read, or the address needs TLS.
-    """
+    """Return the TLS credentials; None without TLS. Raises `ConfigError` for a bad file or if TLS is needed."""
     if certificate is None and key is None:
         if not address.is_local:
             raise ConfigError(
@@ -173,14 +156,9 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
     """Refuses unauthorised calls before a thread waits for their first message.
 
-    A call needs the token or, where no token is needed, must come from a process of the user who runs the server: every
-    user of the machine can reach a loopback address. File permissions protect a Unix socket.
-
-    Args:
-        token: Required token; "" for none.
-
-    Attributes:
-        address: Address of the server with its port; set before the server starts.
+    A call needs the `token` or, where no token is needed ("" for none), must come from a process of the user who runs
+    the server: every user of the machine can reach a loopback address. File permissions protect a Unix socket.
+    `address` is that of the server with its port; set before the server starts.
     """
 
     address: Address
@@ -224,24 +202,22 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         abort(context, AccessRefusedError(problem))
 
     def _guarded(self, handler: Any, check: Callable[[grpc.ServicerContext], None]) -> grpc.RpcMethodHandler:
-        """Return a handler that checks a call before its first message, and then delegates to another handler.
+        """Return a handler that checks a call before its first message, and then delegates to another one.
 
-        It always takes a stream of messages: for a call with a single message, gRPC would assign a thread before the
-        message arrives, and wait without a limit.
+        It takes a stream: for a single message, gRPC would assign a thread before it arrives, and wait without a limit.
         """
         behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
 
         def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             check(context)
             with self._silent.entered(context):
-                first = _first(requests, context)
+                first = next(requests, None)
+            if first is None:
+                abort(context, WireError("the call ended before its first message"))
             return behaviour(chain((first,), requests) if handler.request_streaming else first, context)
 
-        make = (
-            grpc.stream_stream_rpc_method_handler
-            if handler.response_streaming
-            else (grpc.stream_unary_rpc_method_handler)
-        )
+        answers = "stream" if handler.response_streaming else "unary"
+        make = getattr(grpc, f"stream_{answers}_rpc_method_handler")
         return make(call, handler.request_deserializer, handler.response_serializer)
 
 
@@ -280,13 +256,6 @@ class LimitedCalls:
                 self._open.pop(key, None)
 
 
-def _first(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-    """Return the first message of a call; a call that ends without one is aborted."""
-    for message in requests:
-        return message
-    return abort(context, WireError("the call ended before its first message"))
-
-
 def _refusal(problem: str) -> grpc.RpcMethodHandler:
     """Return a handler that refuses every call before any message arrives."""
     error = AccessRefusedError(problem)
@@ -303,10 +272,7 @@ _MAX_BYTES: Final = 4096
 
 
 def find_token(token: Secret | None = None, file: Path | str | None = None) -> Secret:
-    """Return the token, the token in the file, or the value of ``SOULSLAB_TOKEN``; an empty secret if there is none.
-
-    Raises `ConfigError` if the file cannot be used.
-    """
+    """Return the token, that in the file, that in ``SOULSLAB_TOKEN``, or an empty secret. Raises as `read_token`."""
     if token:
         return token
     if file:
@@ -315,11 +281,7 @@ def find_token(token: Secret | None = None, file: Path | str | None = None) -> S
 
 
 def read_token(file: Path) -> Secret:
-    """Return the token in a file.
-
-    Raises `ConfigError` if the file cannot be read, another user owns it or may write to it, or its token has fewer
-    than 16 characters.
-    """
+    """Return the token in a file. Raises `ConfigError` if it is too short, or another user may know or change it."""
     try:
         with file.open("rb") as stream:
             _check_owner(file, os.fstat(stream.fileno()))

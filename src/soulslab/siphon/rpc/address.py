@@ -13,13 +13,7 @@ _HOST_PORT = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]/]+):(?P<port>\d{1,5})")
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Address of a server.
-
-    Attributes:
-        host: Name or IP address; "" for a Unix socket.
-        port: TCP port; 0 for any free port.
-        path: Path of a Unix socket; "" for TCP.
-    """
+    """Address of a server: `host` and TCP `port` (0 for any free one), or the `path` of a Unix socket."""
 
     host: str = ""
     port: int = 0

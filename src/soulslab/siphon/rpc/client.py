@@ -1,10 +1,5 @@
 """A session with a game on a server: the methods of `soulslab.siphon.session.Session`, one round trip each.
 
-::
-
-    with connect("unix:/run/user/1000/doom.sock", token=token) as game:
-        game.step(Step(held=("W",), advance_s=0.1, frame=FrameFormat(84, 84, True)))
-
 The call that notices a lost connection raises `ServerUnavailableError` once; the server has then released all keys. The
 next call connects again, and so does `restart` at once.
 """
@@ -38,7 +33,8 @@ from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, Value
 from soulslab.siphon.rpc import messages as m
-from soulslab.siphon.rpc.connection import Connection, Endpoint, Limits, make_endpoint
+from soulslab.siphon.rpc.connection import Connection, Endpoint, make_endpoint
+from soulslab.siphon.rpc.frame_transfer import FrameReceiver
 from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode
 from soulslab.siphon.session import Frame, SessionInfo, Snapshot, Step, StepResult
 from soulslab.siphon.watchdog import Watchdog
@@ -49,7 +45,7 @@ LEAVE_S = 5.0
 #: Longest time that the server permits for any operation of a game.
 MAX_NEEDED_S = 3600.0
 
-A = TypeVar("A", bound=m.Message)
+R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +65,11 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     jpeg_quality: int = 90
     restart_s: float = 90.0
     name: str = ""
+
+    @property
+    def encoding(self) -> m.FrameEncoding:
+        """Encoding of frames that do not go through shared memory."""
+        return "jpeg" if self.frames == "jpeg" else "raw"
 
 
 def connect(
@@ -90,7 +91,7 @@ def connect(
 
     Raises:
         ServerUnavailableError: No server answers at the address.
-        AccessRefusedError: The token is wrong, or TLS is missing.
+        AccessRefusedError: The token is wrong, TLS is missing, or there are too many clients.
         WireError: The server has another protocol version.
         ConfigError: The address is malformed.
         SiphonError: The server cannot open the game.
@@ -100,11 +101,7 @@ def connect(
 
 
 class RemoteSession(Closing):
-    """A session with a game on a server (`soulslab.siphon.session.Session`); see `connect`.
-
-    Attributes:
-        profile: Profile of the game, as sent by the server.
-    """
+    """A session with a game on a server (`soulslab.siphon.session.Session`); see `connect`."""
 
     def __init__(self, endpoint: Endpoint, deadline_s: float, options: ClientOptions) -> None:
         self._endpoint = endpoint
@@ -121,13 +118,11 @@ class RemoteSession(Closing):
             self._watchdog.close()
             raise
 
-    # --- what it is -----------------------------------------------------------------------------------------
-
     @property
     def info(self) -> SessionInfo:
         """See `Session.info`."""
         with self._lock:
-            return self._noted(self.ask(m.Info(), m.InfoNow).info)
+            return self._noted(self.ask(m.Info()))
 
     @property
     def input(self) -> Input:
@@ -146,49 +141,44 @@ class RemoteSession(Closing):
     @property
     def shares_memory(self) -> bool:
         """Whether frames are transferred through shared memory."""
-        return self._connection is not None and self._connection.frames.is_shared
-
-    # --- using it -------------------------------------------------------------------------------------------
+        return self._connection is not None and self._connection.frames.offer is not None
 
     def read(self, name: str) -> Value:
         """See `Session.read`."""
-        return self.ask(m.Read(name), m.ReadValue).value
+        return self.ask(m.Read(name))
 
     def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
         """See `Session.snapshot`."""
-        return _snapshot(self.ask(m.Snap(tuple(names) if names is not None else None), m.Values))
+        return _snapshot(self.ask(m.Snap(_names(names))))
 
     def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
         """See `Session.examine`."""
-        return self.ask(m.Examine(tuple(names) if names is not None else None), m.Findings).findings
+        return self.ask(m.Examine(_names(names)))
 
     def write(self, values: Mapping[str, Value]) -> None:
         """See `Session.write`."""
         for name, value in values.items():
             _check_sendable(name, value)
-        self.ask(m.Write(dict(values)), m.Done)
+        self.ask(m.Write(dict(values)))
 
     def read_number(self, where: ChainNumber) -> Number:
         """See `Session.read_number`."""
-        found: Number = self.ask(m.ReadNumber(where), m.ReadValue).value
-        return found
+        return self.ask(m.ReadNumber(where))
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
         """See `Session.write_number`."""
         _check_sendable(NUMBER_NAME, value)
-        self.ask(m.WriteNumber(where, value), m.Done)
+        self.ask(m.WriteNumber(where, value))
 
     def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
         """See `Session.capture`."""
         with self._lock:
-            return self._unpack(self.ask(m.Grab(frame_format), m.FrameData))
+            return self._frames().unpack(self.ask(m.Grab(frame_format)))
 
     def step(self, step: Step) -> StepResult:
         """See `Session.step`."""
         with self._lock:
-            done = self.ask(m.DoStep(step), m.Stepped, step.deadline_s)
-            frame = self._unpack(done.frame) if done.frame is not None else None
-        return StepResult(done.advance, _snapshot(done.values), frame)
+            return _step_result(self.ask(m.DoStep(step), step.deadline_s), self._frames())
 
     def watch(
         self, rate_hz: float, attributes: Sequence[str] | None = None, frame: FrameFormat | None = None
@@ -200,26 +190,21 @@ class RemoteSession(Closing):
             attributes: Attributes to read; None for all.
             frame: Format of the image; None for none.
 
-        Raises:
-            SiphonError: An error of `read` or `capture`, which ends the stream.
+        Raises `SiphonError` for an error of `read` or `capture`, which ends the stream.
         """
-        names = tuple(attributes) if attributes is not None else None
-        encoding: m.FrameEncoding = "jpeg" if self._options.frames == "jpeg" else "raw"
+        watch = m.Watch(rate_hz, _names(attributes), frame, self._options.encoding, self._options.jpeg_quality)
         with self._lock:
             connection = self._connected()
-        for look in connection.watch(m.Watch(rate_hz, names, frame, encoding, self._options.jpeg_quality)):
-            picture = connection.frames.unpack(look.frame) if look.frame is not None else None
-            yield StepResult(Advance(0.0, 0.0), _snapshot(look.values), picture)
-
-    # --- its life -------------------------------------------------------------------------------------------
+        for look in connection.watch(watch):
+            yield _step_result(look, connection.frames)
 
     def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
         """See `Session.restart`; it reconnects if the connection is lost."""
         with self._lock:
             if self._connection is not None and not self._connection.is_alive:
                 self._drop()
-            self.ask(m.Restart(dict(options) if options is not None else None, seed), m.Done, self._options.restart_s)
-            self._noted(self.ask(m.Info(), m.InfoNow).info)
+            self.ask(m.Restart(dict(options) if options is not None else None, seed), self._options.restart_s)
+            self._noted(self.ask(m.Info()))
 
     def close(self) -> None:
         """Release keys and leave the server; the game stays there unchanged. A second call does nothing."""
@@ -230,7 +215,7 @@ class RemoteSession(Closing):
             connection, self._connection = self._connection, None
             try:
                 if connection is not None and connection.is_alive:
-                    connection.ask(m.Leave(), m.Done, wait_s=LEAVE_S, deadline_s=LEAVE_S)
+                    connection.ask(m.Leave(), wait_s=LEAVE_S, deadline_s=LEAVE_S)
             except SoulslabError as error:  # the session ends in any case: the server notices the end of the stream
                 _log.info("left without a good-bye: %s", error)
             finally:
@@ -238,24 +223,13 @@ class RemoteSession(Closing):
                     connection.close()
                 self._watchdog.close()
 
-    # --- the wire -------------------------------------------------------------------------------------------
-
-    def ask(self, request: m.AnyRequest, kind: type[A], needed_s: float = 0.0) -> A:
-        """Send a request and return its answer.
-
-        Args:
-            request: Request.
-            kind: Expected type of the answer.
-            needed_s: Wall time that the game may take, in addition to the deadline of this session.
-
-        Raises:
-            SoulslabError: Error raised by the server, or `RemoteError`.
-        """
+    def ask(self, request: m.Request[R], needed_s: float = 0.0) -> R:
+        """Return the result of a request; the game may take `needed_s` longer than the deadline of this session."""
         with self._lock:
             connection = self._connected()
             try:
                 deadline_s = self._deadline_s + max(0.0, min(needed_s, MAX_NEEDED_S))
-                return connection.ask(request, kind, wait_s=WAIT_SHARE * self._deadline_s, deadline_s=deadline_s)
+                return connection.ask(request, wait_s=WAIT_SHARE * self._deadline_s, deadline_s=deadline_s)
             except SoulslabError:
                 # The next call reports the loss of a stream that ended without an error for this call.
                 if connection.is_over:
@@ -278,13 +252,14 @@ class RemoteSession(Closing):
     def _attach(self) -> Connection:
         options = self._options
         name = options.name or f"{getpass.getuser()}@{platform.node()}, process {os.getpid()}"
-        hello = m.Hello(m.VERSION, name[:200], "jpeg" if options.frames == "jpeg" else "raw", options.jpeg_quality)
+        hello = m.Hello(m.VERSION, name[:200], options.encoding, options.jpeg_quality)
         connection = Connection(
             self._endpoint,
             hello,
             self._watchdog,
             offers_memory=options.frames == "auto",
-            limits_s=Limits(self._deadline_s, self._deadline_s + options.restart_s),
+            answer_s=self._deadline_s,
+            open_s=self._deadline_s + options.restart_s,
         )
         self.profile = connection.welcome.profile
         self._has_info = False
@@ -309,10 +284,10 @@ class RemoteSession(Closing):
         if connection is not None:
             connection.close()
 
-    def _unpack(self, data: m.FrameData) -> Frame:
+    def _frames(self) -> FrameReceiver:
         if self._connection is None:
             raise SessionStateError("the connection was closed before its last picture was unpacked")
-        return self._connection.frames.unpack(data)
+        return self._connection.frames
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
@@ -320,11 +295,7 @@ class RemoteSession(Closing):
 
 
 class RemoteInput:
-    """Keyboard and mouse of a game on a server (`soulslab.siphon.input.Input`).
-
-    Attributes:
-        backend: Input backend of the server; "" if it has none.
-    """
+    """Keyboard and mouse of a game on a server (`soulslab.siphon.input.Input`); `backend` is "" without a window."""
 
     def __init__(self, session: RemoteSession) -> None:
         self.backend = ""
@@ -333,19 +304,19 @@ class RemoteInput:
     @property
     def held(self) -> frozenset[str]:
         """See `Input.held`."""
-        return frozenset(self._session.ask(m.Held(), m.HeldKeys).keys)
+        return self._session.ask(m.Held())
 
     def set_held(self, keys: Collection[str], again: Collection[str] = ()) -> None:
         """See `Input.set_held`."""
-        self._session.ask(m.Hold(tuple(keys), tuple(again)), m.Done)
+        self._session.ask(m.Hold(tuple(keys), tuple(again)))
 
     def type(self, keys: Collection[str]) -> None:
         """See `Input.type`."""
-        self._session.ask(m.Type(tuple(keys)), m.Done)
+        self._session.ask(m.Type(tuple(keys)))
 
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
         """See `Input.move_mouse`."""
-        self._session.ask(m.MoveMouse(dx_px, dy_px), m.Done)
+        self._session.ask(m.MoveMouse(dx_px, dy_px))
 
     def close(self) -> None:
         """Release all held keys."""
@@ -353,11 +324,7 @@ class RemoteInput:
 
 
 class RemoteClock:
-    """The clock of a game on a server (`soulslab.siphon.clock.Clock`).
-
-    Attributes:
-        grade: Grade of the server's clock.
-    """
+    """The clock of a game on a server (`soulslab.siphon.clock.Clock`)."""
 
     grade: ClockGrade = "realtime"
 
@@ -367,24 +334,24 @@ class RemoteClock:
     @property
     def game_time_s(self) -> float:
         """See `Clock.game_time_s`."""
-        return self._session.ask(m.Time(), m.TimeState).game_time_s
+        return self._session.ask(m.Time()).game_time_s
 
     @property
     def speed(self) -> float:
         """See `Clock.speed`."""
-        return self._session.ask(m.Time(), m.TimeState).speed
+        return self._session.ask(m.Time()).speed
 
     def run(self, speed: float = 1.0) -> None:
         """See `Clock.run`."""
-        self._session.ask(m.Run(speed), m.Done)
+        self._session.ask(m.Run(speed))
 
     def pause(self) -> None:
         """See `Clock.pause`."""
-        self._session.ask(m.Pause(), m.Done)
+        self._session.ask(m.Pause())
 
     def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
         """See `Clock.advance`."""
-        return self._session.ask(m.DoAdvance(seconds, deadline_s, speed), m.Advanced, deadline_s).advance
+        return self._session.ask(m.DoAdvance(seconds, deadline_s, speed), deadline_s)
 
     def close(self) -> None:
         """Run the game at 1x."""
@@ -396,6 +363,15 @@ def _check_sendable(name: str, value: Value) -> None:
         encode(value)
     except UNSENDABLE as error:
         raise InvalidValueError(name, value, str(error)) from error
+
+
+def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return tuple(names) if names is not None else None
+
+
+def _step_result(done: m.Stepped, frames: FrameReceiver) -> StepResult:
+    frame = frames.unpack(done.frame) if done.frame is not None else None
+    return StepResult(done.advance, _snapshot(done.values), frame)
 
 
 def _snapshot(values: m.Values) -> Snapshot:

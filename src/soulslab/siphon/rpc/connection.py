@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import grpc
 import msgspec
@@ -25,19 +25,16 @@ METADATA_BYTES = 1 << 20
 KEEPALIVE_MS = 20_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 
-A = TypeVar("A", bound=m.Message)
-B = TypeVar("B")
+R = TypeVar("R")
 
 _welcomes = make_decoder(m.Welcome)
 _answers = make_decoder(m.Answer)
-_looks = make_decoder(m.Look)
+_looks = make_decoder(m.Stepped)
+_results = {kind: make_decoder(kind.result_type()) for kind in get_args(m.AnyRequest)}
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Address of a server, with the credentials.
-
-    `tls_pem` holds certificates that the server's certificate must equal or be signed by; empty for no TLS.
-    """
+    """Address of a server, with the token and the certificates (or issuers') that it may have; empty for no TLS."""
 
     address: Address
     token: Secret = Secret("")
@@ -69,54 +66,43 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def make_endpoint(address: str, token: str | Secret, tls: Path | None) -> Endpoint:
-    """Return an endpoint. Raises `ConfigError` if the address or the file is malformed.
-
-    Raises `AccessRefusedError` for an address on another machine without TLS: the token, the keys and all read data
-    would be readable on the network.
-    """
+    """Return an endpoint. Raises `ConfigError`, and `AccessRefusedError` without TLS to another machine."""
     place = parse_address(address)
-    if tls is None and not place.is_local:
+    if tls is None and not place.is_local:  # the token, the keys and all read data would be readable on the network
         raise AccessRefusedError(
             f"{address} is not this machine, so TLS is needed: give the server's certificate as tls"
         )
     return Endpoint(place, Secret(reveal(token)), read_pem(tls, "tls") if tls else b"")
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """Longest waits for a server: for most answers, and for answers that include a start of the game."""
-
-    answer_s: float
-    open_s: float
-
-
 class Connection:
-    """One attachment to a server.
+    """One attachment to a server; `is_over` once waiting for it has failed, and the error was raised.
 
     Args:
         endpoint: Server to connect to.
         hello: First message; the shared memory is filled in.
         watchdog: Monitors deadlines; it may serve several connections one after another.
         offers_memory: Whether to try shared memory for frames.
-        limits_s: Longest waits.
+        answer_s: Longest wait for the server to accept the connection.
+        open_s: Longest wait for the first answer, for which the server may start the game.
 
-    Attributes:
-        is_over: Whether waiting for the server has failed, and the error was raised.
-
-    Raises:
-        ServerUnavailableError: No server answers.
-        AccessRefusedError: The token is wrong, or there are too many clients.
-        WireError: The server has another protocol version.
-        SiphonError: The server cannot open the game.
+    Raises as `soulslab.siphon.rpc.client.connect`.
     """
 
     def __init__(
-        self, endpoint: Endpoint, hello: m.Hello, watchdog: Watchdog, *, offers_memory: bool, limits_s: Limits
+        self,
+        endpoint: Endpoint,
+        hello: m.Hello,
+        watchdog: Watchdog,
+        *,
+        offers_memory: bool,
+        answer_s: float,
+        open_s: float,
     ) -> None:
         self._endpoint = endpoint
         self._watchdog = watchdog
         self._number = 0
         self.is_over = False
-        self._limit_s = 0.0
         self._late_s: float | None = None
         self.frames = FrameReceiver(offers_memory=offers_memory)
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -125,8 +111,8 @@ class Connection:
             attach = self._channel.stream_stream(f"/{m.SERVICE}/Attach")
             self._call: Any = attach(iter(self._outbox.get, None), metadata=endpoint.metadata)
             self._outbox.put(encode(msgspec.structs.replace(hello, memory=self.frames.offer)))
-            self._within(limits_s.answer_s, self._call.initial_metadata)
-            data = self._within(limits_s.open_s, self._next)
+            self._within(answer_s, self._call.initial_metadata)
+            data = self._within(open_s, self._call.__next__)
             m.check_version(m.decode(m.ANY_VERSION, data).version, "server")
             self.welcome = m.decode(_welcomes, data)
             self.frames.settle(self.welcome.proof)
@@ -139,10 +125,8 @@ class Connection:
         """Whether the stream is open."""
         return bool(self._call.is_active())
 
-    def ask(self, request: m.AnyRequest, kind: type[A], *, wait_s: float, deadline_s: float) -> A:
-        """Send a request and return its answer, of an expected type.
-
-        `wait_s` is the longest time that the server may let the request wait for other clients.
+    def ask(self, request: m.Request[R], *, wait_s: float, deadline_s: float) -> R:
+        """Send a request, which the server may let wait for other clients for `wait_s`, and return its result.
 
         Raises:
             ServerUnavailableError: The connection is lost, or the answer was late; the stream is over.
@@ -151,23 +135,24 @@ class Connection:
         """
         self._number += 1
         try:
-            data = encode(m.Call(self._number, wait_s, request))
+            data = encode(m.Call(self._number, wait_s, request))  # type: ignore[arg-type]  # one of `AnyRequest`
         except UNSENDABLE as error:
             raise WireError(f"this cannot be sent: {error}") from error
         if len(data) > m.MAX_REQUEST_BYTES:
             raise WireError(
                 f"the request has {len(data)} bytes, and {m.MAX_REQUEST_BYTES} can be sent; send less at once"
             )
-        found = m.decode(_answers, self._exchange(data, deadline_s))
-        answer = found.answer
-        if isinstance(answer, m.Failure) and found.number in (self._number, m.UNREADABLE):
-            raise from_failure(answer)
-        if found.number != self._number or not isinstance(answer, kind):
+        self._outbox.put(data)
+        answer = m.decode(_answers, self._within(deadline_s, self._call.__next__))
+        if answer.failure is not None and answer.number in (self._number, m.UNREADABLE):
+            raise from_failure(answer.failure)
+        if answer.number != self._number:
             self._call.cancel()
-            raise WireError(f"the server answers {type(answer).__name__} to something else than we asked")
-        return answer
+            raise WireError("the server answers something else than we asked")
+        result: R = m.decode(_results[type(request)], answer.result)
+        return result
 
-    def watch(self, watch: m.Watch) -> Iterator[m.Look]:
+    def watch(self, watch: m.Watch) -> Iterator[m.Stepped]:
         """Yield observations until the iterator is closed. Raises as `ask`."""
         call = self._channel.unary_stream(f"/{m.SERVICE}/Watch")(encode(watch), metadata=self._endpoint.metadata)
         try:
@@ -184,19 +169,9 @@ class Connection:
         self._channel.close()
         self.frames.close()
 
-    def _exchange(self, data: bytes, deadline_s: float) -> bytes:
-        """Send a message on the stream and return the next received one."""
-        self._outbox.put(data)
-        return self._within(deadline_s, self._next)
-
-    def _next(self) -> bytes:
-        data: bytes = next(self._call)
-        return data
-
-    def _within(self, seconds: float, wait: Callable[[], B]) -> B:
+    def _within(self, seconds: float, wait: Callable[[], Any]) -> Any:
         """Wait for the server with a deadline."""
-        self._limit_s = seconds
-        self._watchdog.arm(seconds, self._give_up)
+        self._watchdog.arm(seconds, lambda: self._give_up(seconds))
         try:
             return wait()
         except StopIteration as end:
@@ -216,6 +191,6 @@ class Connection:
         finally:
             self._watchdog.disarm()
 
-    def _give_up(self) -> None:
-        self._late_s = self._limit_s
+    def _give_up(self, limit_s: float) -> None:
+        self._late_s = limit_s
         self._call.cancel()

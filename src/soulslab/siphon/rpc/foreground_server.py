@@ -7,9 +7,8 @@ import secrets
 import shlex
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 from rich.console import Console
@@ -37,7 +36,10 @@ def serve_until_stopped(
     """
     if token_file is not None:
         options = msgspec.structs.replace(options, token=_token_of(token_file))
-    with _stopped_by_sigterm(), ExitStack() as running:
+    with ExitStack() as running:
+        # SIGTERM stops the server as Ctrl-C does, so that keys are released and the game is ended.
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        running.callback(signal.signal, signal.SIGTERM, before)
         if public is not None:
             service = running.enter_context(PublicService(public))
             options = msgspec.structs.replace(options, extra_handlers=service.handlers)
@@ -86,17 +88,3 @@ def _how_to_connect(
     # Public clients support neither tokens nor TLS.
     if options.extra_handlers is not None and address.is_local:
         yield f"pysiphon:   pysiphon --host {shlex.quote(str(address))} status"
-
-
-@contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Make SIGTERM stop the server as Ctrl-C does, so that keys are released and the game is ended."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

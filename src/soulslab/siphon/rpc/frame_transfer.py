@@ -36,10 +36,7 @@ SHARED_BYTES = 32 << 20
 
 
 class FrameSender:
-    """The server side: converts frames to messages; `memory` is offered by a client that may be on this machine.
-
-    `proof` proves that the memory was found; it is empty if it was not, or none was offered.
-    """
+    """The server side: converts frames to messages; `proof` proves that it sees the offered memory, "" if not."""
 
     def __init__(self, encoding: FrameEncoding, jpeg_quality: int, memory: SharedMemory | None = None) -> None:
         self.proof = b""
@@ -93,7 +90,7 @@ class FrameSender:
 
 
 class FrameReceiver:
-    """The client side: converts messages to frames, and may offer memory of a size in bytes."""
+    """The client side: converts messages to frames; `offer` is the shared memory for them, None without one."""
 
     def __init__(self, *, offers_memory: bool, size: int = SHARED_BYTES) -> None:
         self.offer: SharedMemory | None = None
@@ -117,11 +114,6 @@ class FrameReceiver:
             self.close()
         elif self._map is None or not hmac.compare_digest(self._map[NONCE_BYTES:HEADER_BYTES], proof):
             raise WireError("the server says that it shares memory with us, but proves it wrongly")
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether frames are transferred through shared memory."""
-        return self._map is not None
 
     def unpack(self, data: FrameData) -> Frame:
         """Return the frame of a message as a new array. Raises `WireError` for a malformed message."""

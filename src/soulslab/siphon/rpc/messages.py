@@ -10,20 +10,20 @@ All messages are msgpack arrays; see `soulslab.siphon.rpc.wire_encoding` for the
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
 
 from soulslab.errors import WireError
 from soulslab.siphon.attributes.alternatives import Finding
-from soulslab.siphon.attributes.pointer_chains import ChainNumber
+from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import SessionInfo, Step
 
-VERSION = 7
+VERSION = 8
 SERVICE = "soulslab.siphon.v1.Session"
 UNREADABLE = -1
 MAX_REQUEST_BYTES = 1 << 20
@@ -34,6 +34,7 @@ TOKEN_KEY = "authorization"  # noqa: S105  (the name of the field, not a token)
 CLIENT_KEY = "soulslab-client"
 FAILURE_KEY = "soulslab-failure-bin"
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 FrameEncoding: TypeAlias = Literal["raw", "jpeg"]
@@ -48,14 +49,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """Base class of all messages."""
 
 
-# --- attaching ----------------------------------------------------------------------------------------------
-
-
 class SharedMemory(Message, frozen=True):
-    """Anonymous memory that a client offers for frames: process id, descriptor and size of the memory in the client.
-
-    The server compares its first bytes, `nonce`, to verify that it has found the right memory.
-    """
+    """Memory for frames, by process id and descriptor in the client; the server verifies its start, `nonce`."""
 
     pid: Annotated[int, Meta(gt=0)]
     fd: Annotated[int, Meta(ge=0)]
@@ -80,11 +75,9 @@ class Hello(Message, frozen=True):
 class Welcome(Message, frozen=True):
     """Answers a `Hello`.
 
-    Attributes:
-        client_id: Id for the metadata of unary calls; a secret of the client.
-        info: Session info; None if it is not available, for example because the game has ended.
-        proof: The second 16 bytes of the client's shared memory, which prove that the server can see it; empty if it
-            cannot, and then frames are sent inside the messages.
+    `client_id` is a secret of the client, for the metadata of unary calls. `info` is None without a running game, for
+    example because the game has ended. `proof` is the second 16 bytes of the client's shared memory; empty if the
+    server cannot see it, and then frames are sent inside the messages.
     """
 
     version: int
@@ -103,125 +96,160 @@ class AnyVersion(msgspec.Struct, frozen=True, array_like=True):
 ANY_VERSION = msgspec.msgpack.Decoder(AnyVersion)
 
 
-# --- requests -----------------------------------------------------------------------------------------------
+class Values(Message, frozen=True):
+    """Attributes that were read together; see `Snapshot`."""
+
+    values: dict[str, Value]
+    game_time_s: float
+    wall_time_s: float
 
 
-class Request(Message, frozen=True):
-    """Base class of all requests."""
+class FrameData(Message, frozen=True):
+    """A frame (`Frame`): (H, W, 3) or (H, W) pixels, in the shared memory after its two nonces, or in `data`."""
+
+    shape: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**15)], ...], Meta(min_length=2, max_length=3)]
+    encoding: FrameEncoding | Literal["shared"]
+    data: bytearray
+    game_time_s: float
+    wall_time_s: float
 
 
-class Info(Request, frozen=True, tag="info"):
-    """`Session.info`: gives `InfoNow`."""
+class Stepped(Message, frozen=True):
+    """Result of a step, or one message of a `Watch`; see `StepResult`."""
+
+    advance: Advance
+    values: Values
+    frame: FrameData | None
 
 
-class Describe(Request, frozen=True, tag="profile"):
-    """`Session.profile`: gives `Facts`."""
+class TimeState(Message, frozen=True):
+    """State of the game's clock."""
+
+    game_time_s: float
+    speed: float
 
 
-class Read(Request, frozen=True, tag="read"):
-    """`Session.read`: gives `ReadValue`."""
+class Request(Message, Generic[R], frozen=True):
+    """Base class of all requests; `R` is the type of the result."""
+
+    @classmethod
+    def result_type(cls) -> Any:
+        """Return `R`."""
+        return get_args(cls.__orig_bases__[0])[0]  # type: ignore[attr-defined]  # set by the class statement
+
+
+class Info(Request[SessionInfo], frozen=True, tag="info"):
+    """`Session.info`."""
+
+
+class Describe(Request[Profile], frozen=True, tag="profile"):
+    """`Session.profile`."""
+
+
+class Read(Request[Value], frozen=True, tag="read"):
+    """`Session.read`."""
 
     name: str
 
 
-class Snap(Request, frozen=True, tag="snapshot"):
-    """`Session.snapshot`: gives `Values`."""
+class Snap(Request[Values], frozen=True, tag="snapshot"):
+    """`Session.snapshot`."""
 
     names: tuple[str, ...] | None
 
 
-class Examine(Request, frozen=True, tag="examine"):
-    """`Session.examine`: gives `Findings`."""
+class Examine(Request[dict[str, tuple[Finding, ...]]], frozen=True, tag="examine"):
+    """`Session.examine`."""
 
     names: tuple[str, ...] | None
 
 
-class ReadNumber(Request, frozen=True, tag="read_number"):
-    """`Session.read_number`: gives `ReadValue`."""
+class ReadNumber(Request[Number], frozen=True, tag="read_number"):
+    """`Session.read_number`."""
 
     where: ChainNumber
 
 
-class WriteNumber(Request, frozen=True, tag="write_number"):
-    """`Session.write_number`: gives `Done`."""
+class WriteNumber(Request[None], frozen=True, tag="write_number"):
+    """`Session.write_number`."""
 
     where: ChainNumber
     value: Value
 
 
-class Write(Request, frozen=True, tag="write"):
-    """`Session.write`: gives `Done`."""
+class Write(Request[None], frozen=True, tag="write"):
+    """`Session.write`."""
 
     values: dict[str, Value]
 
 
-class Grab(Request, frozen=True, tag="capture"):
-    """`Session.capture`: gives `FrameData`."""
+class Grab(Request[FrameData], frozen=True, tag="capture"):
+    """`Session.capture`."""
 
     frame_format: FrameFormat = NATIVE
 
 
-class DoStep(Request, frozen=True, tag="step"):
-    """`Session.step`: gives `Stepped`. A step that only reads needs no control."""
+class DoStep(Request[Stepped], frozen=True, tag="step"):
+    """`Session.step`. A step that only reads needs no control."""
 
     step: Step
 
 
-class Held(Request, frozen=True, tag="held"):
-    """`Input.held`: gives `HeldKeys`."""
+class Held(Request[frozenset[str]], frozen=True, tag="held"):
+    """`Input.held`."""
 
 
-class Hold(Request, frozen=True, tag="hold"):
-    """`Input.set_held`: gives `Done`."""
+class Hold(Request[None], frozen=True, tag="hold"):
+    """`Input.set_held`."""
 
     keys: Keys
     again: Keys = ()
 
 
-class Type(Request, frozen=True, tag="type"):
-    """`Input.type`: gives `Done`."""
+class Type(Request[None], frozen=True, tag="type"):
+    """`Input.type`."""
 
     keys: Keys
 
 
-class MoveMouse(Request, frozen=True, tag="mouse"):
-    """`Input.move_mouse`: gives `Done`."""
+class MoveMouse(Request[None], frozen=True, tag="mouse"):
+    """`Input.move_mouse`."""
 
     dx_px: Pixels
     dy_px: Pixels
 
 
-class Time(Request, frozen=True, tag="time"):
-    """`Clock.game_time_s` and `Clock.speed`: gives `TimeState`."""
+class Time(Request[TimeState], frozen=True, tag="time"):
+    """`Clock.game_time_s` and `Clock.speed`."""
 
 
-class Run(Request, frozen=True, tag="run"):
-    """`Clock.run`: gives `Done`."""
+class Run(Request[None], frozen=True, tag="run"):
+    """`Clock.run`."""
 
     speed: Speed
 
 
-class Pause(Request, frozen=True, tag="pause"):
-    """`Clock.pause`: gives `Done`."""
+class Pause(Request[None], frozen=True, tag="pause"):
+    """`Clock.pause`."""
 
 
-class DoAdvance(Request, frozen=True, tag="advance"):
-    """`Clock.advance`: gives `Advanced`."""
+class DoAdvance(Request[Advance], frozen=True, tag="advance"):
+    """`Clock.advance`."""
 
     seconds: Seconds
     deadline_s: Seconds
     speed: Speed | None = None
 
 
-class Restart(Request, frozen=True, tag="restart"):
-    """`Session.restart`: gives `Done`."""
+class Restart(Request[None], frozen=True, tag="restart"):
+    """`Session.restart`."""
 
     options: Annotated[dict[OptionText, OptionText], Meta(max_length=256)] | None
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None = None
 
 
-class Leave(Request, frozen=True, tag="leave"):
-    """Ends the attachment: gives `Done` once keys are released; the game stays."""
+class Leave(Request[None], frozen=True, tag="leave"):
+    """Ends the attachment: the answer comes once keys are released; the game stays."""
 
 
 AnyRequest: TypeAlias = (
@@ -235,10 +263,7 @@ Query: TypeAlias = Info | Describe | Read | Snap | Examine | ReadNumber | Grab |
 
 
 class Call(Message, frozen=True):
-    """A request on the stream, with a number that is repeated in the answer.
-
-    If other clients keep the game busy for longer than `wait_s`, the request is refused.
-    """
+    """A numbered request on the stream; refused if other clients keep the game busy for longer than `wait_s`."""
 
     number: int
     wait_s: Seconds
@@ -246,10 +271,7 @@ class Call(Message, frozen=True):
 
 
 class Watch(Message, frozen=True):
-    """Requests a stream of `Look` at a rate per second of wall time; some are skipped if the client is slower.
-
-    `attributes` are None for all, and `frame` for no image.
-    """
+    """Requests a stream of `Stepped` at a rate of wall time; some are skipped if the client is slower."""
 
     rate_hz: Annotated[float, Meta(ge=0.001, le=1000.0)]
     attributes: tuple[str, ...] | None = None
@@ -258,14 +280,7 @@ class Watch(Message, frozen=True):
     jpeg_quality: Annotated[int, Meta(ge=1, le=100)] = 90
 
 
-# --- answers ------------------------------------------------------------------------------------------------
-
-
-class Done(Message, frozen=True, tag="done"):
-    """The request was executed and has no result."""
-
-
-class Failure(Message, frozen=True, tag="failure"):
+class Failure(Message, frozen=True):
     """The request failed: name of the class in `soulslab.errors`, message, and fields of the error, each as msgpack."""
 
     error: str
@@ -273,99 +288,15 @@ class Failure(Message, frozen=True, tag="failure"):
     fields: dict[str, bytes]
 
 
-class InfoNow(Message, frozen=True, tag="info"):
-    """Facts about the session."""
-
-    info: SessionInfo
-
-
-class Facts(Message, frozen=True, tag="profile"):
-    """The profile of the game."""
-
-    profile: Profile
-
-
-class ReadValue(Message, frozen=True, tag="value"):
-    """Value of an attribute."""
-
-    value: Value
-
-
-class Values(Message, frozen=True, tag="values"):
-    """Attributes that were read together; see `Snapshot`."""
-
-    values: dict[str, Value]
-    game_time_s: float
-    wall_time_s: float
-
-
-class Findings(Message, frozen=True, tag="findings"):
-    """Result of reading each variant of attributes; see `Session.examine`."""
-
-    findings: dict[str, tuple[Finding, ...]]
-
-
-class FrameData(Message, frozen=True, tag="frame"):
-    """A frame; see `Frame`.
-
-    Pixels of the shape (H, W, 3) or (H, W) are in the shared memory, after its two nonces, or encoded in `data`.
-    """
-
-    shape: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**15)], ...], Meta(min_length=2, max_length=3)]
-    encoding: FrameEncoding | Literal["shared"]
-    data: bytearray
-    game_time_s: float
-    wall_time_s: float
-
-
-class Stepped(Message, frozen=True, tag="stepped"):
-    """Result of a step; see `StepResult`."""
-
-    advance: Advance
-    values: Values
-    frame: FrameData | None
-
-
-class HeldKeys(Message, frozen=True, tag="held"):
-    """The held keys, sorted."""
-
-    keys: tuple[str, ...]
-
-
-class TimeState(Message, frozen=True, tag="time"):
-    """State of the game's clock."""
-
-    game_time_s: float
-    speed: float
-
-
-class Advanced(Message, frozen=True, tag="advanced"):
-    """Result of an advance."""
-
-    advance: Advance
-
-
-class Look(Message, frozen=True, tag="look"):
-    """One message of a `Watch`."""
-
-    values: Values
-    frame: FrameData | None
-
-
-AnyAnswer: TypeAlias = (
-    Done | Failure | InfoNow | Facts | ReadValue | Values | Findings | FrameData | Stepped | HeldKeys | TimeState
-    | Advanced | Look
-)  # fmt: skip
-
-
 class Answer(Message, frozen=True):
-    """The answer to a `Call`, with its number; `UNREADABLE` if the call could not be decoded."""
+    """The answer to a `Call`: the encoded result or a failure; `UNREADABLE` if the call could not be decoded."""
 
     number: int
-    answer: AnyAnswer
+    failure: Failure | None
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")
 
 
-REQUESTS: dict[str, type[Request]] = {kind.__name__: kind for kind in get_args(AnyRequest) if kind is not Leave}
+REQUESTS: dict[str, type[Request[Any]]] = {kind.__name__: kind for kind in get_args(AnyRequest) if kind is not Leave}
 """The requests that are also unary calls, by the name of the method."""
 
 

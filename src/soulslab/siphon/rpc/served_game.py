@@ -16,11 +16,6 @@ from soulslab.siphon.rpc.messages import Hello
 from soulslab.siphon.session import Session
 
 
-def escape_control(text: str) -> str:
-    """Return a client's text with escaped control characters, for logs and terminals."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
-
-
 class Client:
     """An attached client.
 
@@ -30,7 +25,8 @@ class Client:
 
     def __init__(self, hello: Hello) -> None:
         self.id = secrets.token_hex(16)
-        self.name = escape_control(hello.name)
+        escaped = (one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in hello.name)
+        self.name = "".join(escaped)
         self.frames = FrameSender(hello.frames, hello.jpeg_quality, hello.memory)
         self.has_input = False
         self.last_s = 0.0
@@ -40,14 +36,14 @@ class Clients:
     """All attached clients of a game, one of which may control it.
 
     The first client that sends a request that changes the game gets control. It keeps control until it leaves, or until
-    it has sent no such request for `lease_s` and another client requests control.
+    it has sent no such request for `lease_s` and another client requests control. `holder` has control now.
     """
 
     def __init__(self, lease_s: float, limit: int) -> None:
         self._lease_s = lease_s
         self._limit = limit
         self._clients: dict[str, Client] = {}
-        self._holder: Client | None = None
+        self.holder: Client | None = None
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -76,34 +72,23 @@ class Clients:
         """Detach a client and release its control. Its keys must be released before."""
         with self._lock:
             self._clients.pop(client.id, None)
-            if self._holder is client:
-                self._holder = None
+            if self.holder is client:
+                self.holder = None
         client.frames.close()
 
-    def is_holder(self, client: Client) -> bool:
-        """Return whether a client has control now."""
-        return self._holder is client
-
-    def check_control(self, client: Client) -> None:
-        """Raise the error that `take_control` would raise now."""
-        with self._lock:
-            self._check(client)
-
     def take_control(self, client: Client) -> Client | None:
-        """Give control to a client, or confirm it; return the client that loses control, whose keys must be released.
-
-        Raises `ControlTakenError` if another client has control, and `AccessRefusedError` if the client has left.
-        """
+        """Give control to a client; return the client that loses it, to release its keys. Raises as `check_control`."""
         with self._lock:
-            self._check(client)
+            self.check_control(client)
             client.last_s = time.monotonic()
-            before, self._holder = self._holder, client
+            before, self.holder = self.holder, client
             return before if before is not client else None
 
-    def _check(self, client: Client) -> None:
+    def check_control(self, client: Client) -> None:
+        """Raise `ControlTakenError` if another client has control, and `AccessRefusedError` for one that has left."""
         if client.id not in self._clients:
             raise AccessRefusedError(f"{client.name} has left, so it controls nothing")
-        holder = self._holder
+        holder = self.holder
         still_s = time.monotonic() - holder.last_s if holder is not None else 0.0
         if holder is not None and holder is not client and still_s <= self._lease_s:
             raise ControlTakenError(
@@ -136,10 +121,7 @@ class ServedGame:
 
     @contextmanager
     def use(self, wait_s: float) -> Iterator[Session]:
-        """Give one call exclusive use of the session, which is opened first if necessary.
-
-        Raises `WaitTimeoutError` if other calls took longer than `wait_s`, and the errors of opening a session.
-        """
+        """Give one call exclusive use of the session, opened if necessary. Raises `WaitTimeoutError`, or as opening."""
         with self._locked(wait_s):
             if self._is_closed:
                 raise SessionStateError("the server is stopping")
@@ -151,14 +133,11 @@ class ServedGame:
 
     @contextmanager
     def control(self, client: Client, wait_s: float) -> Iterator[Session]:
-        """Give a call that changes the game exclusive use of the session.
-
-        Raises `ControlTakenError`, `ReadOnlyError`, and the errors of `use`.
-        """
+        """Give a call that changes the game the session. Raises `ControlTakenError`, `ReadOnlyError`, and as `use`."""
         # Also checked before the wait, so that a client without control gets the error at once.
         self.clients.check_control(client)
         with self.use(wait_s) as session:
-            if not self.clients.is_holder(client):
+            if self.clients.holder is not client:
                 _refuse_read_only(session)
             lapsed = self.clients.take_control(client)
             if lapsed is not None and lapsed.has_input:

@@ -1,11 +1,4 @@
-"""A server that offers one game to clients on this or other machines.
-
-::
-
-    with serve(open_session(profile), ServerOptions(address="unix:/run/user/1000/doom.sock")) as server:
-        print(server.address, server.token)
-        server.wait()
-"""
+"""A server that offers one game to clients on this or other machines."""
 
 from __future__ import annotations
 
@@ -13,9 +6,9 @@ import logging
 import os
 import socket
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
@@ -80,16 +73,13 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningServer(Closing):
-    """A running server.
+    """A running server; `address` has the actual port, and `token` is empty for none."""
 
-    Attributes:
-        address: Address with the actual port.
-        token: Token of the clients; empty for none.
-    """
-
-    def __init__(self, server: grpc.Server, pool: ThreadPoolExecutor, game: ServedGame, address: Address) -> None:
+    def __init__(
+        self, server: grpc.Server, pool: ThreadPoolExecutor, game: ServedGame, address: Address, token: str
+    ) -> None:
         self.address = str(address)
-        self.token = Secret("")
+        self.token = Secret(token)
         self._server = server
         self._pool = pool
         self._game = game
@@ -106,11 +96,7 @@ class RunningServer(Closing):
         return bool(self._server.wait_for_termination(seconds))
 
     def stop(self, grace_s: float = 5.0) -> None:
-        """End all calls, release all keys, and close the session if the server opened it; a second call does nothing.
-
-        Args:
-            grace_s: Time for running calls to end.
-        """
+        """End all calls within `grace_s`, release all keys, and close a session that the server opened."""
         if self._is_stopped:
             return
         self._is_stopped = True
@@ -163,18 +149,12 @@ def serve(source: Session | Callable[[], Session], options: ServerOptions | None
         raise
     shorten_metadata_errors()
     server.start()
-    running = RunningServer(server, pool, game, address)
-    running.token = Secret(token)
     _log.info("serving at %s%s", address, "" if token else ", without a token")
-    return running
+    return RunningServer(server, pool, game, address, token)
 
 
 def check_access(options: ServerOptions) -> tuple[Address, str, grpc.ServerCredentials | None]:
-    """Return the address, token ("" for none) and TLS credentials of a server; can be called before a game starts.
-
-    Raises:
-        ConfigError: The address is malformed, or needs a token or TLS; a file cannot be read.
-    """
+    """Return address, token ("" for none) and TLS credentials, before a game starts. Raises `ConfigError`."""
     address = parse_address(options.address)
     token = make_token(address, options.token, is_needed=options.needs_token)
     return address, token, server_credentials(address, options.tls_certificate, options.tls_key)
@@ -203,7 +183,9 @@ def _listen(server: grpc.Server, address: Address, credentials: grpc.ServerCrede
     if address.path:
         _refuse_used_socket(address.path)
     try:
-        with _private_files() if address.path else nullcontext():
+        with ExitStack() as undo:
+            if address.path:  # only this user can open the socket from the start
+                undo.callback(os.umask, os.umask(0o177))
             target = str(address)
             port = server.add_secure_port(target, credentials) if credentials else server.add_insecure_port(target)
     except RuntimeError as error:
@@ -213,16 +195,6 @@ def _listen(server: grpc.Server, address: Address, credentials: grpc.ServerCrede
     if address.path:
         return address
     return msgspec.structs.replace(address, port=port)
-
-
-@contextmanager
-def _private_files() -> Iterator[None]:
-    """Create files that only this user can open from the start."""
-    before = os.umask(0o177)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 def _refuse_used_socket(path: str) -> None:

@@ -18,7 +18,7 @@ from soulslab.siphon.rpc.error_mapping import abort, to_failure
 from soulslab.siphon.rpc.frame_transfer import FrameSender
 from soulslab.siphon.rpc.served_game import Client, ServedGame
 from soulslab.siphon.rpc.wire_encoding import UNSENDABLE, encode, make_decoder
-from soulslab.siphon.session import Session, Snapshot, Step
+from soulslab.siphon.session import Session, Snapshot, Step, StepResult
 
 MAX_SIDE_PX = 1 << 14
 #: Maximum size of an uncompressed frame in an answer; the rest of the answer needs some room.
@@ -27,23 +27,14 @@ MAX_FRAME_BYTES = m.MAX_ANSWER_BYTES - (1 << 20)
 MAX_ADVANCE_S = 3600.0
 
 
-def perform(request: m.Request, session: Session, frames: FrameSender) -> m.AnyAnswer:
-    """Execute a request. Raises `WireError` if it is not valid, and the errors of the session."""
-    action = _ACTIONS.get(type(request))
-    if action is None:
-        return _QUERIES[type(request)](request, session, frames)
-    action(request, session)
-    return m.Done()
-
-
-def changes_game(request: m.Request) -> bool:
+def changes_game(request: m.Request[Any]) -> bool:
     """Return whether a request needs control of the game."""
     if isinstance(request, m.DoStep):
         return request.step.changes_game
     return not isinstance(request, m.Query)
 
 
-def sends_input(request: m.Request) -> bool:
+def sends_input(request: m.Request[Any]) -> bool:
     """Return whether keys may be held after a request."""
     if isinstance(request, m.DoStep):
         return request.step.held is not None
@@ -51,18 +42,11 @@ def sends_input(request: m.Request) -> bool:
 
 
 def as_attribute(request: m.WriteNumber, profile: Profile) -> m.Write:
-    """Convert the write of a number to a write of the attribute at the same place.
-
-    Raises `ReadOnlyError` if the profile has no writable attribute there.
-    """
+    """Return the write of a number as one of the attribute at its place. Raises `ReadOnlyError` if there is none."""
     where = request.where
+    place = (where.base, where.offsets, where.type, where.bit)
     for name, known in profile.attributes.items():
-        is_same = (known.base, known.offsets, known.type, known.bit) == (
-            where.base,
-            where.offsets,
-            where.type,
-            where.bit,
-        )
+        is_same = (known.base, known.offsets, known.type, known.bit) == place
         if is_same and known.is_writable and known.length == 1 and known.scale == 1.0:
             return m.Write({name: request.value})
     raise ReadOnlyError(
@@ -86,9 +70,12 @@ def check_frame_format(frame_format: FrameFormat) -> None:
         raise WireError(f"a frame of {width}x{height} has {n_bytes} bytes, and {MAX_FRAME_BYTES} can be sent")
 
 
-def _do_step(request: m.DoStep, session: Session, frames: FrameSender) -> m.Stepped:
-    _check_step(request.step)
-    result = session.step(request.step)
+def _do_step(step: Step, session: Session, frames: FrameSender) -> m.Stepped:
+    _check_step(step)
+    return _pack_step(session.step(step), frames)
+
+
+def _pack_step(result: StepResult, frames: FrameSender) -> m.Stepped:
     frame = frames.pack(result.frame) if result.frame is not None else None
     return m.Stepped(result.advance, pack_values(result.snapshot), frame)
 
@@ -111,34 +98,30 @@ def _grab(request: m.Grab, session: Session, frames: FrameSender) -> m.FrameData
     return frames.pack(session.capture(request.frame_format))
 
 
-#: Requests without a result; their answer is `Done`.
-_ACTIONS: Final[dict[type[m.Request], Callable[[Any, Session], None]]] = {
-    m.Write: lambda request, session: session.write(request.values),
-    m.WriteNumber: lambda request, session: session.write_number(request.where, request.value),
-    m.Hold: lambda request, session: session.input.set_held(request.keys, request.again),
-    m.Type: lambda request, session: session.input.type(request.keys),
-    m.MoveMouse: lambda request, session: session.input.move_mouse(request.dx_px, request.dy_px),
-    m.Run: lambda request, session: session.clock.run(request.speed),
-    m.Pause: lambda _, session: session.clock.pause(),
-    m.Restart: lambda request, session: session.restart(request.options, seed=request.seed),
-}
-
-_QUERIES: Final[dict[type[m.Request], Callable[[Any, Session, FrameSender], m.AnyAnswer]]] = {
-    m.Info: lambda _, session, __: m.InfoNow(session.info),
-    m.Describe: lambda _, session, __: m.Facts(session.profile),
-    m.Read: lambda request, session, _: m.ReadValue(session.read(request.name)),
+#: Executes a request on a session, and returns its result. Raises `WireError` and the errors of the session.
+_PERFORM: Final[dict[type[m.Request[Any]], Callable[[Any, Session, FrameSender], Any]]] = {
+    m.Info: lambda _, session, __: session.info,
+    m.Describe: lambda _, session, __: session.profile,
+    m.Read: lambda request, session, _: session.read(request.name),
     m.Snap: lambda request, session, _: pack_values(session.snapshot(request.names)),
-    m.Examine: lambda request, session, _: m.Findings(session.examine(request.names)),
-    m.ReadNumber: lambda request, session, _: m.ReadValue(session.read_number(request.where)),
+    m.Examine: lambda request, session, _: session.examine(request.names),
+    m.ReadNumber: lambda request, session, _: session.read_number(request.where),
+    m.Write: lambda request, session, _: session.write(request.values),
+    m.WriteNumber: lambda request, session, _: session.write_number(request.where, request.value),
     m.Grab: _grab,
-    m.DoStep: _do_step,
-    m.Held: lambda _, session, __: m.HeldKeys(tuple(sorted(session.input.held))),
+    m.DoStep: lambda request, session, frames: _do_step(request.step, session, frames),
+    m.Held: lambda _, session, __: session.input.held,
+    m.Hold: lambda request, session, _: session.input.set_held(request.keys, request.again),
+    m.Type: lambda request, session, _: session.input.type(request.keys),
+    m.MoveMouse: lambda request, session, _: session.input.move_mouse(request.dx_px, request.dy_px),
     m.Time: lambda _, session, __: m.TimeState(session.clock.game_time_s, session.clock.speed),
-    m.DoAdvance: lambda request, session, _: m.Advanced(
-        session.clock.advance(request.seconds, deadline_s=request.deadline_s, speed=request.speed)
+    m.Run: lambda request, session, _: session.clock.run(request.speed),
+    m.Pause: lambda _, session, __: session.clock.pause(),
+    m.DoAdvance: lambda request, session, _: session.clock.advance(
+        request.seconds, deadline_s=request.deadline_s, speed=request.speed
     ),
+    m.Restart: lambda request, session, _: session.restart(request.options, seed=request.seed),
 }
-
 
 #: Longest wait for other calls, for a unary call without a deadline.
 WAIT_S = 10.0
@@ -165,14 +148,14 @@ class SessionService:
         }
         return grpc.method_handlers_generic_handler(m.SERVICE, methods)
 
-    # --- the stream of a client -----------------------------------------------------------------------------
-
     def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Serve one client until it leaves or disconnects; then release its keys and memory."""
         client = None
         try:
             try:
-                client = self._game.clients.join(_read_hello(next(requests)))
+                hello = next(requests)
+                m.check_version(m.decode(m.ANY_VERSION, hello).version, "client")
+                client = self._game.clients.join(m.decode(_hellos, hello))
                 # Confirms the connection: opening the game may take longer than a client waits for a server.
                 context.send_initial_metadata(())
                 yield _encode_answer(self._welcome(client))
@@ -207,14 +190,13 @@ class SessionService:
             number = call.number
             if isinstance(call.request, m.Leave):
                 self._game.leave(client)
-                return encode(m.Answer(number, m.Done())), False
-            return _encode_answer(m.Answer(number, self._do(client, call.request, call.wait_s, client.frames))), True
+                return encode(m.Answer(number, None)), False
+            result = self._do(client, call.request, call.wait_s, client.frames)
+            return _encode_answer(m.Answer(number, None, result)), True
         except Exception as error:  # noqa: BLE001  (a bug must not cost the client its keys)
             return encode(m.Answer(number, to_failure(_reported(error)))), True
 
-    # --- single calls ---------------------------------------------------------------------------------------
-
-    def _unary(self, kind: type[m.Request]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+    def _unary(self, kind: type[m.Request[Any]]) -> Callable[[bytes, grpc.ServicerContext], bytes]:
         """Return the handler of the unary calls of one kind of request."""
         decoder = make_decoder(kind)
 
@@ -230,11 +212,11 @@ class SessionService:
 
         return serve
 
-    def _do(self, client: Client | None, request: m.Request, wait_s: float, frames: FrameSender) -> m.AnyAnswer:
-        """Execute a request with exclusive use of the game."""
+    def _do(self, client: Client | None, request: m.Request[Any], wait_s: float, frames: FrameSender) -> Any:
+        """Execute a request with exclusive use of the game, and return its result."""
         if not changes_game(request):
             with self._game.use(wait_s) as session:
-                return perform(request, session, frames)
+                return _PERFORM[type(request)](request, session, frames)
         if client is None:
             raise AccessRefusedError(
                 f"only an attached client may change the game: open the stream Attach, then send the id that it gives "
@@ -244,9 +226,7 @@ class SessionService:
             if isinstance(request, m.WriteNumber) and not self._allows_raw_writes:
                 request = as_attribute(request, session.profile)
             client.has_input = client.has_input or sends_input(request)
-            return perform(request, session, frames)
-
-    # --- looking on -----------------------------------------------------------------------------------------
+            return _PERFORM[type(request)](request, session, frames)
 
     def _watch(self, data: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         """Stream observations of the game at a rate until the client ends the stream."""
@@ -263,20 +243,14 @@ class SessionService:
             while not is_over.wait(max(due_s - time.monotonic(), 0.0)):
                 with self._game.use(WAIT_S) as session:
                     result = session.step(step)
-                frame = frames.pack(result.frame) if result.frame is not None else None
-                yield _encode_answer(m.Look(pack_values(result.snapshot), frame))
+                yield _encode_answer(_pack_step(result, frames))
                 # A client that is too slow for the rate gets fewer observations, not late ones.
                 due_s = max(due_s + 1.0 / watch.rate_hz, time.monotonic())
         except Exception as error:  # noqa: BLE001  (the same)
             abort(context, _reported(error))
 
 
-def _read_hello(data: bytes) -> m.Hello:
-    m.check_version(m.decode(m.ANY_VERSION, data).version, "client")
-    return m.decode(_hellos, data)
-
-
-def _encode_answer(answer: m.Message) -> bytes:
+def _encode_answer(answer: object) -> bytes:
     """Encode an answer. Raises `RemoteError` or `WireError` if it cannot be sent."""
     try:
         data = encode(answer)

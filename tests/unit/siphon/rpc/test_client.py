@@ -408,14 +408,14 @@ def test_a_connection_lost_after_an_answer_is_reported_by_the_next_call(toys, re
     for failure in (None, PointerError):
         toys.toy.is_loading = failure is not None
         connection = remote._connection
-        exchange = connection._exchange
+        within = connection._within
 
-        def answer_and_die(data, deadline_s, exchange=exchange, connection=connection):
-            answer = exchange(data, deadline_s)
+        def answer_and_die(deadline_s, wait, within=within, connection=connection):
+            answer = within(deadline_s, wait)
             connection._call.cancel()
             return answer
 
-        connection._exchange = answer_and_die
+        connection._within = answer_and_die
         if failure is None:
             assert remote.step(Step(held=("W",), frame=FrameFormat(84, 84))).frame.pixels.shape == (84, 84, 3)
         else:

@@ -84,7 +84,7 @@ def test_memory_of_others_is_not_accessed(receiver, change):
     assert sender.pack(a_frame()).encoding == "raw"
     assert n_fds() == before
     receiver.settle(sender.proof)
-    assert not receiver.is_shared
+    assert receiver.offer is None
 
 
 def lure(fd, offer, nonce=b"n" * 16):

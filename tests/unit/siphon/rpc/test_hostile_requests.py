@@ -35,7 +35,7 @@ def server(toys):
 
 @pytest.fixture
 def stream(server):
-    """Return a function that sends one request of an attached client and returns the answer."""
+    """Return a function that sends one request of an attached client and returns its failure."""
     with make_endpoint(server.address, TOKEN, None).open_channel() as channel:
         welcomes, answers = make_decoder(m.Welcome), make_decoder(m.Answer)
 
@@ -44,7 +44,7 @@ def stream(server):
             attach = channel.stream_stream(f"/{m.SERVICE}/Attach")
             call = attach(iter(calls), timeout=DEADLINE_S, metadata=[(m.TOKEN_KEY, bearer(TOKEN))])
             welcomes.decode(next(call))
-            return answers.decode(next(call)).answer
+            return answers.decode(next(call)).failure
 
         yield ask
 
@@ -66,15 +66,15 @@ def test_a_rate_of_looks_that_no_timer_can_wait_for_is_refused(server, rate_hz, 
     [m.Run, lambda speed: m.DoAdvance(0.1, 1.0, speed), lambda speed: m.DoStep(Step(advance_s=0.1, speed=speed))],
 )
 def test_a_speed_that_no_game_has_is_refused(stream, toys, request_of, speed):
-    answer = stream(request_of(speed))
-    assert isinstance(answer, m.Failure)
-    assert answer.error == "WireError"
+    failure = stream(request_of(speed))
+    assert failure is not None
+    assert failure.error == "WireError"
     assert toys.clock.game_time_s == 0.0
 
 
 @pytest.mark.parametrize("options", [{"level": "1\0"}, {"level": "1" * 5000}, {"\0": "1"}, {"levle": "1"}])
 def test_options_with_which_the_game_cannot_start_do_not_end_it(stream, toys, options):
-    assert isinstance(stream(m.Restart(options)), m.Failure)
+    assert stream(m.Restart(options)) is not None
     with pytest.raises(ConfigError, match="option"):
         toys.restart(options)
     assert toys.read("hp") == 100

@@ -21,7 +21,7 @@ from soulslab.errors import (
 )
 from soulslab.siphon.profile import Attribute, Profile
 from soulslab.siphon.profile.public_format import PublicProfile, from_public, resolve_injected
-from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+from soulslab.siphon.rpc.public import siphon_service_pb2 as pb2
 from soulslab.siphon.session import Session, SessionInfo, SessionOptions
 
 T = TypeVar("T")
@@ -38,16 +38,18 @@ class Attachment:
         open_session: Attaches to a running game.
         known: Our profiles by the name of the executable, with the entities for ``method = "dll"``.
         options: Session options that the protocol does not set.
-        served: Returns the session of the server. Only its process can be attached to, and the session is read-only if
-            this one is.
         on_window: Called after a session with a window is opened.
 
     Attributes:
+        served: Session of the server, set before the first call. Only its process can be attached to, and the session
+            is read-only if this one is.
         pid: Process id; 0 if no process is attached.
         parts: The initialised parts, of ``memory``, ``input`` and ``capture``.
         profile: The configuration; None before the first one.
         window_name: Text in the title of the window that is or will be used.
     """
+
+    served: Session
 
     def __init__(
         self,
@@ -55,13 +57,11 @@ class Attachment:
         known: Mapping[str, Profile],
         options: SessionOptions,
         *,
-        served: Callable[[], Session],
         on_window: Callable[[], None],
     ) -> None:
         self._open_session = open_session
         self._known = {_file_name(name): profile for name, profile in known.items()}
         self._options = options
-        self._served = served
         self._on_window = on_window
         # Held while attaching, which may take long; reading clients do not wait for it.
         self._changing = threading.Lock()
@@ -72,11 +72,8 @@ class Attachment:
         self.pid = 0
         self.parts: frozenset[str] = frozenset()
 
-    def configure(self, request: messages.SetProcessConfigRequest) -> str:
-        """Set the configuration, and return a message for the client; a new one ends the use of the old one.
-
-        Raises `ProfileError`, and `AccessRefusedError` if it names another game than the server's.
-        """
+    def configure(self, request: pb2.SetProcessConfigRequest) -> str:
+        """Set the configuration; return a message. Raises `ProfileError`; `AccessRefusedError` for another game."""
         public = from_public(_tables_of(request), SOURCE)
         profile, note = self._resolve(public)
         self._served_game(profile)
@@ -110,11 +107,7 @@ class Attachment:
         return reasons
 
     def open_window(self, title: str, part: str) -> tuple[int, int]:
-        """Find the window for ``input`` or ``capture``; return its width and height.
-
-        All parts share one window, so another title changes the window of the other parts too; "" is the configured
-        title.
-        """
+        """Find the window for ``input`` or ``capture``, which share it; return its width and height."""
         with self._changing:
             profile = self._configured()
             title = title or profile.process.window_title
@@ -125,10 +118,7 @@ class Attachment:
             return self._current().info.window_px
 
     def use(self, part: str, action: Callable[[Session], T]) -> T:
-        """Execute an action on the session; it is repeated if the session is replaced in the meantime.
-
-        Raises `SessionStateError` if the part is not initialised, and the errors of the action.
-        """
+        """Execute an action, again if the session is replaced. Raises `SessionStateError` without the part."""
         if part not in self.parts:
             self._configured()
             raise SessionStateError(f"{part} is not initialised; call Initialize{part.capitalize()} first")
@@ -141,10 +131,7 @@ class Attachment:
         return action(self._current())
 
     def attribute(self, name: str) -> Attribute:
-        """Return the definition of an attribute.
-
-        Raises `UnknownAttributeError`, and `SiphonError` if it needs an injected library, which is not supported.
-        """
+        """Return the definition of an attribute. Raises `SiphonError` if it needs an injected library."""
         session = self._session  # another thread may close it in the meantime
         profile = session.profile if session is not None else self._configured()
         if name in profile.attributes:
@@ -199,7 +186,7 @@ class Attachment:
 
     def _served_game(self, profile: Profile) -> SessionInfo:
         """Return the game of the server. Raises `AccessRefusedError` if the configuration names another game."""
-        served = self._served()
+        served = self.served
         info = served.info
         # A game that a script or another program runs is identified by the name in its profile, not by its file name.
         names = {_file_name(info.executable), _file_name(served.profile.process.executable)}
@@ -212,10 +199,7 @@ class Attachment:
         return info
 
     def _is_alive(self, title: str | None) -> bool:
-        """Return whether the process runs and, if a title is asked for, its window exists.
-
-        A session without a window cannot get one, so it does not suffice where a title is asked for.
-        """
+        """Return whether the process runs and, if a title is asked for, the session has its window."""
         if self._session is None or (title is not None and (title != self.window_name or self.parts <= {"memory"})):
             return False
         try:
@@ -254,7 +238,7 @@ def _file_name(path: str) -> str:
     return PureWindowsPath(path).name.lower()
 
 
-def _tables_of(request: messages.SetProcessConfigRequest) -> dict[str, Any]:
+def _tables_of(request: pb2.SetProcessConfigRequest) -> dict[str, Any]:
     """Return a configuration as the tables of a public TOML file."""
     attributes: dict[str, Any] = {}
     for i, attribute in enumerate(request.attributes):

@@ -19,22 +19,20 @@ from google.protobuf.message import DecodeError
 
 from soulslab.errors import InvalidValueError, SoulslabError, WireError
 from soulslab.siphon.profile import Attribute, Value
-from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+from soulslab.siphon.rpc.public import siphon_service_pb2 as pb2
 from soulslab.siphon.rpc.public.siphon_service_pb2 import Message
 
 Request = TypeVar("Request", bound=Message)
 
 
 def handler_of(kind: Any, answer: Callable[[Any, Any], Any], note: Callable[[str], None]) -> grpc.RpcMethodHandler:
-    """Return the gRPC handler of a call.
+    """Return the gRPC handler of a call, a `google.protobuf.descriptor.MethodDescriptor`.
 
-    Args:
-        kind: Description of the call (`google.protobuf.descriptor.MethodDescriptor`).
-        answer: Creates the answer, or the stream of answers, from the request and the context of the call.
-        note: Called with the client of each call, and of each answer of a stream.
+    `answer` creates the answer, or the stream of answers, from the request and the context of the call. `note` is
+    called with the client of each call, and of each answer of a stream.
     """
-    request_type: type[Message] = getattr(messages, kind.input_type.name)
-    response_type: Callable[..., Message] = getattr(messages, kind.output_type.name)
+    request_type: type[Message] = getattr(pb2, kind.input_type.name)
+    response_type: Any = getattr(pb2, kind.output_type.name)
 
     def call(data: bytes, context: Any) -> Any:
         note(context.peer())
@@ -54,8 +52,8 @@ def handler_of(kind: Any, answer: Callable[[Any, Any], Any], note: Callable[[str
             _abort(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
 
     if kind.server_streaming:
-        return grpc.unary_stream_rpc_method_handler(stream, response_serializer=_serialized)
-    return grpc.unary_unary_rpc_method_handler(call, response_serializer=_serialized)
+        return grpc.unary_stream_rpc_method_handler(stream, response_serializer=response_type.SerializeToString)
+    return grpc.unary_unary_rpc_method_handler(call, response_serializer=response_type.SerializeToString)
 
 
 def gone_event(context: Any) -> threading.Event:
@@ -78,10 +76,6 @@ def _parsed(request_type: type[Request], data: bytes, context: Any) -> Request:
         _abort(context, grpc.StatusCode.INVALID_ARGUMENT, f"malformed message: {error}")
 
 
-def _serialized(message: Message) -> bytes:
-    return message.SerializeToString()
-
-
 def _abort(context: Any, code: grpc.StatusCode, details: str) -> NoReturn:
     context.abort(code, text_of(details))
     raise AssertionError("abort raises")
@@ -93,12 +87,12 @@ _TRUTHS = ("bool", "flag")
 _TEXTS = ("utf8", "utf16")
 
 
-def response_of(name: str, value: Value, attribute: Attribute) -> messages.GetSiphonResponse:
+def response_of(name: str, value: Value, attribute: Attribute) -> pb2.GetSiphonResponse:
     """Return the answer with a value. Raises `WireError` if the value does not fit."""
     if attribute.type in _TRUTHS:
-        return messages.GetSiphonResponse(success=True, message="ok", bool_value=bool(value))
+        return pb2.GetSiphonResponse(success=True, message="ok", bool_value=bool(value))
     if isinstance(value, bytes | str | np.ndarray):
-        return messages.GetSiphonResponse(success=True, message="ok", array_value=_bytes_of(value))
+        return pb2.GetSiphonResponse(success=True, message="ok", array_value=_bytes_of(value))
     if isinstance(value, float):
         return _float_response(name, value)
     if value not in INT32:
@@ -106,10 +100,10 @@ def response_of(name: str, value: Value, attribute: Attribute) -> messages.GetSi
             f"attribute {name!r} is {value}, and the public protocol carries 32-bit integers only; "
             f"read it with soulslab's own client"
         )
-    return messages.GetSiphonResponse(success=True, message="ok", int_value=int(value))
+    return pb2.GetSiphonResponse(success=True, message="ok", int_value=int(value))
 
 
-def value_of(request: messages.SetSiphonRequest, attribute: Attribute) -> Value:
+def value_of(request: pb2.SetSiphonRequest, attribute: Attribute) -> Value:
     """Return the value in a request, as `Session.write` expects it. Raises `InvalidValueError`."""
     case = request.WhichOneof("value")
     if case is None:
@@ -117,9 +111,8 @@ def value_of(request: messages.SetSiphonRequest, attribute: Attribute) -> Value:
     value: Any = getattr(request, case)
     wanted = _cases_of(attribute)
     if case not in wanted:
-        raise InvalidValueError(
-            request.attributeName, value, f"it came as {_short(case)}, and its type needs {_short(wanted[0])}"
-        )
+        problem = f"it came as {case}, and its type needs {wanted[0]}".replace("_value", "")
+        raise InvalidValueError(request.attributeName, value, problem)
     if attribute.type in _TRUTHS:
         if value not in (0, 1):
             raise InvalidValueError(request.attributeName, value, "a bool is 0 or 1")
@@ -155,7 +148,7 @@ def _bytes_of(value: Value) -> bytes:
     return np.asarray(value, "<f8").tobytes() if isinstance(value, np.ndarray) else bytes(value)
 
 
-def _float_response(name: str, value: float) -> messages.GetSiphonResponse:
+def _float_response(name: str, value: float) -> pb2.GetSiphonResponse:
     if abs(value) > FLOAT32_MAX and np.isfinite(value):
         raise WireError(
             f"attribute {name!r} is {value}, and the public protocol carries 32-bit floats only; "
@@ -163,8 +156,4 @@ def _float_response(name: str, value: float) -> messages.GetSiphonResponse:
         )
     is_exact = float(np.float32(value)) == value or value != value  # noqa: PLR0124  (NaN)
     message = "ok" if is_exact else f"rounded to 32 bits from {value!r}"
-    return messages.GetSiphonResponse(success=True, message=message, float_value=value)
-
-
-def _short(case: str) -> str:
-    return case.removesuffix("_value")
+    return pb2.GetSiphonResponse(success=True, message=message, float_value=value)

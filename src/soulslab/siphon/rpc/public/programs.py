@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
-
-import msgspec
+from typing import IO, Any
 
 from soulslab.errors import AccessRefusedError, LaunchError
+from soulslab.siphon.rpc.public import siphon_service_pb2 as pb2
+from soulslab.siphon.rpc.public.call_handlers import text_of
 
 DEFAULT_TIMEOUT_S = 30
 MAX_TIMEOUT_S = 600
@@ -26,52 +26,47 @@ POLL_S = 0.02
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "DISPLAY", "XAUTHORITY", "TZ", "TMPDIR")
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """Result of a program: exit status (negative for a signal), output, and why it was killed ("" if not)."""
-
-    status: int
-    output: str
-    errors: str
-    wall_ms: int
-    problem: str
-
-
 class Programs:
     """Runs allowed programs, without a shell."""
 
     def __init__(self, allowed: Sequence[Path]) -> None:
         self._allowed = tuple(path.resolve() for path in allowed)
 
-    def run(
-        self, command: Sequence[str], directory: str, timeout_s: int, gone: threading.Event, *, keeps_output: bool
-    ) -> Outcome:
+    def run(self, request: pb2.ExecuteCommandRequest, gone: threading.Event) -> pb2.ExecuteCommandResponse:
         """Run a program, given by its path or unambiguous name, to its end.
 
         The program and all of its processes are killed after `timeout_s` (0 for 30 s), and when `gone` is set. Raises
         `AccessRefusedError` if it is not allowed, and `LaunchError` if it cannot be started.
         """
-        program = self._find(command[0])
+        program, timeout_s = self._find(request.command), request.timeout_seconds
         if not 0 <= timeout_s <= MAX_TIMEOUT_S:
             raise LaunchError(f"timeout_seconds is {timeout_s}; it is 0 (for {DEFAULT_TIMEOUT_S}) to {MAX_TIMEOUT_S}")
         start_s = time.monotonic()
-        pipe = subprocess.PIPE if keeps_output else subprocess.DEVNULL
+        pipe = subprocess.PIPE if request.capture_output else subprocess.DEVNULL
         try:
             process = subprocess.Popen(  # noqa: S603  (a program that the operator named; no shell)
-                [str(program), *command[1:]],
+                [str(program), *request.args],
                 stdin=subprocess.DEVNULL,
                 stdout=pipe,
                 stderr=pipe,
-                cwd=directory or None,
+                cwd=request.working_directory or None,
                 env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:  # a ValueError: a zero character in an argument
             raise LaunchError(f"{program} cannot be started: {error}") from error
-        readers = [_Reader(stream) for stream in (process.stdout, process.stderr) if stream is not None]
-        problem = _wait(process, timeout_s or DEFAULT_TIMEOUT_S, gone)
-        texts = [reader.text() for reader in readers] or ["", ""]
-        wall_ms = int((time.monotonic() - start_s) * 1000)
-        return Outcome(process.returncode, texts[0], texts[1], wall_ms, problem)
+        with process:  # closes the pipes
+            output = {stream: bytearray() for stream in (process.stdout, process.stderr) if stream is not None}
+            problem = _follow(process, timeout_s or DEFAULT_TIMEOUT_S, gone, output)
+        texts = [kept.decode("utf-8", "replace") for kept in output.values()] or ["", ""]
+        return pb2.ExecuteCommandResponse(
+            success=not problem and process.returncode == 0,
+            message=text_of(problem or f"exit status {process.returncode}"),
+            exit_code=process.returncode,  # negative for a signal
+            stdout_output=texts[0],
+            stderr_output=texts[1],
+            execution_time_ms=int((time.monotonic() - start_s) * 1000),
+        )
 
     def _find(self, name: str) -> Path:
         if not self._allowed:
@@ -85,47 +80,36 @@ class Programs:
         raise AccessRefusedError(f"{name!r} is not among the programs that this server runs: {known}")
 
 
-class _Reader:
-    """Reads a pipe to its end, and keeps the beginning of the output."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._kept = bytearray()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._read, name="siphon: output", daemon=True)
-        self._thread.start()
-
-    def text(self) -> str:
-        """Return the kept output, once it is complete."""
-        self._thread.join(PIPES_S)
-        self._stopping.set()
-        self._thread.join()
-        return bytes(self._kept[:MAX_OUTPUT_BYTES]).decode("utf-8", "replace")
-
-    def _read(self) -> None:
-        with self._stream:
-            handle = self._stream.fileno()
-            while not self._stopping.is_set():
-                if not select.select([handle], [], [], POLL_S)[0]:
-                    continue
-                data = os.read(handle, 65536)
-                if not data:
-                    return
-                if len(self._kept) < MAX_OUTPUT_BYTES:
-                    self._kept += data
-
-
-def _wait(process: subprocess.Popen[bytes], timeout_s: float, gone: threading.Event) -> str:
-    """Wait for the end; return why the program was killed."""
+def _follow(
+    process: subprocess.Popen[bytes], timeout_s: float, gone: threading.Event, output: dict[IO[bytes], bytearray]
+) -> str:
+    """Wait for the end, and read the pipes of `output`; return why the program was killed."""
     end_s = time.monotonic() + timeout_s
     problem = ""
-    # Not reaped before its group is dead, because the id of the group could be reused.
-    while not problem and os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-        if time.monotonic() >= end_s:
-            problem = f"it took longer than {timeout_s:g} s and was killed"
-        elif gone.wait(POLL_S):
-            problem = "the client is gone, so it was killed"
-    # Remaining processes of its group are killed with it.
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with selectors.DefaultSelector() as pipes:
+        for pipe in output:
+            pipes.register(pipe, selectors.EVENT_READ)
+        # Not reaped before its group is dead, because the id of the group could be reused.
+        while not problem and os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            _read(pipes, output)
+            if time.monotonic() >= end_s:
+                problem = f"it took longer than {timeout_s:g} s and was killed"
+            elif gone.is_set():
+                problem = "the client is gone, so it was killed"
+        # Remaining processes of its group are killed with it.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        end_s = time.monotonic() + PIPES_S
+        while pipes.get_map() and time.monotonic() < end_s:
+            _read(pipes, output)
     return problem
+
+
+def _read(pipes: selectors.BaseSelector, output: dict[IO[bytes], bytearray]) -> None:
+    """Read what the pipes hold, after a short wait; only the beginning of the output is kept."""
+    for ready, _ in pipes.select(POLL_S):
+        pipe: Any = ready.fileobj
+        data = os.read(ready.fd, 65536)
+        if not data:
+            pipes.unregister(pipe)
+        output[pipe] += data[: MAX_OUTPUT_BYTES - len(output[pipe])]

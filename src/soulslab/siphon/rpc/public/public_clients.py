@@ -18,10 +18,7 @@ MAX_TAP_S = 60.0
 
 
 class HeldKeys:
-    """The held keys of all public clients.
-
-    `send` sends the keys to hold to the game, all of them in the order in which they were pressed.
-    """
+    """The held keys of all public clients; `send` sends the keys to hold to the game, all of them."""
 
     def __init__(self, send: Callable[[Sequence[str]], None]) -> None:
         self._send = send
@@ -30,9 +27,9 @@ class HeldKeys:
         self._tapped: Counter[str] = Counter()
 
     @property
-    def down(self) -> frozenset[str]:
-        """The keys that are held now."""
-        return frozenset(self._down())
+    def down(self) -> list[str]:
+        """The keys that are held now, in the order in which they were pressed."""
+        return list(dict.fromkeys([*self._toggled, *self._tapped]))
 
     @property
     def peers(self) -> set[str]:
@@ -41,7 +38,7 @@ class HeldKeys:
 
     def toggle(self, name: str, *, is_down: bool, peer: str) -> None:
         """Press or release a key, independent of the client that pressed it. Raises `InputError`."""
-        key = key_named(name)
+        key = key_of_public_name(name.upper()).name
         with self._lock:
             before = dict(self._toggled)
             if is_down:
@@ -49,7 +46,7 @@ class HeldKeys:
             else:
                 self._toggled.pop(key, None)
             try:
-                self._send(self._down())
+                self._send(self.down)
             except SoulslabError:
                 # A failed press is discarded; a key that cannot be released has ended with the game.
                 self._toggled = before if is_down else self._toggled
@@ -61,7 +58,7 @@ class HeldKeys:
         The delay is between two presses and between two releases; when `gone` is set, the keys are released at once.
         Raises `InputError` for an unknown key or invalid times.
         """
-        keys = list(dict.fromkeys(key_named(name) for name in names))
+        keys = list(dict.fromkeys(key_of_public_name(name.upper()).name for name in names))
         _check_tap(keys, hold_ms, delay_ms)
         pressed: list[str] = []
         try:
@@ -80,7 +77,7 @@ class HeldKeys:
                 self._tapped.subtract(pressed)
                 self._tapped += Counter()
                 if pressed:
-                    self._send(self._down())
+                    self._send(self.down)
 
     def release_of(self, peer: str) -> list[str]:
         """Release the keys of a disconnected client; return them. Raises the errors of sending."""
@@ -89,7 +86,7 @@ class HeldKeys:
             for key in keys:
                 del self._toggled[key]
             if keys:
-                self._send(self._down())
+                self._send(self.down)
         return keys
 
     def forget(self) -> None:
@@ -100,22 +97,14 @@ class HeldKeys:
     def send_again(self) -> None:
         """Hold the keys again in a window that was found again."""
         with self._lock:
-            if down := self._down():
+            if down := self.down:
                 self._send(down)
 
     def _change(self, key: str, by: int) -> None:
         with self._lock:
             self._tapped[key] += by
             self._tapped += Counter()
-            self._send(self._down())
-
-    def _down(self) -> list[str]:
-        return list(dict.fromkeys([*self._toggled, *self._tapped]))
-
-
-def key_named(name: str) -> str:
-    """Return our name of a key of the public protocol, without regard to case. Raises `UnknownKeyError`."""
-    return key_of_public_name(name.upper()).name
+            self._send(self.down)
 
 
 def _check_tap(keys: Sequence[str], hold_ms: int, delay_ms: int) -> None:

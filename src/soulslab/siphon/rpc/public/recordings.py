@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from soulslab.errors import RecordingError, SiphonError
-from soulslab.siphon.recording.recorder import Recordable, Recorder, RecordingOptions, RecordingStatus
-from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+from soulslab.siphon.recording.recorder import Recordable, Recorder, RecordingOptions
+from soulslab.siphon.rpc.public import siphon_service_pb2 as pb2
 
 CHUNK_BYTES = 1 << 20
 MAX_RUNNING = 2
@@ -23,36 +23,30 @@ MIN_ROOM_BYTES = 1 << 20
 MAX_KNOWN = 100
 
 
-class _Entry(msgspec.Struct, frozen=True):
-    """A recording, or the status of a finished one."""
-
-    recorder: Recorder
-    peer: str
-
-
 class Recordings:
     """All recordings of public clients, in a folder of a maximum total size.
 
-    A folder that a client asks for is a subfolder of it. The options are those that clients do not set.
+    A folder that a client asks for is a subfolder of it. Clients do not set the options. Methods with an
+    id raise `RecordingError` for an unknown one.
     """
 
     def __init__(self, folder: Path, options: RecordingOptions, max_bytes: int) -> None:
         self._folder = folder
         self._options = options
         self._max_bytes = max_bytes
-        self._entries: dict[str, _Entry] = {}
+        self._recorders: dict[str, Recorder] = {}
+        self._peers: dict[str, str] = {}
         self._lock = threading.Lock()
 
     @property
     def peers(self) -> set[str]:
         """The clients of running recordings."""
-        return {entry.peer for entry in self._running()}
+        return {self._peers[recording_id] for recording_id in self._running()}
 
-    def start(self, source: Recordable, request: messages.StartRecordingRequest, peer: str, **options: Any) -> str:
+    def start(self, source: Recordable, request: pb2.StartRecordingRequest, peer: str, **options: Any) -> str:
         """Start a recording and return its id; `options` replace fields of `RecordingOptions`.
 
-        Raises `RecordingError` for too many recordings or a full folder, and `SiphonError` if the game cannot be
-        recorded.
+        Raises `RecordingError` at a limit, and `SiphonError` if the game cannot be recorded.
         """
         if request.max_duration_seconds < 0:
             raise SiphonError(f"max_duration_seconds is {request.max_duration_seconds}; 0 is for no limit")
@@ -69,31 +63,23 @@ class Recordings:
                 **options,
             )
             recorder = Recorder(source, folder / f"recording_{recording_id}.h5", settings)
-            self._entries[recording_id] = _Entry(recorder, peer)
+            self._recorders[recording_id], self._peers[recording_id] = recorder, peer
             self._forget_old()
         return recording_id
 
-    def path_of(self, recording_id: str) -> Path:
-        """Return the file of a recording. Raises `RecordingError` for an unknown id."""
-        return self._find(recording_id).recorder.path
+    def find(self, recording_id: str) -> Recorder:
+        """Return a recording."""
+        recorder = self._recorders.get(recording_id)
+        if recorder is None:
+            raise RecordingError(self._folder, f"unknown recording id {recording_id[:64]!r}")
+        return recorder
 
-    def status(self, recording_id: str) -> RecordingStatus:
-        """Return the status of a recording. Raises `RecordingError` for an unknown id."""
-        return self._find(recording_id).recorder.status()
-
-    def stop(self, recording_id: str) -> RecordingStatus:
-        """Stop a recording; no effect on one that has ended. Raises `RecordingError`."""
-        return self._find(recording_id).recorder.stop()
-
-    def chunks(self, recording_id: str) -> Iterator[messages.RecordingChunk]:
-        """Yield the files of a finished recording; the last chunk of the last file is marked as final.
-
-        Raises `RecordingError` if the id is unknown, the recording runs, or its files were removed.
-        """
-        entry = self._find(recording_id)
-        if entry.recorder.status().is_recording:
-            raise RecordingError(entry.recorder.path, "it is still recording; call StopRecording first")
-        files = [path for path in (entry.recorder.path, entry.recorder.video) if path is not None]
+    def chunks(self, recording_id: str) -> Iterator[pb2.RecordingChunk]:
+        """Yield the files of a finished recording, the last chunk marked as final. Raises `RecordingError`."""
+        recorder = self.find(recording_id)
+        if recorder.status().is_recording:
+            raise RecordingError(recorder.path, "it is still recording; call StopRecording first")
+        files = [path for path in (recorder.path, recorder.video) if path is not None]
         for path in files:
             try:
                 yield from _chunks_of(path, is_last=path == files[-1])
@@ -102,21 +88,19 @@ class Recordings:
 
     def stop_of(self, peer: str) -> list[str]:
         """Stop the recordings of a disconnected client; return their ids."""
-        stopped = []
-        for recording_id, entry in list(self._entries.items()):
-            if entry.peer == peer and entry.recorder.status().is_recording:
-                entry.recorder.end()
-                stopped.append(recording_id)
-        return stopped
+        running = {one: recorder for one, recorder in self._running().items() if self._peers[one] == peer}
+        for recorder in running.values():
+            recorder.end()
+        return list(running)
 
     def close(self) -> None:
         """Stop all recordings."""
-        for entry in self._running():
-            entry.recorder.end()
+        for recorder in self._running().values():
+            recorder.end()
 
     def _room_bytes(self) -> int:
         """Return the maximum size of the next recording: an equal share of the free space. Raises `RecordingError`."""
-        running = [entry.recorder for entry in self._running()]
+        running = self._running().values()
         still_to_come = sum(max(recorder.max_bytes - recorder.n_bytes, 0) for recorder in running)
         used = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink())
         room = (self._max_bytes - used - still_to_come) // (MAX_RUNNING - len(running))
@@ -128,28 +112,17 @@ class Recordings:
             )
         return room
 
-    def _running(self) -> list[_Entry]:
-        return [entry for entry in list(self._entries.values()) if entry.recorder.status().is_recording]
-
-    def _find(self, recording_id: str) -> _Entry:
-        entry = self._entries.get(recording_id)
-        if entry is None:
-            raise RecordingError(self._folder, f"unknown recording id {recording_id[:64]!r}")
-        return entry
+    def _running(self) -> dict[str, Recorder]:
+        return {one: recorder for one, recorder in self._recorders.copy().items() if recorder.status().is_recording}
 
     def _forget_old(self) -> None:
-        for recording_id, entry in list(self._entries.items()):
-            if len(self._entries) <= MAX_KNOWN:
-                return
-            if not entry.recorder.status().is_recording:
-                del self._entries[recording_id]
+        running = self._running()
+        ended = [recording_id for recording_id in self._recorders if recording_id not in running]
+        for recording_id in ended[: max(len(self._recorders) - MAX_KNOWN, 0)]:
+            del self._recorders[recording_id], self._peers[recording_id]
 
     def _folder_of(self, asked: str) -> Path:
-        """Return the folder for the files of a client.
-
-        The path of a client is interpreted below our folder, as in a chroot, so that clients cannot write elsewhere; an
-        existing recording is never overwritten.
-        """
+        """Return the folder for a client's files: its path below our folder, so that it cannot write elsewhere."""
         if "\0" in asked:
             raise RecordingError(self._folder, "a path cannot hold a zero character")
         root = self._folder.resolve()
@@ -161,18 +134,15 @@ class Recordings:
         return root.joinpath(*(part for part in path.parts if part not in (path.anchor, "..")))
 
 
-def _chunks_of(path: Path, *, is_last: bool) -> Iterator[messages.RecordingChunk]:
+def _chunks_of(path: Path, *, is_last: bool) -> Iterator[pb2.RecordingChunk]:
     """Yield one file in chunks; an empty file is one empty chunk."""
     with path.open("rb") as file:
-        size, offset = os.fstat(file.fileno()).st_size, 0
-        while True:
-            data = file.read(min(CHUNK_BYTES, size - offset))
-            if not data and offset < size:
+        size = os.fstat(file.fileno()).st_size
+        for offset in range(0, max(size, 1), CHUNK_BYTES):
+            end = min(offset + CHUNK_BYTES, size)
+            data = file.read(end - offset)
+            if len(data) < end - offset:
                 raise OSError(0, "it was cut off meanwhile")
-            end = offset + len(data)
-            yield messages.RecordingChunk(
+            yield pb2.RecordingChunk(
                 data=data, offset=offset, total_size=size, is_final=is_last and end == size, filename=path.name
             )
-            offset = end
-            if offset == size:
-                return

@@ -1,33 +1,32 @@
-"""The public Siphon service: every call of pysiphon and similar clients, executed on a session.
-
-::
-
-    with PublicService(PublicOptions(open_session=open_session)) as service:
-        with serve(session, ServerOptions(extra_handlers=service.handlers)) as server:
-            server.wait()
-"""
+"""The public Siphon service: every call of pysiphon and similar clients, executed on a session."""
 
 from __future__ import annotations
 
 import logging
+import re
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import cv2
 import grpc
 import msgspec
+import numpy as np
+import simplejpeg
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from soulslab.closing import Closing
-from soulslab.errors import InputError, RecordingError, SoulslabError
+from soulslab.errors import InputError, RecordingError, SiphonError, SoulslabError
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.input import Input
-from soulslab.siphon.profile import Profile
+from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.recording.recorder import RecordingOptions
-from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+from soulslab.siphon.rpc.access import LimitedCalls
+from soulslab.siphon.rpc.public import siphon_service_pb2 as pb2
 from soulslab.siphon.rpc.public.attachment import Attachment, SessionOpener
 from soulslab.siphon.rpc.public.call_handlers import INT32, gone_event, handler_of, response_of, text_of, value_of
-from soulslab.siphon.rpc.public.frame_streams import FrameStreams, bgra_of
 from soulslab.siphon.rpc.public.programs import Programs
 from soulslab.siphon.rpc.public.public_clients import HeldKeys, PeerWatch
 from soulslab.siphon.rpc.public.recordings import Recordings
@@ -37,6 +36,8 @@ SERVICE = "siphon_service.SiphonService"
 #: X encodes distances as 16-bit numbers.
 MAX_MOUSE_PX = 32767
 MAX_MOUSE_STEPS = 1000
+DEFAULT_QUALITY = 85
+MAX_STREAMS = 8
 
 _log = logging.getLogger(__name__)
 
@@ -75,37 +76,27 @@ class PublicService(Closing):
 
     def __init__(self, options: PublicOptions) -> None:
         self._options = options
-        self._served: Session | None = None
         self._keys = HeldKeys(self._send_keys)
         self._game = Attachment(
             options.open_session,
             options.known,
             options.session,
-            served=self._the_served,
             on_window=self._keys.send_again,
         )
         self._programs = Programs(options.programs)
         self._recordings = Recordings(options.recordings, options.recording, options.recordings_bytes)
-        self._streams = FrameStreams(
-            lambda: self._game.use("capture", lambda session: session.capture(NATIVE)), options.stream_hz
-        )
+        self._streams = LimitedCalls(MAX_STREAMS)
         self._peers = PeerWatch(lambda: self._keys.peers | self._recordings.peers, self._client_is_gone)
 
     def handlers(self, served: Session) -> Sequence[grpc.GenericRpcHandler]:
-        """Return the handlers for a `grpc.Server` that offers a session.
-
-        Clients can only attach to the process of its game, and cannot change the game if this session is read-only.
-        """
-        self._served = served
-        functions = self._calls()
-        kinds = messages.DESCRIPTOR.services_by_name["SiphonService"].methods
-        calls = {kind.name: handler_of(kind, functions[kind.name], self._peers.called) for kind in kinds}
-        return (grpc.method_handlers_generic_handler(SERVICE, calls),)
-
-    def _the_served(self) -> Session:
-        if self._served is None:
-            raise AssertionError("no client calls before there are handlers")
-        return self._served
+        """Return the handlers for a `grpc.Server` that offers a session, the only one that clients can attach to."""
+        self._game.served = served
+        handlers = {}
+        for kind in pb2.DESCRIPTOR.services_by_name["SiphonService"].methods:
+            # The call GetAttribute is executed by _get_attribute, and so on.
+            answer = getattr(self, re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", kind.name))
+            handlers[kind.name] = handler_of(kind, answer, self._peers.called)
+        return (grpc.method_handlers_generic_handler(SERVICE, handlers),)
 
     def close(self) -> None:
         """Stop recordings and release keys and game, once the server has ended; a second call does nothing."""
@@ -113,43 +104,39 @@ class PublicService(Closing):
         self._peers.close()
         self._game.close()
 
-    # --- attributes -----------------------------------------------------------------------------------------
-
-    def _get(self, request: messages.GetSiphonRequest, _context: Any) -> messages.GetSiphonResponse:
+    def _get_attribute(self, request: pb2.GetSiphonRequest, _context: Any) -> pb2.GetSiphonResponse:
         name = request.attributeName
-        value = self._game.use("memory", lambda session: session.read(self._checked(name)))
+
+        def read(session: Session) -> Value:
+            self._game.attribute(name)  # its error explains an attribute that needs an injected library
+            return session.read(name)
+
+        value = self._game.use("memory", read)
         return response_of(name, value, self._game.attribute(name))
 
-    def _set(self, request: messages.SetSiphonRequest, _context: Any) -> messages.SetSiphonResponse:
+    def _set_attribute(self, request: pb2.SetSiphonRequest, _context: Any) -> pb2.SetSiphonResponse:
         name = request.attributeName
 
         def write(session: Session) -> None:
             session.write({name: value_of(request, self._game.attribute(name))})
 
         self._game.use("memory", write)
-        return messages.SetSiphonResponse(success=True, message=f"{name} is written")
+        return pb2.SetSiphonResponse(success=True, message=f"{name} is written")
 
-    def _checked(self, name: str) -> str:
-        """Return the name of a known attribute; the error for one that needs an injected library explains that."""
-        self._game.attribute(name)
-        return name
-
-    # --- keys and mouse -------------------------------------------------------------------------------------
-
-    def _tap(self, request: messages.InputKeyTapRequest, context: Any) -> messages.InputKeyTapResponse:
+    def _input_key_tap(self, request: pb2.InputKeyTapRequest, context: Any) -> pb2.InputKeyTapResponse:
         self._game.use("input", lambda _: None)
         self._keys.tap(list(request.keys), request.hold_ms, request.delay_ms, gone_event(context))
-        return messages.InputKeyTapResponse(success=True, message=f"tapped {', '.join(request.keys)}")
+        return pb2.InputKeyTapResponse(success=True, message=f"tapped {', '.join(request.keys)}")
 
-    def _toggle(self, request: messages.InputKeyToggleRequest, context: Any) -> messages.InputKeyToggleResponse:
+    def _input_key_toggle(self, request: pb2.InputKeyToggleRequest, context: Any) -> pb2.InputKeyToggleResponse:
         self._game.use("input", lambda _: None)
         self._keys.toggle(request.key, is_down=request.toggle, peer=context.peer())
         if request.toggle:
             self._peers.wake()
         state = "down" if request.toggle else "up"
-        return messages.InputKeyToggleResponse(success=True, message=f"{request.key} is {state}")
+        return pb2.InputKeyToggleResponse(success=True, message=f"{request.key} is {state}")
 
-    def _move(self, request: messages.MoveMouseRequest, _context: Any) -> messages.MoveMouseResponse:
+    def _move_mouse(self, request: pb2.MoveMouseRequest, _context: Any) -> pb2.MoveMouseResponse:
         dx, dy, steps = request.delta_x, request.delta_y, max(request.steps, 1)
         if max(abs(dx), abs(dy)) > MAX_MOUSE_PX or steps > MAX_MOUSE_STEPS:
             raise InputError(
@@ -162,71 +149,54 @@ class PublicService(Closing):
                 session.input.move_mouse(*(delta * (k + 1) // steps - delta * k // steps for delta in (dx, dy)))
 
         self._game.use("input", move)
-        return messages.MoveMouseResponse(success=True, message=f"moved by ({dx}, {dy})")
+        return pb2.MoveMouseResponse(success=True, message=f"moved by ({dx}, {dy})")
 
     def _send_keys(self, keys: Sequence[str]) -> None:
         self._game.use("input", lambda session: session.input.set_held(keys))
 
-    # --- pictures -------------------------------------------------------------------------------------------
-
-    def _capture(self, _request: messages.CaptureFrameRequest, _context: Any) -> messages.CaptureFrameResponse:
-        pixels = self._game.use("capture", lambda session: session.capture(NATIVE)).pixels
-        return messages.CaptureFrameResponse(
+    def _capture_frame(self, _request: pb2.CaptureFrameRequest, _context: Any) -> pb2.CaptureFrameResponse:
+        pixels = self._grab().pixels
+        return pb2.CaptureFrameResponse(
             success=True, message="ok", frame=bgra_of(pixels), width=pixels.shape[1], height=pixels.shape[0]
         )
 
-    def _stream(self, request: messages.StreamFramesRequest, context: Any) -> Iterator[messages.FrameData]:
-        return self._streams.frames(request, context, gone_event(context))
+    def _stream_frames(self, request: pb2.StreamFramesRequest, context: Any) -> Iterator[pb2.FrameData]:
+        return stream_frames(request, self._grab, self._options.stream_hz, self._streams, context)
 
-    # --- programs -------------------------------------------------------------------------------------------
+    def _grab(self) -> Frame:
+        return self._game.use("capture", lambda session: session.capture(NATIVE))
 
-    def _execute(self, request: messages.ExecuteCommandRequest, context: Any) -> messages.ExecuteCommandResponse:
-        outcome = self._programs.run(
-            [request.command, *request.args],
-            request.working_directory,
-            request.timeout_seconds,
-            gone_event(context),
-            keeps_output=request.capture_output,
-        )
-        return messages.ExecuteCommandResponse(
-            success=not outcome.problem and outcome.status == 0,
-            message=text_of(outcome.problem or f"exit status {outcome.status}"),
-            exit_code=outcome.status,
-            stdout_output=outcome.output,
-            stderr_output=outcome.errors,
-            execution_time_ms=outcome.wall_ms,
-        )
+    def _execute_command(self, request: pb2.ExecuteCommandRequest, context: Any) -> pb2.ExecuteCommandResponse:
+        return self._programs.run(request, gone_event(context))
 
-    # --- the game -------------------------------------------------------------------------------------------
-
-    def _configure(self, request: messages.SetProcessConfigRequest, _context: Any) -> messages.SetProcessConfigResponse:
+    def _set_process_config(self, request: pb2.SetProcessConfigRequest, _context: Any) -> pb2.SetProcessConfigResponse:
         message = self._game.configure(request)
         if not self._game.parts:
             self._keys.forget()
-        return messages.SetProcessConfigResponse(success=True, message=text_of(message))
+        return pb2.SetProcessConfigResponse(success=True, message=text_of(message))
 
-    def _init_memory(self, _: messages.InitializeMemoryRequest, _context: Any) -> messages.InitializeMemoryResponse:
+    def _initialize_memory(self, _: pb2.InitializeMemoryRequest, _context: Any) -> pb2.InitializeMemoryResponse:
         pid = self._game.open_memory()
         missing = self._game.missing()
         note = f"; not found, and not readable: {', '.join(missing)}" if missing else ""
-        return messages.InitializeMemoryResponse(success=True, message=text_of(f"process {pid}{note}"), process_id=pid)
+        return pb2.InitializeMemoryResponse(success=True, message=text_of(f"process {pid}{note}"), process_id=pid)
 
-    def _init_input(self, request: messages.InitializeInputRequest, _context: Any) -> messages.InitializeInputResponse:
+    def _initialize_input(self, request: pb2.InitializeInputRequest, _context: Any) -> pb2.InitializeInputResponse:
         self._game.open_window(request.window_name, "input")
-        return messages.InitializeInputResponse(success=True, message="keys and mouse are ready")
+        return pb2.InitializeInputResponse(success=True, message="keys and mouse are ready")
 
-    def _init_capture(
-        self, request: messages.InitializeCaptureRequest, _context: Any
-    ) -> messages.InitializeCaptureResponse:
+    def _initialize_capture(
+        self, request: pb2.InitializeCaptureRequest, _context: Any
+    ) -> pb2.InitializeCaptureResponse:
         width, height = self._game.open_window(request.window_name, "capture")
-        return messages.InitializeCaptureResponse(
+        return pb2.InitializeCaptureResponse(
             success=True, message=f"the window is {width}x{height}", window_width=width, window_height=height
         )
 
-    def _status(self, _request: messages.GetServerStatusRequest, _context: Any) -> messages.GetServerStatusResponse:
+    def _get_server_status(self, _request: pb2.GetServerStatusRequest, _context: Any) -> pb2.GetServerStatusResponse:
         game = self._game
         profile, parts = game.profile, game.parts
-        return messages.GetServerStatusResponse(
+        return pb2.GetServerStatusResponse(
             success=True,
             message=f"initialised: {', '.join(sorted(parts)) or 'nothing'}",
             memory_initialized="memory" in parts,
@@ -238,11 +208,7 @@ class PublicService(Closing):
             process_id=game.pid,
         )
 
-    # --- recordings -----------------------------------------------------------------------------------------
-
-    def _start_recording(
-        self, request: messages.StartRecordingRequest, context: Any
-    ) -> messages.StartRecordingResponse:
+    def _start_recording(self, request: pb2.StartRecordingRequest, context: Any) -> pb2.StartRecordingResponse:
         for name in request.attribute_names:
             self._game.attribute(name)
         parts = self._game.parts
@@ -252,17 +218,17 @@ class PublicService(Closing):
             options["frames"] = "none"
         recording_id = self._recordings.start(source, request, context.peer(), **options)
         self._peers.wake()
-        message = f"recording to {self._recordings.path_of(recording_id)}"
-        return messages.StartRecordingResponse(success=True, message=text_of(message), session_id=recording_id)
+        message = f"recording to {self._recordings.find(recording_id).path}"
+        return pb2.StartRecordingResponse(success=True, message=text_of(message), session_id=recording_id)
 
-    def _stop_recording(self, request: messages.StopRecordingRequest, _context: Any) -> messages.StopRecordingResponse:
+    def _stop_recording(self, request: pb2.StopRecordingRequest, _context: Any) -> pb2.StopRecordingResponse:
         failure = ""
-        status = self._recordings.status(request.session_id)
+        recorder = self._recordings.find(request.session_id)
         try:
-            status = self._recordings.stop(request.session_id)
+            status = recorder.stop()
         except RecordingError as error:
-            failure, status = str(error), self._recordings.status(request.session_id)
-        return messages.StopRecordingResponse(
+            failure, status = str(error), recorder.status()
+        return pb2.StopRecordingResponse(
             success=not failure,
             message=text_of(failure or f"ended: {status.end}"),
             total_frames=_int32(status.n_samples),
@@ -272,11 +238,11 @@ class PublicService(Closing):
             actual_fps=status.rate_hz,
         )
 
-    def _recording_status(
-        self, request: messages.GetRecordingStatusRequest, _context: Any
-    ) -> messages.GetRecordingStatusResponse:
-        status = self._recordings.status(request.session_id)
-        return messages.GetRecordingStatusResponse(
+    def _get_recording_status(
+        self, request: pb2.GetRecordingStatusRequest, _context: Any
+    ) -> pb2.GetRecordingStatusResponse:
+        status = self._recordings.find(request.session_id).status()
+        return pb2.GetRecordingStatusResponse(
             success=not status.error,
             message=text_of(status.error or (f"ended: {status.end}" if status.end else status.problem or "recording")),
             is_recording=status.is_recording,
@@ -286,31 +252,8 @@ class PublicService(Closing):
             dropped_frames=_int32(status.n_dropped),
         )
 
-    def _download(self, request: messages.DownloadRecordingRequest, _context: Any) -> Iterator[messages.RecordingChunk]:
+    def _download_recording(self, request: pb2.DownloadRecordingRequest, _context: Any) -> Iterator[pb2.RecordingChunk]:
         return self._recordings.chunks(request.session_id)
-
-    # --- all calls ------------------------------------------------------------------------------------------
-
-    def _calls(self) -> dict[str, Callable[[Any, Any], Any]]:
-        return {
-            "GetAttribute": self._get,
-            "SetAttribute": self._set,
-            "InputKeyTap": self._tap,
-            "InputKeyToggle": self._toggle,
-            "MoveMouse": self._move,
-            "CaptureFrame": self._capture,
-            "StreamFrames": self._stream,
-            "ExecuteCommand": self._execute,
-            "SetProcessConfig": self._configure,
-            "InitializeMemory": self._init_memory,
-            "InitializeInput": self._init_input,
-            "InitializeCapture": self._init_capture,
-            "GetServerStatus": self._status,
-            "StartRecording": self._start_recording,
-            "StopRecording": self._stop_recording,
-            "GetRecordingStatus": self._recording_status,
-            "DownloadRecording": self._download,
-        }
 
     def _client_is_gone(self, peer: str, for_s: float) -> None:
         """Release the resources of a disconnected client."""
@@ -347,3 +290,58 @@ class SharedGame:
     def capture(self, frame_format: FrameFormat) -> Frame:
         """Capture the window."""
         return self._game.use("capture", lambda session: session.capture(frame_format))
+
+
+def stream_frames(
+    request: pb2.StreamFramesRequest,
+    capture: Callable[[], Frame],
+    rate_hz: float,
+    streams: LimitedCalls,
+    context: Any,
+) -> Iterator[pb2.FrameData]:
+    """Yield frames at a rate until the call ends. Raises `SiphonError` for an invalid request or if the window is gone.
+
+    A client that stops a stalled stream (as pysiphon does) leaves it open until its connection ends, and each stream
+    occupies a thread. Therefore `streams` limits their number; one more ends the stream that has been stalled longest.
+    """
+    gone = gone_event(context)
+    kind, quality = _checked(request)
+    with streams.entered(context) as mark_active:
+        due_s, number = time.perf_counter(), 0
+        while not gone.wait(max(0.0, due_s - time.perf_counter())):
+            number += 1
+            yield _frame_data(capture(), kind, quality, number)
+            mark_active()
+            # Late frames are skipped.
+            due_s = max(due_s + 1.0 / rate_hz, time.perf_counter())
+
+
+def bgra_of(pixels: NDArray[np.uint8]) -> bytes:
+    """Return a frame as raw BGRA, row by row from the top."""
+    return cv2.cvtColor(pixels, cv2.COLOR_RGB2BGRA).tobytes()
+
+
+def _checked(request: pb2.StreamFramesRequest) -> tuple[str, int]:
+    kind, quality = request.format or "jpeg", request.quality or DEFAULT_QUALITY
+    if kind not in ("jpeg", "raw"):
+        raise SiphonError(f"the format is {kind[:64]!r}; it is 'jpeg' or 'raw'")
+    if not 1 <= quality <= 100:
+        raise SiphonError(f"the quality is {quality}; it is 1 to 100, or 0 for {DEFAULT_QUALITY}")
+    return kind, quality
+
+
+def _frame_data(frame: Frame, kind: str, quality: int, number: int) -> pb2.FrameData:
+    pixels = np.ascontiguousarray(frame.pixels)
+    height, width = pixels.shape[:2]
+    if kind == "raw":
+        data = bgra_of(pixels)
+    else:
+        data = bytes(simplejpeg.encode_jpeg(pixels, quality=quality, colorspace="RGB", colorsubsampling="420"))
+    return pb2.FrameData(
+        data=data,
+        timestamp_us=int(frame.wall_time_s * 1e6),
+        width=width,
+        height=height,
+        frame_number=number % 2**31,
+        format=kind,
+    )

@@ -18,7 +18,7 @@ from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.call_handlers import response_of
-from soulslab.siphon.rpc.public.frame_streams import MAX_STREAMS
+from soulslab.siphon.rpc.public.service import MAX_STREAMS
 from soulslab.siphon.session import SessionOptions
 from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 from support.public_siphon import PATTERN, TYPES, public_server, with_entity
@@ -645,7 +645,7 @@ def test_the_process_of_a_served_session_is_used(server, client, file, name):
         info = SimpleNamespace(pid=77, executable=file, is_read_only=False)
         profile = SimpleNamespace(process=SimpleNamespace(executable=name))
 
-    server.service._served = Served
+    server.service._game.served = Served
     client.configure()
     assert client("InitializeMemory").success
     assert server.toys.asked[-1][1].pid == 77
