@@ -44,7 +44,7 @@ class AlgorithmState(NamedTuple):
 
 
 class Algorithm(Protocol):
-    """A learning algorithm together with the environments in which it acts.
+    """A learning algorithm together with the environments in which it acts; some methods do nothing by default.
 
     The training loop calls, for a new run or a resumed one::
 
@@ -58,13 +58,11 @@ class Algorithm(Protocol):
         algorithm.close()
     """
 
-    @property
-    def report_every_s(self) -> float:
-        """Minimum time between two calls of :meth:`report` (s); 0 reports after each update."""
+    report_every_s: float = 0.0
+    """Minimum time between two calls of :meth:`report` (s); 0 reports after each update."""
 
-    @property
-    def saves_at_start(self) -> bool:
-        """Whether a new run writes a checkpoint before its first step."""
+    saves_at_start: bool = False
+    """Whether a new run writes a checkpoint before its first step."""
 
     @property
     def env_steps(self) -> int:

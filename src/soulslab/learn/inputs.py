@@ -135,15 +135,8 @@ class Observer:
     ) -> None:
         """Allocate the arrays; :meth:`begin` or :meth:`load` must follow.
 
-        Args:
-            layout: Layout of the observations.
-            n_envs: Number of environments, N.
-            n_frames: Number of stacked frames, K.
-            extras: Inputs in addition to the observation; None for no additional inputs.
-            n_actions: Number of actions, A; only needed for extra inputs.
-
-        Raises:
-            EnvironmentUsageError: Frames are to be stacked, but the observations have no pixels.
+        ``n_actions`` is only needed for extra inputs. Raises EnvironmentUsageError if frames are to be stacked, but the
+        observations have no pixels.
         """
         if n_frames > 1 and layout.pixels is None:
             raise EnvironmentUsageError(
@@ -166,24 +159,16 @@ class Observer:
             self._fill(slice(None), obs)
 
     def follow(
-        self,
-        obs: Any,
-        dones: NDArray[np.bool_],
-        actions: NDArray[np.int64] | None = None,
-        decisions: NDArray[np.int64] | None = None,
+        self, obs: Any, dones: NDArray[np.bool_], actions: NDArray[np.int64], decisions: NDArray[np.int64]
     ) -> None:
-        """Process the next observations.
+        """Process the next observations of all N environments.
 
-        Args:
-            obs: Observations of all N environments.
-            dones: Whether the observation is the first of a new episode, bool (N,).
-            actions: Actions of the step, int64 (N,); only needed for extra inputs.
-            decisions: Game decisions that the step took, int64 (N,); only needed for extra inputs.
+        ``dones`` (N,) are True where the observation is the first of a new episode; ``actions`` (N,) are those of the
+        step, and ``decisions`` (N,) the game decisions that it took.
         """
         self._layout.read_features(obs, self._observed)
-        if actions is not None and decisions is not None:
-            self._decisions += decisions
-            self._write_extras(self._actions, self._time_left, actions, self._decisions)
+        self._decisions += decisions
+        self._write_extras(self._actions, self._time_left, actions, self._decisions)
         if dones.any():
             self._begin_extras(dones)
         pixels = self.inputs.pixels
@@ -194,29 +179,16 @@ class Observer:
             self._fill(np.flatnonzero(dones), obs)
 
     def final(
-        self,
-        final_obs: NDArray[Any],
-        index: NDArray[np.intp],
-        actions: NDArray[np.int64] | None = None,
-        decisions: NDArray[np.int64] | None = None,
+        self, final_obs: NDArray[Any], index: NDArray[np.intp], actions: NDArray[np.int64], decisions: NDArray[np.int64]
     ) -> Inputs:
-        """Return the inputs at the end of finished episodes; must be called before :meth:`follow`.
+        """Return the inputs at the end of the finished episodes of B environments; must precede :meth:`follow`.
 
-        Args:
-            final_obs: One observation per environment that ended an episode, object (N,): ``info["final_obs"]``.
-            index: Indices of the environments, (B,).
-            actions: Actions of the step, int64 (N,); only needed for extra inputs.
-            decisions: Game decisions that the step took, int64 (N,); only needed for extra inputs.
-
-        Returns:
-            A new batch of inputs.
+        ``final_obs`` (N,) is ``info["final_obs"]``, and ``index`` (B,) are the environments; see :meth:`follow`.
         """
         result = self._room(len(index))
         result.features[:] = self.inputs.features[index]
         observed, last_actions, time_left = self._views(result.features)
-        if actions is not None and decisions is not None:
-            taken = (self._decisions + decisions)[index]
-            self._write_extras(last_actions, time_left, actions[index], taken)
+        self._write_extras(last_actions, time_left, actions[index], (self._decisions + decisions)[index])
         for row, i in enumerate(index):
             self._layout.read_features(final_obs[i], observed[row])
             if result.pixels is not None and self.inputs.pixels is not None:

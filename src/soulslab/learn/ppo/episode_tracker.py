@@ -51,9 +51,7 @@ class EpisodeTracker:
         places = (self.n_episodes + np.arange(len(finished))) % WINDOW
         self._window[places] = rows
         self.n_episodes += len(finished)
-        self.steps[finished] = 0
-        self._decisions[finished] = 0
-        self._returns[finished] = 0.0
+        self.forget_running(finished)
 
     @property
     def is_full(self) -> bool:
@@ -93,11 +91,10 @@ class EpisodeTracker:
         self._returns[:] = state["returns"]
         self._window[:] = state["window"]
 
-    def forget_running(self) -> None:
-        """Discard the running episodes, because their environments were reset."""
-        self.steps[:] = 0
-        self._decisions[:] = 0
-        self._returns[:] = 0.0
+    def forget_running(self, envs: NDArray[np.intp] | slice = slice(None)) -> None:
+        """Discard the running episodes of environments that were reset, by default of all."""
+        for values in (self.steps, self._decisions, self._returns):
+            values[envs] = 0
 
     def _mean(self, column: int) -> float | None:
         values = self._window[: min(self.n_episodes, WINDOW), column]

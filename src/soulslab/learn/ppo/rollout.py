@@ -6,9 +6,8 @@ and read by the learner as flat (T * N, ...) views; nothing is allocated per ste
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
@@ -29,7 +28,7 @@ from soulslab.learn.policy import Policy, masked_log_probs, sample
 from soulslab.learn.ppo.episode_tracker import EpisodeTracker
 
 
-class Minibatch(msgspec.Struct, frozen=True):
+class Minibatch(NamedTuple):
     """Transitions selected from a `Rollout`, with the same columns; the first axis of all arrays is B."""
 
     obs: Tensor
@@ -39,13 +38,6 @@ class Minibatch(msgspec.Struct, frozen=True):
     log_probs: Tensor
     advantages: Tensor
     returns: Tensor
-
-    def to(self, device: torch.device) -> Minibatch:
-        """Return the transitions on a device; tensors that are there already are not copied."""
-        columns: list[Any] = [
-            column.to(device) if column is not None else None for column in msgspec.structs.astuple(self)
-        ]
-        return Minibatch(*columns)
 
 
 class Rollout:
@@ -90,16 +82,11 @@ class Rollout:
         self.values = np.zeros((n_steps + 1, n_envs))
         self.bootstrap = np.zeros(shape)
 
-    def select(self, index: Tensor) -> Minibatch:
-        """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1."""
+    def select(self, index: Tensor, device: torch.device) -> Minibatch:
+        """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1, on a device."""
+        columns = (getattr(self, name) for name in Minibatch._fields)
         return Minibatch(
-            obs=self.obs.flatten(0, 1).index_select(0, index),
-            pixels=self.pixels.flatten(0, 1).index_select(0, index) if self.pixels is not None else None,
-            blocked=self.blocked.flatten(0, 1).index_select(0, index),
-            actions=self.actions.flatten(0, 1).index_select(0, index),
-            log_probs=self.log_probs.flatten().index_select(0, index),
-            advantages=self.advantages.flatten().index_select(0, index),
-            returns=self.returns.flatten().index_select(0, index),
+            *(each.flatten(0, 1).index_select(0, index).to(device) if each is not None else None for each in columns)
         )
 
 
@@ -203,11 +190,11 @@ class Collector:
         rollout.bootstrap[t] = 0.0
         cut_short = np.flatnonzero(truncated & ~terminated)
         if len(cut_short):
-            values = policy.judge(self._observer.final(info["final_obs"], cut_short))
+            values = policy.judge(self._observer.final(info["final_obs"], cut_short, actions, decisions))
             rollout.bootstrap[t, cut_short] = values * policy.value_moments.std + policy.value_moments.mean
         self.env_steps += int(decisions.sum())
         self.tracker.record(rollout.rewards[t], decisions, dones, info)
-        self._observer.follow(obs, dones)
+        self._observer.follow(obs, dones, actions, decisions)
         self._read_masks(info)
 
     def _read_masks(self, info: Info) -> None:
