@@ -3,9 +3,9 @@ import pytest
 
 from soulslab.errors import CheckpointError
 from soulslab.learn.curve import EVALUATED as BY_EVALUATION
-from soulslab.learn.curve import MOVING, RETURNS, draw_curve, learning_curve, read_curve, read_evaluations
+from soulslab.learn.curve import MOVING, RETURNS, draw_curve, learning_curve, read_evaluations, read_points
 from soulslab.learn.sinks import JsonLinesSink
-from soulslab.learn.telemetry import TrainStarted
+from soulslab.learn.telemetry import TrainProgress, TrainStarted
 from support.messages import EVALUATED, PROGRESS
 
 STARTED = TrainStarted(env_id="toys/Corridor-v0", total_steps=1_000_000, env_steps=0, seed=0, is_resumed=False)
@@ -23,7 +23,7 @@ def test_the_curve_leaves_out_what_a_resumed_run_lost(tmp_path):
     with JsonLinesSink(path) as sink:
         for env_steps, win_rate in ((10, 0.1), (20, 0.2), (30, 0.9), (20, 0.3), (40, 0.4)):
             sink.write(msgspec.structs.replace(PROGRESS, env_steps=env_steps, win_rate=win_rate))
-    assert [(p.env_steps, p.win_rate) for p in read_curve(path)] == [(10, 0.1), (20, 0.3), (40, 0.4)]
+    assert [(p.env_steps, p.win_rate) for p in read_points(path, TrainProgress)] == [(10, 0.1), (20, 0.3), (40, 0.4)]
 
 
 @pytest.mark.parametrize("win_rate", [0.5, None])
