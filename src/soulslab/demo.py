@@ -93,7 +93,10 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Repo
     if result.reason is StopReason.INTERRUPTED:
         return None
     policy = Policy.load(result.policy_path)
-    evaluation = _evaluate(policy, settings)
+    greedy = EvaluationSettings(
+        env_id=settings.env.id, env_options=settings.env.options, n_fights=N_FIGHTS, seed=settings.run.seed
+    )
+    evaluation = evaluate(policy, greedy, sinks=[ConsoleSink()])
     draw_curve(run_dir / PROGRESS_NAME, run_dir / CURVE_NAME, f"{options.boss}, phase {options.phase}")
     _record_video(policy, settings, run_dir / VIDEO_NAME)
     report = _report(evaluation, result, settings, options)
@@ -110,17 +113,6 @@ def _move_aside(run_dir: Path) -> None:
         kept = run_dir.with_name(f"{run_dir.name}_{finished:%Y-%m-%d_%H-%M-%S}")
         run_dir.rename(kept)
         _log.warning("the previous demo was moved to %s", kept)
-
-
-def _evaluate(policy: Policy, settings: TrainSettings) -> Evaluation:
-    greedy = EvaluationSettings(
-        env_id=settings.env.id,
-        env_options=settings.env.options,
-        n_fights=N_FIGHTS,
-        seed=settings.run.seed,
-        deterministic=True,
-    )
-    return evaluate(policy, greedy, sinks=[ConsoleSink()])
 
 
 def _record_video(policy: Policy, settings: TrainSettings, path: Path) -> None:

@@ -67,8 +67,7 @@ def film_policy(
         act = _act(player, env, path)
         if not needs_win:
             return record_fight(env, act, path, seed=seed)
-        record_won_fight(env, act, path, seed=seed, max_attempts=MAX_ATTEMPTS)
-        return True
+        return record_won_fight(env, act, path, seed=seed, max_attempts=MAX_ATTEMPTS) > 0
 
 
 def _act(player: Player, env: _DecisionCount, path: Path) -> Act:

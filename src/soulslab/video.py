@@ -33,7 +33,6 @@ CODECS: dict[str, dict[str, str]] = {
 HOLD_S = 2.0
 ENCODER_THREADS = 2
 SEEDS = 2**31
-LOST = "fight %d of at most %d was lost; trying the next"
 
 
 class Mp4Writer:
@@ -106,68 +105,61 @@ class Mp4Writer:
 def find_won_fight(env: gymnasium.Env[Any, Any], act: Act, *, seed: int = 0, max_attempts: int = 100) -> int:
     """Play fights until one is won, and return its seed; attempt i has the seed ``seed + i``.
 
-    ``act`` chooses an action from the observation and ``info["action_mask"]``. It is fastest without a render mode.
-    Raises `NoWinError` if no fight was won.
+    It is fastest without a render mode. Raises `NoWinError` if no fight was won.
     """
-    for attempt in range(max_attempts):
-        fight_seed = (seed + attempt) % SEEDS
-        if _play(env, act, fight_seed):
-            return fight_seed
-        _log.info(LOST, attempt + 1, max_attempts)
-    raise NoWinError(max_attempts)
+    n_played = _play_until_won(lambda fight_seed: _play(env, act, fight_seed), seed, max_attempts)
+    return (seed + n_played - 1) % SEEDS
 
 
 def record_won_fight(
     env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0, max_attempts: int = 20
 ) -> int:
-    """Play fights until one is won, and write that fight as an MP4 file.
+    """Play fights until one is won, and write that fight as an MP4 file; return the number of fights played.
+
+    Attempt i has the seed ``seed + i``. See `record_fight`; raises also `NoWinError` if no fight was won, and
+    `EnvironmentUsageError` if ``max_attempts`` is less than 1.
+    """
+    if max_attempts < 1:
+        raise EnvironmentUsageError(f"max_attempts must be at least 1, not {max_attempts}")
+    return _play_until_won(
+        lambda fight_seed: record_fight(env, act, path, seed=fight_seed, needs_win=True), seed, max_attempts
+    )
+
+
+def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0, needs_win: bool = False) -> bool:
+    """Play one fight and write it as an MP4 file; return whether it was won.
 
     Args:
         env: A Gymnasium environment made with ``render_mode="rgb_array_list"`` (the arena then renders 30 frames per
             second) or ``"rgb_array"`` (one frame per step). ``info["fight"]["won"]`` of the last step says if it is
             won.
         act: Chooses an action from the observation and ``info["action_mask"]`` (None if there is none).
-        path: The file; it is replaced only by a complete video of a won fight.
-        seed: Seed of the first fight; attempt i has the seed ``seed + i``.
-        max_attempts: Maximum number of fights, at least 1.
-
-    Returns:
-        The number of fights played, including the won one.
+        path: The file; it is replaced only by a complete video.
+        seed: Seed of the fight.
+        needs_win: Whether a lost fight is not written.
 
     Raises:
-        EnvironmentUsageError: The environment does not render images, or ``max_attempts`` is less than 1.
-        NoWinError: No fight was won.
+        EnvironmentUsageError: The environment does not render images.
         VideoError: The video could not be encoded.
     """
-    _check_render_mode(env)
-    if max_attempts < 1:
-        raise EnvironmentUsageError(f"max_attempts must be at least 1, not {max_attempts}")
-    for attempt in range(max_attempts):
-        with Mp4Writer(path, _fps(env)) as film:
-            if _play(env, act, (seed + attempt) % SEEDS, film):
-                film.keep()
-                return attempt + 1
-        _log.info(LOST, attempt + 1, max_attempts)
-    raise NoWinError(max_attempts)
-
-
-def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0) -> bool:
-    """Play one fight and write it as an MP4 file, won or lost; return whether it was won.
-
-    Arguments and errors are those of `record_won_fight`.
-    """
-    _check_render_mode(env)
-    with Mp4Writer(path, _fps(env)) as film:
-        is_won = _play(env, act, seed % SEEDS, film)
-        film.keep()
-    return is_won
-
-
-def _check_render_mode(env: gymnasium.Env[Any, Any]) -> None:
     if env.render_mode not in ("rgb_array", "rgb_array_list"):
         raise EnvironmentUsageError(
             f"render_mode must be 'rgb_array' or 'rgb_array_list' to record, not {env.render_mode!r}"
         )
+    with Mp4Writer(path, _fps(env)) as film:
+        is_won = _play(env, act, seed % SEEDS, film)
+        if is_won or not needs_win:
+            film.keep()
+    return is_won
+
+
+def _play_until_won(play: Callable[[int], bool], seed: int, max_attempts: int) -> int:
+    """Play fights with consecutive seeds until one is won; return how many were played."""
+    for attempt in range(max_attempts):
+        if play((seed + attempt) % SEEDS):
+            return attempt + 1
+        _log.info("fight %d of at most %d was lost; trying the next", attempt + 1, max_attempts)
+    raise NoWinError(max_attempts)
 
 
 def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer | None = None) -> bool:
@@ -176,18 +168,14 @@ def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer | N
     is_over = False
     while True:
         if film is not None:
-            frames = _new_frames(env)
+            pictures: Any = env.render()
+            frames = pictures if isinstance(pictures, list) else [pictures]
             for frame in frames + frames[-1:] * (round(HOLD_S * _fps(env)) if is_over else 0):
                 film.write(frame)
         if is_over:
             return bool(info.get("fight", {}).get("won", False))
         observation, _, terminated, truncated, info = env.step(act(observation, info.get("action_mask")))
         is_over = terminated or truncated
-
-
-def _new_frames(env: gymnasium.Env[Any, Any]) -> list[NDArray[np.uint8]]:
-    pictures: Any = env.render()
-    return pictures if isinstance(pictures, list) else [pictures]
 
 
 def _fps(env: gymnasium.Env[Any, Any]) -> float:

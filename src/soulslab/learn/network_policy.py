@@ -39,12 +39,7 @@ class RunningMoments:
     """Running mean and variance over batches, merged with Chan's parallel form of Welford's update.
 
     Source: Chan, Golub & LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample
-    variances", equation 2.1. All arithmetic is float64.
-
-    Attributes:
-        mean: Mean so far, float64, shape ``shape``.
-        var: Population variance so far, float64, shape ``shape``.
-        count: Number of samples so far, at most ``max_count``.
+    variances", equation 2.1. Mean and (population) variance are float64; ``count`` is at most ``max_count``.
     """
 
     def __init__(self, shape: tuple[int, ...], max_count: float = float("inf")) -> None:
@@ -156,22 +151,12 @@ class NetworkPolicy(ABC, Generic[H]):
         return header
 
     def save(self, path: Path) -> None:
-        """Write the policy to a file, atomically.
-
-        Raises:
-            CheckpointError: The file could not be written.
-        """
+        """Write the policy to a file, atomically; raises CheckpointError if it cannot be written."""
         write_archive(path, self.state(), msgspec.to_builtins(self.header))
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a policy from a file.
-
-        Raises:
-            CheckpointError: The file does not exist.
-            CorruptCheckpointError: The file is truncated or altered.
-            IncompatibleCheckpointError: The file is not a policy of this kind, or has an unknown version.
-        """
+        """Read a policy from a file; errors as in `soulslab.learn.players.load_player`."""
         tensors, raw = read_archive(path)
         return cls.from_tensors(raw, tensors, path)
 

@@ -87,27 +87,27 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 f"has {self.pixels or 'no'} pixels as input, but {env_id} has {sizes.pixels or 'none'}; check the "
                 "environment's options",
             )
-        for what, here, there in (
-            ("features", self.n_features, sizes.n_features),
-            ("actions", self.n_actions, sizes.n_actions),
-        ):
+        for what in ("features", "actions"):
+            here, there = getattr(self, f"n_{what}"), getattr(sizes, f"n_{what}")
             if here != there:
                 raise IncompatibleCheckpointError(
                     path, f"has {here} {what}, but {env_id} has {there}; check the environment's options"
                 )
-        difference = different_names(self.feature_names, sizes.feature_names)
+        difference = different_names(self.feature_names, sizes.feature_names, env_id)
         if difference:
             raise IncompatibleCheckpointError(
-                path, f"has {difference} in {env_id}; check the environment's options, especially its observation"
+                path, f"has {difference}; check the environment's options, especially its observation"
             )
 
 
-def different_names(here: Sequence[str], there: Sequence[str]) -> str:
-    """Describe the first difference of two lists of feature names; "" without one, or if a list is empty."""
+def different_names(here: Sequence[str], there: Sequence[str], place: str | Path) -> str:
+    """Describe the first difference from the feature names of ``place``; "" without one, or if a list is empty."""
     if not here or not there:
         return ""
     pairs = enumerate(zip(here, there, strict=True))
-    return next((f"{one!r} as feature {i}, which is {other!r}" for i, (one, other) in pairs if one != other), "")
+    return next(
+        (f"{one!r} as feature {i}, which is {other!r} in {place}" for i, (one, other) in pairs if one != other), ""
+    )
 
 
 H = TypeVar("H", bound=Header)
