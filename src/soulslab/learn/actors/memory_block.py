@@ -107,11 +107,6 @@ def open_block(path: Path, kind: str, layout: str) -> MemoryBlock:
     return MemoryBlock(path, mapped)
 
 
-def block_size(n_data: int) -> int:
-    """Return the size in bytes of a file with ``n_data`` bytes of data."""
-    return _DATA_AT + n_data
-
-
 def _digest(layout: str) -> bytes:
     return hashlib.sha256(layout.encode()).digest()
 
@@ -153,13 +148,11 @@ class RecordQueue:
     Attributes:
         capacity: Number of records that fit into the queue.
         position: Number of the next record that this reader takes.
-        token: Random number that identifies the memory.
     """
 
     def __init__(self, block: MemoryBlock, item_type: np.dtype[Any]) -> None:
-        """Use a block; see `create_queue` and `open_queue`."""
+        """Use a block whose size is a multiple of `slot_size`."""
         self._block = block
-        self.token = block.token
         self._item_type = item_type
         size = slot_size(item_type)
         self.capacity = len(block.data) // size
@@ -249,18 +242,6 @@ class RecordQueue:
                 self._block.path,
                 f"record {number} is damaged; remove the file, which loses the steps after the last checkpoint",
             )
-
-
-def create_queue(path: Path, kind: str, item_type: np.dtype[Any], capacity: int, token: int) -> RecordQueue:
-    """Make an empty queue for records of this type; see `create_block`."""
-    return RecordQueue(
-        create_block(path, kind, str(item_type.descr), slot_size(item_type) * capacity, token), item_type
-    )
-
-
-def open_queue(path: Path, kind: str, item_type: np.dtype[Any]) -> RecordQueue:
-    """Open a queue; see `open_block`."""
-    return RecordQueue(open_block(path, kind, str(item_type.descr)), item_type)
 
 
 def slot_size(item_type: np.dtype[Any]) -> int:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from math import prod
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from soulslab.errors import ChannelError
-from soulslab.learn.actors.memory_block import MemoryBlock, create_block, open_block
+from soulslab.learn.actors.memory_block import MemoryBlock
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.archive import Tensors
 
@@ -25,7 +24,7 @@ _CURRENT, _ERA = range(2)
 _N_TRIES: Final = 3
 _ALIGNMENT: Final = 16
 _NAMES_ROOM: Final = 1 << 16
-_LAYOUT: Final = "two places"
+LAYOUT: Final = "two places"
 _PLACE: Final = np.dtype(
     [
         ("number", "<u8"),
@@ -60,7 +59,6 @@ class WeightsBoard:
 
     def __init__(self, block: MemoryBlock) -> None:
         self._block = block
-        self.token = block.token
         self._places = block.data.reshape(2, -1)
         self._heads = [self._places[i, : _PLACE.itemsize].view(_PLACE) for i in range(2)]
 
@@ -112,15 +110,9 @@ class WeightsBoard:
         return None
 
 
-def create_weights(path: Path, tensors: Tensors, token: int) -> WeightsBoard:
-    """Make a block for weights of this size; see `create_block`."""
-    n_data = 2 * (_PLACE.itemsize + _NAMES_ROOM + _extent(tensors))
-    return WeightsBoard(create_block(path, "weights", _LAYOUT, n_data, token))
-
-
-def open_weights(path: Path) -> WeightsBoard:
-    """Open a block of weights; see `open_block`."""
-    return WeightsBoard(open_block(path, "weights", _LAYOUT))
+def weights_size(tensors: Tensors) -> int:
+    """Return the size in bytes of the data of a block for these weights."""
+    return 2 * (_PLACE.itemsize + _NAMES_ROOM + _extent(tensors))
 
 
 def _unpack(copy: np.ndarray[Any, np.dtype[np.uint8]], head: Any) -> Weights:

@@ -5,13 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.learn.actors.actor_status import (
-    ActorState,
-    create_status,
-    lateness_class,
-    lateness_quantile_s,
-    open_status,
-)
+from soulslab.learn.actors.actor_status import ActorState, lateness_class, lateness_quantile_s, open_status
+from support.memory_parts import create_status
 
 
 def test_it_is_seen_from_the_other_side(tmp_path):
