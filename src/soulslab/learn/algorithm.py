@@ -83,6 +83,7 @@ class Algorithm(Protocol):
 
     def observe(self) -> None:
         """Receive the transitions since the last call."""
+        return
 
     def update(self) -> None:
         """Make the updates that are due; raises DivergedError or NonFinitePriorityError for infinite weights."""
@@ -92,12 +93,14 @@ class Algorithm(Protocol):
 
     def load_files(self, header: dict[str, Any]) -> None:
         """Load what a checkpoint with this header stores in other files; raises CorruptCheckpointError."""
+        return
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint; :meth:`load_files` was called before."""
 
     def after_save(self, path: Path) -> None:
         """Free what is no longer needed because the state of the last :meth:`state` was written to ``path``."""
+        return
 
     def policy_header(self) -> dict[str, Any]:
         """Return the header of the policy, with the present number of game decisions, as JSON-compatible values."""
@@ -110,6 +113,7 @@ class Algorithm(Protocol):
 
     def finish(self) -> None:
         """Stop a remote actor; the steps that it took before can still be observed."""
+        return
 
     def close(self) -> None:
         """Close the environments."""

@@ -144,7 +144,8 @@ class PhasePolicy:
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
         """Return the scores of the policy of the present phase, for one observation (B = 1)."""
         [number] = self.switch.phases(inputs.features)
-        return self.members[number].scores(inputs, mask)
+        member: Member = self.members[number]
+        return member.scores(inputs, mask)
 
     def seed(self, seed: int) -> None:
         """Seed the random draws of :meth:`act`, differently for each policy."""

@@ -36,7 +36,11 @@ class ProcessLock:
                 os.close(self._fd)
                 raise ChannelError(path, f"is in use by {what}{holder}; end that process first")
             time.sleep(_POLL_S)
-        _write_holder(self._fd)
+        now = datetime.now().astimezone()
+        # The text starts at byte 1, because Windows does not let others read byte 0.
+        text = f"\nprocess {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S}\n"
+        os.ftruncate(self._fd, 0)
+        os.write(self._fd, text.encode())
 
     def __enter__(self) -> ProcessLock:
         return self
@@ -49,14 +53,6 @@ class ProcessLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def _write_holder(fd: int) -> None:
-    """Write the holder of the lock into the lock file, from byte 1: Windows does not let others read byte 0."""
-    now = datetime.now().astimezone()
-    text = f"\nprocess {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S}\n"
-    os.ftruncate(fd, 0)
-    os.write(fd, text.encode())
 
 
 def _read_holder(fd: int) -> str:

@@ -19,7 +19,6 @@ from soulslab.learn.telemetry import (
     TrainStarted,
 )
 
-_NO_NUMBER: Final = "-"
 _TRAINING: Final = "training"
 _EVALUATING: Final = "evaluating"
 _LINE_EVERY_S: Final = 60.0
@@ -45,11 +44,7 @@ class ConsoleSink:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        """Prepare a progress bar.
-
-        Args:
-            console: Console to draw on; None makes one on standard error, so that standard output stays clean.
-        """
+        """Prepare a progress bar on a console, by default on standard error, so that standard output stays clean."""
         self._progress = make_progress(console)
         self._is_file = not self._progress.console.is_terminal
         self._line_at_s: float | None = None
@@ -108,8 +103,8 @@ class ConsoleSink:
             self._progress.console.print("  ".join(self._numbers(self._at)), soft_wrap=True, highlight=False)
 
     def _numbers(self, at: TrainProgress) -> list[str]:
-        lines = [_standing(at), _learner(self._learning, self._evaluated, self._actor)]
-        return [line for line in lines if line]
+        learner = _learner(self._learning, self._evaluated, self._actor)
+        return [_standing(at), learner] if learner else [_standing(at)]
 
     def _show(self, what: str, completed: int, total: int, numbers: str) -> None:
         if what not in self._tasks:
@@ -126,16 +121,16 @@ class ConsoleSink:
 
 
 def _standing(message: TrainProgress) -> str:
-    """Return steps, speed, number of fights and success of a run."""
+    """Return steps, speed, number of fights and win rate, or mean return if the environment does not report wins."""
     if message.total_steps >= 1_000_000:
         steps = f"{message.env_steps / 1e6:.2f} M steps"
     else:
         steps = f"{message.env_steps / 1e3:.1f} k steps"
-    if message.steps_per_second >= 10_000:
-        speed = f"{message.steps_per_second / 1e3:.0f} k/s"
-    else:
-        speed = f"{message.steps_per_second:.0f}/s"
-    return f"{steps}  {speed}  {message.n_fights} fights  {_success(message)}"
+    per_second = message.steps_per_second
+    speed = f"{per_second / 1e3:.0f} k/s" if per_second >= 10_000 else f"{per_second:.0f}/s"
+    has_no_wins = message.win_rate is None and message.mean_return is not None
+    success = f"return {message.mean_return:.2f}" if has_no_wins else f"won {_percent(message.win_rate)}"
+    return f"{steps}  {speed}  {message.n_fights} fights  {success}"
 
 
 def _learner(learning: LearningStats | None, evaluated: Evaluated | None, actor: ActorStats | None) -> str:
@@ -144,7 +139,10 @@ def _learner(learning: LearningStats | None, evaluated: Evaluated | None, actor:
     if learning is not None:
         parts.append(f"{learning.updates_per_second:.0f} updates/s")
     if evaluated is not None:
-        parts.append(f"evaluated {_judgement(evaluated)}")
+        has_wins = evaluated.win_rate is not None
+        parts.append(f"evaluated {_percent(evaluated.win_rate) if has_wins else f'return {evaluated.mean_return:.2f}'}")
+        if evaluated.low is not None and evaluated.high is not None:
+            parts[-1] += f" ({100.0 * evaluated.low:.0f} to {100.0 * evaluated.high:.0f} %)"
     if actor is not None and actor.n_dropped:
         parts.append(f"{actor.n_dropped} lost")
     if actor is not None and actor.n_late:
@@ -152,21 +150,5 @@ def _learner(learning: LearningStats | None, evaluated: Evaluated | None, actor:
     return "  ".join(parts)
 
 
-def _judgement(evaluated: Evaluated) -> str:
-    """Return the win rate with its interval, or the mean return if the environment does not report wins."""
-    if evaluated.win_rate is None:
-        return f"return {evaluated.mean_return:.2f}"
-    if evaluated.low is not None and evaluated.high is not None:
-        return f"{_percent(evaluated.win_rate)} ({100.0 * evaluated.low:.0f} to {100.0 * evaluated.high:.0f} %)"
-    return _percent(evaluated.win_rate)
-
-
-def _success(message: TrainProgress) -> str:
-    """Return the win rate, or the mean return if the environment does not report wins."""
-    if message.win_rate is None and message.mean_return is not None:
-        return f"return {message.mean_return:.2f}"
-    return f"won {_percent(message.win_rate)}"
-
-
 def _percent(share: float | None) -> str:
-    return f"{100.0 * share:.1f} %" if share is not None else _NO_NUMBER
+    return f"{100.0 * share:.1f} %" if share is not None else "-"

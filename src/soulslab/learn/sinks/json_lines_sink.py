@@ -58,12 +58,6 @@ class JsonLinesSink:
         file.truncate(file.read().rfind(b"\n") + 1)
         return file
 
-    def __enter__(self) -> JsonLinesSink:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
 
 def read_json_lines(path: Path) -> Iterator[Message]:
     """Yield the messages of a file of :class:`JsonLinesSink`.

@@ -9,7 +9,7 @@ below defines another.
 from __future__ import annotations
 
 from functools import cache
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
 import msgspec
 
@@ -33,6 +33,14 @@ MESSAGES: Final[tuple[type[Message], ...]] = get_args(Message)
 
 PREFIX: Final = "soulslab_"
 _MS_PER_S: Final = 1000.0
+
+
+class NameTag(NamedTuple):
+    """A metric of Prometheus whose value is 1 and whose labels are texts of a message."""
+
+    metric: str
+    fields: tuple[str, ...]
+
 
 _GROUPS: Final[dict[type[Message], str]] = {
     TrainStarted: "run",
@@ -59,9 +67,9 @@ _SPREAD: Final = {
 #: Fields that TensorBoard shows as one histogram instead of one chart per action.
 _HISTOGRAMS: Final = frozenset({"action_shares"})
 #: Messages with texts that describe the run; in Prometheus they are labels of a metric whose value is 1.
-_NAMING: Final[dict[type[Message], tuple[str, tuple[str, ...]]]] = {
-    TrainStarted: ("run_info", ("env_id", "seed", "is_resumed")),
-    TrainFinished: ("run_end_info", ("reason",)),
+NAME_TAGS: Final[dict[type[Message], NameTag]] = {
+    TrainStarted: NameTag(f"{PREFIX}run_info", ("env_id", "seed", "is_resumed")),
+    TrainFinished: NameTag(f"{PREFIX}run_end_info", ("reason",)),
 }
 _METRICS: Final[dict[str, str]] = {
     "env_steps": "train_decisions_total",
@@ -113,28 +121,13 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
     label: str
 
 
-class NameTag(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric of Prometheus whose value is 1 and whose labels are texts of a message."""
-
-    metric: str
-    fields: tuple[str, ...]
-
-
 @cache
 def numbers(kind: type[Message]) -> tuple[Number, ...]:
     """Return the numbers of a type of message, in the order of its fields."""
-    tag = name_tag(kind)
+    tag = NAME_TAGS.get(kind)
     words = {"path", *tag.fields} if tag is not None else {"path"}
     rows = describe_settings(kind)
     return tuple(_number(kind, row.path, row.doc) for row in rows if row.path not in words)
-
-
-def name_tag(kind: type[Message]) -> NameTag | None:
-    """Return the metric for the texts of a message; None if the message has only numbers."""
-    if kind not in _NAMING:
-        return None
-    metric, fields = _NAMING[kind]
-    return NameTag(metric=PREFIX + metric, fields=fields)
 
 
 def values(number: Number, message: Message) -> list[tuple[str, float]]:

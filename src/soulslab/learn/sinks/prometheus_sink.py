@@ -24,7 +24,7 @@ import msgspec
 
 from soulslab.config import Secret, reveal
 from soulslab.errors import ConfigError, MissingDependencyError
-from soulslab.learn.sinks.metric_names import MESSAGES, PREFIX, NameTag, name_tag, numbers, values
+from soulslab.learn.sinks.metric_names import MESSAGES, NAME_TAGS, PREFIX, NameTag, numbers, values
 from soulslab.learn.telemetry import Message
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class PrometheusSink:
             )
             for number in numbers(type(message))
         }
-        tag = name_tag(type(message))
+        tag = NAME_TAGS.get(type(message))
         labels = {tag.metric: _labels(tag, message)} if tag is not None else {}
         old = self._snapshot
         self._snapshot = _Snapshot(time.time(), {**old.labels, **labels}, {**old.families, **found})
