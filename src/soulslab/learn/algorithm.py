@@ -91,14 +91,14 @@ class Algorithm(Protocol):
     def state(self, *, with_env: bool) -> AlgorithmState:
         """Return copies of everything that :meth:`load` needs; without the environments after one failed."""
 
-    def load_files(self, header: dict[str, Any]) -> None:
+    def load_files(self, header: dict[str, Any]) -> None:  # noqa: ARG002  (does nothing by default)
         """Load what a checkpoint with this header stores in other files; raises CorruptCheckpointError."""
         return
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint; :meth:`load_files` was called before."""
 
-    def after_save(self, path: Path) -> None:
+    def after_save(self, path: Path) -> None:  # noqa: ARG002  (does nothing by default)
         """Free what is no longer needed because the state of the last :meth:`state` was written to ``path``."""
         return
 

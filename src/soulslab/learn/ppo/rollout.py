@@ -84,10 +84,11 @@ class Rollout:
 
     def select(self, index: Tensor, device: torch.device) -> Minibatch:
         """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1, on a device."""
-        columns: list[Any] = [getattr(self, name) for name in Minibatch._fields]
-        return Minibatch(
-            *(each.flatten(0, 1).index_select(0, index).to(device) if each is not None else None for each in columns)
-        )
+        columns = (getattr(self, name) for name in Minibatch._fields)
+        selected: list[Any] = [
+            each.flatten(0, 1).index_select(0, index).to(device) if each is not None else None for each in columns
+        ]
+        return Minibatch(*selected)
 
 
 def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.float64]:
