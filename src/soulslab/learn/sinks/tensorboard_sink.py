@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from soulslab.errors import MissingDependencyError
 from soulslab.learn.archive import writing
 from soulslab.learn.sinks.metric_names import numbers, values
-from soulslab.learn.telemetry import (
-    CheckpointSaved,
-    EvaluationProgress,
-    Message,
-    TrainFinished,
-    TrainStarted,
-)
+from soulslab.learn.telemetry import EvaluationProgress, Message, TrainStarted
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -56,12 +50,10 @@ class TensorBoardSink:
         with writing(self._folder):
             if self._writer is None:
                 self._writer = self._begin(message)
-            if isinstance(message, TrainStarted | CheckpointSaved | TrainFinished | EvaluationProgress):
+            if isinstance(message, EvaluationProgress):
                 return
-            for number in numbers(type(message)):
+            for number in (number for number in numbers(type(message)) if number.tag):
                 found = values(number, message)
-                if not number.tag:
-                    continue
                 if number.is_histogram:
                     _add_histogram(self._writer, number.tag, [value for _, value in found], message.env_steps)
                     continue
