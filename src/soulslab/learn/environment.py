@@ -73,13 +73,8 @@ class Sizes(NamedTuple):
 def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorEnv[Any, Any, Any]:
     """Make N environments with same-step autoreset: an episode starts in the step in which the last one ends.
 
-    Args:
-        env_id: Gymnasium id with its version; ``module:id`` imports a module that registers it.
-        n_envs: Number of environments, N.
-        options: Keyword arguments of the environment.
-
-    Returns:
-        The vector version of the environment if it supports same-step autoreset, else Gymnasium's ``SyncVectorEnv``.
+    This is the vector version of the environment if it supports same-step autoreset, else Gymnasium's
+    ``SyncVectorEnv``. An id ``module:id`` imports a module that registers it.
 
     Raises:
         ConfigError: An option is one that soulslab sets itself.
@@ -103,19 +98,15 @@ def make_any_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Vec
     module, _, name = env_id.rpartition(":")
     if module:  # Gymnasium's notation "module:id"; importing the module registers the id
         importlib.import_module(module)
-    spec = gymnasium.spec(name)
-    arguments = dict(options)
-    accepted = _vector_parameters(spec)
+    mode, vector_arguments = "sync", {"autoreset_mode": AutoresetMode.SAME_STEP}
+    own: dict[str, Any] = {}
+    accepted = _vector_parameters(gymnasium.spec(name))
     if "autoreset_mode" in accepted:
-        mode, vector_arguments = "vector_entry_point", None
-        arguments["autoreset_mode"] = AutoresetMode.SAME_STEP.value
-        if "copy" in accepted:
-            arguments["copy"] = False
-    else:
-        mode, vector_arguments = "sync", {"autoreset_mode": AutoresetMode.SAME_STEP}
+        mode, vector_arguments = "vector_entry_point", {}
+        own = {"autoreset_mode": AutoresetMode.SAME_STEP.value} | ({"copy": False} if "copy" in accepted else {})
     try:
         return gymnasium.make_vec(
-            env_id, num_envs=n_envs, vectorization_mode=mode, vector_kwargs=vector_arguments, **arguments
+            env_id, num_envs=n_envs, vectorization_mode=mode, vector_kwargs=vector_arguments, **options, **own
         )
     except UnknownOptionError:  # its message is more precise than the one below
         raise
@@ -148,11 +139,7 @@ def sizes_of_one(env: gymnasium.Env[Any, Any]) -> Sizes:
 
 
 def layout(env: VectorEnv[Any, Any, Any]) -> Layout:
-    """Return the layout of features and pixels in the observations.
-
-    Raises:
-        EnvironmentUsageError: The observations are neither flat nor pixels.
-    """
+    """Return the layout of the observations; raises EnvironmentUsageError unless they are flat, pixels, or both."""
     return Layout(env.single_observation_space, _name(env))
 
 

@@ -7,7 +7,6 @@ the memory has a fixed size, and the counts continue after a crash of either pro
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +29,7 @@ N_STATUS_BYTES: Final = 8 * _N_CLASSES
 _EDGES_S: Final = _SHORTEST_S * _GROWTH ** np.arange(_N_CLASSES)
 LAYOUT: Final = f"{_N_CLASSES} classes from {_SHORTEST_S} by {_GROWTH}"
 # The actor writes all counters but the last one, which the learner writes.
-_STATE, _PID, _BEAT, _N_STEPS, _N_LATE, _VERSION, _N_STARTS, _STOP = range(8)
+_STATE, _PID, _, _N_STEPS, _N_LATE, _VERSION, _N_STARTS, _STOP = range(8)
 
 
 class ActorState(enum.IntEnum):
@@ -51,13 +50,12 @@ class ActorState(enum.IntEnum):
 class ActorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of an actor; a killed actor leaves its last state, and pid 0 means that none was started.
 
-    ``silent_s`` is the time since its last step. ``n_steps`` is the number of steps of all actors of the run;
+    ``n_steps`` is the number of steps of all actors of the run;
     ``n_late`` of them were later than `LATE_S`. ``weights_version`` is -1 if it has no weights.
     """
 
     state: ActorState
     pid: int
-    silent_s: float
     n_steps: int
     n_late: int
     weights_version: int
@@ -82,7 +80,6 @@ class StatusBoard:
     def set_state(self, state: ActorState) -> None:
         """Record the state of the actor (called by the actor)."""
         self._block.set(_STATE, state)
-        self._block.set(_BEAT, time.monotonic_ns())
 
     def set_version(self, version: int) -> None:
         """Record the version of the weights with which the actor acts (called by the actor)."""
@@ -96,7 +93,6 @@ class StatusBoard:
             self._classes[lateness_class(late_s)] += np.uint64(1)
             if late_s > LATE_S:
                 block.set(_N_LATE, block.get(_N_LATE) + 1)
-        block.set(_BEAT, time.monotonic_ns())
 
     @property
     def is_stop_requested(self) -> bool:
@@ -113,7 +109,6 @@ class StatusBoard:
         return ActorStatus(
             state=ActorState(block.get(_STATE)),
             pid=block.get(_PID),
-            silent_s=max(0.0, (time.monotonic_ns() - block.get(_BEAT)) / 1e9),
             n_steps=block.get(_N_STEPS),
             n_late=block.get(_N_LATE),
             weights_version=block.get(_VERSION) - 1,
