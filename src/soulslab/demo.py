@@ -73,14 +73,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Report | None:
     """Train, evaluate and report. Resume an interrupted demo; rename the folder of a completed one.
 
-    Returns:
-        The report, or None if the training was interrupted; another call resumes it.
-
-    Raises:
-        ConfigError: A setting is wrong, or the environment is not the built-in fight.
-        ChannelError: Another process trains in the folder.
-        CheckpointError: A file of the run cannot be read or written.
-        VideoError: The video cannot be written.
+    Returns None if the training was interrupted; another call resumes it. Raises ConfigError for a wrong setting or
+    another environment than the built-in fight, VideoError if the video cannot be written, and the errors of `train`.
     """
     _move_aside(run_dir)
     resume = bool(CheckpointStore(run_dir / CHECKPOINTS_NAME, keep=1).paths())

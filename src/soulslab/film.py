@@ -48,11 +48,8 @@ def film_policy(
     30. ``fight`` has the ``boss`` and ``phase`` to use instead of those of the training. With ``needs_win``, the first
     won fight of at most 100 is recorded.
 
-    Raises:
-        IncompatibleCheckpointError: The policy cannot play the built-in fight.
-        NoWinError: ``needs_win`` is set, and no fight was won.
-        VideoError: The video could not be encoded.
-        SiphonError: The window does not start.
+    Raises IncompatibleCheckpointError if the policy cannot play the built-in fight, NoWinError without a win,
+    VideoError if the video could not be encoded, and SiphonError if the window does not start.
     """
     env_id = ARENA_LIVE_ID if in_window else ARENA_ID
     options = fight_options(env_id, player.header, **fight)

@@ -42,13 +42,7 @@ class Curve(NamedTuple):
 def read_points(log: Path, kind: type[MessageType]) -> list[MessageType]:
     """Return the messages of a type in a log, without those that a resumed run repeated.
 
-    Args:
-        log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
-        kind: `TrainProgress` or `Evaluated`.
-
-    Raises:
-        CheckpointError: The log cannot be read.
-        CorruptCheckpointError: A line of the log is not a message.
+    The log is the file of a :class:`soulslab.learn.sinks.JsonLinesSink`; errors as in `read_json_lines`.
     """
     points: list[MessageType] = []
     for message in read_json_lines(log):
@@ -94,21 +88,20 @@ def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
 def draw_curve(
     log: Path, picture: Path, title: str = "", *, baseline: float | None = None, of_returns: bool = False
 ) -> None:
-    """Plot the learning curve of a run.
+    """Plot the learning curve of a run as a PNG file.
 
     If the environment reports wins, the plot shows win rates, otherwise mean returns. If the run was evaluated, the win
     rates are those of the evaluations, with their intervals; otherwise those of the last training fights.
 
     Args:
-        log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
+        log: See `read_points`, also for its errors.
         picture: Path of the PNG file.
         title: Title of the plot.
         baseline: Mean return of a random policy, shown as a line; only for returns.
         of_returns: Whether to plot mean returns even if win rates are known.
 
     Raises:
-        CheckpointError: The log cannot be read or holds no finished episode, or the file cannot be written.
-        CorruptCheckpointError: A line of the log is not a message.
+        CheckpointError: The log holds no finished episode, or the file cannot be written.
         MissingDependencyError: matplotlib is not installed.
     """
     try:

@@ -118,10 +118,8 @@ class Layout:
 class Observer:
     """Inputs of the policy for N environments: features, extra inputs, and the last K frames of each, stacked.
 
-    At the start of an episode the first frame is repeated K times, as in Gymnasium's ``FrameStackObservation``.
-
-    Attributes:
-        inputs: The current inputs; updated in place.
+    ``inputs`` are the current ones, updated in place. At the start of an episode the first frame is repeated K times,
+    as in Gymnasium's ``FrameStackObservation``.
     """
 
     def __init__(

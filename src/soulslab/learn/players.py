@@ -55,13 +55,7 @@ _LOADERS: Final[dict[str, Callable[[Path], Player]]] = {
 
 
 def load_player(path: Path) -> Player:
-    """Read a policy from its file, the newest one of a run, or an older one from a checkpoint.
-
-    Args:
-        path: Policy file, folder of a run, or a file in its ``checkpoints``.
-
-    Returns:
-        The policy, of the type that the format of the file determines.
+    """Read a policy from its file, the newest one from the folder of a run, or an older one from a checkpoint.
 
     Raises:
         CheckpointError: The file does not exist, or the run has not saved a policy yet.

@@ -29,17 +29,10 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         env_id: Gymnasium id, with its version, of the training environment.
         env_options: Keyword arguments of that environment, without `soulslab.config.SECRET_OPTIONS`; of a Python
             function only the name.
-        n_features: Number of features of an observation, F.
-        n_actions: Number of actions, A.
-        pixels: Size of the pixels of an observation; None without pixels.
-        frame_stack: Number of last observations whose pixels the policy sees.
-        extras: Inputs in addition to the observation.
-        soulslab: Version of soulslab that wrote the file.
-        commit: Git commit of that version, with ``+`` appended if files had been changed; "" if unknown.
+        commit: Git commit of soulslab, with ``+`` appended if files had been changed; "" if unknown.
         env_steps: Number of game decisions of the training.
         n_envs: Number of environments of the training, which fitted on that machine; 0 if unknown.
-        feature_names: Names of the features, (F,), if the environment defines names; they distinguish observations of
-            the same length.
+        feature_names: Names of the F features, if there are any; they distinguish observations of the same length.
     """
 
     env_id: str
@@ -158,16 +151,13 @@ class Player(Protocol):
     def act(
         self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
     ) -> NDArray[np.int64]:
-        """Choose an action for each observation.
+        """Choose an action for each observation, int64 (B,), or a scalar array for one observation.
 
         Args:
             obs: Features of the environment, float32 (B, F) or (F,), or the inputs of a
                 :class:`soulslab.learn.inputs.Observer`.
             mask: True for allowed actions, bool (B, A) or (A,); None allows all actions.
             deterministic: Whether to choose the best allowed action; otherwise an action is drawn (see :meth:`seed`).
-
-        Returns:
-            Actions, int64 (B,); a scalar array for one observation.
         """
 
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:

@@ -82,10 +82,8 @@ class RunFolder(Generic[_Settings]):
     """The folder of a new or resumed run.
 
     Attributes:
-        path: The folder.
         settings: Settings of the run as a file can hold them: Python functions by name.
         options: Options of the environment, with the Python functions themselves.
-        store: Checkpoints of the run.
         checkpoint: Checkpoint to resume; None for a new run.
     """
 

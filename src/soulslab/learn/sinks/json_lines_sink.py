@@ -60,13 +60,9 @@ class JsonLinesSink:
 
 
 def read_json_lines(path: Path) -> Iterator[Message]:
-    """Yield the messages of a file of :class:`JsonLinesSink`.
+    """Yield the messages of a file of :class:`JsonLinesSink`; an incomplete last line only gives a warning.
 
-    An incomplete last line is left out, with a warning.
-
-    Raises:
-        CheckpointError: The file cannot be read.
-        CorruptCheckpointError: A line is not a message.
+    Raises CheckpointError if the file cannot be read, CorruptCheckpointError if a line is not a message.
     """
     *lines, rest = read_bytes(path, _MAX_BYTES, partial(CheckpointError, path)).split(b"\n")
     decoder = msgspec.json.Decoder(Message)

@@ -50,10 +50,8 @@ _log = logging.getLogger(__name__)
 class RemoteAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Credentials with which other machines may fetch the metrics.
 
-    Attributes:
-        token: Sent by the client as ``Authorization: Bearer ...``; at least 16 printable ASCII characters.
-        certificate: PEM file with the TLS certificate of the endpoint.
-        key: PEM file with its key.
+    The client sends the token, at least 16 printable ASCII characters, as ``Authorization: Bearer ...``. Certificate
+    and key are PEM files for TLS.
     """
 
     token: str | Secret
@@ -68,11 +66,7 @@ class PrometheusSink:
     """Serves the newest numbers of a run at ``http://127.0.0.1:PORT/metrics``.
 
     :mod:`soulslab.learn.sinks.metric_names` defines the names; a number that is not known is absent. A separate thread
-    answers each request, so training never waits for one.
-
-    Attributes:
-        port: Port of the endpoint.
-        url: URL of the metrics.
+    answers each request, so training never waits for one. ``url`` is the URL of the metrics.
     """
 
     def __init__(self, port: int, host: str = LOOPBACK, *, access: RemoteAccess | None = None) -> None:
