@@ -64,7 +64,7 @@ def test_what_is_damaged_is_not_read(tmp_path):
     path = tmp_path / "weights"
     data = bytearray(path.read_bytes())
     at = data.index(some_weights(1).tensors["parameters"].tobytes())
-    for place in (at, at + 100, 4096 + len(data[4096:]) // 2 + 24):  # the last one: epsilon, in the second place
+    for place in (at, at + 100, 4096 + len(data[4096:]) // 2 + 32):  # the last one: epsilon, in the second place
         changed = bytearray(data)
         changed[place] ^= 1
         with path.open("r+b") as file:
