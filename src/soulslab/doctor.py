@@ -314,25 +314,20 @@ def check_real_games() -> Iterator[Check]:
     for name in known_games():
         process = load_profile(profile_path(Path(name))).process
         if name in APPS:
-            yield from _check_commercial_game(name, process)
+            remedy = f"use a game on a Linux server, with server=; see docs/{name}.md"
+            if sys.platform == "linux":
+                remedy = (
+                    f"buy and start {process.executable}, then: soulslab games check {name}; "
+                    f"without it: soulslab arena --mask {name}, or stand_in=True; see docs/{name}.md"
+                )
+            yield Check(f"game {name}", State.WARNING, PROVEN, remedy)
+        if name in APPS and sys.platform == "linux":
+            yield _check_installed(name, process)
+            yield _check_running(name, process)
         elif sys.platform == "linux":
             program = process.command[0]
             found = find_program(program)
             yield _check(f"game {name}", bool(found), found or f"no {program}", f"install {program} to play it")
-
-
-def _check_commercial_game(name: str, process: Process) -> Iterator[Check]:
-    """Check for a commercial game: extent of its tests, whether it is installed, whether it is running."""
-    remedy = (
-        f"buy and start {process.executable}, then: soulslab games check {name}; "
-        f"without it: soulslab arena --mask {name}, or stand_in=True; see docs/{name}.md"
-    )
-    if sys.platform != "linux":
-        remedy = f"use a game on a Linux server, with server=; see docs/{name}.md"
-    yield Check(f"game {name}", State.WARNING, PROVEN, remedy)
-    if sys.platform == "linux":
-        yield _check_installed(name, process)
-        yield _check_running(name, process)
 
 
 def _check_installed(name: str, process: Process) -> Check:

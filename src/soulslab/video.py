@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeAlias, cast
 
 import av
@@ -88,15 +87,13 @@ class Mp4Writer:
     def __enter__(self) -> Mp4Writer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        is_kept = self._is_kept and kind is None and self._stream is not None
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        stream = self._stream if self._is_kept and kind is None else None
         try:
-            if is_kept and self._stream is not None:
-                self._file.mux(self._stream.encode(None))
+            if stream is not None:
+                self._file.mux(stream.encode(None))
             self._file.close()
-            if is_kept:
+            if stream is not None:
                 self._partial.replace(self._path)
         finally:
             self._partial.unlink(missing_ok=True)

@@ -230,10 +230,15 @@ def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def is_function_name(value: Any) -> bool:
+    """Return whether an option is the name of a function that `describe_options` recorded."""
+    return isinstance(value, str) and value.startswith("<function ")
+
+
 def require_functions(options: Mapping[str, Any], source: str | Path) -> None:
     """Raise ConfigError if an option is the name of a function that `describe_options` recorded in ``source``."""
     for key, value in options.items():
-        if isinstance(value, str) and value.startswith("<function "):
+        if is_function_name(value):
             raise ConfigError(
                 f"is the Python function {value[10:-1]}, which a file cannot hold; pass it from Python: "
                 f"env_options={{{key!r}: function}}",

@@ -153,8 +153,7 @@ class Observer:
         """Process the first observations of new episodes in all N environments."""
         self._layout.read_features(obs, self._observed)
         self._begin_extras(slice(None))
-        if self.inputs.pixels is not None:
-            self._fill(slice(None), obs)
+        self._fill(slice(None), obs)
 
     def follow(
         self, obs: Any, dones: NDArray[np.bool_], actions: NDArray[np.int64], decisions: NDArray[np.int64]
@@ -169,10 +168,8 @@ class Observer:
         self._write_extras(self._actions, self._time_left, actions, self._decisions)
         if dones.any():
             self._begin_extras(dones)
-        pixels = self.inputs.pixels
-        if pixels is None:
-            return
-        self._push(pixels, self._layout.view_pixels(obs))
+        if self.inputs.pixels is not None:
+            self._push(self.inputs.pixels, self._layout.view_pixels(obs))
         if self._n_frames > 1 and dones.any():
             self._fill(np.flatnonzero(dones), obs)
 
@@ -253,7 +250,7 @@ class Observer:
         stacked[..., -n_channels:] = frames
 
     def _fill(self, where: NDArray[np.intp] | slice, obs: Any) -> None:
-        """Fill the stacks of some environments with their newest frame."""
+        """Fill the stacks of some environments with their newest frame, if there are pixels."""
         if self.inputs.pixels is not None:
             frames = self._layout.view_pixels(obs)[where]
             self.inputs.pixels[where] = np.tile(frames, (1, 1, 1, self._n_frames))

@@ -43,14 +43,10 @@ def remove_tokens(path: Path) -> Removal:
         raise CheckpointError(path, "cannot be read: No such file or directory")
     with writing(path):
         files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-    tokens: set[str] = set()
-    changed = []
-    for file in files:
-        found = _clean(file)
-        if found:
-            tokens |= found
-            changed.append(file)
-    return Removal(tuple(changed), tuple(file for file in files if _holds_any(file, tokens)))
+    found = {file: _clean(file) for file in files}
+    tokens = set().union(*found.values())
+    changed = tuple(file for file in files if found[file])
+    return Removal(changed, tuple(file for file in files if _holds_any(file, tokens)))
 
 
 def _clean(file: Path) -> set[str]:

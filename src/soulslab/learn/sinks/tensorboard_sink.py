@@ -68,7 +68,6 @@ class TensorBoardSink:
                 self._writer.close()
 
     def _begin(self, message: Message) -> SummaryWriter:
-        """Open the log; a resumed run hides the values after its first decision, which are produced again."""
         lost_from = message.env_steps + 1 if isinstance(message, TrainStarted) and message.is_resumed else None
         writer = self._open(str(self._folder), purge_step=lost_from, flush_secs=_FLUSH_S)
         writer.add_custom_scalars(_CHARTS)
