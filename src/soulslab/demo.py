@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import msgspec
@@ -111,15 +112,19 @@ def _move_aside(run_dir: Path) -> None:
 
 def _record_video(policy: Policy, settings: TrainSettings, path: Path) -> None:
     """Record a won fight; its seed is searched for first, because drawing takes much longer than the fight itself."""
+
+    def act(observation: Any, mask: Any, _n_decisions: int) -> Any:
+        return policy.act(observation, mask)
+
     try:
         with closing(gymnasium.make(settings.env.id, **settings.env.options)) as env:
-            seed = find_won_fight(env, policy.act, seed=settings.run.seed, max_attempts=MAX_ATTEMPTS)
+            seed = find_won_fight(env, act, seed=settings.run.seed, max_attempts=MAX_ATTEMPTS)
     except NoWinError as error:
         _log.warning("no video: %s", error)
         return
     _log.info("recording a won fight")
     with closing(gymnasium.make(settings.env.id, render_mode="rgb_array_list", **settings.env.options)) as env:
-        record_won_fight(env, policy.act, path, seed=seed, max_attempts=1)
+        record_won_fight(env, act, path, seed=seed, max_attempts=1)
 
 
 def _report(evaluation: Evaluation, result: TrainResult, settings: TrainSettings, options: ArenaOptions) -> Report:

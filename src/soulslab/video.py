@@ -19,8 +19,8 @@ from soulslab.errors import EnvironmentUsageError, NoWinError, VideoError
 
 _log = logging.getLogger(__name__)
 
-#: Function from observation and action mask to an action.
-Act: TypeAlias = Callable[[Any, NDArray[np.bool_] | None], Any]
+#: Function from observation, action mask (None if there is none) and number of past game decisions to an action.
+Act: TypeAlias = Callable[[Any, Any, int], Any]
 
 #: Encoders in order of preference, with their options. The frames have flat areas and sharp edges; a rate factor of 26
 #: of x264 preserves both, and keeps a fight of a minute below 6 MB.
@@ -130,7 +130,8 @@ def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: in
         env: A Gymnasium environment made with ``render_mode="rgb_array_list"`` (the arena then renders 30 frames per
             second) or ``"rgb_array"`` (one frame per step). ``info["fight"]["won"]`` of the last step says if it is
             won.
-        act: Chooses an action from the observation and ``info["action_mask"]`` (None if there is none).
+        act: Chooses an action from the observation, ``info["action_mask"]`` (None if there is none) and the number of
+            game decisions so far.
         path: The file; it is replaced only by a complete video.
         seed: Seed of the fight.
         needs_win: Whether a lost fight is not written.
@@ -162,7 +163,7 @@ def _play_until_won(play: Callable[[int], bool], seed: int, max_attempts: int) -
 def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer | None = None) -> bool:
     """Play one fight, and record it with its last frame held if there is a film; return whether it was won."""
     observation, info = env.reset(seed=seed)
-    is_over = False
+    is_over, n_decisions = False, 0
     while True:
         if film is not None:
             pictures: Any = env.render()
@@ -171,7 +172,9 @@ def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer | N
                 film.write(frame)
         if is_over:
             return bool(info.get("fight", {}).get("won", False))
-        observation, _, terminated, truncated, info = env.step(act(observation, info.get("action_mask")))
+        action = act(observation, info.get("action_mask"), n_decisions)
+        observation, _, terminated, truncated, info = env.step(action)
+        n_decisions += info.get("n_decisions", 1)
         is_over = terminated or truncated
 
 

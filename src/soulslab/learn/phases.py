@@ -20,7 +20,7 @@ from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleChe
 from soulslab.learn.archive import Tensors, git_commit, join_parts, read_archive, take_part, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy import Policy
-from soulslab.learn.policy_header import ActionScores, Header, different_names, parse_header
+from soulslab.learn.policy_header import ActionScores, Header, different_names, header_errors, parse_header
 from soulslab.learn.rainbow import q_policy as action_values
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.version import VERSION
@@ -166,10 +166,8 @@ class PhasePolicy:
         tensors, raw = read_archive(path)
         header = parse_header(raw, path, PhaseHeader, (FORMAT_VERSION,))
         members = [_read_member(each, tensors, number, path) for number, each in enumerate(header.members)]
-        try:
+        with header_errors(path):
             policy = cls(members, header.switch, header.env_options, names=[path] * len(members))
-        except ConfigError as error:
-            raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
         # The origin is that of the file, not of the soulslab that reads it.
         origin = {name: getattr(header, name) for name in ("soulslab", "commit", "members")}
         policy.header = msgspec.structs.replace(policy.header, **origin)

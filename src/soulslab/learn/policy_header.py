@@ -110,10 +110,8 @@ def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Co
     """Validate the header of a policy file; the default of its field ``format`` is the expected format."""
     known = next(field.default for field in msgspec.structs.fields(kind) if field.name == "format")
     check_format(raw, known, versions, path)
-    try:
+    with header_errors(path):
         header = msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
     if header.feature_names and len(header.feature_names) != header.n_features:
         raise CorruptCheckpointError(
             path, f"has a malformed header: {len(header.feature_names)} names of {header.n_features} features"
@@ -137,7 +135,7 @@ def header_errors(path: Path) -> Iterator[None]:
     """Convert errors in the settings of a header into a CorruptCheckpointError that names the file."""
     try:
         yield
-    except (ConfigError, EnvironmentUsageError) as error:
+    except (ConfigError, EnvironmentUsageError, msgspec.ValidationError) as error:
         raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
 
 

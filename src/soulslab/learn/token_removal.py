@@ -89,10 +89,8 @@ def _clean_toml(file: Path) -> set[str]:
 
 def _clean_metadata(file: Path) -> set[str]:
     try:
-        data = msgspec.json.decode(file.read_bytes())
+        data = msgspec.json.decode(_read(file))
         spec = msgspec.json.decode(data["env_spec"])
-    except OSError as error:
-        raise CheckpointError(file, f"cannot be read: {error.strerror or error}") from error
     except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
         return set()
     found = set(_pop_tokens(spec))
@@ -117,8 +115,12 @@ def _pop_tokens(value: Any, *, are_options: bool = False) -> Iterator[str]:
 
 
 def _holds_any(file: Path, tokens: set[str]) -> bool:
+    data = _read(file) if tokens else b""
+    return any(token.encode() in data for token in tokens)
+
+
+def _read(file: Path) -> bytes:
     try:
-        data = file.read_bytes() if tokens else b""
+        return file.read_bytes()
     except OSError as error:
         raise CheckpointError(file, f"cannot be read: {error.strerror or error}") from error
-    return any(token.encode() in data for token in tokens)

@@ -1,17 +1,4 @@
-"""The interface between an actor and the learner, and the transport inside one process.
-
-The actor calls::
-
-    weights = transport.pull(newer_than=version)   # None without newer ones
-    transport.push(rows)                           # after each step
-    transport.push_episodes(results)               # after the end of episodes
-
-and the learner::
-
-    rows = transport.take()                        # all rows that have arrived
-    results = transport.take_episodes()
-    transport.publish(weights)                     # after updates
-"""
+"""The interface between an actor and the learner, and the transport inside one process."""
 
 from __future__ import annotations
 

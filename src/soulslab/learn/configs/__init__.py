@@ -13,8 +13,8 @@ _DEFAULTS: Final = {
     ("ppo", "soulslab/Arena-v0"): "demo.toml",
     ("ppo", "soulslab/Doom-v0"): "doom.toml",
     ("rainbow", "soulslab/Arena-v0"): "rainbow.toml",
+    ("ppo", ""): "any.toml",
 }
-_ANY: Final = {"ppo": "any.toml"}
 
 
 def config_path(name: str | Path) -> Path:
@@ -34,5 +34,5 @@ def config_path(name: str | Path) -> Path:
 
 def default_config(algorithm: str, env_id: str) -> Path | None:
     """Return the config for an environment, else that for any environment; None if the defaults apply."""
-    name = _DEFAULTS.get((algorithm, env_id), _ANY.get(algorithm))
+    name = _DEFAULTS.get((algorithm, env_id), _DEFAULTS.get((algorithm, "")))
     return CONFIG_DIR / name if name is not None else None
