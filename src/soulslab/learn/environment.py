@@ -10,7 +10,7 @@ import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -44,16 +44,6 @@ _RESERVED: Final = {
     "wrappers": "register an environment that applies its wrappers, and set env.id to it",
 }
 """Options of ``gymnasium.make_vec`` that soulslab sets itself, with the alternative for the user."""
-
-
-class Stateful(Protocol):
-    """An environment whose state can be saved and restored exactly."""
-
-    def get_state(self) -> dict[str, NDArray[Any]]:
-        """Return the complete state, so that a restored environment continues bit for bit."""
-
-    def set_state(self, state: dict[str, NDArray[Any]]) -> None:
-        """Restore a state of :meth:`get_state`."""
 
 
 class Sizes(NamedTuple):
@@ -169,10 +159,13 @@ def require_feature_names(name: str, names: Sequence[str], env_id: str, path: st
         )
 
 
-def stateful(env: VectorEnv[Any, Any, Any]) -> Stateful | None:
-    """Return the environment if its state can be saved and restored exactly, else None."""
+def stateful(env: VectorEnv[Any, Any, Any]) -> Any:
+    """Return the environment if its state can be saved (``get_state``) and restored exactly (``set_state``), else None.
+
+    The state is a table of arrays, with which the environment continues bit for bit.
+    """
     base = env.unwrapped
-    return cast("Stateful", base) if hasattr(base, "get_state") and hasattr(base, "set_state") else None
+    return base if hasattr(base, "get_state") and hasattr(base, "set_state") else None
 
 
 def environment_seed(seed: int, purpose: int) -> int:

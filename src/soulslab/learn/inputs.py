@@ -147,7 +147,7 @@ class Observer:
         self._n_actions = n_actions
         self._decisions = np.zeros(n_envs, np.int64)
         self.inputs = self._room(n_envs)
-        self._observed, self._actions, self._time_left = self._views(self.inputs.features)
+        self._observed = self.inputs.features[:, : layout.n_features]
 
     def begin(self, obs: Any) -> None:
         """Process the first observations of new episodes in all N environments."""
@@ -165,7 +165,7 @@ class Observer:
         """
         self._layout.read_features(obs, self._observed)
         self._decisions += decisions
-        self._write_extras(self._actions, self._time_left, actions, self._decisions)
+        self._write_extras(self.inputs.features, actions, self._decisions)
         if dones.any():
             self._begin_extras(dones)
         if self.inputs.pixels is not None:
@@ -182,10 +182,9 @@ class Observer:
         """
         result = self._room(len(index))
         result.features[:] = self.inputs.features[index]
-        observed, last_actions, time_left = self._views(result.features)
-        self._write_extras(last_actions, time_left, actions[index], (self._decisions + decisions)[index])
+        self._write_extras(result.features, actions[index], (self._decisions + decisions)[index])
         for row, i in enumerate(index):
-            self._layout.read_features(final_obs[i], observed[row])
+            self._layout.read_features(final_obs[i], result.features[row, : self._layout.n_features])
             if result.pixels is not None and self.inputs.pixels is not None:
                 result.pixels[row] = self.inputs.pixels[i]
                 self._push(result.pixels[row], self._layout.view_pixels(final_obs[i]))
@@ -216,20 +215,17 @@ class Observer:
         n_channels = shape.n_channels * self._n_frames
         return Inputs(features, np.zeros((n, shape.height_px, shape.width_px, n_channels), np.uint8))
 
-    def _views(self, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
-        """Return the columns of the observation, of the previous actions and of the time left, as views."""
+    def _extra_views(self, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the columns of the previous actions and of the time left, as views."""
         n_observed = self._layout.n_features
         n_last = n_observed + self._extras.previous_actions * self._n_actions
-        return features[:, :n_observed], features[:, n_observed:n_last], features[:, n_last:]
+        return features[:, n_observed:n_last], features[:, n_last:]
 
     def _write_extras(
-        self,
-        last_actions: NDArray[np.float32],
-        time_left: NDArray[np.float32],
-        actions: NDArray[np.int64],
-        taken: NDArray[np.int64],
+        self, features: NDArray[np.float32], actions: NDArray[np.int64], taken: NDArray[np.int64]
     ) -> None:
         """Prepend actions (B,) to the previous ones, and write the remaining time after ``taken`` decisions (B,)."""
+        last_actions, time_left = self._extra_views(features)
         if last_actions.size:
             last_actions[:, self._n_actions :] = last_actions[:, : -self._n_actions].copy()
             last_actions[:, : self._n_actions] = 0.0
@@ -238,9 +234,10 @@ class Observer:
             time_left[:, 0] = np.maximum(0.0, 1.0 - taken / self._extras.time_left_decisions)
 
     def _begin_extras(self, where: NDArray[np.bool_] | slice) -> None:
+        last_actions, time_left = self._extra_views(self.inputs.features)
         self._decisions[where] = 0
-        self._actions[where] = 0.0
-        self._time_left[where] = 1.0
+        last_actions[where] = 0.0
+        time_left[where] = 1.0
 
     def _push(self, stacked: NDArray[np.uint8], frames: NDArray[np.uint8]) -> None:
         """Remove the oldest frame of each stack and append the newest, in place."""

@@ -39,11 +39,9 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     Only the present observation counts, so the feature should be monotonic, such as the health of a boss.
 
-    Attributes:
-        feature: Index of the feature in the observation of the environment, 0..F-1.
-        at_most: The second phase starts when the feature is at most the first threshold, the third when it is at most
-            the second, and so on; the thresholds descend and have the unit of the observation.
-        name: Name of the feature, for display; "" if the environment does not define names.
+    The feature is given by its index; its name, which may be "", is for display. The second phase starts when it is at
+    most the first threshold (``at_most``), the third when it is at most the second, and so on; the thresholds descend
+    and have the unit of the observation.
     """
 
     feature: int
@@ -165,7 +163,10 @@ class PhasePolicy:
         """Read a joined policy from a file; errors as in `soulslab.learn.players.load_player`."""
         tensors, raw = read_archive(path)
         header = parse_header(raw, path, PhaseHeader, (FORMAT_VERSION,))
-        members = [_read_member(each, tensors, number, path) for number, each in enumerate(header.members)]
+        members: list[Member] = []
+        for number, each in enumerate(header.members):
+            kind: type[Member] = QPolicy if each.get("format") == action_values.FORMAT else Policy
+            members.append(kind.from_tensors(each, take_part(tensors, str(number)), path))
         with header_errors(path):
             policy = cls(members, header.switch, header.env_options, names=[path] * len(members))
         # The origin is that of the file, not of the soulslab that reads it.
@@ -174,11 +175,6 @@ class PhasePolicy:
         if policy.header != header:
             raise CorruptCheckpointError(path, "has a malformed header: it does not match the policies in the file")
         return policy
-
-
-def _read_member(raw: Mapping[str, Any], tensors: Tensors, number: int, path: Path) -> Member:
-    kind: type[Member] = QPolicy if raw.get("format") == action_values.FORMAT else Policy
-    return kind.from_tensors(raw, take_part(tensors, str(number)), path)
 
 
 def _check_alike(headers: Sequence[Header], names: Sequence[str | Path]) -> None:

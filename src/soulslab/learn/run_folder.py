@@ -53,13 +53,9 @@ class StopReason(enum.StrEnum):
 class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a training run; an interrupted run was saved and can be resumed.
 
-    Attributes:
-        env_steps: Number of game decisions, all environments together.
-        train_seconds: Training time, including the time before a resume (s).
-        win_rate: Win rate of the last evaluation, or the moving average without evaluations, 0..1; None if the
-            environment does not report wins.
-        mean_return: Mean return of the last episodes; None before the first.
-        milestones: When the win rate first reached each level.
+    ``env_steps`` are game decisions of all environments together; ``train_seconds`` include the time before a resume.
+    The win rate, 0..1, is that of the last evaluation, or the moving average without evaluations; None if the
+    environment does not report wins. The mean return of the last episodes is None before the first.
     """
 
     reason: StopReason

@@ -79,8 +79,6 @@ class TrainingLoop:
         self._is_reported = True
         self._is_resumed = False
 
-    # --- begin and end ------------------------------------------------------------------------------------
-
     def begin(self) -> None:
         """Start a new run, or load the checkpoint of a resumed one, which must belong to it and be intact."""
         if self._folder.checkpoint is None:
@@ -121,9 +119,6 @@ class TrainingLoop:
             self._save()
             if reason is StopReason.INTERRUPTED:
                 _log.info("%s: the run is saved and can be resumed", request.signal_name)
-        return self._finish(reason)
-
-    def _finish(self, reason: StopReason) -> TrainResult:
         seconds, episodes, env_steps = self._seconds(), self._algorithm.episodes, self._algorithm.env_steps
         self._send(TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
         return TrainResult(
@@ -149,8 +144,6 @@ class TrainingLoop:
         if self._seconds() >= run.max_seconds:
             return StopReason.TIME
         return None
-
-    # --- one iteration ------------------------------------------------------------------------------------
 
     def _iterate(self) -> None:
         """Act and learn once; then evaluate, report and save if it is due."""
@@ -210,8 +203,6 @@ class TrainingLoop:
         for level in MILESTONES[len(self._milestones) :]:
             if win_rate >= level:
                 self._milestones += (Milestone(level, self._algorithm.env_steps, self._seconds()),)
-
-    # --- telemetry and checkpoints ------------------------------------------------------------------------
 
     def _send(self, message: Message) -> None:
         send_message(self._sinks, message)

@@ -33,25 +33,20 @@ _STATE, _PID, _, _N_STEPS, _N_LATE, _VERSION, _N_STARTS, _STOP = range(8)
 
 
 class ActorState(enum.IntEnum):
-    """State of an actor."""
+    """State of an actor: loading, stepping or waiting for a game to start, ended as requested, or with an error."""
 
     NONE = 0
-    """No actor has been started yet."""
     STARTING = 1
-    """It loads its program and its environments."""
     PLAYING = 2
-    """It steps its environments, or waits for a game to start."""
     STOPPED = 3
-    """It ended normally: it was asked to, or its learner had ended."""
     FAILED = 4
-    """It ended with an error, which is in its log."""
 
 
 class ActorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of an actor; a killed actor leaves its last state, and pid 0 means that none was started.
 
-    ``n_steps`` is the number of steps of all actors of the run;
-    ``n_late`` of them were later than `LATE_S`. ``weights_version`` is -1 if it has no weights.
+    ``n_steps`` is the number of steps of all actors of the run; ``n_late`` of them were later than `LATE_S`.
+    ``weights_version`` is -1 if it has no weights.
     """
 
     state: ActorState

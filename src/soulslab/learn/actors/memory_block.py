@@ -71,7 +71,10 @@ def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) ->
     with _touching(path, "made"):
         try:
             with temporary.open("wb") as file:
-                _reserve(file.fileno(), _DATA_AT + n_data)
+                if hasattr(os, "posix_fallocate"):  # a process that later writes to a missing page would be killed
+                    os.posix_fallocate(file.fileno(), 0, _DATA_AT + n_data)
+                else:
+                    os.ftruncate(file.fileno(), _DATA_AT + n_data)
                 file.write(header.tobytes())
             temporary.replace(path)
         except BaseException:
@@ -109,14 +112,6 @@ def open_block(path: Path, kind: str, layout: str) -> MemoryBlock:
 
 def _digest(layout: str) -> bytes:
     return hashlib.sha256(layout.encode()).digest()
-
-
-def _reserve(fd: int, n_bytes: int) -> None:
-    """Allocate the space of a file; a process that later writes to a missing page would be killed."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(fd, 0, n_bytes)
-        return
-    os.ftruncate(fd, n_bytes)
 
 
 @contextmanager

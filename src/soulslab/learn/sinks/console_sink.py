@@ -8,16 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from soulslab.learn.telemetry import (
-    ActorStats,
-    Evaluated,
-    EvaluationProgress,
-    LearningStats,
-    Message,
-    TrainFinished,
-    TrainProgress,
-    TrainStarted,
-)
+from soulslab.learn import telemetry
 
 _TRAINING: Final = "training"
 _EVALUATING: Final = "evaluating"
@@ -49,39 +40,39 @@ class ConsoleSink:
         self._is_file = not self._progress.console.is_terminal
         self._line_at_s: float | None = None
         self._tasks: dict[str, TaskID] = {}
-        self._at: TrainProgress | None = None
-        self._learning: LearningStats | None = None
-        self._evaluated: Evaluated | None = None
-        self._actor: ActorStats | None = None
+        self._at: telemetry.TrainProgress | None = None
+        self._learning: telemetry.LearningStats | None = None
+        self._evaluated: telemetry.Evaluated | None = None
+        self._actor: telemetry.ActorStats | None = None
 
-    def write(self, message: Message) -> None:
+    def write(self, message: telemetry.Message) -> None:
         """Display a message."""
         match message:
-            case TrainStarted():
+            case telemetry.TrainStarted():
                 self._show(_TRAINING, message.env_steps, message.total_steps, "")
-            case TrainProgress():
+            case telemetry.TrainProgress():
                 self._at = message
                 self._show_training()
                 if self._line_at_s is None or message.seconds - self._line_at_s >= _LINE_EVERY_S:
                     self._write_line()
-            case LearningStats():
+            case telemetry.LearningStats():
                 self._learning = message
                 self._show_training()
-            case Evaluated():
+            case telemetry.Evaluated():
                 self._evaluated = message
                 self._show_training()
                 self._write_line()
-            case ActorStats():
+            case telemetry.ActorStats():
                 self._actor = message
                 self._show_training()
-            case EvaluationProgress():
+            case telemetry.EvaluationProgress():
                 numbers = f"{message.n_done} of {message.n_fights} fights"
                 if message.n_wins is not None:
                     numbers += f"  won {_percent(message.n_wins / message.n_done if message.n_done else None)}"
                 self._show(_EVALUATING, message.n_done, message.n_fights, numbers)
                 if message.n_done == message.n_fights:
                     self._remove(_EVALUATING)
-            case TrainFinished():
+            case telemetry.TrainFinished():
                 self.close()
             case _:
                 pass
@@ -102,7 +93,7 @@ class ConsoleSink:
             self._line_at_s = self._at.seconds
             self._progress.console.print("  ".join(self._numbers(self._at)), soft_wrap=True, highlight=False)
 
-    def _numbers(self, at: TrainProgress) -> list[str]:
+    def _numbers(self, at: telemetry.TrainProgress) -> list[str]:
         learner = _learner(self._learning, self._evaluated, self._actor)
         return [_standing(at), learner] if learner else [_standing(at)]
 
@@ -120,7 +111,7 @@ class ConsoleSink:
         self._progress.remove_task(task)
 
 
-def _standing(message: TrainProgress) -> str:
+def _standing(message: telemetry.TrainProgress) -> str:
     """Return steps, speed, number of fights and win rate, or mean return if the environment does not report wins."""
     if message.total_steps >= 1_000_000:
         steps = f"{message.env_steps / 1e6:.2f} M steps"
@@ -133,7 +124,9 @@ def _standing(message: TrainProgress) -> str:
     return f"{steps}  {speed}  {message.n_fights} fights  {success}"
 
 
-def _learner(learning: LearningStats | None, evaluated: Evaluated | None, actor: ActorStats | None) -> str:
+def _learner(
+    learning: telemetry.LearningStats | None, evaluated: telemetry.Evaluated | None, actor: telemetry.ActorStats | None
+) -> str:
     """Return the state of the learner, the most important value first; "" if nothing is known."""
     parts = []
     if learning is not None:

@@ -14,21 +14,9 @@ from typing import Final, NamedTuple, get_args
 import msgspec
 
 from soulslab.config import describe_settings
-from soulslab.learn.telemetry import (
-    ActorStats,
-    CheckpointSaved,
-    Evaluated,
-    EvaluationProgress,
-    FightStats,
-    LearningStats,
-    Message,
-    TrainFinished,
-    TrainProgress,
-    TrainStarted,
-    UpdateStats,
-)
+from soulslab.learn import telemetry
 
-MESSAGES: Final[tuple[type[Message], ...]] = get_args(Message)
+MESSAGES: Final[tuple[type[telemetry.Message], ...]] = get_args(telemetry.Message)
 """All types of messages."""
 
 PREFIX: Final = "soulslab_"
@@ -42,20 +30,29 @@ class NameTag(NamedTuple):
     fields: tuple[str, ...]
 
 
-_GROUPS: Final[dict[type[Message], str]] = {
-    TrainStarted: "run",
-    TrainProgress: "train",
-    UpdateStats: "update",
-    LearningStats: "update",
-    ActorStats: "actor",
-    FightStats: "fight",
-    Evaluated: "evaluation",
-    CheckpointSaved: "checkpoint",
-    TrainFinished: "run",
-    EvaluationProgress: "evaluation",
+_GROUPS: Final[dict[type[telemetry.Message], str]] = {
+    telemetry.TrainStarted: "run",
+    telemetry.TrainProgress: "train",
+    telemetry.UpdateStats: "update",
+    telemetry.LearningStats: "update",
+    telemetry.ActorStats: "actor",
+    telemetry.FightStats: "fight",
+    telemetry.Evaluated: "evaluation",
+    telemetry.CheckpointSaved: "checkpoint",
+    telemetry.TrainFinished: "run",
+    telemetry.EvaluationProgress: "evaluation",
 }
 #: Messages that TensorBoard shows.
-_DRAWN: Final = frozenset({TrainProgress, UpdateStats, LearningStats, ActorStats, FightStats, Evaluated})
+_DRAWN: Final = frozenset(
+    {
+        telemetry.TrainProgress,
+        telemetry.UpdateStats,
+        telemetry.LearningStats,
+        telemetry.ActorStats,
+        telemetry.FightStats,
+        telemetry.Evaluated,
+    }
+)
 #: Fields that are the horizontal axis, or its end.
 _AXIS: Final = frozenset({"env_steps", "total_steps"})
 #: Fields with a value per term, attack or action: the folder in TensorBoard and the label in Prometheus.
@@ -67,9 +64,9 @@ _SPREAD: Final = {
 #: Fields that TensorBoard shows as one histogram instead of one chart per action.
 _HISTOGRAMS: Final = frozenset({"action_shares"})
 #: Messages with texts that describe the run; in Prometheus they are labels of a metric whose value is 1.
-NAME_TAGS: Final[dict[type[Message], NameTag]] = {
-    TrainStarted: NameTag(f"{PREFIX}run_info", ("env_id", "seed", "is_resumed")),
-    TrainFinished: NameTag(f"{PREFIX}run_end_info", ("reason",)),
+NAME_TAGS: Final[dict[type[telemetry.Message], NameTag]] = {
+    telemetry.TrainStarted: NameTag(f"{PREFIX}run_info", ("env_id", "seed", "is_resumed")),
+    telemetry.TrainFinished: NameTag(f"{PREFIX}run_end_info", ("reason",)),
 }
 _METRICS: Final[dict[str, str]] = {
     "env_steps": "train_decisions_total",
@@ -122,7 +119,7 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def numbers(kind: type[Message]) -> tuple[Number, ...]:
+def numbers(kind: type[telemetry.Message]) -> tuple[Number, ...]:
     """Return the numbers of a type of message, in the order of its fields."""
     tag = NAME_TAGS.get(kind)
     words = {"path", *tag.fields} if tag is not None else {"path"}
@@ -130,7 +127,7 @@ def numbers(kind: type[Message]) -> tuple[Number, ...]:
     return tuple(_number(kind, row.path, row.doc) for row in rows if row.path not in words)
 
 
-def values(number: Number, message: Message) -> list[tuple[str, float]]:
+def values(number: Number, message: telemetry.Message) -> list[tuple[str, float]]:
     """Return pairs of label ("" for a single value) and value of a number; empty if it is unknown."""
     value = getattr(message, number.field)
     match value:
@@ -144,7 +141,7 @@ def values(number: Number, message: Message) -> list[tuple[str, float]]:
             return [("", float(value))]
 
 
-def _number(kind: type[Message], field: str, doc: str) -> Number:
+def _number(kind: type[telemetry.Message], field: str, doc: str) -> Number:
     group = _GROUPS[kind]
     folder, label = _SPREAD.get(field, (field, ""))
     metric = _METRICS.get(f"{kind.__name__}.{field}") or _METRICS.get(field) or f"{group}_{field}"

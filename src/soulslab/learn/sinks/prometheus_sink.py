@@ -70,16 +70,11 @@ class PrometheusSink:
     """
 
     def __init__(self, port: int, host: str = LOOPBACK, *, access: RemoteAccess | None = None) -> None:
-        """Start the endpoint.
+        """Start the endpoint; port 0 uses a free port.
 
-        Args:
-            port: 0..65535; 0 uses a free port.
-            host: Address of the endpoint. An address that other machines can reach needs ``access``.
-            access: Token and TLS; None allows all users of this machine, without encryption.
-
-        Raises:
-            ConfigError: The port or the address cannot be used, or the address needs a token and TLS.
-            MissingDependencyError: prometheus-client is not installed.
+        An address that other machines can reach needs ``access``; None allows all users of this machine, without
+        encryption. Raises ConfigError if the port or the address cannot be used or ``access`` is missing,
+        MissingDependencyError if prometheus-client is not installed.
         """
         # Replaced as a whole by the thread of the run, so that the thread of a request reads one moment.
         self._metrics: Mapping[str, Metric] = {}
