@@ -124,21 +124,12 @@ def record_won_fight(
 
 
 def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0, needs_win: bool = False) -> bool:
-    """Play one fight and write it as an MP4 file; return whether it was won.
+    """Play one fight and write it as an MP4 file; return whether it was won (``info["fight"]["won"]`` at its end).
 
-    Args:
-        env: A Gymnasium environment made with ``render_mode="rgb_array_list"`` (the arena then renders 30 frames per
-            second) or ``"rgb_array"`` (one frame per step). ``info["fight"]["won"]`` of the last step says if it is
-            won.
-        act: Chooses an action from the observation, ``info["action_mask"]`` (None if there is none) and the number of
-            game decisions so far.
-        path: The file; it is replaced only by a complete video.
-        seed: Seed of the fight.
-        needs_win: Whether a lost fight is not written.
-
-    Raises:
-        EnvironmentUsageError: The environment does not render images.
-        VideoError: The video could not be encoded.
+    The environment must be made with ``render_mode="rgb_array_list"`` (the arena then renders 30 frames per second) or
+    ``"rgb_array"`` (one frame per step). The file is replaced only by a complete video; with ``needs_win``, only by
+    that of a won fight. Raises EnvironmentUsageError if the environment does not render images, VideoError if the video
+    could not be encoded.
     """
     if env.render_mode not in ("rgb_array", "rgb_array_list"):
         raise EnvironmentUsageError(

@@ -93,16 +93,9 @@ def draw_curve(
     If the environment reports wins, the plot shows win rates, otherwise mean returns. If the run was evaluated, the win
     rates are those of the evaluations, with their intervals; otherwise those of the last training fights.
 
-    Args:
-        log: See `read_points`, also for its errors.
-        picture: Path of the PNG file.
-        title: Title of the plot.
-        baseline: Mean return of a random policy, shown as a line; only for returns.
-        of_returns: Whether to plot mean returns even if win rates are known.
-
-    Raises:
-        CheckpointError: The log holds no finished episode, or the file cannot be written.
-        MissingDependencyError: matplotlib is not installed.
+    ``of_returns`` plots mean returns even if win rates are known; the ``baseline`` is then the mean return of a random
+    policy. Raises CheckpointError if the log holds no finished episode or the file cannot be written,
+    MissingDependencyError without matplotlib, and the errors of `read_points`.
     """
     try:
         # Imported here because it takes a second and is used once.

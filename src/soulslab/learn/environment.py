@@ -64,12 +64,9 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
     """Make N environments with same-step autoreset: an episode starts in the step in which the last one ends.
 
     This is the vector version of the environment if it supports same-step autoreset, else Gymnasium's
-    ``SyncVectorEnv``. An id ``module:id`` imports a module that registers it.
-
-    Raises:
-        ConfigError: An option is one that soulslab sets itself.
-        EnvironmentUsageError: The actions are not discrete, the observations are neither flat nor pixels, or the
-            environment does not accept an option.
+    ``SyncVectorEnv``. An id ``module:id`` imports a module that registers it. Raises ConfigError for an option that
+    soulslab sets itself, EnvironmentUsageError if the actions are not discrete, the observations are neither flat nor
+    pixels, or the environment does not accept an option.
     """
     env = make_any_vector(env_id, n_envs, options)
     try:

@@ -218,12 +218,7 @@ class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Policy(NetworkPolicy[PolicyHeader]):
-    """An actor-critic network with the normalisers of its inputs and outputs.
-
-    Attributes:
-        observation_moments: Mean and variance of the observations, shape (F,).
-        value_moments: Mean and variance of the returns, with which the outputs of the critic are normalised.
-    """
+    """An actor-critic network with the normalisers of its inputs, with moments (F,), and of the critic's outputs."""
 
     network: ActorCritic
 

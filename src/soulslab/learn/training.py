@@ -24,15 +24,10 @@ _SETTINGS: dict[str, type[TrainSettings] | type[RainbowSettings]] = {"ppo": Trai
 
 
 def load_run_settings(path: Path | None, overrides: Sequence[str] = ()) -> AnySettings:
-    """Read the settings of a run, of the type of its algorithm.
+    """Read the settings of a run from a TOML file, whose key ``algorithm`` is ``ppo`` (the default) or ``rainbow``.
 
-    Args:
-        path: TOML file, whose key ``algorithm`` is ``ppo`` (the default) or ``rainbow``; None uses the default of every
-            setting.
-        overrides: Changes of single settings, such as ``learner.lr=1e-4`` or ``algorithm=rainbow``.
-
-    Raises:
-        ConfigError: The algorithm or a setting is unknown, or a value is out of range.
+    Without a file, all settings have their defaults. Overrides such as ``learner.lr=1e-4`` or ``algorithm=rainbow``
+    change single settings. Raises ConfigError for an unknown algorithm or setting, and for a value out of range.
     """
     data = {"algorithm": "ppo"} | (read_toml(path) if path is not None else {}) | read_overrides(overrides, "--set")
     name = str(data["algorithm"])

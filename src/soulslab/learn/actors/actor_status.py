@@ -148,8 +148,7 @@ includes the time that the agent took too long and the time in which the system 
 class LatenessWrapper(VectorWrapper):
     """Passes the lateness of each step of a vector environment (s), or None without real time, to a function.
 
-    Attributes:
-        has_pace: Whether the last step reported its lateness; False before the first step.
+    ``has_pace`` is whether the last step reported its lateness.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], note_step: Callable[[float | None], None]) -> None:

@@ -138,11 +138,7 @@ class RecordQueue:
     the counter, so a writer that is killed leaves complete records only. The reader owns the counter of freed records.
     Records that were taken but not freed stay, so a reader that was killed takes them again. Each record is stored with
     its number and a checksum over both: if a processor makes stores visible out of order, an incomplete record counts
-    as not yet written.
-
-    Attributes:
-        capacity: Number of records that fit into the queue.
-        position: Number of the next record that this reader takes.
+    as not yet written. ``position`` is the number of the next record that this reader takes.
     """
 
     def __init__(self, block: MemoryBlock, item_type: np.dtype[Any]) -> None:

@@ -18,11 +18,7 @@ _DEFAULTS: Final = {
 
 
 def config_path(name: str | Path) -> Path:
-    """Return the path of a config file: the path itself if it exists, else the config of soulslab with that name.
-
-    Raises:
-        ConfigError: Neither exists.
-    """
+    """Return a path if it exists, else the path of soulslab's config of that name; raises ConfigError without one."""
     path = Path(name)
     if path.exists():
         return path

@@ -40,23 +40,7 @@ class Minibatch(NamedTuple):
 
 
 class Rollout:
-    """T steps of N environments.
-
-    Attributes:
-        obs: Normalised features, float32 (T, N, F).
-        pixels: uint8 (T, N, H, W, C), or None.
-        blocked: Forbidden actions, bool (T, N, A).
-        actions: Actions taken, int64 (T, N, 1).
-        log_probs: Log-probability of the action taken, float32 (T, N).
-        rewards: float64 (T, N).
-        discounts: ``gamma ** n_decisions``, float64 (T, N).
-        dones: Whether the episode ended with this step, bool (T, N).
-        values: Estimates of the critic in units of return, float64 (T + 1, N); the last row belongs to the observation
-            after the rollout.
-        bootstrap: Value of the final observation of truncated episodes, else 0; float64 (T, N).
-        advantages: float32 (T, N), written by the learner.
-        returns: float32 (T, N), written by the learner.
-    """
+    """T steps of N environments; the learner writes advantages and returns."""
 
     def __init__(
         self,
@@ -68,18 +52,18 @@ class Rollout:
     ) -> None:
         shape = (n_steps, n_envs)
         self.n_transitions = n_steps * n_envs
-        self.obs = torch.zeros(*shape, n_features)
+        self.obs = torch.zeros(*shape, n_features)  # normalised
         self.pixels = torch.zeros(*shape, *pixels, dtype=torch.uint8) if pixels is not None else None
         self.blocked = torch.zeros(*shape, n_actions, dtype=torch.bool)
         self.actions = torch.zeros(*shape, 1, dtype=torch.int64)
-        self.log_probs = torch.zeros(shape)
+        self.log_probs = torch.zeros(shape)  # of the action taken
         self.advantages = torch.zeros(shape)
         self.returns = torch.zeros(shape)
         self.rewards = np.zeros(shape)
-        self.discounts = np.zeros(shape)
-        self.dones = np.zeros(shape, np.bool_)
-        self.values = np.zeros((n_steps + 1, n_envs))
-        self.bootstrap = np.zeros(shape)
+        self.discounts = np.zeros(shape)  # gamma ** n_decisions
+        self.dones = np.zeros(shape, np.bool_)  # the episode ended with this step
+        self.values = np.zeros((n_steps + 1, n_envs))  # in units of return; the last row follows the rollout
+        self.bootstrap = np.zeros(shape)  # values of the final observations of truncated episodes, else 0
 
     def select(self, index: Tensor, device: torch.device) -> Minibatch:
         """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1, on a device."""

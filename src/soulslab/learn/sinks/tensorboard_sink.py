@@ -49,7 +49,9 @@ class TensorBoardSink:
         """Log the numbers of a message; raises CheckpointError if the folder cannot be written."""
         with writing(self._folder):
             if self._writer is None:
-                self._writer = self._begin(message)
+                lost_from = message.env_steps + 1 if isinstance(message, TrainStarted) and message.is_resumed else None
+                self._writer = self._open(str(self._folder), purge_step=lost_from, flush_secs=_FLUSH_S)
+                self._writer.add_custom_scalars(_CHARTS)
             if isinstance(message, EvaluationProgress):
                 return
             for number in (number for number in numbers(type(message)) if number.tag):
@@ -66,12 +68,6 @@ class TensorBoardSink:
         if self._writer is not None:
             with writing(self._folder):
                 self._writer.close()
-
-    def _begin(self, message: Message) -> SummaryWriter:
-        lost_from = message.env_steps + 1 if isinstance(message, TrainStarted) and message.is_resumed else None
-        writer = self._open(str(self._folder), purge_step=lost_from, flush_secs=_FLUSH_S)
-        writer.add_custom_scalars(_CHARTS)
-        return writer
 
 
 def _add_histogram(writer: SummaryWriter, tag: str, shares: Sequence[float], env_steps: int) -> None:
