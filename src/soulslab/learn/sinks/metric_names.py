@@ -20,7 +20,6 @@ MESSAGES: Final[tuple[type[telemetry.Message], ...]] = get_args(telemetry.Messag
 """All types of messages."""
 
 PREFIX: Final = "soulslab_"
-_MS_PER_S: Final = 1000.0
 
 
 class NameTag(NamedTuple):
@@ -147,7 +146,7 @@ def _number(kind: type[telemetry.Message], field: str, doc: str) -> Number:
     metric = _METRICS.get(f"{kind.__name__}.{field}") or _METRICS.get(field) or f"{group}_{field}"
     scale = 1.0
     if metric.endswith("_ms"):
-        metric, scale = f"{metric.removesuffix('_ms')}_seconds", 1.0 / _MS_PER_S
+        metric, scale = f"{metric.removesuffix('_ms')}_seconds", 1.0 / 1000.0
     is_drawn = kind in _DRAWN and field not in _AXIS
     return Number(
         field=field,
