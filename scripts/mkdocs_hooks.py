@@ -34,7 +34,7 @@ from soulslab.config import describe_settings
 from soulslab.envs.registration import SOULS_IDS
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import RECIPES, boss_names, load_boss_facts
-from soulslab.learn.sinks.metric_names import MESSAGES, Number, name_tag, numbers
+from soulslab.learn.sinks.metric_names import MESSAGES, NAME_TAGS, Number, numbers
 from soulslab.siphon.profile import load_profile
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -144,7 +144,7 @@ def message_table(what: str) -> str:
     """Return the summary of a message, and a table of its numbers with their TensorBoard and Prometheus names."""
     (kind,) = (kind for kind in MESSAGES if kind.__name__ == what)
     rows = [(f"`{n.field}`", n.doc, _tag(n), _metric(n.metric, n.label)) for n in numbers(kind)]
-    named = name_tag(kind)
+    named = NAME_TAGS.get(kind)
     if named is not None:
         docs = {row.path: row.doc for row in describe_settings(kind)}
         rows = [(f"`{field}`", docs[field], "", _metric(named.metric, field)) for field in named.fields] + rows

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import msgspec
@@ -73,14 +74,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Report | None:
     """Train, evaluate and report. Resume an interrupted demo; rename the folder of a completed one.
 
-    Returns:
-        The report, or None if the training was interrupted; another call resumes it.
-
-    Raises:
-        ConfigError: A setting is wrong, or the environment is not the built-in fight.
-        ChannelError: Another process trains in the folder.
-        CheckpointError: A file of the run cannot be read or written.
-        VideoError: The video cannot be written.
+    Returns None if the training was interrupted; another call resumes it. Raises ConfigError for a wrong setting or
+    another environment than the built-in fight, VideoError if the video cannot be written, and the errors of `train`.
     """
     _move_aside(run_dir)
     resume = bool(CheckpointStore(run_dir / CHECKPOINTS_NAME, keep=1).paths())
@@ -93,7 +88,10 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Repo
     if result.reason is StopReason.INTERRUPTED:
         return None
     policy = Policy.load(result.policy_path)
-    evaluation = _evaluate(policy, settings)
+    greedy = EvaluationSettings(
+        env_id=settings.env.id, env_options=settings.env.options, n_fights=N_FIGHTS, seed=settings.run.seed
+    )
+    evaluation = evaluate(policy, greedy, sinks=[ConsoleSink()])
     draw_curve(run_dir / PROGRESS_NAME, run_dir / CURVE_NAME, f"{options.boss}, phase {options.phase}")
     _record_video(policy, settings, run_dir / VIDEO_NAME)
     report = _report(evaluation, result, settings, options)
@@ -112,28 +110,21 @@ def _move_aside(run_dir: Path) -> None:
         _log.warning("the previous demo was moved to %s", kept)
 
 
-def _evaluate(policy: Policy, settings: TrainSettings) -> Evaluation:
-    greedy = EvaluationSettings(
-        env_id=settings.env.id,
-        env_options=settings.env.options,
-        n_fights=N_FIGHTS,
-        seed=settings.run.seed,
-        deterministic=True,
-    )
-    return evaluate(policy, greedy, sinks=[ConsoleSink()])
-
-
 def _record_video(policy: Policy, settings: TrainSettings, path: Path) -> None:
     """Record a won fight; its seed is searched for first, because drawing takes much longer than the fight itself."""
+
+    def act(observation: Any, mask: Any, _n_decisions: int) -> Any:
+        return policy.act(observation, mask)
+
     try:
         with closing(gymnasium.make(settings.env.id, **settings.env.options)) as env:
-            seed = find_won_fight(env, policy.act, seed=settings.run.seed, max_attempts=MAX_ATTEMPTS)
+            seed = find_won_fight(env, act, seed=settings.run.seed, max_attempts=MAX_ATTEMPTS)
     except NoWinError as error:
         _log.warning("no video: %s", error)
         return
     _log.info("recording a won fight")
     with closing(gymnasium.make(settings.env.id, render_mode="rgb_array_list", **settings.env.options)) as env:
-        record_won_fight(env, policy.act, path, seed=seed, max_attempts=1)
+        record_won_fight(env, act, path, seed=seed, max_attempts=1)
 
 
 def _report(evaluation: Evaluation, result: TrainResult, settings: TrainSettings, options: ArenaOptions) -> Report:

@@ -15,6 +15,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -70,22 +71,21 @@ def examine(*, is_dev: bool = False) -> list[Check]:
     for name, check in (*CHECKS, *(DEV_CHECKS if is_dev else ())):
         try:
             found += check()
-        except ModuleNotFoundError as error:
-            missing = missing_dependency(error)
-            if missing is None:
-                found.append(Check(name, State.MISSING, f"{type(error).__name__}: {error}", SET_UP))
-            # The check of the packages reports the missing extra.
         except Exception as error:  # noqa: BLE001  (every failure is a result of the check)
-            found.append(Check(name, State.MISSING, f"{type(error).__name__}: {error}", SET_UP))
+            # The check of the packages reports a missing extra.
+            if not isinstance(error, ModuleNotFoundError) or missing_dependency(error) is None:
+                found.append(Check(name, State.MISSING, f"{type(error).__name__}: {error}", SET_UP))
     return found
 
 
 def lines(checks: list[Check]) -> str:
     """Return one line of text for each check, for a file or a pipe."""
     width = max(len(check.name) for check in checks)
-    rows = [f"{check.name:{width}}  {check.state.value:7}  {check.detail}" for check in checks]
-    remedies = [f" -> {check.remedy}" if check.remedy else "" for check in checks]
-    return "".join(f"{' '.join(row.split(chr(10)))}{remedy}\n" for row, remedy in zip(rows, remedies, strict=True))
+    return "".join(
+        f"{check.name:{width}}  {check.state.value:7}  {check.detail}".replace("\n", " ")
+        + (f" -> {check.remedy}\n" if check.remedy else "\n")
+        for check in checks
+    )
 
 
 def table(checks: list[Check]) -> Table:
@@ -122,16 +122,12 @@ def check_processor() -> Iterator[Check]:
 
 def check_packages() -> Iterator[Check]:
     """Check the required packages, and those of each extra for users."""
-    packages: dict[str, list[str]] = {}
-    for requirement in metadata.requires("soulslab") or []:
-        if _is_for_this_system(requirement):
-            name, extra = _name_and_extra(requirement)
-            packages.setdefault(extra, []).append(name)
-    for name in packages.get("", []):
+    packages = _packages()
+    for name in (name for name, extra in packages if not extra):
         version = _installed_version(name)
         yield _check(name, version is not None, version or "not installed", "pip install soulslab", bad=State.MISSING)
     for extra, purpose in USER_EXTRAS.items():
-        absent = [name for name in packages.get(extra, []) if _installed_version(name) is None]
+        absent = [name for name, of_extra in packages if of_extra == extra and _installed_version(name) is None]
         detail = f"not installed: {', '.join(absent)}" if absent else f"for {purpose}"
         yield _check(f"extra {extra}", not absent, detail, f"for {purpose}: pip install 'soulslab[{extra}]'")
 
@@ -141,15 +137,27 @@ def check_tested_versions() -> Iterator[Check]:
     pins = _pins()
     if not pins:
         yield Check("tested versions", State.WARNING, "no constraints.txt", "only clones of the repository have it")
-    for requirement in metadata.requires("soulslab") or []:
-        name, extra = _name_and_extra(requirement)
-        if not _is_for_this_system(requirement):
-            continue
+    for name, extra in _packages():
         version = _installed_version(name)
         if version is None:
             yield Check(name, State.WARNING, f"not installed (extra {extra})", SET_UP)
         elif version != pins.get(_normal(name), version):
             yield Check(name, State.WARNING, f"{version}, tested with {pins[_normal(name)]}", SET_UP)
+
+
+def _packages() -> list[tuple[str, str]]:
+    """Return the name of each declared package for this system, and its extra ("" for none).
+
+    A requirement looks like ``xcffib>=1.5; sys_platform == "linux" and extra == "siphon"``.
+    """
+    found = []
+    for requirement in metadata.requires("soulslab") or []:
+        system = re.search(r"""sys_platform == ["'](\w+)["']""", requirement)
+        if system is None or system[1] == sys.platform:
+            name = re.match(r"[\w.-]+", requirement)
+            extra = re.search(r"""extra == ["']([\w-]+)["']""", requirement)
+            found.append((name[0] if name else requirement, extra[1] if extra else ""))
+    return found
 
 
 def _installed_version(name: str) -> str | None:
@@ -172,19 +180,6 @@ def _pins() -> dict[str, str]:
 def _normal(name: str) -> str:
     """Return the normalised spelling of a package name (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _is_for_this_system(requirement: str) -> bool:
-    """Return whether a requirement such as ``xcffib>=1.5; sys_platform == "linux"`` applies to this system."""
-    system = re.search(r"""sys_platform == ["'](\w+)["']""", requirement)
-    return system is None or system[1] == sys.platform
-
-
-def _name_and_extra(requirement: str) -> tuple[str, str]:
-    """Split ``torch>=2.6; extra == "learn"`` into its name and its extra ("" for none)."""
-    name = re.match(r"[\w.-]+", requirement)
-    extra = re.search(r"""extra == ["']([\w-]+)["']""", requirement)
-    return name[0] if name else requirement, extra[1] if extra else ""
 
 
 def check_kernel_cache() -> Iterator[Check]:
@@ -211,9 +206,7 @@ def check_video() -> Iterator[Check]:
     import av
     import numpy as np
 
-    for codec in VIDEO_CODECS:
-        if codec not in av.codecs_available:
-            continue
+    for codec in (codec for codec in VIDEO_CODECS if codec in av.codecs_available):
         with av.open(io.BytesIO(), mode="w", format="mp4") as container:
             stream = cast("av.VideoStream", container.add_stream(codec, rate=30))
             stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
@@ -227,10 +220,9 @@ def check_video() -> Iterator[Check]:
 
 def check_terminal() -> Iterator[Check]:
     """Check whether the output is a terminal."""
-    size = shutil.get_terminal_size()
-    detail = f"{size.columns}x{size.lines}, {sys.stdout.encoding}"
-    is_terminal = sys.stdout.isatty()
-    detail = detail if is_terminal else "the output is not a terminal"
+    size, is_terminal = shutil.get_terminal_size(), sys.stdout.isatty()
+    shown = f"{size.columns}x{size.lines}, {sys.stdout.encoding}"
+    detail = shown if is_terminal else "the output is not a terminal"
     yield _check("terminal", is_terminal, detail, "`soulslab play` needs one")
 
 
@@ -258,15 +250,12 @@ def check_fight() -> Iterator[Check]:
     import numpy as np
 
     started = time.monotonic()
-    env = gymnasium.make("soulslab/Arena-v0")
-    try:
+    with closing(gymnasium.make("soulslab/Arena-v0")) as env:
         _, info = env.reset(seed=0)
         for _ in range(10):
             _, _, is_over, is_cut, info = env.step(int(np.flatnonzero(info["action_mask"])[0]))
             if is_over or is_cut:
                 break
-    finally:
-        env.close()
     yield Check("arena", State.OK, f"10 decisions taken, {time.monotonic() - started:.1f} s with compilation")
 
 
@@ -277,10 +266,9 @@ def check_clock() -> Iterator[Check]:
 
     try:
         native_library()
+        yield Check("game time", State.OK, "lockstep")
     except ClockUnavailableError as error:
         yield Check("game time", State.WARNING, "no lockstep", str(error))
-    else:
-        yield Check("game time", State.OK, "lockstep")
 
 
 def check_memory() -> Iterator[Check]:
@@ -320,36 +308,26 @@ def check_real_games() -> Iterator[Check]:
     """Check for the games that have a profile, and report what was not tested with them."""
     from soulslab.games import known_games, profile_path
     from soulslab.games.installation import APPS
+    from soulslab.siphon.process.launch import find_program
     from soulslab.siphon.profile import load_profile
 
     for name in known_games():
         process = load_profile(profile_path(Path(name))).process
         if name in APPS:
-            yield from _check_commercial_game(name, process)
+            remedy = f"use a game on a Linux server, with server=; see docs/{name}.md"
+            if sys.platform == "linux":
+                remedy = (
+                    f"buy and start {process.executable}, then: soulslab games check {name}; "
+                    f"without it: soulslab arena --mask {name}, or stand_in=True; see docs/{name}.md"
+                )
+            yield Check(f"game {name}", State.WARNING, PROVEN, remedy)
+        if name in APPS and sys.platform == "linux":
+            yield _check_installed(name, process)
+            yield _check_running(name, process)
         elif sys.platform == "linux":
-            yield _check_free_game(name, process.command[0])
-
-
-def _check_free_game(name: str, program: str) -> Check:
-    """Check for a free game."""
-    from soulslab.siphon.process.launch import find_program
-
-    found = find_program(program)
-    return _check(f"game {name}", bool(found), found or f"no {program}", f"install {program} to play it")
-
-
-def _check_commercial_game(name: str, process: Process) -> Iterator[Check]:
-    """Check for a commercial game: extent of its tests, whether it is installed, whether it is running."""
-    remedy = (
-        f"buy and start {process.executable}, then: soulslab games check {name}; "
-        f"without it: soulslab arena --mask {name}, or stand_in=True; see docs/{name}.md"
-    )
-    if sys.platform != "linux":
-        remedy = f"use a game on a Linux server, with server=; see docs/{name}.md"
-    yield Check(f"game {name}", State.WARNING, PROVEN, remedy)
-    if sys.platform == "linux":
-        yield _check_installed(name, process)
-        yield _check_running(name, process)
+            program = process.command[0]
+            found = find_program(program)
+            yield _check(f"game {name}", bool(found), found or f"no {program}", f"install {program} to play it")
 
 
 def _check_installed(name: str, process: Process) -> Check:
@@ -376,11 +354,8 @@ def _check_running(name: str, process: Process) -> Check:
     try:
         pid = find_process(process)
         refuse_anti_cheat(pid, process)
-        memory = LinuxMemory(pid)
-        try:
+        with closing(LinuxMemory(pid)) as memory:
             version = read_image(memory, process.executable).version
-        finally:
-            memory.close()
         detail = f"process {pid} ({executable_of(pid)}), {f'version {version}' if version else 'it has no version'}"
     except ProcessNotFoundError:
         return Check(title, State.WARNING, f"no process is called {process.executable}", "start it, offline")

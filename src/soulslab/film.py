@@ -7,30 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-from numpy.typing import NDArray
 
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.learn.policy_header import Player
 from soulslab.play.policy_actions import WINDOW_PX, fight_options, policy_actions
-from soulslab.video import Act, find_won_fight, record_fight, record_won_fight
+from soulslab.video import find_won_fight, record_fight, record_won_fight
 
 #: Maximum number of fights when searching for a won one.
 MAX_ATTEMPTS = 100
-
-
-class _DecisionCount(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Counts the decisions of the fight for policies that use past actions as input."""
-
-    n_decisions = 0
-
-    def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
-        self.n_decisions = 0
-        return self.env.reset(**arguments)
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        result = self.env.step(action)
-        self.n_decisions += result[4]["n_decisions"]
-        return result
 
 
 def film_policy(
@@ -48,33 +32,19 @@ def film_policy(
     30. ``fight`` has the ``boss`` and ``phase`` to use instead of those of the training. With ``needs_win``, the first
     won fight of at most 100 is recorded.
 
-    Raises:
-        IncompatibleCheckpointError: The policy cannot play the built-in fight.
-        NoWinError: ``needs_win`` is set, and no fight was won.
-        VideoError: The video could not be encoded.
-        SiphonError: The window does not start.
+    Raises IncompatibleCheckpointError if the policy cannot play the built-in fight, NoWinError without a win,
+    VideoError if the video could not be encoded, and SiphonError if the window does not start.
     """
     env_id = ARENA_LIVE_ID if in_window else ARENA_ID
     options = fight_options(env_id, player.header, **fight)
     if in_window:
         options |= {"size_px": WINDOW_PX, "episodes": "demo"}
     elif needs_win:  # drawing takes much longer than the fight itself
-        with closing(_DecisionCount(gymnasium.make(env_id, disable_env_checker=True, **options))) as env:
-            seed = find_won_fight(env, _act(player, env, path), seed=seed, max_attempts=MAX_ATTEMPTS)
+        with closing(gymnasium.make(env_id, disable_env_checker=True, **options)) as env:
+            seed = find_won_fight(env, policy_actions(player, env, path), seed=seed, max_attempts=MAX_ATTEMPTS)
     render_mode = "rgb_array" if in_window else "rgb_array_list"
-    made = gymnasium.make(env_id, render_mode=render_mode, disable_env_checker=True, **options)
-    with closing(_DecisionCount(made)) as env:
-        act = _act(player, env, path)
+    with closing(gymnasium.make(env_id, render_mode=render_mode, disable_env_checker=True, **options)) as env:
+        act = policy_actions(player, env, path)
         if not needs_win:
             return record_fight(env, act, path, seed=seed)
-        record_won_fight(env, act, path, seed=seed, max_attempts=MAX_ATTEMPTS)
-        return True
-
-
-def _act(player: Player, env: _DecisionCount, path: Path) -> Act:
-    choose = policy_actions(player, env, path)
-
-    def act(observation: Any, mask: NDArray[Any] | None) -> Any:
-        return choose(observation, mask, env.n_decisions)  # type: ignore[arg-type]
-
-    return act
+        return record_won_fight(env, act, path, seed=seed, max_attempts=MAX_ATTEMPTS) > 0

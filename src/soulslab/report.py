@@ -10,7 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from soulslab.learn.demonstrations.data_set_metadata import Description
-from soulslab.learn.evaluate import AttackRow, Evaluation, Interval
+from soulslab.learn.evaluate import Evaluation, Interval
 
 UNKNOWN = "-"
 
@@ -71,14 +71,8 @@ def data_set_tables(description: Description, outcomes: Sequence[Mapping[str, An
 
 def _attacks(mode: str, result: Evaluation) -> Table:
     """Return a table of the boss's attacks, those with the most kills first."""
-    rows = _table(
-        f"attacks ({mode})",
-        "attack",
-        "damage per fight (HP)",
-        "in lost fights (HP)",
-        "killing blows",
-    )
-    for attack in sorted(result.by_attack, key=_deadliness, reverse=True):
+    rows = _table(f"attacks ({mode})", "attack", "damage per fight (HP)", "in lost fights (HP)", "killing blows")
+    for attack in sorted(result.by_attack, key=lambda row: (row.n_kills or 0, row.mean_damage), reverse=True):
         rows.add_row(
             attack.name,
             _number(attack.mean_damage),
@@ -86,10 +80,6 @@ def _attacks(mode: str, result: Evaluation) -> Table:
             str(attack.n_kills) if attack.n_kills is not None else UNKNOWN,
         )
     return rows
-
-
-def _deadliness(attack: AttackRow) -> tuple[int, float]:
-    return attack.n_kills or 0, attack.mean_damage
 
 
 def _poses(mode: str, result: Evaluation) -> Table:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeAlias, cast
 
 import av
@@ -20,8 +19,8 @@ from soulslab.errors import EnvironmentUsageError, NoWinError, VideoError
 
 _log = logging.getLogger(__name__)
 
-#: Function from observation and action mask to an action.
-Act: TypeAlias = Callable[[Any, NDArray[np.bool_] | None], Any]
+#: Function from observation, action mask (None if there is none) and number of past game decisions to an action.
+Act: TypeAlias = Callable[[Any, Any, int], Any]
 
 #: Encoders in order of preference, with their options. The frames have flat areas and sharp edges; a rate factor of 26
 #: of x264 preserves both, and keeps a fight of a minute below 6 MB.
@@ -33,7 +32,6 @@ CODECS: dict[str, dict[str, str]] = {
 HOLD_S = 2.0
 ENCODER_THREADS = 2
 SEEDS = 2**31
-LOST = "fight %d of at most %d was lost; trying the next"
 
 
 class Mp4Writer:
@@ -89,15 +87,13 @@ class Mp4Writer:
     def __enter__(self) -> Mp4Writer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        is_kept = self._is_kept and kind is None and self._stream is not None
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        stream = self._stream if self._is_kept and kind is None else None
         try:
-            if is_kept and self._stream is not None:
-                self._file.mux(self._stream.encode(None))
+            if stream is not None:
+                self._file.mux(stream.encode(None))
             self._file.close()
-            if is_kept:
+            if stream is not None:
                 self._partial.replace(self._path)
         finally:
             self._partial.unlink(missing_ok=True)
@@ -106,88 +102,71 @@ class Mp4Writer:
 def find_won_fight(env: gymnasium.Env[Any, Any], act: Act, *, seed: int = 0, max_attempts: int = 100) -> int:
     """Play fights until one is won, and return its seed; attempt i has the seed ``seed + i``.
 
-    ``act`` chooses an action from the observation and ``info["action_mask"]``. It is fastest without a render mode.
-    Raises `NoWinError` if no fight was won.
+    It is fastest without a render mode. Raises `NoWinError` if no fight was won.
     """
-    for attempt in range(max_attempts):
-        fight_seed = (seed + attempt) % SEEDS
-        if _play(env, act, fight_seed):
-            return fight_seed
-        _log.info(LOST, attempt + 1, max_attempts)
-    raise NoWinError(max_attempts)
+    n_played = _play_until_won(lambda fight_seed: _play(env, act, fight_seed), seed, max_attempts)
+    return (seed + n_played - 1) % SEEDS
 
 
 def record_won_fight(
     env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0, max_attempts: int = 20
 ) -> int:
-    """Play fights until one is won, and write that fight as an MP4 file.
+    """Play fights until one is won, and write that fight as an MP4 file; return the number of fights played.
 
-    Args:
-        env: A Gymnasium environment made with ``render_mode="rgb_array_list"`` (the arena then renders 30 frames per
-            second) or ``"rgb_array"`` (one frame per step). ``info["fight"]["won"]`` of the last step says if it is
-            won.
-        act: Chooses an action from the observation and ``info["action_mask"]`` (None if there is none).
-        path: The file; it is replaced only by a complete video of a won fight.
-        seed: Seed of the first fight; attempt i has the seed ``seed + i``.
-        max_attempts: Maximum number of fights, at least 1.
-
-    Returns:
-        The number of fights played, including the won one.
-
-    Raises:
-        EnvironmentUsageError: The environment does not render images, or ``max_attempts`` is less than 1.
-        NoWinError: No fight was won.
-        VideoError: The video could not be encoded.
+    Attempt i has the seed ``seed + i``. See `record_fight`; raises also `NoWinError` if no fight was won, and
+    `EnvironmentUsageError` if ``max_attempts`` is less than 1.
     """
-    _check_render_mode(env)
     if max_attempts < 1:
         raise EnvironmentUsageError(f"max_attempts must be at least 1, not {max_attempts}")
-    for attempt in range(max_attempts):
-        with Mp4Writer(path, _fps(env)) as film:
-            if _play(env, act, (seed + attempt) % SEEDS, film):
-                film.keep()
-                return attempt + 1
-        _log.info(LOST, attempt + 1, max_attempts)
-    raise NoWinError(max_attempts)
+    return _play_until_won(
+        lambda fight_seed: record_fight(env, act, path, seed=fight_seed, needs_win=True), seed, max_attempts
+    )
 
 
-def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0) -> bool:
-    """Play one fight and write it as an MP4 file, won or lost; return whether it was won.
+def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0, needs_win: bool = False) -> bool:
+    """Play one fight and write it as an MP4 file; return whether it was won (``info["fight"]["won"]`` at its end).
 
-    Arguments and errors are those of `record_won_fight`.
+    The environment must be made with ``render_mode="rgb_array_list"`` (the arena then renders 30 frames per second) or
+    ``"rgb_array"`` (one frame per step). The file is replaced only by a complete video; with ``needs_win``, only by
+    that of a won fight. Raises EnvironmentUsageError if the environment does not render images, VideoError if the video
+    could not be encoded.
     """
-    _check_render_mode(env)
-    with Mp4Writer(path, _fps(env)) as film:
-        is_won = _play(env, act, seed % SEEDS, film)
-        film.keep()
-    return is_won
-
-
-def _check_render_mode(env: gymnasium.Env[Any, Any]) -> None:
     if env.render_mode not in ("rgb_array", "rgb_array_list"):
         raise EnvironmentUsageError(
             f"render_mode must be 'rgb_array' or 'rgb_array_list' to record, not {env.render_mode!r}"
         )
+    with Mp4Writer(path, _fps(env)) as film:
+        is_won = _play(env, act, seed % SEEDS, film)
+        if is_won or not needs_win:
+            film.keep()
+    return is_won
+
+
+def _play_until_won(play: Callable[[int], bool], seed: int, max_attempts: int) -> int:
+    """Play fights with consecutive seeds until one is won; return how many were played."""
+    for attempt in range(max_attempts):
+        if play((seed + attempt) % SEEDS):
+            return attempt + 1
+        _log.info("fight %d of at most %d was lost; trying the next", attempt + 1, max_attempts)
+    raise NoWinError(max_attempts)
 
 
 def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer | None = None) -> bool:
     """Play one fight, and record it with its last frame held if there is a film; return whether it was won."""
     observation, info = env.reset(seed=seed)
-    is_over = False
+    is_over, n_decisions = False, 0
     while True:
         if film is not None:
-            frames = _new_frames(env)
+            pictures: Any = env.render()
+            frames = pictures if isinstance(pictures, list) else [pictures]
             for frame in frames + frames[-1:] * (round(HOLD_S * _fps(env)) if is_over else 0):
                 film.write(frame)
         if is_over:
             return bool(info.get("fight", {}).get("won", False))
-        observation, _, terminated, truncated, info = env.step(act(observation, info.get("action_mask")))
+        action = act(observation, info.get("action_mask"), n_decisions)
+        observation, _, terminated, truncated, info = env.step(action)
+        n_decisions += info.get("n_decisions", 1)
         is_over = terminated or truncated
-
-
-def _new_frames(env: gymnasium.Env[Any, Any]) -> list[NDArray[np.uint8]]:
-    pictures: Any = env.render()
-    return pictures if isinstance(pictures, list) else [pictures]
 
 
 def _fps(env: gymnasium.Env[Any, Any]) -> float:

@@ -43,7 +43,7 @@ def frames(path):
         return [frame.to_ndarray(format="rgb24") for frame in file.decode(video=0)]
 
 
-def act(observation, mask):
+def act(observation, mask, n_decisions):
     return 0
 
 
@@ -83,9 +83,10 @@ def test_browsers_can_play_it(tmp_path):
 
 def test_the_policy_gets_the_mask(tmp_path):
     seen = []
-    record_won_fight(Coin(), lambda _, mask: seen.append(mask) or 0, tmp_path / "won.mp4")
-    np.testing.assert_array_equal(seen[0], [True, False])
-    assert seen[1:] == [None] * 3
+    record_won_fight(Coin(), lambda _, mask, n_decisions: seen.append((mask, n_decisions)) or 0, tmp_path / "won.mp4")
+    np.testing.assert_array_equal(seen[0][0], [True, False])
+    assert [mask for mask, _ in seen[1:]] == [None] * 3
+    assert [n_decisions for _, n_decisions in seen] == [0, 1, 2, 3]
 
 
 def test_without_a_win_there_is_an_error_and_no_file(tmp_path):
@@ -140,7 +141,7 @@ def test_the_arena_is_recorded_at_30_frames_per_second(tmp_path):
     env = gymnasium.make("soulslab/Arena-v0", render_mode="rgb_array_list", phase="1")
     simulator = env.unwrapped.simulator
 
-    def act(observation, mask):
+    def act(observation, mask, n_decisions):
         if simulator.duels["decision"][0] == 4:
             simulator.duels["b_hp"] = simulator.fight["phase_two_hp"]  # it falls with this step
         return 19

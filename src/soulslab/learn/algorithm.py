@@ -44,7 +44,7 @@ class AlgorithmState(NamedTuple):
 
 
 class Algorithm(Protocol):
-    """A learning algorithm together with the environments in which it acts.
+    """A learning algorithm together with the environments in which it acts; some methods do nothing by default.
 
     The training loop calls, for a new run or a resumed one::
 
@@ -58,13 +58,11 @@ class Algorithm(Protocol):
         algorithm.close()
     """
 
-    @property
-    def report_every_s(self) -> float:
-        """Minimum time between two calls of :meth:`report` (s); 0 reports after each update."""
+    report_every_s: float = 0.0
+    """Minimum time between two calls of :meth:`report` (s); 0 reports after each update."""
 
-    @property
-    def saves_at_start(self) -> bool:
-        """Whether a new run writes a checkpoint before its first step."""
+    saves_at_start: bool = False
+    """Whether a new run writes a checkpoint before its first step."""
 
     @property
     def env_steps(self) -> int:
@@ -85,6 +83,7 @@ class Algorithm(Protocol):
 
     def observe(self) -> None:
         """Receive the transitions since the last call."""
+        return
 
     def update(self) -> None:
         """Make the updates that are due; raises DivergedError or NonFinitePriorityError for infinite weights."""
@@ -92,14 +91,16 @@ class Algorithm(Protocol):
     def state(self, *, with_env: bool) -> AlgorithmState:
         """Return copies of everything that :meth:`load` needs; without the environments after one failed."""
 
-    def load_files(self, header: dict[str, Any]) -> None:
+    def load_files(self, header: dict[str, Any]) -> None:  # noqa: ARG002  (does nothing by default)
         """Load what a checkpoint with this header stores in other files; raises CorruptCheckpointError."""
+        return
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint; :meth:`load_files` was called before."""
 
-    def after_save(self, path: Path) -> None:
+    def after_save(self, path: Path) -> None:  # noqa: ARG002  (does nothing by default)
         """Free what is no longer needed because the state of the last :meth:`state` was written to ``path``."""
+        return
 
     def policy_header(self) -> dict[str, Any]:
         """Return the header of the policy, with the present number of game decisions, as JSON-compatible values."""
@@ -112,6 +113,7 @@ class Algorithm(Protocol):
 
     def finish(self) -> None:
         """Stop a remote actor; the steps that it took before can still be observed."""
+        return
 
     def close(self) -> None:
         """Close the environments."""

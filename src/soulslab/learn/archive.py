@@ -83,16 +83,17 @@ def check_shapes(tensors: Mapping[str, NDArray[Any]], expected: Mapping[str, NDA
     infinity.
     """
     for name, example in expected.items():
-        if name not in tensors or tensors[name].shape != example.shape:
-            found = f"shape {tensors[name].shape}" if name in tensors else "nothing"
+        found = tensors.get(name)
+        if found is None or found.shape != example.shape:
+            there = f"shape {found.shape}" if found is not None else "nothing"
             raise IncompatibleCheckpointError(
-                path, f"tensor {name!r} should have shape {example.shape}, but there is {found}"
+                path, f"tensor {name!r} should have shape {example.shape}, but there is {there}"
             )
-        if tensors[name].dtype != example.dtype:
+        if found.dtype != example.dtype:
             raise IncompatibleCheckpointError(
-                path, f"tensor {name!r} should be of type {example.dtype}, but is of type {tensors[name].dtype}"
+                path, f"tensor {name!r} should be of type {example.dtype}, but is of type {found.dtype}"
             )
-        if not np.isfinite(tensors[name]).all():
+        if not np.isfinite(found).all():
             raise CorruptCheckpointError(path, f"tensor {name!r} holds NaN or infinity")
 
 

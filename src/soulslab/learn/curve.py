@@ -39,48 +39,39 @@ class Curve(NamedTuple):
     label: str
 
 
-def read_curve(log: Path) -> list[TrainProgress]:
-    """Return the progress of a run without messages that a resumed run repeated; errors as `read_evaluations`."""
-    return _read(log, TrainProgress)
+def read_points(log: Path, kind: type[MessageType]) -> list[MessageType]:
+    """Return the messages of a type in a log, without those that a resumed run repeated.
+
+    The log is the file of a :class:`soulslab.learn.sinks.JsonLinesSink`; errors as in `read_json_lines`.
+    """
+    points: list[MessageType] = []
+    for message in read_json_lines(log):
+        if isinstance(message, TrainStarted):
+            while points and points[-1].env_steps > message.env_steps:
+                points.pop()
+        elif isinstance(message, kind):
+            while points and points[-1].env_steps >= message.env_steps:
+                points.pop()
+            points.append(message)
+    return points
 
 
 def read_evaluations(log: Path) -> list[Evaluated]:
-    """Read the evaluations of a run.
-
-    Args:
-        log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
-
-    Returns:
-        Evaluations in order of game decisions, without evaluations that a resumed run repeated; may be empty.
-
-    Raises:
-        CheckpointError: The log cannot be read.
-        CorruptCheckpointError: A line of the log is not a message.
-    """
-    return _read(log, Evaluated)
+    """Return the evaluations of a run, in order of game decisions; see `read_points`."""
+    return read_points(log, Evaluated)
 
 
 def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
     """Return the best curve of a log: evaluated win rates, else moving averages, else mean returns."""
-    progress = read_curve(log)
+    progress = read_points(log, TrainProgress)
     judged = [point for point in read_evaluations(log) if point.win_rate is not None]
     if judged and progress and not of_returns:
+        env_steps = [point.env_steps for point in judged]
         # Evaluations have no time; it is interpolated between the progress messages.
-        times = np.interp(
-            [point.env_steps for point in judged],
-            [point.env_steps for point in progress],
-            [point.seconds for point in progress],
-        )
-        return Curve(
-            env_steps=[point.env_steps for point in judged],
-            seconds=[float(time) for time in times],
-            heights=[100.0 * (point.win_rate or 0.0) for point in judged],
-            margins=(
-                [100.0 * (point.low or 0.0) for point in judged],
-                [100.0 * (point.high if point.high is not None else 1.0) for point in judged],
-            ),
-            label=EVALUATED,
-        )
+        seconds = np.interp(env_steps, [p.env_steps for p in progress], [p.seconds for p in progress]).tolist()
+        low = [100.0 * (point.low or 0.0) for point in judged]
+        high = [100.0 * (point.high if point.high is not None else 1.0) for point in judged]
+        return Curve(env_steps, seconds, [100.0 * (point.win_rate or 0.0) for point in judged], (low, high), EVALUATED)
     points = [point for point in progress if point.mean_return is not None]
     if not points:
         raise CheckpointError(log, "holds no finished episode to draw; train for longer")
@@ -97,22 +88,14 @@ def learning_curve(log: Path, *, of_returns: bool = False) -> Curve:
 def draw_curve(
     log: Path, picture: Path, title: str = "", *, baseline: float | None = None, of_returns: bool = False
 ) -> None:
-    """Plot the learning curve of a run.
+    """Plot the learning curve of a run as a PNG file.
 
     If the environment reports wins, the plot shows win rates, otherwise mean returns. If the run was evaluated, the win
     rates are those of the evaluations, with their intervals; otherwise those of the last training fights.
 
-    Args:
-        log: The file of a :class:`soulslab.learn.sinks.JsonLinesSink`.
-        picture: Path of the PNG file.
-        title: Title of the plot.
-        baseline: Mean return of a random policy, shown as a line; only for returns.
-        of_returns: Whether to plot mean returns even if win rates are known.
-
-    Raises:
-        CheckpointError: The log cannot be read or holds no finished episode, or the file cannot be written.
-        CorruptCheckpointError: A line of the log is not a message.
-        MissingDependencyError: matplotlib is not installed.
+    ``of_returns`` plots mean returns even if win rates are known; the ``baseline`` is then the mean return of a random
+    policy. Raises CheckpointError if the log holds no finished episode or the file cannot be written,
+    MissingDependencyError without matplotlib, and the errors of `read_points`.
     """
     try:
         # Imported here because it takes a second and is used once.
@@ -143,20 +126,6 @@ def draw_curve(
         figure.suptitle(title, fontsize=11)
     with writing(picture):
         figure.savefig(picture)
-
-
-def _read(log: Path, kind: type[MessageType]) -> list[MessageType]:
-    """Return the messages of a type, without messages that a resumed run repeated."""
-    points: list[MessageType] = []
-    for message in read_json_lines(log):
-        if isinstance(message, TrainStarted):
-            while points and points[-1].env_steps > message.env_steps:
-                points.pop()
-        elif isinstance(message, kind):
-            while points and points[-1].env_steps >= message.env_steps:
-                points.pop()
-            points.append(message)
-    return points
 
 
 def _plot(axes: Axes, places: list[float], curve: Curve) -> None:

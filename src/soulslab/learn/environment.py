@@ -10,7 +10,7 @@ import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -46,16 +46,6 @@ _RESERVED: Final = {
 """Options of ``gymnasium.make_vec`` that soulslab sets itself, with the alternative for the user."""
 
 
-class Stateful(Protocol):
-    """An environment whose state can be saved and restored exactly."""
-
-    def get_state(self) -> dict[str, NDArray[Any]]:
-        """Return the complete state, so that a restored environment continues bit for bit."""
-
-    def set_state(self, state: dict[str, NDArray[Any]]) -> None:
-        """Restore a state of :meth:`get_state`."""
-
-
 class Sizes(NamedTuple):
     """Sizes of a vector environment: N environments, F features, A actions.
 
@@ -73,18 +63,10 @@ class Sizes(NamedTuple):
 def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorEnv[Any, Any, Any]:
     """Make N environments with same-step autoreset: an episode starts in the step in which the last one ends.
 
-    Args:
-        env_id: Gymnasium id with its version; ``module:id`` imports a module that registers it.
-        n_envs: Number of environments, N.
-        options: Keyword arguments of the environment.
-
-    Returns:
-        The vector version of the environment if it supports same-step autoreset, else Gymnasium's ``SyncVectorEnv``.
-
-    Raises:
-        ConfigError: An option is one that soulslab sets itself.
-        EnvironmentUsageError: The actions are not discrete, the observations are neither flat nor pixels, or the
-            environment does not accept an option.
+    This is the vector version of the environment if it supports same-step autoreset, else Gymnasium's
+    ``SyncVectorEnv``. An id ``module:id`` imports a module that registers it. Raises ConfigError for an option that
+    soulslab sets itself, EnvironmentUsageError if the actions are not discrete, the observations are neither flat nor
+    pixels, or the environment does not accept an option.
     """
     env = make_any_vector(env_id, n_envs, options)
     try:
@@ -103,19 +85,15 @@ def make_any_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Vec
     module, _, name = env_id.rpartition(":")
     if module:  # Gymnasium's notation "module:id"; importing the module registers the id
         importlib.import_module(module)
-    spec = gymnasium.spec(name)
-    arguments = dict(options)
-    accepted = _vector_parameters(spec)
+    mode, vector_arguments = "sync", {"autoreset_mode": AutoresetMode.SAME_STEP}
+    own: dict[str, Any] = {}
+    accepted = _vector_parameters(gymnasium.spec(name))
     if "autoreset_mode" in accepted:
-        mode, vector_arguments = "vector_entry_point", None
-        arguments["autoreset_mode"] = AutoresetMode.SAME_STEP.value
-        if "copy" in accepted:
-            arguments["copy"] = False
-    else:
-        mode, vector_arguments = "sync", {"autoreset_mode": AutoresetMode.SAME_STEP}
+        mode, vector_arguments = "vector_entry_point", {}
+        own = {"autoreset_mode": AutoresetMode.SAME_STEP.value} | ({"copy": False} if "copy" in accepted else {})
     try:
         return gymnasium.make_vec(
-            env_id, num_envs=n_envs, vectorization_mode=mode, vector_kwargs=vector_arguments, **arguments
+            env_id, num_envs=n_envs, vectorization_mode=mode, vector_kwargs=vector_arguments, **options, **own
         )
     except UnknownOptionError:  # its message is more precise than the one below
         raise
@@ -148,11 +126,7 @@ def sizes_of_one(env: gymnasium.Env[Any, Any]) -> Sizes:
 
 
 def layout(env: VectorEnv[Any, Any, Any]) -> Layout:
-    """Return the layout of features and pixels in the observations.
-
-    Raises:
-        EnvironmentUsageError: The observations are neither flat nor pixels.
-    """
+    """Return the layout of the observations; raises EnvironmentUsageError unless they are flat, pixels, or both."""
     return Layout(env.single_observation_space, _name(env))
 
 
@@ -182,10 +156,13 @@ def require_feature_names(name: str, names: Sequence[str], env_id: str, path: st
         )
 
 
-def stateful(env: VectorEnv[Any, Any, Any]) -> Stateful | None:
-    """Return the environment if its state can be saved and restored exactly, else None."""
+def stateful(env: VectorEnv[Any, Any, Any]) -> Any:
+    """Return the environment if its state can be saved (``get_state``) and restored exactly (``set_state``), else None.
+
+    The state is a table of arrays, with which the environment continues bit for bit.
+    """
     base = env.unwrapped
-    return cast("Stateful", base) if hasattr(base, "get_state") and hasattr(base, "set_state") else None
+    return base if hasattr(base, "get_state") and hasattr(base, "set_state") else None
 
 
 def environment_seed(seed: int, purpose: int) -> int:
@@ -243,10 +220,15 @@ def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def is_function_name(value: Any) -> bool:
+    """Return whether an option is the name of a function that `describe_options` recorded."""
+    return isinstance(value, str) and value.startswith("<function ")
+
+
 def require_functions(options: Mapping[str, Any], source: str | Path) -> None:
     """Raise ConfigError if an option is the name of a function that `describe_options` recorded in ``source``."""
     for key, value in options.items():
-        if isinstance(value, str) and value.startswith("<function "):
+        if is_function_name(value):
             raise ConfigError(
                 f"is the Python function {value[10:-1]}, which a file cannot hold; pass it from Python: "
                 f"env_options={{{key!r}: function}}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import gymnasium
@@ -95,13 +96,9 @@ class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Damage of one attack of the boss.
+    """Damage of one attack of the boss per fight and per lost fight (hit points), and how many fights it ended.
 
-    Attributes:
-        name: Name of the attack.
-        mean_damage: Damage per fight (hit points).
-        mean_damage_in_losses: Damage per lost fight (hit points); None if no fight was lost.
-        n_kills: Number of fights that it ended; None if the environment does not report it.
+    A value is None if no fight was lost, or if the environment does not report it.
     """
 
     name: str
@@ -111,14 +108,7 @@ class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of the fights from one start pose.
-
-    Attributes:
-        pose: Index of the start pose.
-        n_fights: Number of fights.
-        n_wins: Number of fights won.
-        interval: 95 % Wilson interval of the win rate.
-    """
+    """Result of the fights from one start pose, by its index, with the 95 % Wilson interval of the win rate."""
 
     pose: int
     n_fights: int
@@ -127,21 +117,10 @@ class PoseRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an evaluation.
+    """Result of an evaluation: means over the fights, win rate 0..1 with its 95 % Wilson interval, and details.
 
-    Values that the environment does not report are empty or None; only environments of soulslab report fights.
-
-    Attributes:
-        n_fights: Number of fights.
-        mean_return: Mean return.
-        mean_decisions: Mean length (game decisions).
-        n_wins: Number of fights won.
-        win_rate: Share of wins, 0..1.
-        interval: 95 % Wilson interval of the win rate.
-        mean_time_s: Mean length (s of game time).
-        mean_damage_taken: Damage taken per fight (hit points).
-        by_attack: Damage of each attack of the boss.
-        by_pose: Result for each start pose.
+    The length is in game decisions and in seconds of game time, the damage in hit points. Values that the environment
+    does not report are empty or None; only environments of soulslab report fights.
     """
 
     n_fights: int
@@ -170,8 +149,11 @@ def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Si
         # The environment may accept policies of another id that has the same fights, such as the simulator.
         alike = env.metadata.get("policies_of", ())
         policy.header.check_env(settings.env_id, sizes(env), alike=alike)
+        header, n_actions = policy.header, policy.header.n_actions
+        observer = Observer(layout(env), n_envs, header.frame_stack, extras=header.extras, n_actions=n_actions)
+        policy.seed(environment_seed(settings.seed, EVALUATION))
         with one_core():
-            fights = _play(_PlayerChoice(policy, env, settings), env, settings, sinks)
+            fights = _play(partial(policy.act, deterministic=settings.deterministic), env, settings, observer, sinks)
     finally:
         env.close()
     return _summarise(fights, _attack_names(env))
@@ -221,7 +203,7 @@ def evaluate_function(
     else:
         played = _as_vector(env, n_envs, options)
     try:
-        fights = _play(_FunctionChoice(policy), played, settings, ())
+        fights = _play(policy, played, settings)
     finally:
         if isinstance(env, str):
             played.close()
@@ -248,45 +230,6 @@ def _as_vector(
 def _attack_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
     single = env.envs[0].unwrapped if isinstance(env, SyncVectorEnv) else env.unwrapped
     return tuple(getattr(single, "attack_names", ()))
-
-
-class _FunctionChoice:
-    """Chooses the actions of N environments with a function of the unchanged observations."""
-
-    def __init__(self, policy: PolicyFunction) -> None:
-        self._policy = policy
-        self._obs: Any = None
-
-    def begin(self, obs: Any) -> None:
-        self._obs = obs
-
-    def choose(self, mask: NDArray[np.bool_] | None) -> Any:
-        return self._policy(self._obs, mask)
-
-    def follow(self, obs: Any, _dones: NDArray[np.bool_], _actions: Any, _taken: NDArray[np.int64]) -> None:
-        self._obs = obs
-
-
-class _PlayerChoice:
-    """Chooses the actions of N environments with a policy of soulslab, with seeded random draws."""
-
-    def __init__(self, policy: Player, env: VectorEnv[Any, Any, Any], settings: EvaluationSettings) -> None:
-        header, n_actions = policy.header, policy.header.n_actions
-        policy.seed(environment_seed(settings.seed, EVALUATION))
-        self._policy = policy
-        self._is_greedy = settings.deterministic
-        self._observer = Observer(
-            layout(env), env.num_envs, header.frame_stack, extras=header.extras, n_actions=n_actions
-        )
-
-    def begin(self, obs: Any) -> None:
-        self._observer.begin(obs)
-
-    def choose(self, mask: NDArray[np.bool_] | None) -> Any:
-        return self._policy.act(self._observer.inputs, mask, deterministic=self._is_greedy)
-
-    def follow(self, obs: Any, dones: NDArray[np.bool_], actions: Any, taken: NDArray[np.int64]) -> None:
-        self._observer.follow(obs, dones, actions, taken)
 
 
 def quotas(n_fights: int, n_envs: int) -> NDArray[np.int64]:
@@ -320,22 +263,26 @@ class _Fights:
 
 
 def _play(
-    choice: _FunctionChoice | _PlayerChoice,
+    act: PolicyFunction,
     env: VectorEnv[Any, Any, Any],
     settings: EvaluationSettings,
-    sinks: Sequence[Sink],
+    observer: Observer | None = None,
+    sinks: Sequence[Sink] = (),
 ) -> _Fights:
+    """Play all fights; with an observer, ``act`` is called with its inputs instead of the observations."""
     left = quotas(settings.n_fights, env.num_envs)
     returns, decisions = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
     fights = _Fights(settings.n_fights)
     obs, info = env.reset(seed=environment_seed(settings.seed, EVALUATION))
-    choice.begin(obs)
+    if observer is not None:
+        observer.begin(obs)
     n_failures = 0  # consecutive
     while fights.n_done < settings.n_fights:
-        actions = choice.choose(info.get("action_mask"))
+        actions = act(observer.inputs if observer is not None else obs, info.get("action_mask"))
         obs, rewards, terminated, truncated, info = env.step(actions)
-        taken = decisions_taken(info, env.num_envs)
-        choice.follow(obs, terminated | truncated, actions, taken)
+        dones, taken = terminated | truncated, decisions_taken(info, env.num_envs)
+        if observer is not None:
+            observer.follow(obs, dones, actions, taken)
         returns += rewards
         decisions += taken
         if decisions.max() > MAX_DECISIONS:
@@ -344,7 +291,7 @@ def _play(
                 f"{MAX_DECISIONS:,} decisions; give the environment an end condition, or set its option "
                 f"max_episode_steps"
             )
-        finished = np.flatnonzero(terminated | truncated)
+        finished = np.flatnonzero(dones)
         if len(finished) == 0:
             continue
         # A fight that ended because its game failed is repeated.
@@ -357,10 +304,8 @@ def _play(
         left[counted] -= 1
         returns[finished] = 0.0
         decisions[finished] = 0
-        send_message(
-            sinks,
-            EvaluationProgress(n_done=fights.n_done, n_fights=settings.n_fights, n_wins=fights.n_wins()),
-        )
+        progress = EvaluationProgress(n_done=fights.n_done, n_fights=settings.n_fights, n_wins=fights.n_wins())
+        send_message(sinks, progress)
     return fights
 
 

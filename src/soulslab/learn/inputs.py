@@ -118,10 +118,8 @@ class Layout:
 class Observer:
     """Inputs of the policy for N environments: features, extra inputs, and the last K frames of each, stacked.
 
-    At the start of an episode the first frame is repeated K times, as in Gymnasium's ``FrameStackObservation``.
-
-    Attributes:
-        inputs: The current inputs; updated in place.
+    ``inputs`` are the current ones, updated in place. At the start of an episode the first frame is repeated K times,
+    as in Gymnasium's ``FrameStackObservation``.
     """
 
     def __init__(
@@ -135,15 +133,8 @@ class Observer:
     ) -> None:
         """Allocate the arrays; :meth:`begin` or :meth:`load` must follow.
 
-        Args:
-            layout: Layout of the observations.
-            n_envs: Number of environments, N.
-            n_frames: Number of stacked frames, K.
-            extras: Inputs in addition to the observation; None for no additional inputs.
-            n_actions: Number of actions, A; only needed for extra inputs.
-
-        Raises:
-            EnvironmentUsageError: Frames are to be stacked, but the observations have no pixels.
+        ``n_actions`` is only needed for extra inputs. Raises EnvironmentUsageError if frames are to be stacked, but the
+        observations have no pixels.
         """
         if n_frames > 1 and layout.pixels is None:
             raise EnvironmentUsageError(
@@ -156,69 +147,44 @@ class Observer:
         self._n_actions = n_actions
         self._decisions = np.zeros(n_envs, np.int64)
         self.inputs = self._room(n_envs)
-        self._observed, self._actions, self._time_left = self._views(self.inputs.features)
+        self._observed = self.inputs.features[:, : layout.n_features]
 
     def begin(self, obs: Any) -> None:
         """Process the first observations of new episodes in all N environments."""
         self._layout.read_features(obs, self._observed)
         self._begin_extras(slice(None))
-        if self.inputs.pixels is not None:
-            self._fill(slice(None), obs)
+        self._fill(slice(None), obs)
 
     def follow(
-        self,
-        obs: Any,
-        dones: NDArray[np.bool_],
-        actions: NDArray[np.int64] | None = None,
-        decisions: NDArray[np.int64] | None = None,
+        self, obs: Any, dones: NDArray[np.bool_], actions: NDArray[np.int64], decisions: NDArray[np.int64]
     ) -> None:
-        """Process the next observations.
+        """Process the next observations of all N environments.
 
-        Args:
-            obs: Observations of all N environments.
-            dones: Whether the observation is the first of a new episode, bool (N,).
-            actions: Actions of the step, int64 (N,); only needed for extra inputs.
-            decisions: Game decisions that the step took, int64 (N,); only needed for extra inputs.
+        ``dones`` (N,) are True where the observation is the first of a new episode; ``actions`` (N,) are those of the
+        step, and ``decisions`` (N,) the game decisions that it took.
         """
         self._layout.read_features(obs, self._observed)
-        if actions is not None and decisions is not None:
-            self._decisions += decisions
-            self._write_extras(self._actions, self._time_left, actions, self._decisions)
+        self._decisions += decisions
+        self._write_extras(self.inputs.features, actions, self._decisions)
         if dones.any():
             self._begin_extras(dones)
-        pixels = self.inputs.pixels
-        if pixels is None:
-            return
-        self._push(pixels, self._layout.view_pixels(obs))
+        if self.inputs.pixels is not None:
+            self._push(self.inputs.pixels, self._layout.view_pixels(obs))
         if self._n_frames > 1 and dones.any():
             self._fill(np.flatnonzero(dones), obs)
 
     def final(
-        self,
-        final_obs: NDArray[Any],
-        index: NDArray[np.intp],
-        actions: NDArray[np.int64] | None = None,
-        decisions: NDArray[np.int64] | None = None,
+        self, final_obs: NDArray[Any], index: NDArray[np.intp], actions: NDArray[np.int64], decisions: NDArray[np.int64]
     ) -> Inputs:
-        """Return the inputs at the end of finished episodes; must be called before :meth:`follow`.
+        """Return the inputs at the end of the finished episodes of B environments; must precede :meth:`follow`.
 
-        Args:
-            final_obs: One observation per environment that ended an episode, object (N,): ``info["final_obs"]``.
-            index: Indices of the environments, (B,).
-            actions: Actions of the step, int64 (N,); only needed for extra inputs.
-            decisions: Game decisions that the step took, int64 (N,); only needed for extra inputs.
-
-        Returns:
-            A new batch of inputs.
+        ``final_obs`` (N,) is ``info["final_obs"]``, and ``index`` (B,) are the environments; see :meth:`follow`.
         """
         result = self._room(len(index))
         result.features[:] = self.inputs.features[index]
-        observed, last_actions, time_left = self._views(result.features)
-        if actions is not None and decisions is not None:
-            taken = (self._decisions + decisions)[index]
-            self._write_extras(last_actions, time_left, actions[index], taken)
+        self._write_extras(result.features, actions[index], (self._decisions + decisions)[index])
         for row, i in enumerate(index):
-            self._layout.read_features(final_obs[i], observed[row])
+            self._layout.read_features(final_obs[i], result.features[row, : self._layout.n_features])
             if result.pixels is not None and self.inputs.pixels is not None:
                 result.pixels[row] = self.inputs.pixels[i]
                 self._push(result.pixels[row], self._layout.view_pixels(final_obs[i]))
@@ -249,20 +215,17 @@ class Observer:
         n_channels = shape.n_channels * self._n_frames
         return Inputs(features, np.zeros((n, shape.height_px, shape.width_px, n_channels), np.uint8))
 
-    def _views(self, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
-        """Return the columns of the observation, of the previous actions and of the time left, as views."""
+    def _extra_views(self, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the columns of the previous actions and of the time left, as views."""
         n_observed = self._layout.n_features
         n_last = n_observed + self._extras.previous_actions * self._n_actions
-        return features[:, :n_observed], features[:, n_observed:n_last], features[:, n_last:]
+        return features[:, n_observed:n_last], features[:, n_last:]
 
     def _write_extras(
-        self,
-        last_actions: NDArray[np.float32],
-        time_left: NDArray[np.float32],
-        actions: NDArray[np.int64],
-        taken: NDArray[np.int64],
+        self, features: NDArray[np.float32], actions: NDArray[np.int64], taken: NDArray[np.int64]
     ) -> None:
         """Prepend actions (B,) to the previous ones, and write the remaining time after ``taken`` decisions (B,)."""
+        last_actions, time_left = self._extra_views(features)
         if last_actions.size:
             last_actions[:, self._n_actions :] = last_actions[:, : -self._n_actions].copy()
             last_actions[:, : self._n_actions] = 0.0
@@ -271,9 +234,10 @@ class Observer:
             time_left[:, 0] = np.maximum(0.0, 1.0 - taken / self._extras.time_left_decisions)
 
     def _begin_extras(self, where: NDArray[np.bool_] | slice) -> None:
+        last_actions, time_left = self._extra_views(self.inputs.features)
         self._decisions[where] = 0
-        self._actions[where] = 0.0
-        self._time_left[where] = 1.0
+        last_actions[where] = 0.0
+        time_left[where] = 1.0
 
     def _push(self, stacked: NDArray[np.uint8], frames: NDArray[np.uint8]) -> None:
         """Remove the oldest frame of each stack and append the newest, in place."""
@@ -283,7 +247,7 @@ class Observer:
         stacked[..., -n_channels:] = frames
 
     def _fill(self, where: NDArray[np.intp] | slice, obs: Any) -> None:
-        """Fill the stacks of some environments with their newest frame."""
+        """Fill the stacks of some environments with their newest frame, if there are pixels."""
         if self.inputs.pixels is not None:
             frames = self._layout.view_pixels(obs)[where]
             self.inputs.pixels[where] = np.tile(frames, (1, 1, 1, self._n_frames))

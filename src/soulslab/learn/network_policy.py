@@ -14,16 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.errors import EnvironmentUsageError
-from soulslab.learn.archive import (
-    Tensors,
-    check_n_parameters,
-    check_shapes,
-    git_commit,
-    join_parts,
-    read_archive,
-    take_part,
-    write_archive,
-)
+from soulslab.learn import archive
+from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy_header import Header, header_errors
@@ -39,12 +31,7 @@ class RunningMoments:
     """Running mean and variance over batches, merged with Chan's parallel form of Welford's update.
 
     Source: Chan, Golub & LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample
-    variances", equation 2.1. All arithmetic is float64.
-
-    Attributes:
-        mean: Mean so far, float64, shape ``shape``.
-        var: Population variance so far, float64, shape ``shape``.
-        count: Number of samples so far, at most ``max_count``.
+    variances", equation 2.1. Mean and (population) variance are float64; ``count`` is at most ``max_count``.
     """
 
     def __init__(self, shape: tuple[int, ...], max_count: float = float("inf")) -> None:
@@ -99,7 +86,7 @@ def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
         "pixels": sizes.pixels,
         "frame_stack": settings.env.frame_stack,
         "soulslab": VERSION,
-        "commit": git_commit(),
+        "commit": archive.git_commit(),
         "n_envs": sizes.n_envs,
         "feature_names": sizes.feature_names,
     }
@@ -135,18 +122,20 @@ class NetworkPolicy(ABC, Generic[H]):
     def state(self) -> Tensors:
         """Return copies of all tensors of the policy by name."""
         network = {name: tensor.cpu().numpy().copy() for name, tensor in self.network.state_dict().items()}
-        return join_parts({"network": network, **{name: each.state() for name, each in self._moments().items()}})
+        return archive.join_parts(
+            {"network": network, **{name: each.state() for name, each in self._moments().items()}}
+        )
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], path: str | Path = "policy") -> None:
         """Load the tensors of :meth:`state`; further ones are ignored, and ``path`` is named in errors.
 
         Raises IncompatibleCheckpointError for a missing tensor, or a shape that the header does not define.
         """
-        check_shapes(tensors, self.state(), path)
+        archive.check_shapes(tensors, self.state(), path)
         parameters = {name: torch.from_numpy(tensors[f"network/{name}"].copy()) for name in self.network.state_dict()}
         self.network.load_state_dict(parameters)
         for name, moments in self._moments().items():
-            moments.load(take_part(tensors, name))
+            moments.load(archive.take_part(tensors, name))
         self._refresh()
 
     def count_decisions(self, env_steps: int) -> dict[str, Any]:
@@ -156,23 +145,13 @@ class NetworkPolicy(ABC, Generic[H]):
         return header
 
     def save(self, path: Path) -> None:
-        """Write the policy to a file, atomically.
-
-        Raises:
-            CheckpointError: The file could not be written.
-        """
-        write_archive(path, self.state(), msgspec.to_builtins(self.header))
+        """Write the policy to a file, atomically; raises CheckpointError if it cannot be written."""
+        archive.write_archive(path, self.state(), msgspec.to_builtins(self.header))
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a policy from a file.
-
-        Raises:
-            CheckpointError: The file does not exist.
-            CorruptCheckpointError: The file is truncated or altered.
-            IncompatibleCheckpointError: The file is not a policy of this kind, or has an unknown version.
-        """
-        tensors, raw = read_archive(path)
+        """Read a policy from a file; errors as in `soulslab.learn.players.load_player`."""
+        tensors, raw = archive.read_archive(path)
         return cls.from_tensors(raw, tensors, path)
 
     @classmethod
@@ -184,7 +163,7 @@ class NetworkPolicy(ABC, Generic[H]):
         """
         header = cls.read_header(raw, path)
         with header_errors(path):
-            check_n_parameters(tensors, cls.count_parameters(header), path)
+            archive.check_n_parameters(tensors, cls.count_parameters(header), path)
         policy = cls(header)
         policy.load_state(tensors, path)
         return policy

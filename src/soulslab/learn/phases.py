@@ -20,7 +20,7 @@ from soulslab.errors import ConfigError, CorruptCheckpointError, IncompatibleChe
 from soulslab.learn.archive import Tensors, git_commit, join_parts, read_archive, take_part, write_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy import Policy
-from soulslab.learn.policy_header import ActionScores, Header, Player, different_names, parse_header
+from soulslab.learn.policy_header import ActionScores, Header, different_names, header_errors, parse_header
 from soulslab.learn.rainbow import q_policy as action_values
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.version import VERSION
@@ -39,11 +39,9 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     Only the present observation counts, so the feature should be monotonic, such as the health of a boss.
 
-    Attributes:
-        feature: Index of the feature in the observation of the environment, 0..F-1.
-        at_most: The second phase starts when the feature is at most the first threshold, the third when it is at most
-            the second, and so on; the thresholds descend and have the unit of the observation.
-        name: Name of the feature, for display; "" if the environment does not define names.
+    The feature is given by its index; its name, which may be "", is for display. The second phase starts when it is at
+    most the first threshold (``at_most``), the third when it is at most the second, and so on; the thresholds descend
+    and have the unit of the observation.
     """
 
     feature: int
@@ -51,25 +49,14 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     name: str = ""
 
     def phases(self, features: NDArray[np.float32]) -> NDArray[np.intp]:
-        """Return the phase of each observation.
-
-        Args:
-            features: float32 (B, F or more).
-
-        Returns:
-            Index of the phase, starting at 0, (B,).
-        """
+        """Return the phase of each observation, (B,), counted from 0; ``features`` are float32 (B, F or more)."""
         # The comparison is in float32 like the features; 0.3 in float32 is greater than 0.3 in float64.
         thresholds = np.array(self.at_most, np.float32)
         found: NDArray[np.intp] = (features[:, self.feature, None] <= thresholds).sum(axis=1)
         return found
 
     def check(self, n_members: int, n_features: int) -> None:
-        """Check that the switch matches its policies.
-
-        Raises:
-            ConfigError: The number of thresholds is wrong, they do not descend, or the feature does not exist.
-        """
+        """Raise ConfigError unless there is a threshold for each change, they descend, and the feature exists."""
         if len(self.at_most) != n_members - 1 or not self.at_most:
             raise ConfigError(
                 f"has {len(self.at_most)} thresholds for {n_members} policies; give one for each policy but the first",
@@ -100,11 +87,8 @@ class PhaseHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class PhasePolicy:
     """A policy for each phase of a fight, used as one policy.
 
-    Attributes:
-        header: Header of the joined policy. Its options are those of the first policy, updated with the given ones; its
-            number of game decisions is the sum over all policies.
-        members: The policies, in the order of the phases.
-        switch: Determines the phase.
+    The options in its header are those of the first policy, updated with the given ones, and its number of game
+    decisions is the sum over all policies.
     """
 
     def __init__(
@@ -115,17 +99,10 @@ class PhasePolicy:
         *,
         names: Sequence[str | Path] = (),
     ) -> None:
-        """Join policies.
+        """Join one policy for each phase, in order; ``names`` are their files, for error messages.
 
-        Args:
-            members: One policy for each phase, in order.
-            switch: Determines the phase.
-            env_options: Options of the environment of the joined policy, if they differ from the first policy's.
-            names: Files of the policies, for error messages.
-
-        Raises:
-            ConfigError: The switch does not match the policies.
-            IncompatibleCheckpointError: The policies have different inputs or actions.
+        Raises ConfigError if the switch does not match the policies, IncompatibleCheckpointError if the policies have
+        different inputs or actions.
         """
         self.members = tuple(members)
         self.switch = switch
@@ -165,7 +142,7 @@ class PhasePolicy:
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
         """Return the scores of the policy of the present phase, for one observation (B = 1)."""
         [number] = self.switch.phases(inputs.features)
-        member: Player = self.members[number]
+        member: Member = self.members[number]
         return member.scores(inputs, mask)
 
     def seed(self, seed: int) -> None:
@@ -178,29 +155,20 @@ class PhasePolicy:
         return join_parts({str(number): member.state() for number, member in enumerate(self.members)})
 
     def save(self, path: Path) -> None:
-        """Write all policies to one file, atomically.
-
-        Raises:
-            CheckpointError: The file could not be written.
-        """
+        """Write all policies to one file, atomically; raises CheckpointError if it cannot be written."""
         write_archive(path, self.state(), msgspec.to_builtins(self.header))
 
     @classmethod
     def load(cls, path: Path) -> PhasePolicy:
-        """Read a joined policy from a file.
-
-        Raises:
-            CheckpointError: The file does not exist.
-            CorruptCheckpointError: The file is truncated or altered.
-            IncompatibleCheckpointError: The file is not a joined policy, or has an unknown version.
-        """
+        """Read a joined policy from a file; errors as in `soulslab.learn.players.load_player`."""
         tensors, raw = read_archive(path)
         header = parse_header(raw, path, PhaseHeader, (FORMAT_VERSION,))
-        members = [_read_member(each, tensors, number, path) for number, each in enumerate(header.members)]
-        try:
+        members: list[Member] = []
+        for number, each in enumerate(header.members):
+            kind: type[Member] = QPolicy if each.get("format") == action_values.FORMAT else Policy
+            members.append(kind.from_tensors(each, take_part(tensors, str(number)), path))
+        with header_errors(path):
             policy = cls(members, header.switch, header.env_options, names=[path] * len(members))
-        except ConfigError as error:
-            raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
         # The origin is that of the file, not of the soulslab that reads it.
         origin = {name: getattr(header, name) for name in ("soulslab", "commit", "members")}
         policy.header = msgspec.structs.replace(policy.header, **origin)
@@ -209,25 +177,18 @@ class PhasePolicy:
         return policy
 
 
-def _read_member(raw: Mapping[str, Any], tensors: Tensors, number: int, path: Path) -> Member:
-    kind: type[Member] = QPolicy if raw.get("format") == action_values.FORMAT else Policy
-    return kind.from_tensors(raw, take_part(tensors, str(number)), path)
-
-
 def _check_alike(headers: Sequence[Header], names: Sequence[str | Path]) -> None:
     first = headers[0]
     for header, name in zip(headers[1:], names[1:], strict=True):
-        differences = [
+        differences = (
             f"{field} {here}, but {names[0]} has {there}"
             for field in _ALIKE
             if (here := getattr(header, field)) != (there := getattr(first, field))
-        ]
-        difference = different_names(header.feature_names, first.feature_names) if not differences else ""
+        )
+        difference = next(differences, "") or different_names(header.feature_names, first.feature_names, names[0])
         if difference:
-            differences = [f"{difference} in {names[0]}"]
-        if differences:
             raise IncompatibleCheckpointError(
                 name,
-                f"has {differences[0]}; policies to join must have the same inputs and actions: train them on the same "
+                f"has {difference}; policies to join must have the same inputs and actions: train them on the same "
                 "environment with the same inputs",
             )

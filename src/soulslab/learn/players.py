@@ -16,7 +16,7 @@ from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpoint
 from soulslab.learn import checkpoint, phases
 from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import check_shapes, read_archive, read_archive_header, take_part
-from soulslab.learn.environment import Sizes, feature_names, find_feature, make_vector
+from soulslab.learn.environment import Sizes, feature_names, find_feature, is_function_name, make_vector
 from soulslab.learn.phases import Member, PhasePolicy, Switch
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.policy_header import Header, Player
@@ -55,13 +55,7 @@ _LOADERS: Final[dict[str, Callable[[Path], Player]]] = {
 
 
 def load_player(path: Path) -> Player:
-    """Read a policy from its file, the newest one of a run, or an older one from a checkpoint.
-
-    Args:
-        path: Policy file, folder of a run, or a file in its ``checkpoints``.
-
-    Returns:
-        The policy, of the type that the format of the file determines.
+    """Read a policy from its file, the newest one from the folder of a run, or an older one from a checkpoint.
 
     Raises:
         CheckpointError: The file does not exist, or the run has not saved a policy yet.
@@ -161,11 +155,7 @@ def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switc
 
 def _without_functions(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options without Python functions, which a file cannot hold; a reward does not affect observations."""
-    return {
-        name: value
-        for name, value in options.items()
-        if not (isinstance(value, str) and value.startswith("<function "))
-    }
+    return {name: value for name, value in options.items() if not is_function_name(value)}
 
 
 def _load_member(run: Path) -> Member:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ _ACTIVATIONS: Final[dict[str, type[nn.Module]]] = {"tanh": nn.Tanh, "relu": nn.R
 _HIDDEN_GAIN: Final = math.sqrt(2.0)
 _HEAD_GAIN: Final = 0.01
 _PER_LEVEL: Final = 1.0 / 255.0
+
+Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 
 class Estimate(NamedTuple):
@@ -65,8 +67,8 @@ class ActorCritic(nn.Module):
         n_inputs = n_features + (self.eye.n_outputs if self.eye else 0)
         self.trunk = _trunk(n_inputs, settings, generator)
         self.critic_trunk = None if settings.shared else _trunk(n_inputs, settings, generator)
-        self.actor = _linear(settings.widths[-1], n_actions, _HEAD_GAIN, generator)
-        self.critic = _linear(settings.widths[-1], 1, _HEAD_GAIN, generator)
+        self.actor = _initialised(nn.Linear(settings.widths[-1], n_actions), _HEAD_GAIN, generator)
+        self.critic = _initialised(nn.Linear(settings.widths[-1], 1), _HEAD_GAIN, generator)
 
     def forward(self, obs: Tensor, pixels: Tensor | None = None) -> Estimate:
         """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C)."""
@@ -179,23 +181,21 @@ def _n_seen(pixels: tuple[int, int, int], settings: NetworkSettings) -> int:
 def _trunk(n_features: int, settings: NetworkSettings, generator: torch.Generator) -> nn.Sequential:
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise((n_features, *settings.widths)):
-        layers += [_linear(n_in, n_out, _HIDDEN_GAIN, generator), _ACTIVATIONS[settings.activation]()]
+        layers += [_initialised(nn.Linear(n_in, n_out), _HIDDEN_GAIN, generator), _ACTIVATIONS[settings.activation]()]
     return nn.Sequential(*layers)
 
 
 def _convolution(n_in: int, n_out: int, window: tuple[int, int], generator: torch.Generator) -> nn.Conv2d:
-    layer = nn.Conv2d(n_in, n_out, *window)
-    nn.init.orthogonal_(layer.weight, _HIDDEN_GAIN, generator=generator)
+    layer = _initialised(nn.Conv2d(n_in, n_out, *window), _HIDDEN_GAIN, generator)
     layer.weight = nn.Parameter(layer.weight.detach().contiguous(memory_format=torch.channels_last))
-    if layer.bias is not None:
-        nn.init.zeros_(layer.bias)
     return layer
 
 
-def _linear(n_in: int, n_out: int, gain: float, generator: torch.Generator) -> nn.Linear:
-    layer = nn.Linear(n_in, n_out)
+def _initialised(layer: Layer, gain: float, generator: torch.Generator) -> Layer:
+    """Set the weights of a layer to an orthogonal matrix, and its biases to 0."""
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
-    nn.init.zeros_(layer.bias)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
     return layer
 
 
@@ -218,14 +218,7 @@ class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Policy(NetworkPolicy[PolicyHeader]):
-    """An actor-critic network with the normalisers of its inputs and outputs.
-
-    Attributes:
-        header: Header of the policy.
-        network: The actor-critic network.
-        observation_moments: Mean and variance of the observations, shape (F,).
-        value_moments: Mean and variance of the returns, with which the outputs of the critic are normalised.
-    """
+    """An actor-critic network with the normalisers of its inputs, with moments (F,), and of the critic's outputs."""
 
     network: ActorCritic
 

@@ -29,17 +29,10 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         env_id: Gymnasium id, with its version, of the training environment.
         env_options: Keyword arguments of that environment, without `soulslab.config.SECRET_OPTIONS`; of a Python
             function only the name.
-        n_features: Number of features of an observation, F.
-        n_actions: Number of actions, A.
-        pixels: Size of the pixels of an observation; None without pixels.
-        frame_stack: Number of last observations whose pixels the policy sees.
-        extras: Inputs in addition to the observation.
-        soulslab: Version of soulslab that wrote the file.
-        commit: Git commit of that version, with ``+`` appended if files had been changed; "" if unknown.
+        commit: Git commit of soulslab, with ``+`` appended if files had been changed; "" if unknown.
         env_steps: Number of game decisions of the training.
         n_envs: Number of environments of the training, which fitted on that machine; 0 if unknown.
-        feature_names: Names of the features, (F,), if the environment defines names; they distinguish observations of
-            the same length.
+        feature_names: Names of the F features, if there are any; they distinguish observations of the same length.
     """
 
     env_id: str
@@ -87,27 +80,27 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 f"has {self.pixels or 'no'} pixels as input, but {env_id} has {sizes.pixels or 'none'}; check the "
                 "environment's options",
             )
-        for what, here, there in (
-            ("features", self.n_features, sizes.n_features),
-            ("actions", self.n_actions, sizes.n_actions),
-        ):
+        for what in ("features", "actions"):
+            here, there = getattr(self, f"n_{what}"), getattr(sizes, f"n_{what}")
             if here != there:
                 raise IncompatibleCheckpointError(
                     path, f"has {here} {what}, but {env_id} has {there}; check the environment's options"
                 )
-        difference = different_names(self.feature_names, sizes.feature_names)
+        difference = different_names(self.feature_names, sizes.feature_names, env_id)
         if difference:
             raise IncompatibleCheckpointError(
-                path, f"has {difference} in {env_id}; check the environment's options, especially its observation"
+                path, f"has {difference}; check the environment's options, especially its observation"
             )
 
 
-def different_names(here: Sequence[str], there: Sequence[str]) -> str:
-    """Describe the first difference of two lists of feature names; "" without one, or if a list is empty."""
+def different_names(here: Sequence[str], there: Sequence[str], place: str | Path) -> str:
+    """Describe the first difference from the feature names of ``place``; "" without one, or if a list is empty."""
     if not here or not there:
         return ""
     pairs = enumerate(zip(here, there, strict=True))
-    return next((f"{one!r} as feature {i}, which is {other!r}" for i, (one, other) in pairs if one != other), "")
+    return next(
+        (f"{one!r} as feature {i}, which is {other!r} in {place}" for i, (one, other) in pairs if one != other), ""
+    )
 
 
 H = TypeVar("H", bound=Header)
@@ -117,10 +110,8 @@ def parse_header(raw: Mapping[str, Any], path: Path, kind: type[H], versions: Co
     """Validate the header of a policy file; the default of its field ``format`` is the expected format."""
     known = next(field.default for field in msgspec.structs.fields(kind) if field.name == "format")
     check_format(raw, known, versions, path)
-    try:
+    with header_errors(path):
         header = msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
     if header.feature_names and len(header.feature_names) != header.n_features:
         raise CorruptCheckpointError(
             path, f"has a malformed header: {len(header.feature_names)} names of {header.n_features} features"
@@ -144,7 +135,7 @@ def header_errors(path: Path) -> Iterator[None]:
     """Convert errors in the settings of a header into a CorruptCheckpointError that names the file."""
     try:
         yield
-    except (ConfigError, EnvironmentUsageError) as error:
+    except (ConfigError, EnvironmentUsageError, msgspec.ValidationError) as error:
         raise CorruptCheckpointError(path, f"has a malformed header: {error}") from error
 
 
@@ -158,16 +149,13 @@ class Player(Protocol):
     def act(
         self, obs: NDArray[np.float32] | Inputs, mask: NDArray[np.bool_] | None = None, *, deterministic: bool = True
     ) -> NDArray[np.int64]:
-        """Choose an action for each observation.
+        """Choose an action for each observation, int64 (B,), or a scalar array for one observation.
 
         Args:
             obs: Features of the environment, float32 (B, F) or (F,), or the inputs of a
                 :class:`soulslab.learn.inputs.Observer`.
             mask: True for allowed actions, bool (B, A) or (A,); None allows all actions.
             deterministic: Whether to choose the best allowed action; otherwise an action is drawn (see :meth:`seed`).
-
-        Returns:
-            Actions, int64 (B,); a scalar array for one observation.
         """
 
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:

@@ -32,11 +32,17 @@ class ProcessLock:
         deadline = time.monotonic() + WAIT_S
         while not lock_descriptor(self._fd, blocking=False):
             if time.monotonic() > deadline:
-                holder = _read_holder(self._fd)
+                os.lseek(self._fd, 1, os.SEEK_SET)
+                holder = os.read(self._fd, _MAX_HOLDER_BYTES).decode(errors="replace").strip()
                 os.close(self._fd)
-                raise ChannelError(path, f"is in use by {what}{holder}; end that process first")
+                known = f" ({holder})" if holder and holder.isprintable() else ""
+                raise ChannelError(path, f"is in use by {what}{known}; end that process first")
             time.sleep(_POLL_S)
-        _write_holder(self._fd)
+        now = datetime.now().astimezone()
+        # The text starts at byte 1, because Windows does not let others read byte 0.
+        text = f"\nprocess {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S}\n"
+        os.ftruncate(self._fd, 0)
+        os.write(self._fd, text.encode())
 
     def __enter__(self) -> ProcessLock:
         return self
@@ -49,21 +55,6 @@ class ProcessLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def _write_holder(fd: int) -> None:
-    """Write the holder of the lock into the lock file, from byte 1: Windows does not let others read byte 0."""
-    now = datetime.now().astimezone()
-    text = f"\nprocess {os.getpid()} on {socket.gethostname()}, since {now:%Y-%m-%d %H:%M:%S}\n"
-    os.ftruncate(fd, 0)
-    os.write(fd, text.encode())
-
-
-def _read_holder(fd: int) -> str:
-    """Return the holder of the lock in parentheses, or "" if the lock file does not contain it."""
-    os.lseek(fd, 1, os.SEEK_SET)
-    text = os.read(fd, _MAX_HOLDER_BYTES).decode(errors="replace").strip()
-    return f" ({text})" if text and text.isprintable() else ""
 
 
 def is_held(path: Path) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
+from msgspec import MsgspecError
 
 from soulslab.config import dump_settings, without_secrets
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError, SoulslabError
@@ -50,18 +51,11 @@ class StopReason(enum.StrEnum):
 
 
 class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a training run.
+    """Result of a training run; an interrupted run was saved and can be resumed.
 
-    Attributes:
-        reason: Why it ended; an interrupted run was saved and can be resumed.
-        env_steps: Number of game decisions, all environments together.
-        train_seconds: Training time, including the time before a resume (s).
-        n_fights: Number of finished episodes.
-        win_rate: Win rate of the last evaluation, or the moving average without evaluations, 0..1; None if the
-            environment does not report wins.
-        mean_return: Mean return of the last episodes; None before the first.
-        milestones: When the win rate first reached each level.
-        policy_path: File of the policy.
+    ``env_steps`` are game decisions of all environments together; ``train_seconds`` include the time before a resume.
+    The win rate, 0..1, is that of the last evaluation, or the moving average without evaluations; None if the
+    environment does not report wins. The mean return of the last episodes is None before the first.
     """
 
     reason: StopReason
@@ -74,6 +68,9 @@ class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
     policy_path: Path
 
 
+_MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, MsgspecError)
+"""Errors that a malformed state causes while it is loaded."""
+
 _Settings = TypeVar("_Settings", bound=AlgorithmSettings)
 
 
@@ -81,10 +78,8 @@ class RunFolder(Generic[_Settings]):
     """The folder of a new or resumed run.
 
     Attributes:
-        path: The folder.
         settings: Settings of the run as a file can hold them: Python functions by name.
         options: Options of the environment, with the Python functions themselves.
-        store: Checkpoints of the run.
         checkpoint: Checkpoint to resume; None for a new run.
     """
 
@@ -109,7 +104,7 @@ class RunFolder(Generic[_Settings]):
         self._refuse_existing_run()
         try:
             if (path / LOCK_NAME).exists() or (resume and self.store.paths()):
-                self._lock_folder()
+                self._lock = lock_run(self.path)
             self.checkpoint = self.store.latest() if resume else None
         except BaseException:
             self.close()
@@ -120,7 +115,7 @@ class RunFolder(Generic[_Settings]):
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         if self._lock is None:
-            self._lock_folder()
+            self._lock = lock_run(self.path)
             self._refuse_existing_run()
         for folder in (self.path, self.path / CHECKPOINTS_NAME):
             remove_temporary_files(folder)
@@ -131,9 +126,6 @@ class RunFolder(Generic[_Settings]):
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-
-    def _lock_folder(self) -> None:
-        self._lock = lock_run(self.path)
 
     def _refuse_existing_run(self) -> None:
         if not self._is_resumed and self.store.paths():
@@ -152,15 +144,7 @@ def continuing_from(path: Path) -> Iterator[None]:
         yield
     except SoulslabError:
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        msgspec.MsgspecError,
-    ) as error:
+    except _MALFORMED as error:
         raise CorruptCheckpointError(
             path, f"does not hold a state from which this run can continue ({type(error).__name__}: {error})"
         ) from error

@@ -5,9 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType
-from typing import Final
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
@@ -23,7 +20,7 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._ask) for number in _SIGNALS}
+            self._previous = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -43,14 +43,10 @@ def remove_tokens(path: Path) -> Removal:
         raise CheckpointError(path, "cannot be read: No such file or directory")
     with writing(path):
         files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-    tokens: set[str] = set()
-    changed = []
-    for file in files:
-        found = _clean(file)
-        if found:
-            tokens |= found
-            changed.append(file)
-    return Removal(tuple(changed), tuple(file for file in files if _holds_any(file, tokens)))
+    found = {file: _clean(file) for file in files}
+    tokens = set().union(*found.values())
+    changed = tuple(file for file in files if found[file])
+    return Removal(changed, tuple(file for file in files if _holds_any(file, tokens)))
 
 
 def _clean(file: Path) -> set[str]:
@@ -93,10 +89,8 @@ def _clean_toml(file: Path) -> set[str]:
 
 def _clean_metadata(file: Path) -> set[str]:
     try:
-        data = msgspec.json.decode(file.read_bytes())
+        data = msgspec.json.decode(_read(file))
         spec = msgspec.json.decode(data["env_spec"])
-    except OSError as error:
-        raise CheckpointError(file, f"cannot be read: {error.strerror or error}") from error
     except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
         return set()
     found = set(_pop_tokens(spec))
@@ -121,8 +115,12 @@ def _pop_tokens(value: Any, *, are_options: bool = False) -> Iterator[str]:
 
 
 def _holds_any(file: Path, tokens: set[str]) -> bool:
+    data = _read(file) if tokens else b""
+    return any(token.encode() in data for token in tokens)
+
+
+def _read(file: Path) -> bytes:
     try:
-        data = file.read_bytes() if tokens else b""
+        return file.read_bytes()
     except OSError as error:
         raise CheckpointError(file, f"cannot be read: {error.strerror or error}") from error
-    return any(token.encode() in data for token in tokens)

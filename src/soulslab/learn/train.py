@@ -43,9 +43,6 @@ def train(
             reward, must be passed here.
         sinks: Telemetry sinks; closed when training ends.
 
-    Returns:
-        Result of the training run.
-
     Raises:
         CheckpointError: The folder holds a run and ``resume`` is False, or no run and it is True; or a file could not
             be written; or ``run.start_from`` does not name a matching policy.
@@ -53,12 +50,11 @@ def train(
             ``run.device`` is ``cuda`` without a GPU.
         EnvironmentUsageError: The environment does not support training.
         DemonstrationError: The recorded episodes belong to another environment, or are damaged.
-        NonFiniteError: The environment returned NaN or infinity.
-        DivergedError: The weights of PPO are not finite; policy and checkpoints are from before.
-        NonFinitePriorityError: The weights of Rainbow are not finite; policy and checkpoints are from before.
+        DivergedError, NonFinitePriorityError: The weights are not finite; policy and checkpoints are from before.
         ActorError: The remote actor failed too often.
         ChannelError: Another process trains in the folder.
-        Exception: Any error of the environment; the state of the algorithm was saved before.
+        Exception: Any error of the environment, or NonFiniteError for NaN or infinity in its results; the state of the
+            algorithm was saved before.
     """
     try:
         select_device(settings.run.device)  # reports a missing GPU before the environment is made

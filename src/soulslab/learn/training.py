@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from soulslab.config import load_settings
+from soulslab.config import load_settings, read_overrides
 from soulslab.config.loading import read_toml
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.learn.configs import default_config
@@ -24,20 +24,13 @@ _SETTINGS: dict[str, type[TrainSettings] | type[RainbowSettings]] = {"ppo": Trai
 
 
 def load_run_settings(path: Path | None, overrides: Sequence[str] = ()) -> AnySettings:
-    """Read the settings of a run.
+    """Read the settings of a run from a TOML file, whose key ``algorithm`` is ``ppo`` (the default) or ``rainbow``.
 
-    Args:
-        path: TOML file, whose key ``algorithm`` is ``ppo`` (the default) or ``rainbow``; None uses the default of every
-            setting.
-        overrides: Changes of single settings, such as ``learner.lr=1e-4`` or ``algorithm=rainbow``.
-
-    Returns:
-        The settings, of the type of the algorithm.
-
-    Raises:
-        ConfigError: The algorithm or a setting is unknown, or a value is out of range.
+    Without a file, all settings have their defaults. Overrides such as ``learner.lr=1e-4`` or ``algorithm=rainbow``
+    change single settings. Raises ConfigError for an unknown algorithm or setting, and for a value out of range.
     """
-    name = _algorithm(path, overrides)
+    data = {"algorithm": "ppo"} | (read_toml(path) if path is not None else {}) | read_overrides(overrides, "--set")
+    name = str(data["algorithm"])
     if name not in _SETTINGS:
         raise ConfigError(
             f"{name!r} is not an algorithm{did_you_mean(name, _SETTINGS)}", path="algorithm", source=path or ""
@@ -48,8 +41,10 @@ def load_run_settings(path: Path | None, overrides: Sequence[str] = ()) -> AnySe
 def load_new_run_settings(config: Path | None, overrides: Sequence[str] = ()) -> AnySettings:
     """Read the settings of a new run; without a file, from `soulslab.learn.configs.default_config`."""
     if config is None:
-        env_id = _override(overrides, "env.id") or EnvSettings().id
-        config = default_config(_override(overrides, "algorithm") or "ppo", env_id)
+        given = read_overrides(overrides, "--set")
+        env = given.get("env")
+        env_id = env.get("id") if isinstance(env, dict) else None
+        config = default_config(str(given.get("algorithm", "ppo")), str(env_id or EnvSettings().id))
         if config is not None:
             _log.info("using the settings of %s; choose another file with --config", config.name)
     return load_run_settings(config, overrides)
@@ -59,21 +54,3 @@ def with_env_options(settings: AnySettings, options: Mapping[str, Any]) -> AnySe
     """Return the settings of a run with further options merged over ``settings.env.options``."""
     env = msgspec.structs.replace(settings.env, options={**settings.env.options, **options})
     return msgspec.structs.replace(settings, env=env)
-
-
-def _algorithm(path: Path | None, overrides: Sequence[str]) -> str:
-    given = _override(overrides, "algorithm")
-    if given is not None:
-        return given
-    if path is None:
-        return "ppo"
-    return str(read_toml(path).get("algorithm", "ppo"))
-
-
-def _override(overrides: Sequence[str], name: str) -> str | None:
-    """Return the last value of a text setting among the overrides; None if it is not among them."""
-    for override in reversed(overrides):
-        key, equals, value = override.partition("=")
-        if equals and key.strip() == name:
-            return value.strip().strip("\"'")
-    return None

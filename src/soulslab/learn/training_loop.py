@@ -23,6 +23,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from soulslab.errors import CheckpointError, CorruptCheckpointError, DivergedError, NonFinitePriorityError
+from soulslab.learn import telemetry
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
@@ -41,16 +42,6 @@ from soulslab.learn.run_folder import (
 )
 from soulslab.learn.settings import AlgorithmSettings
 from soulslab.learn.stop_request import StopRequest
-from soulslab.learn.telemetry import (
-    CheckpointSaved,
-    Evaluated,
-    Message,
-    Sink,
-    TrainFinished,
-    TrainProgress,
-    TrainStarted,
-    send_message,
-)
 from soulslab.version import VERSION
 
 _UNSAVED_ERRORS: Final = (CheckpointError, DivergedError, NonFinitePriorityError)
@@ -64,22 +55,20 @@ _log = logging.getLogger(__name__)
 class TrainingLoop:
     """Trains one algorithm: budget, checkpoints, signals, evaluation, milestones and telemetry."""
 
-    def __init__(self, folder: RunFolder[Any], algorithm: Algorithm, sinks: Sequence[Sink]) -> None:
+    def __init__(self, folder: RunFolder[Any], algorithm: Algorithm, sinks: Sequence[telemetry.Sink]) -> None:
         """Prepare a run; :meth:`begin` must follow. The sinks stay open."""
         self._folder = folder
         self._settings: AlgorithmSettings = folder.settings
         self._algorithm = algorithm
         self._sinks = sinks
         self._milestones: tuple[Milestone, ...] = ()
-        self._evaluated: Evaluated | None = None
+        self._evaluated: telemetry.Evaluated | None = None
         self._best_win_rate: float | None = None
         self._started, self._seconds_before = time.monotonic(), 0.0
         self._saved_at_s = self._reported_at_s = 0.0
         self._reported_steps = 0
         self._is_reported = True
         self._is_resumed = False
-
-    # --- begin and end ------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start a new run, or load the checkpoint of a resumed one, which must belong to it and be intact."""
@@ -95,7 +84,7 @@ class TrainingLoop:
         """Train until a limit is reached, a signal arrives or an error occurs."""
         self._folder.begin()
         run = self._settings.run
-        started = TrainStarted(
+        started = telemetry.TrainStarted(
             env_id=self._settings.env.id,
             total_steps=run.total_steps,
             env_steps=self._algorithm.env_steps,
@@ -121,11 +110,8 @@ class TrainingLoop:
             self._save()
             if reason is StopReason.INTERRUPTED:
                 _log.info("%s: the run is saved and can be resumed", request.signal_name)
-        return self._finish(reason)
-
-    def _finish(self, reason: StopReason) -> TrainResult:
         seconds, episodes, env_steps = self._seconds(), self._algorithm.episodes, self._algorithm.env_steps
-        self._send(TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
+        self._send(telemetry.TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
         return TrainResult(
             reason=reason,
             env_steps=env_steps,
@@ -149,8 +135,6 @@ class TrainingLoop:
         if self._seconds() >= run.max_seconds:
             return StopReason.TIME
         return None
-
-    # --- one iteration ------------------------------------------------------------------------------------
 
     def _iterate(self) -> None:
         """Act and learn once; then evaluate, report and save if it is due."""
@@ -185,7 +169,7 @@ class TrainingLoop:
             found = evaluate(policy, settings)
             self._keep_best(policy, found.win_rate)
         low, high = found.interval or (None, None)
-        self._evaluated = Evaluated(
+        self._evaluated = telemetry.Evaluated(
             env_steps=self._algorithm.env_steps,
             n_fights=found.n_fights,
             mean_return=found.mean_return,
@@ -211,16 +195,14 @@ class TrainingLoop:
             if win_rate >= level:
                 self._milestones += (Milestone(level, self._algorithm.env_steps, self._seconds()),)
 
-    # --- telemetry and checkpoints ------------------------------------------------------------------------
-
-    def _send(self, message: Message) -> None:
-        send_message(self._sinks, message)
+    def _send(self, message: telemetry.Message) -> None:
+        telemetry.send_message(self._sinks, message)
 
     def _report(self) -> None:
         """Send the progress of the run and the telemetry of the algorithm."""
         seconds, env_steps, episodes = self._seconds(), self._algorithm.env_steps, self._algorithm.episodes
         passed = max(seconds - self._reported_at_s, 1e-9)
-        progress = TrainProgress(
+        progress = telemetry.TrainProgress(
             env_steps=env_steps,
             total_steps=self._settings.run.total_steps,
             seconds=seconds,
@@ -254,7 +236,7 @@ class TrainingLoop:
         with algorithm.best_estimate() as policy:
             policy.save(self._folder.path / POLICY_NAME)
         self._saved_at_s = self._seconds()
-        self._send(CheckpointSaved(env_steps=algorithm.env_steps, path=str(path)))
+        self._send(telemetry.CheckpointSaved(env_steps=algorithm.env_steps, path=str(path)))
 
     def _load_files(self, checkpoint: Checkpoint) -> Checkpoint:
         """Load the files to which a checkpoint refers; return an older checkpoint if some are damaged."""
@@ -272,7 +254,7 @@ class TrainingLoop:
         header = checkpoint.header
         self._milestones = msgspec.convert(header["milestones"], tuple[Milestone, ...])
         # Older checkpoints lack these two values.
-        self._evaluated = msgspec.convert(header.get("evaluated"), Evaluated | None)
+        self._evaluated = msgspec.convert(header.get("evaluated"), telemetry.Evaluated | None)
         self._best_win_rate = msgspec.convert(header.get("best_win_rate"), _WinRate | None)
         self._seconds_before = self._saved_at_s = self._reported_at_s = msgspec.convert(
             header["train_seconds"], Duration

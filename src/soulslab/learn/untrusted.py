@@ -38,15 +38,9 @@ _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]{0,63}")
 
 
 def check_named_environment(env_id: str, options: Mapping[str, Any], source: str | Path) -> None:
-    """Check that an environment named in a file can be made without trusting the file.
+    """Raise UntrustedFileError if the id of a file ("" for none) imports a module, or one of its options can run code.
 
-    Args:
-        env_id: Gymnasium id; "" if it does not come from the file.
-        options: Options of the environment that come from the file.
-        source: The file or folder, for the error message.
-
-    Raises:
-        UntrustedFileError: The id imports a module, or an option can run code.
+    ``source`` is the file or folder, for the error message.
     """
     for place, value in find_decisions(env_id, options):
         raise UntrustedFileError(place, value, source)

@@ -1,18 +1,20 @@
+from contextlib import closing
+
 import msgspec
 import pytest
 
 from soulslab.errors import CheckpointError
 from soulslab.learn.curve import EVALUATED as BY_EVALUATION
-from soulslab.learn.curve import MOVING, RETURNS, draw_curve, learning_curve, read_curve, read_evaluations
+from soulslab.learn.curve import MOVING, RETURNS, draw_curve, learning_curve, read_evaluations, read_points
 from soulslab.learn.sinks import JsonLinesSink
-from soulslab.learn.telemetry import TrainStarted
+from soulslab.learn.telemetry import TrainProgress, TrainStarted
 from support.messages import EVALUATED, PROGRESS
 
 STARTED = TrainStarted(env_id="toys/Corridor-v0", total_steps=1_000_000, env_steps=0, seed=0, is_resumed=False)
 
 
 def written(path, messages):
-    with JsonLinesSink(path) as sink:
+    with closing(JsonLinesSink(path)) as sink:
         for message in messages:
             sink.write(message)
     return path
@@ -20,16 +22,16 @@ def written(path, messages):
 
 def test_the_curve_leaves_out_what_a_resumed_run_lost(tmp_path):
     path = tmp_path / "log.jsonl"
-    with JsonLinesSink(path) as sink:
+    with closing(JsonLinesSink(path)) as sink:
         for env_steps, win_rate in ((10, 0.1), (20, 0.2), (30, 0.9), (20, 0.3), (40, 0.4)):
             sink.write(msgspec.structs.replace(PROGRESS, env_steps=env_steps, win_rate=win_rate))
-    assert [(p.env_steps, p.win_rate) for p in read_curve(path)] == [(10, 0.1), (20, 0.3), (40, 0.4)]
+    assert [(p.env_steps, p.win_rate) for p in read_points(path, TrainProgress)] == [(10, 0.1), (20, 0.3), (40, 0.4)]
 
 
 @pytest.mark.parametrize("win_rate", [0.5, None])
 def test_the_curve_is_drawn(tmp_path, win_rate):
     log, picture = tmp_path / "log.jsonl", tmp_path / "curve.png"
-    with JsonLinesSink(log) as sink:
+    with closing(JsonLinesSink(log)) as sink:
         for k in range(1, 20):
             sink.write(msgspec.structs.replace(PROGRESS, env_steps=k * 1000, seconds=float(k), win_rate=win_rate))
     draw_curve(log, picture, title="a run")
@@ -40,7 +42,7 @@ def test_the_curve_is_drawn(tmp_path, win_rate):
 
 def test_a_log_without_episodes_cannot_be_drawn(tmp_path):
     log = tmp_path / "log.jsonl"
-    with JsonLinesSink(log) as sink:
+    with closing(JsonLinesSink(log)) as sink:
         sink.write(STARTED)
     with pytest.raises(CheckpointError, match="no finished episode"):
         draw_curve(log, tmp_path / "curve.png")

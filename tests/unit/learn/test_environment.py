@@ -96,7 +96,9 @@ def test_masks_and_final_observations_come_through_gymnasiums_loop():
     _, _, terminated, _, info = env.step(np.zeros(3, np.int64))
     assert terminated.all()
     np.testing.assert_array_equal(blocked_actions(info, 3, 4), [[False, False, False, True]] * 3)
-    final = Observer(layout(env), 3).final(info["final_obs"], np.array([2, 0]))
+    final = Observer(layout(env), 3).final(
+        info["final_obs"], np.array([2, 0]), np.zeros(3, np.int64), np.ones(3, np.int64)
+    )
     np.testing.assert_array_equal(final.features, obs[[2, 0]])
     np.testing.assert_array_equal(decisions_taken(info, 3), [1, 1, 1])
     env.close()

@@ -15,6 +15,7 @@ def pixels(*shape):
 
 
 FLAT = Box(-1.0, 1.0, (3,), np.float32)
+NOTHING_DONE = (np.zeros(3, np.int64), np.ones(3, np.int64))
 
 
 @pytest.mark.parametrize(
@@ -95,12 +96,12 @@ def test_stacks_are_those_of_gymnasium_also_where_episodes_end(form):
         expected = [env.step(0)[0] for env in theirs]
         ended = np.flatnonzero(truncated)
         if len(ended):
-            final = observer.final(info["final_obs"], ended)
+            final = observer.final(info["final_obs"], ended, *NOTHING_DONE)
             np.testing.assert_array_equal(final.pixels, stacked(expected)[ended])
             n_ended += len(ended)
             for i in ended:
                 expected[i] = theirs[i].reset()[0]
-        observer.follow(obs, truncated)
+        observer.follow(obs, truncated, *NOTHING_DONE)
         np.testing.assert_array_equal(observer.inputs.pixels, stacked(expected))
     assert n_ended >= 6
     ours.close()
@@ -111,9 +112,9 @@ def test_a_saved_stack_goes_on():
     rng = np.random.default_rng(0)
     frames = rng.integers(256, size=(5, 2, SIZE_PX, SIZE_PX), dtype=np.uint8)
     observers[0].begin(frames[0])
-    observers[0].follow(frames[1], np.zeros(2, np.bool_))
+    observers[0].follow(frames[1], np.zeros(2, np.bool_), *(each[:2] for each in NOTHING_DONE))
     observers[1].load(observers[0].state())
     for observer in observers:
-        observer.follow(frames[2], np.array([False, True]))
+        observer.follow(frames[2], np.array([False, True]), *(each[:2] for each in NOTHING_DONE))
     np.testing.assert_array_equal(observers[1].inputs.pixels, observers[0].inputs.pixels)
     np.testing.assert_array_equal(observers[1].inputs.pixels[0], np.moveaxis(frames[:3, 0], 0, -1))

@@ -7,11 +7,10 @@ import os
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from soulslab.errors import ActorError
 from soulslab.learn.actors.actor_status import StatusBoard
@@ -38,16 +37,12 @@ class ActorProcess:
 
     def __init__(self, run_dir: Path, place: Path, status: StatusBoard) -> None:
         self._run_dir = run_dir
+        self.log_path = run_dir / LOG_NAME
         self._lock = place / ACTOR_LOCK
         self._status = status
         self._child: subprocess.Popen[bytes] | None = None
         self._is_found = False
-        self._failures: deque[float] = deque()
-
-    @property
-    def log_path(self) -> Path:
-        """Log file of the actor."""
-        return self._run_dir / LOG_NAME
+        self._failures: list[float] = []
 
     def is_alive(self) -> bool:
         """Return whether an actor of this run is running, in a process that this or an earlier learner started."""
@@ -98,11 +93,8 @@ class ActorProcess:
 
     def _note_failure(self) -> None:
         now = time.monotonic()
-        self._failures.append(now)
-        while now - self._failures[0] > FAILURES_WITHIN_S:
-            self._failures.popleft()
-        status = self._child.returncode if self._child is not None else None
-        how = f"ended with {status}" if status is not None else "ended"
+        self._failures = [each for each in (*self._failures, now) if now - each <= FAILURES_WITHIN_S]
+        how = f"ended with {self._child.returncode}" if self._child is not None else "ended"
         if len(self._failures) > MAX_FAILURES:
             raise ActorError(
                 self._run_dir,
@@ -147,8 +139,6 @@ def _end(child: subprocess.Popen[bytes], deadline_s: float) -> None:
             child.wait()
 
 
-Clock: TypeAlias = Callable[[], float]
-
 JUDGED_AFTER_STEPS: Final = 20
 MOST_BUSY: Final = 0.5
 """A process that is busy for a larger share of the time does not get real-time priority."""
@@ -185,7 +175,9 @@ class PriorityController:
     """
 
     def __init__(
-        self, go: Callable[[], None] = raise_priority, clocks: Sequence[Clock] = (time.monotonic, time.process_time)
+        self,
+        go: Callable[[], None] = raise_priority,
+        clocks: Sequence[Callable[[], float]] = (time.monotonic, time.process_time),
     ) -> None:
         """Start the first check interval; ``go`` raises the priority, ``clocks`` are wall and processor time (s)."""
         self._go = go

@@ -7,17 +7,16 @@ the memory has a fixed size, and the counts continue after a crash of either pro
 from __future__ import annotations
 
 import enum
-import math
-import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
-from soulslab.learn.actors.memory_block import MemoryBlock, create_block, open_block
+from soulslab.learn.actors.memory_block import MemoryBlock, open_block
 from soulslab.learn.environment import Info
 
 LATE_S: Final = 0.005
@@ -26,37 +25,32 @@ LATE_S: Final = 0.005
 _SHORTEST_S: Final = 20e-6
 _GROWTH: Final = 1.1
 _N_CLASSES: Final = 160  # up to 76 s
+N_STATUS_BYTES: Final = 8 * _N_CLASSES
 _EDGES_S: Final = _SHORTEST_S * _GROWTH ** np.arange(_N_CLASSES)
-_LAYOUT: Final = f"{_N_CLASSES} classes from {_SHORTEST_S} by {_GROWTH}"
+LAYOUT: Final = f"{_N_CLASSES} classes from {_SHORTEST_S} by {_GROWTH}"
 # The actor writes all counters but the last one, which the learner writes.
-_STATE, _PID, _BEAT, _N_STEPS, _N_LATE, _VERSION, _N_STARTS, _STOP = range(8)
+_STATE, _PID, _, _N_STEPS, _N_LATE, _VERSION, _N_STARTS, _STOP = range(8)
 
 
 class ActorState(enum.IntEnum):
-    """State of an actor."""
+    """State of an actor: loading, stepping or waiting for a game to start, ended as requested, or with an error."""
 
     NONE = 0
-    """No actor has been started yet."""
     STARTING = 1
-    """It loads its program and its environments."""
     PLAYING = 2
-    """It steps its environments, or waits for a game to start."""
     STOPPED = 3
-    """It ended normally: it was asked to, or its learner had ended."""
     FAILED = 4
-    """It ended with an error, which is in its log."""
 
 
 class ActorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of an actor; a killed actor leaves its last state, and pid 0 means that none was started.
 
-    ``silent_s`` is the time since its last step. ``n_steps`` is the number of steps of all actors of the run;
-    ``n_late`` of them were later than `LATE_S`. ``weights_version`` is -1 if it has no weights.
+    ``n_steps`` is the number of steps of all actors of the run; ``n_late`` of them were later than `LATE_S`.
+    ``weights_version`` is -1 if it has no weights.
     """
 
     state: ActorState
     pid: int
-    silent_s: float
     n_steps: int
     n_late: int
     weights_version: int
@@ -67,9 +61,7 @@ class StatusBoard:
     """A memory block of counters; the actor writes all but one, the learner writes that one."""
 
     def __init__(self, block: MemoryBlock) -> None:
-        """Use a block; see `create_status` and `open_status`."""
         self._block = block
-        self.token = block.token
         self._classes: NDArray[np.uint64] = block.data.view(np.uint64)
 
     def begin(self, pid: int) -> None:
@@ -83,7 +75,6 @@ class StatusBoard:
     def set_state(self, state: ActorState) -> None:
         """Record the state of the actor (called by the actor)."""
         self._block.set(_STATE, state)
-        self._block.set(_BEAT, time.monotonic_ns())
 
     def set_version(self, version: int) -> None:
         """Record the version of the weights with which the actor acts (called by the actor)."""
@@ -97,7 +88,6 @@ class StatusBoard:
             self._classes[lateness_class(late_s)] += np.uint64(1)
             if late_s > LATE_S:
                 block.set(_N_LATE, block.get(_N_LATE) + 1)
-        block.set(_BEAT, time.monotonic_ns())
 
     @property
     def is_stop_requested(self) -> bool:
@@ -114,7 +104,6 @@ class StatusBoard:
         return ActorStatus(
             state=ActorState(block.get(_STATE)),
             pid=block.get(_PID),
-            silent_s=max(0.0, (time.monotonic_ns() - block.get(_BEAT)) / 1e9),
             n_steps=block.get(_N_STEPS),
             n_late=block.get(_N_LATE),
             weights_version=block.get(_VERSION) - 1,
@@ -128,9 +117,7 @@ class StatusBoard:
 
 def lateness_class(late_s: float) -> int:
     """Return the class of a lateness in seconds."""
-    if late_s <= _SHORTEST_S:
-        return 0
-    return min(math.ceil(math.log(late_s / _SHORTEST_S) / math.log(_GROWTH)), _N_CLASSES - 1)
+    return min(int(np.searchsorted(_EDGES_S, late_s)), _N_CLASSES - 1)
 
 
 def lateness_quantile_s(classes: NDArray[np.uint64], share: float) -> float | None:
@@ -145,14 +132,9 @@ def lateness_quantile_s(classes: NDArray[np.uint64], share: float) -> float | No
     return 0.0 if index == 0 else float(_EDGES_S[min(index, _N_CLASSES - 1)])
 
 
-def create_status(path: Path, token: int) -> StatusBoard:
-    """Make a block of counters; see `create_block`."""
-    return StatusBoard(create_block(path, "status", _LAYOUT, 8 * _N_CLASSES, token))
-
-
 def open_status(path: Path) -> StatusBoard:
     """Open a block of counters; see `open_block`."""
-    return StatusBoard(open_block(path, "status", _LAYOUT))
+    return StatusBoard(open_block(path, "status", LAYOUT))
 
 
 LATENESS: Final = "late_s"
@@ -163,30 +145,22 @@ includes the time that the agent took too long and the time in which the system 
 """
 
 
-class StepCounter(Protocol):
-    """Counts steps and their lateness; between processes this is an ``actor_status.StatusBoard``."""
-
-    def note_step(self, late_s: float | None) -> None:
-        """Count a step with its lateness (s); None if the environment does not run in real time."""
-
-
 class LatenessWrapper(VectorWrapper):
-    """Counts the steps of a vector environment and their lateness; the steps themselves are unchanged.
+    """Passes the lateness of each step of a vector environment (s), or None without real time, to a function.
 
-    Attributes:
-        has_pace: Whether the last step reported its lateness; False before the first step.
+    ``has_pace`` is whether the last step reported its lateness.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], counter: StepCounter) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any], note_step: Callable[[float | None], None]) -> None:
         super().__init__(env)
-        self._counter = counter
+        self._note_step = note_step
         self.has_pace = False
 
     def step(self, actions: Any) -> Any:
         """Step the environments and count the step."""
         result = self.env.step(actions)
         late_s = _lateness(result[-1])
-        self._counter.note_step(late_s)
+        self._note_step(late_s)
         self.has_pace = late_s is not None
         return result
 

@@ -71,7 +71,10 @@ def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) ->
     with _touching(path, "made"):
         try:
             with temporary.open("wb") as file:
-                _reserve(file.fileno(), _DATA_AT + n_data)
+                if hasattr(os, "posix_fallocate"):  # a process that later writes to a missing page would be killed
+                    os.posix_fallocate(file.fileno(), 0, _DATA_AT + n_data)
+                else:
+                    os.ftruncate(file.fileno(), _DATA_AT + n_data)
                 file.write(header.tobytes())
             temporary.replace(path)
         except BaseException:
@@ -107,21 +110,8 @@ def open_block(path: Path, kind: str, layout: str) -> MemoryBlock:
     return MemoryBlock(path, mapped)
 
 
-def block_size(n_data: int) -> int:
-    """Return the size in bytes of a file with ``n_data`` bytes of data."""
-    return _DATA_AT + n_data
-
-
 def _digest(layout: str) -> bytes:
     return hashlib.sha256(layout.encode()).digest()
-
-
-def _reserve(fd: int, n_bytes: int) -> None:
-    """Allocate the space of a file; a process that later writes to a missing page would be killed."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(fd, 0, n_bytes)
-        return
-    os.ftruncate(fd, n_bytes)
 
 
 @contextmanager
@@ -148,18 +138,12 @@ class RecordQueue:
     the counter, so a writer that is killed leaves complete records only. The reader owns the counter of freed records.
     Records that were taken but not freed stay, so a reader that was killed takes them again. Each record is stored with
     its number and a checksum over both: if a processor makes stores visible out of order, an incomplete record counts
-    as not yet written.
-
-    Attributes:
-        capacity: Number of records that fit into the queue.
-        position: Number of the next record that this reader takes.
-        token: Random number that identifies the memory.
+    as not yet written. ``position`` is the number of the next record that this reader takes.
     """
 
     def __init__(self, block: MemoryBlock, item_type: np.dtype[Any]) -> None:
-        """Use a block; see `create_queue` and `open_queue`."""
+        """Use a block whose size is a multiple of `slot_size`."""
         self._block = block
-        self.token = block.token
         self._item_type = item_type
         size = slot_size(item_type)
         self.capacity = len(block.data) // size
@@ -249,18 +233,6 @@ class RecordQueue:
                 self._block.path,
                 f"record {number} is damaged; remove the file, which loses the steps after the last checkpoint",
             )
-
-
-def create_queue(path: Path, kind: str, item_type: np.dtype[Any], capacity: int, token: int) -> RecordQueue:
-    """Make an empty queue for records of this type; see `create_block`."""
-    return RecordQueue(
-        create_block(path, kind, str(item_type.descr), slot_size(item_type) * capacity, token), item_type
-    )
-
-
-def open_queue(path: Path, kind: str, item_type: np.dtype[Any]) -> RecordQueue:
-    """Open a queue; see `open_block`."""
-    return RecordQueue(open_block(path, kind, str(item_type.descr)), item_type)
 
 
 def slot_size(item_type: np.dtype[Any]) -> int:

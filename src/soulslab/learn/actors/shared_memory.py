@@ -20,9 +20,10 @@ import msgspec
 import numpy as np
 
 from soulslab.errors import ChannelError
-from soulslab.learn.actors.actor_status import StatusBoard, create_status, open_status
-from soulslab.learn.actors.memory_block import RecordQueue, create_queue, open_queue, slot_size
-from soulslab.learn.actors.weights_board import WeightsBoard, create_weights, open_weights
+from soulslab.learn.actors import actor_status, weights_board
+from soulslab.learn.actors.actor_status import StatusBoard
+from soulslab.learn.actors.memory_block import RecordQueue, create_block, open_block, slot_size
+from soulslab.learn.actors.weights_board import WeightsBoard
 from soulslab.learn.archive import Tensors, write_atomically
 from soulslab.learn.policy_header import Header
 from soulslab.learn.process_lock import is_held
@@ -41,9 +42,6 @@ MESSAGE_PART_TYPE: Final = np.dtype(
 
 HEADER_NAME: Final = "header"
 """File with the header of the policy that acts, as JSON."""
-
-_FILES: Final = ("steps", "episodes", "weights", "status")
-
 
 H = TypeVar("H", bound=Header)
 
@@ -65,45 +63,57 @@ def create_memory(folder: Path, row_type: np.dtype[Any], n_streams: int, tensors
     """
     # Not 0, which stands for "no token" in a checkpoint.
     token = secrets.randbits(62) + 1
-    steps, episodes, weights, status = (folder / name for name in _FILES)
+    layouts = _layouts(row_type)
     # A process that is killed here leaves files missing, but never old and new files together.
-    for name in _FILES:
+    for name in layouts:
         (folder / name).unlink(missing_ok=True)
-    return Memory(
-        token,
-        create_queue(steps, "steps", row_type, n_rows(row_type, n_streams), token),
-        create_queue(episodes, "episodes", MESSAGE_PART_TYPE, N_MESSAGE_PARTS, token),
-        create_weights(weights, tensors, token),
-        create_status(status, token),
-    )
+    for (name, layout), n_bytes in zip(layouts.items(), _sizes(row_type, n_streams, tensors), strict=True):
+        create_block(folder / name, name, layout, n_bytes, token)
+    return open_memory(folder, row_type)
 
 
 def open_memory(folder: Path, row_type: np.dtype[Any]) -> Memory:
     """Open the existing files; raises ChannelError if one is missing, damaged, or of another layout."""
-    steps, episodes, weights, status = (folder / name for name in _FILES)
-    rows = open_queue(steps, "steps", row_type)
-    parts = (open_queue(episodes, "episodes", MESSAGE_PART_TYPE), open_weights(weights), open_status(status))
-    if any(part.token != rows.token for part in parts):
+    blocks = [open_block(folder / name, name, layout) for name, layout in _layouts(row_type).items()]
+    steps, episodes, weights, status = blocks
+    if any(block.token != steps.token for block in blocks):
         raise ChannelError(
             folder, "holds files of two runs; remove the folder, which loses the steps after the last checkpoint"
         )
-    return Memory(rows.token, rows, *parts)
+    return Memory(
+        steps.token,
+        RecordQueue(steps, row_type),
+        RecordQueue(episodes, MESSAGE_PART_TYPE),
+        WeightsBoard(weights),
+        StatusBoard(status),
+    )
+
+
+def _layouts(row_type: np.dtype[Any]) -> dict[str, str]:
+    """Return the names of the files, which are also their kinds, and their layouts."""
+    return {
+        "steps": str(row_type.descr),
+        "episodes": str(MESSAGE_PART_TYPE.descr),
+        "weights": weights_board.LAYOUT,
+        "status": actor_status.LAYOUT,
+    }
+
+
+def _sizes(row_type: np.dtype[Any], n_streams: int, tensors: Tensors) -> tuple[int, ...]:
+    """Return the sizes of the data in the files in bytes, in the order of :func:`_layouts`."""
+    rows = n_rows(row_type, n_streams) * slot_size(row_type)
+    parts = N_MESSAGE_PARTS * slot_size(MESSAGE_PART_TYPE)
+    return rows, parts, weights_board.weights_size(tensors), actor_status.N_STATUS_BYTES
 
 
 def has_memory(folder: Path) -> bool:
     """Return whether all files exist."""
-    return all((folder / name).exists() for name in _FILES)
+    return all((folder / name).exists() for name in ("steps", "episodes", "weights", "status"))
 
 
 def memory_bytes(row_type: np.dtype[Any], n_streams: int, tensors: Tensors) -> int:
     """Return the approximate size of all files in bytes."""
-    weights = 2 * sum(array.nbytes for array in tensors.values())
-    return (
-        n_rows(row_type, n_streams) * slot_size(row_type)
-        + N_MESSAGE_PARTS * slot_size(MESSAGE_PART_TYPE)
-        + weights
-        + (1 << 20)
-    )
+    return sum(_sizes(row_type, n_streams, tensors)) + (1 << 20)
 
 
 def n_rows(row_type: np.dtype[Any], n_streams: int) -> int:
@@ -138,11 +148,12 @@ _log = logging.getLogger(__name__)
 
 def find_memory_folder(run_dir: Path) -> Path | None:
     """Return the folder with the shared memory of a run, or None; raises ChannelError for another user's."""
-    *shared, in_run = _candidates(run_dir)
-    for folder in shared:
-        if folder.is_dir() and _is_ours(folder):
-            return folder
-    return _refuse_foreign(in_run) if in_run.is_dir() else None
+    shared, in_run = _candidates(run_dir)
+    if shared is not None and _is_ours(shared):
+        return shared
+    if in_run.is_dir() and not _is_ours(in_run):
+        raise ChannelError(in_run, "belongs to another user, or others may write to it; remove it")
+    return in_run if in_run.is_dir() else None
 
 
 def make_memory_folder(run_dir: Path, n_bytes: int) -> Path:
@@ -155,18 +166,16 @@ def make_memory_folder(run_dir: Path, n_bytes: int) -> Path:
     found = find_memory_folder(run_dir)
     if found is not None:
         return found
-    *shared, in_run = _candidates(run_dir)
-    for folder in shared:
-        if _free_bytes(folder.parent) <= n_bytes:
-            _log.info("%s has less than %d MB left; the shared files are in %s", folder.parent, n_bytes >> 20, in_run)
-        elif _make(folder, run_dir):
-            return folder
-    try:
-        in_run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _refuse_foreign(in_run)
-        (in_run / _OWNER).write_text(str(run_dir.resolve()), encoding="utf-8")
-    except OSError as error:
-        raise ChannelError(in_run, f"could not be made: {error.strerror or error}") from error
+    shared, in_run = _candidates(run_dir)
+    if shared is not None:
+        if shutil.disk_usage(shared.parent).free <= n_bytes:
+            _log.info("%s has less than %d MB left; the shared files are in %s", shared.parent, n_bytes >> 20, in_run)
+        elif _make(shared, run_dir):
+            return shared
+        else:
+            _log.warning("%s is not a folder, or not one of this user alone, so it is not used", shared)
+    if not _make(in_run, run_dir):
+        raise ChannelError(in_run, "is not a folder, or not one of this user alone; remove it")
     return in_run
 
 
@@ -175,14 +184,11 @@ def remove_memory_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _candidates(run_dir: Path) -> list[Path]:
-    """Return the possible folders for the shared memory of a run, the preferred one first."""
+def _candidates(run_dir: Path) -> tuple[Path | None, Path]:
+    """Return the possible folders for the shared memory of a run: in shared memory, if there is any, and in the run."""
     path = run_dir.resolve()
-    in_run = path / _IN_RUN
-    if not _SHARED_MEMORY.is_dir():
-        return [in_run]
-    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    return [_SHARED_MEMORY / f"{_PREFIX}{_user()}-{name}", in_run]
+    name = f"{_PREFIX}{_user()}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
+    return _SHARED_MEMORY / name if _SHARED_MEMORY.is_dir() else None, path / _IN_RUN
 
 
 def _user() -> int:
@@ -190,45 +196,29 @@ def _user() -> int:
 
 
 def _make(folder: Path, run_dir: Path) -> bool:
-    """Make a folder in a place that all users can write; return whether it belongs to this user."""
+    """Make a folder; return False if another user's, or something else, is in its place."""
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if not _is_ours(folder):
-            _log.warning("%s belongs to another user, so it is not used", folder)
-            return False
-        (folder / _OWNER).write_text(str(run_dir.resolve()), encoding="utf-8")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _is_ours(folder):
+            (folder / _OWNER).write_text(str(run_dir.resolve()), encoding="utf-8")
+            return True
     except FileExistsError:
-        _log.warning("%s is not a folder, so it is not used", folder)
-        return False
+        pass
     except OSError as error:
         raise ChannelError(folder, f"could not be made: {error.strerror or error}") from error
-    return True
+    return False
 
 
 def _is_ours(folder: Path) -> bool:
     """Return whether a path is a folder, not a link, that only this user may write to."""
     if not hasattr(os, "getuid"):
-        return True
+        return folder.is_dir()
     try:
         status = folder.lstat()
-    except OSError:  # it does not exist any more
+    except OSError:  # it does not exist
         return False
     others = stat.S_IWGRP | stat.S_IWOTH
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & others
-
-
-def _refuse_foreign(folder: Path) -> Path:
-    """Return the folder; raises ChannelError unless only this user may write to it."""
-    if not _is_ours(folder):
-        raise ChannelError(folder, "belongs to another user, or others may write to it; remove it")
-    return folder
-
-
-def _free_bytes(folder: Path) -> int:
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return 0
 
 
 def _sweep() -> None:

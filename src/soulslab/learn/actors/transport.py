@@ -1,17 +1,4 @@
-"""The interface between an actor and the learner, and the transport inside one process.
-
-The actor calls::
-
-    weights = transport.pull(newer_than=version)   # None without newer ones
-    transport.push(rows)                           # after each step
-    transport.push_episodes(results)               # after the end of episodes
-
-and the learner::
-
-    rows = transport.take()                        # all rows that have arrived
-    results = transport.take_episodes()
-    transport.publish(weights)                     # after updates
-"""
+"""The interface between an actor and the learner, and the transport inside one process."""
 
 from __future__ import annotations
 
@@ -58,11 +45,7 @@ class ActorEnd(Protocol):
     """The actor's end of a transport; no method waits for the learner."""
 
     def push(self, rows: NDArray[Any]) -> None:
-        """Send the rows of one step of all environments.
-
-        Args:
-            rows: Record array of ``step_rows.row_type``, in the order of the environments, ``FINAL`` rows last.
-        """
+        """Send the rows of one step of all environments (``step_rows.row_type``) in order, ``FINAL`` rows last."""
 
     def push_episodes(self, results: Sequence[EpisodeResult]) -> None:
         """Send the results of episodes."""
@@ -81,9 +64,8 @@ class LearnerEnd(Protocol):
     def take(self, max_decisions: int | None = None) -> NDArray[Any]:
         """Return the rows that have arrived since the last call, oldest first; the array may be empty.
 
-        Args:
-            max_decisions: Limit of the game decisions. Rows after the step of all environments that reaches the limit
-                are discarded, and so is the rest of their episodes.
+        Rows after the step of all environments that reaches ``max_decisions`` game decisions are discarded, and so is
+        the rest of their episodes.
         """
 
     def take_episodes(self) -> list[EpisodeResult]:
@@ -106,10 +88,9 @@ class Transport(Protocol):
         """Return the actor's end; only one may be in use."""
 
     def learner_end(self, state: Mapping[str, NDArray[Any]] | None = None) -> LearnerEnd:
-        """Return the learner's end; only one may be in use.
+        """Return the learner's end, of which only one may be in use; without a state it takes everything that is there.
 
-        Args:
-            state: From :meth:`LearnerEnd.state` of a resumed run; None takes everything that is there.
+        The state is that of :meth:`LearnerEnd.state` of a resumed run.
         """
 
 
@@ -138,15 +119,13 @@ class EpisodeFilter:
         """Return the rows up to the step of all environments that reaches a number of game decisions."""
         if max_decisions is None or len(rows) == 0:
             return rows
-        n_kept = _n_rows_until(rows, max_decisions)
+        n_kept = _n_rows_until(rows, max_decisions) if max_decisions > 0 else 0
         self.is_broken[rows["stream"][n_kept:]] = True
         return rows[:n_kept]
 
 
 def _n_rows_until(rows: NDArray[Any], max_decisions: int) -> int:
     """Return the number of rows up to the end of the step that reaches ``max_decisions``."""
-    if max_decisions <= 0:
-        return 0
     is_step = rows["outcome"] != Outcome.FINAL
     n_decisions = np.cumsum(np.where(is_step, rows["n_decisions"], 0))
     reached = int(np.searchsorted(n_decisions, max_decisions))

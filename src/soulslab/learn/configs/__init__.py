@@ -13,16 +13,12 @@ _DEFAULTS: Final = {
     ("ppo", "soulslab/Arena-v0"): "demo.toml",
     ("ppo", "soulslab/Doom-v0"): "doom.toml",
     ("rainbow", "soulslab/Arena-v0"): "rainbow.toml",
+    ("ppo", ""): "any.toml",
 }
-_ANY: Final = {"ppo": "any.toml"}
 
 
 def config_path(name: str | Path) -> Path:
-    """Return the path of a config file: the path itself if it exists, else the config of soulslab with that name.
-
-    Raises:
-        ConfigError: Neither exists.
-    """
+    """Return a path if it exists, else the path of soulslab's config of that name; raises ConfigError without one."""
     path = Path(name)
     if path.exists():
         return path
@@ -34,5 +30,5 @@ def config_path(name: str | Path) -> Path:
 
 def default_config(algorithm: str, env_id: str) -> Path | None:
     """Return the config for an environment, else that for any environment; None if the defaults apply."""
-    name = _DEFAULTS.get((algorithm, env_id), _ANY.get(algorithm))
+    name = _DEFAULTS.get((algorithm, env_id), _DEFAULTS.get((algorithm, "")))
     return CONFIG_DIR / name if name is not None else None

@@ -19,8 +19,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -29,14 +28,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.errors import DivergedError
-from soulslab.learn.algorithm import AlgorithmState
+from soulslab.learn.algorithm import Algorithm, AlgorithmState
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.policy import Policy, PolicyHeader, masked_log_probs
-from soulslab.learn.ppo.episode_tracker import EpisodeTracker
-from soulslab.learn.ppo.rollout import Collector, Minibatch, Rollout, generalised_advantages
+from soulslab.learn.ppo.rollout import Collector, EpisodeTracker, Minibatch, Rollout, generalised_advantages
 from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.settings import PPOSettings, TrainSettings
 from soulslab.learn.telemetry import Message, UpdateStats
@@ -44,30 +42,15 @@ from soulslab.learn.torch_device import select_device
 
 _ADAM_EPSILON: Final = 1e-5
 _MIN_STD: Final = 1e-8
-_ADAM_STATE: Final = ("step", "exp_avg", "exp_avg_sq")
 
 _log = logging.getLogger(__name__)
-
-
-class _Weights(NamedTuple):
-    """Values of the schedules for one update."""
-
-    lr: float
-    entropy: float
 
 
 class PPO:
     """PPO without its environments: a policy, its optimiser, and the memory of one rollout."""
 
     def __init__(self, settings: PPOSettings, policy: Policy, n_envs: int, generator: torch.Generator) -> None:
-        """Allocate the memory and make the optimiser.
-
-        Args:
-            settings: Settings of PPO.
-            policy: Policy to train.
-            n_envs: Number of environments, N.
-            generator: Random generator of the action draws and of the shuffling.
-        """
+        """Allocate the memory and make the optimiser; the generator draws the actions and the minibatches."""
         self._settings = settings
         self._policy = policy
         self._generator = generator
@@ -78,40 +61,26 @@ class PPO:
         self._optimiser = torch.optim.Adam(self._parameters, lr=settings.lr, eps=_ADAM_EPSILON, fused=True)
 
     def collect(self, collector: Collector) -> None:
-        """Collect one rollout.
-
-        Args:
-            collector: The environments.
-
-        Raises:
-            NonFiniteError: An environment returned NaN or infinity.
-        """
+        """Collect one rollout; raises NonFiniteError if an environment returned NaN or infinity."""
         collector.collect(self._policy, self._rollout, self._generator)
 
     def update(self, progress: float, env_steps: int) -> UpdateStats:
-        """Update the policy with the last rollout.
+        """Update the policy with the last rollout and return statistics of the update.
 
-        Args:
-            progress: Share of the run that is complete, 0..1; it sets the learning rate and the entropy bonus.
-            env_steps: Number of game decisions, for the statistics.
-
-        Returns:
-            Statistics of the update.
-
-        Raises:
-            DivergedError: A gradient is NaN or infinite, so the weights are not finite either.
+        ``progress`` is the share of the run that is complete, 0..1; it sets the learning rate and the entropy bonus.
+        Raises DivergedError if a gradient is NaN or infinite, because the weights are not finite then either.
         """
         explained_variance = self._compute_targets()
-        weights = self._schedule(progress)
-        means = self._optimise(weights)
+        settings = self._settings
+        lr = settings.lr + (settings.lr_end - settings.lr) * progress
+        for group in self._optimiser.param_groups:
+            group["lr"] = lr
+        entropy_coef = settings.entropy + (settings.entropy_end - settings.entropy) * progress
+        means = self._optimise(entropy_coef)
         if not math.isfinite(means["grad_norm"]):
             raise DivergedError(env_steps, means["grad_norm"])
         return UpdateStats(
-            env_steps=env_steps,
-            explained_variance=explained_variance,
-            lr=weights.lr,
-            entropy_coef=weights.entropy,
-            **means,
+            env_steps=env_steps, explained_variance=explained_variance, lr=lr, entropy_coef=entropy_coef, **means
         )
 
     def _compute_targets(self) -> float:
@@ -128,20 +97,13 @@ class PPO:
         rollout.advantages.copy_(torch.from_numpy(normalised))
         return 1.0 - float(advantages.var() / max(returns.var(), _MIN_STD))
 
-    def _schedule(self, progress: float) -> _Weights:
-        settings = self._settings
-        lr = settings.lr + (settings.lr_end - settings.lr) * progress
-        for group in self._optimiser.param_groups:
-            group["lr"] = lr
-        return _Weights(lr, settings.entropy + (settings.entropy_end - settings.entropy) * progress)
-
-    def _optimise(self, weights: _Weights) -> dict[str, float]:
+    def _optimise(self, entropy_coef: float) -> dict[str, float]:
         """Pass over the rollout ``n_epochs`` times; return the means of the measurements by name."""
         measurements: list[dict[str, Tensor]] = []
         for _ in range(self._settings.n_epochs):
             epoch: list[dict[str, Tensor]] = []
             for batch in self._minibatches():
-                loss, measured = self._loss(batch, weights)
+                loss, measured = self._loss(batch, entropy_coef)
                 self._optimiser.zero_grad(set_to_none=True)
                 torch.autograd.backward(loss)
                 measured["grad_norm"] = nn.utils.clip_grad_norm_(self._parameters, self._settings.max_grad_norm)
@@ -160,9 +122,9 @@ class PPO:
         torch.randperm(n_transitions, generator=self._generator, out=self._order)
         n_parts = max(1, round(n_transitions / self._settings.minibatch_size))
         for index in self._order.tensor_split(n_parts):
-            yield self._rollout.select(index).to(self._policy.device)
+            yield self._rollout.select(index, self._policy.device)
 
-    def _loss(self, batch: Minibatch, weights: _Weights) -> tuple[Tensor, dict[str, Tensor]]:
+    def _loss(self, batch: Minibatch, entropy_coef: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of a minibatch, and measurements by name."""
         logits, values = self._policy.network(batch.obs, batch.pixels)
         log_probs = masked_log_probs(logits, batch.blocked)
@@ -174,7 +136,7 @@ class PPO:
         policy_loss = -torch.minimum(ratio * batch.advantages, clipped * batch.advantages).mean()
         value_loss = nn.functional.mse_loss(values, batch.returns)
         entropy = -(log_probs.exp() * log_probs).sum(dim=-1).mean()
-        loss = policy_loss + self._settings.value_coef * value_loss - weights.entropy * entropy
+        loss = policy_loss + self._settings.value_coef * value_loss - entropy_coef * entropy
         with torch.no_grad():
             measured = {
                 "policy_loss": policy_loss.detach(),
@@ -197,35 +159,24 @@ class PPO:
         """Continue from what :meth:`state` returned."""
         self._generator.set_state(torch.from_numpy(np.array(state["generator"])))
         for i, parameter in enumerate(self._parameters):
-            is_fresh = not any(f"adam/{i}/{name}" in state for name in _ADAM_STATE)
-            names = () if is_fresh else _ADAM_STATE
-            stored = {name: torch.from_numpy(np.array(state[f"adam/{i}/{name}"])) for name in names}
-            # The fused step iterates over memory: moments must have the memory layout of their parameter.
-            self._optimiser.state[parameter] = {
-                name: tensor.reshape(()).to(parameter.device)
-                if name == "step"
-                else torch.empty_like(parameter, requires_grad=False).copy_(tensor)
-                for name, tensor in stored.items()
-            }
+            stored = {name: torch.from_numpy(np.array(each)) for name, each in take_part(state, f"adam/{i}").items()}
+            self._optimiser.state[parameter] = {}
+            if not stored:  # no update had been made
+                continue
+            self._optimiser.state[parameter]["step"] = stored["step"].reshape(()).to(parameter.device)
+            for name in ("exp_avg", "exp_avg_sq"):
+                # The fused step iterates over memory: moments must have the memory layout of their parameter.
+                moment = torch.empty_like(parameter, requires_grad=False)
+                self._optimiser.state[parameter][name] = moment.copy_(stored[name])
 
 
-class PPOAlgorithm:
-    """PPO as the training loop calls it (:class:`soulslab.learn.algorithm.Algorithm`)."""
-
-    report_every_s: Final = 0.0
-    saves_at_start: Final = False
+class PPOAlgorithm(Algorithm):
+    """PPO as the training loop calls it."""
 
     def __init__(
         self, settings: TrainSettings, env: VectorEnv[Any, Any, Any], policy: Policy, generator: torch.Generator
     ) -> None:
-        """Make the learner and the collector for an environment.
-
-        Args:
-            settings: Settings of the run.
-            env: From :func:`soulslab.learn.environment.make_vector`; closed by :meth:`close`.
-            policy: The policy to train.
-            generator: Random generator of the action draws and of the shuffling.
-        """
+        """Make the learner and the collector for an environment, which :meth:`close` closes."""
         self._settings = settings
         self._env = env
         self._policy = policy
@@ -253,9 +204,6 @@ class PPOAlgorithm:
         self._progress = min(1.0, self.env_steps / self._settings.run.total_steps)
         self._learner.collect(self._collector)
 
-    def observe(self) -> None:
-        """Do nothing: :meth:`act` recorded the rollout."""
-
     def update(self) -> None:
         """Update the policy with the rollout."""
         self._stats.append(self._learner.update(self._progress, self.env_steps))
@@ -270,9 +218,6 @@ class PPOAlgorithm:
             "env": base.get_state() if base is not None else {},
         }
         return AlgorithmState(join_parts(parts), {})
-
-    def load_files(self, header: dict[str, Any]) -> None:
-        """Do nothing: a checkpoint of PPO is one file."""
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint."""
@@ -290,9 +235,6 @@ class PPOAlgorithm:
             _log.info("%s holds no state of the environment; new episodes start", checkpoint.path)
             self._collector.reset(seed)
 
-    def after_save(self, path: Path) -> None:
-        """Do nothing: no file depends on the checkpoints."""
-
     def policy_header(self) -> dict[str, Any]:
         """Return the header of the policy, with the present number of game decisions."""
         return self._policy.count_decisions(self.env_steps)
@@ -308,9 +250,6 @@ class PPOAlgorithm:
         self._stats.clear()
         return stats
 
-    def finish(self) -> None:
-        """Do nothing: PPO has no remote actor."""
-
     def close(self) -> None:
         """Close the environments."""
         self._env.close()
@@ -321,13 +260,8 @@ def open_ppo(
 ) -> PPOAlgorithm:
     """Make the environments and the policy of a run.
 
-    Args:
-        folder: Folder of the run.
-        initialise: Called with the new policy and the environments; may replace the random weights.
-
-    Raises:
-        CheckpointError: ``run.start_from`` does not name a matching policy.
-        EnvironmentUsageError: The environment does not support training.
+    ``initialise`` is called with the new policy and the environments; it may replace the random weights. Raises
+    EnvironmentUsageError if the environment does not support training.
     """
     settings = folder.settings
     env = make_vector(settings.env.id, settings.env.n_envs, folder.options)

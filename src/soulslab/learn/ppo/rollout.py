@@ -1,4 +1,4 @@
-"""Collecting rollouts of N environments in preallocated memory, and the advantages computed from them.
+"""Rollouts of N environments in preallocated memory, their advantages, and statistics of the episodes.
 
 Shapes: T steps, N environments, F features, H W C pixels, A actions. The transitions are stored in (T, N, ...) arrays
 and read by the learner as flat (T * N, ...) views; nothing is allocated per step.
@@ -6,9 +6,8 @@ and read by the learner as flat (T * N, ...) views; nothing is allocated per ste
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
@@ -26,10 +25,9 @@ from soulslab.learn.environment import (
 )
 from soulslab.learn.inputs import Observer
 from soulslab.learn.policy import Policy, masked_log_probs, sample
-from soulslab.learn.ppo.episode_tracker import EpisodeTracker
 
 
-class Minibatch(msgspec.Struct, frozen=True):
+class Minibatch(NamedTuple):
     """Transitions selected from a `Rollout`, with the same columns; the first axis of all arrays is B."""
 
     obs: Tensor
@@ -40,32 +38,9 @@ class Minibatch(msgspec.Struct, frozen=True):
     advantages: Tensor
     returns: Tensor
 
-    def to(self, device: torch.device) -> Minibatch:
-        """Return the transitions on a device; tensors that are there already are not copied."""
-        columns: list[Any] = [
-            column.to(device) if column is not None else None for column in msgspec.structs.astuple(self)
-        ]
-        return Minibatch(*columns)
-
 
 class Rollout:
-    """T steps of N environments.
-
-    Attributes:
-        obs: Normalised features, float32 (T, N, F).
-        pixels: uint8 (T, N, H, W, C), or None.
-        blocked: Forbidden actions, bool (T, N, A).
-        actions: Actions taken, int64 (T, N, 1).
-        log_probs: Log-probability of the action taken, float32 (T, N).
-        rewards: float64 (T, N).
-        discounts: ``gamma ** n_decisions``, float64 (T, N).
-        dones: Whether the episode ended with this step, bool (T, N).
-        values: Estimates of the critic in units of return, float64 (T + 1, N); the last row belongs to the observation
-            after the rollout.
-        bootstrap: Value of the final observation of truncated episodes, else 0; float64 (T, N).
-        advantages: float32 (T, N), written by the learner.
-        returns: float32 (T, N), written by the learner.
-    """
+    """T steps of N environments; the learner writes advantages and returns."""
 
     def __init__(
         self,
@@ -77,30 +52,26 @@ class Rollout:
     ) -> None:
         shape = (n_steps, n_envs)
         self.n_transitions = n_steps * n_envs
-        self.obs = torch.zeros(*shape, n_features)
+        self.obs = torch.zeros(*shape, n_features)  # normalised
         self.pixels = torch.zeros(*shape, *pixels, dtype=torch.uint8) if pixels is not None else None
         self.blocked = torch.zeros(*shape, n_actions, dtype=torch.bool)
         self.actions = torch.zeros(*shape, 1, dtype=torch.int64)
-        self.log_probs = torch.zeros(shape)
+        self.log_probs = torch.zeros(shape)  # of the action taken
         self.advantages = torch.zeros(shape)
         self.returns = torch.zeros(shape)
         self.rewards = np.zeros(shape)
-        self.discounts = np.zeros(shape)
-        self.dones = np.zeros(shape, np.bool_)
-        self.values = np.zeros((n_steps + 1, n_envs))
-        self.bootstrap = np.zeros(shape)
+        self.discounts = np.zeros(shape)  # gamma ** n_decisions
+        self.dones = np.zeros(shape, np.bool_)  # the episode ended with this step
+        self.values = np.zeros((n_steps + 1, n_envs))  # in units of return; the last row follows the rollout
+        self.bootstrap = np.zeros(shape)  # values of the final observations of truncated episodes, else 0
 
-    def select(self, index: Tensor) -> Minibatch:
-        """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1."""
-        return Minibatch(
-            obs=self.obs.flatten(0, 1).index_select(0, index),
-            pixels=self.pixels.flatten(0, 1).index_select(0, index) if self.pixels is not None else None,
-            blocked=self.blocked.flatten(0, 1).index_select(0, index),
-            actions=self.actions.flatten(0, 1).index_select(0, index),
-            log_probs=self.log_probs.flatten().index_select(0, index),
-            advantages=self.advantages.flatten().index_select(0, index),
-            returns=self.returns.flatten().index_select(0, index),
-        )
+    def select(self, index: Tensor, device: torch.device) -> Minibatch:
+        """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1, on a device."""
+        columns = (getattr(self, name) for name in Minibatch._fields)
+        selected: list[Any] = [
+            each.flatten(0, 1).index_select(0, index).to(device) if each is not None else None for each in columns
+        ]
+        return Minibatch(*selected)
 
 
 def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.float64]:
@@ -121,6 +92,99 @@ def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.fl
         carried = delta + np.where(done, 0.0, rollout.discounts[t] * gae_lambda * carried)
         advantages[t] = carried
     return advantages
+
+
+WINDOW: Final = 1000
+"""Number of episodes in the moving averages."""
+
+_WIN, _RETURN, _DECISIONS = range(3)
+
+
+class EpisodeTracker:
+    """Moving averages over the last episodes of N environments; ``steps`` (N,) counts the running ones."""
+
+    def __init__(self, n_envs: int) -> None:
+        self.n_episodes = 0
+        self.steps = np.zeros(n_envs, np.int64)
+        self._decisions = np.zeros(n_envs, np.int64)
+        self._returns = np.zeros(n_envs)
+        # One row per finished episode: won (NaN if unknown), return, decisions.
+        self._window = np.full((WINDOW, 3), np.nan)
+
+    def record(
+        self,
+        rewards: NDArray[np.float64],
+        decisions: NDArray[np.int64],
+        dones: NDArray[np.bool_],
+        info: dict[str, Any],
+    ) -> None:
+        """Record one step of all environments, arrays (N,); wins are in ``final_info["fight"]["won"]``."""
+        self.steps += 1
+        self._decisions += decisions
+        self._returns += rewards
+        finished = np.flatnonzero(dones)
+        if len(finished) == 0:
+            return
+        rows = np.full((len(finished), 3), np.nan)
+        fight = info.get("final_info", {}).get("fight", {})
+        if "won" in fight:
+            # An episode that ended because its game failed has no result.
+            known = fight.get("_won", dones)[finished]
+            rows[known, _WIN] = fight["won"][finished][known]
+        rows[:, _RETURN] = self._returns[finished]
+        rows[:, _DECISIONS] = self._decisions[finished]
+        places = (self.n_episodes + np.arange(len(finished))) % WINDOW
+        self._window[places] = rows
+        self.n_episodes += len(finished)
+        self.forget_running(finished)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the averages cover a full window."""
+        return self.n_episodes >= WINDOW
+
+    @property
+    def win_rate(self) -> float | None:
+        """Share of wins among the last episodes; None if no result is known."""
+        return self._mean(_WIN)
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return of the last episodes; None before the first."""
+        return self._mean(_RETURN)
+
+    @property
+    def mean_decisions(self) -> float | None:
+        """Mean length of the last episodes (game decisions); None before the first."""
+        return self._mean(_DECISIONS)
+
+    def state(self) -> Tensors:
+        """Return copies of everything that :meth:`load` needs."""
+        return {
+            "n_episodes": np.array([self.n_episodes]),
+            "steps": self.steps.copy(),
+            "decisions": self._decisions.copy(),
+            "returns": self._returns.copy(),
+            "window": self._window.copy(),
+        }
+
+    def load(self, state: Tensors) -> None:
+        """Continue from what :meth:`state` returned."""
+        self.n_episodes = int(state["n_episodes"][0])
+        self.steps[:] = state["steps"]
+        self._decisions[:] = state["decisions"]
+        self._returns[:] = state["returns"]
+        self._window[:] = state["window"]
+
+    def forget_running(self, envs: NDArray[np.intp] | slice = slice(None)) -> None:
+        """Discard the running episodes of environments that were reset, by default of all."""
+        for values in (self.steps, self._decisions, self._returns):
+            values[envs] = 0
+
+    def _mean(self, column: int) -> float | None:
+        values = self._window[: min(self.n_episodes, WINDOW), column]
+        values = values[~np.isnan(values)]
+        return float(values.mean()) if len(values) else None
 
 
 class Collector:
@@ -203,11 +267,11 @@ class Collector:
         rollout.bootstrap[t] = 0.0
         cut_short = np.flatnonzero(truncated & ~terminated)
         if len(cut_short):
-            values = policy.judge(self._observer.final(info["final_obs"], cut_short))
+            values = policy.judge(self._observer.final(info["final_obs"], cut_short, actions, decisions))
             rollout.bootstrap[t, cut_short] = values * policy.value_moments.std + policy.value_moments.mean
         self.env_steps += int(decisions.sum())
         self.tracker.record(rollout.rewards[t], decisions, dones, info)
-        self._observer.follow(obs, dones)
+        self._observer.follow(obs, dones, actions, decisions)
         self._read_masks(info)
 
     def _read_masks(self, info: Info) -> None:

@@ -48,7 +48,7 @@ _LEARNING: Final = 3
 class RainbowAlgorithm:
     """Rainbow with its actor, its replay buffer and the recorded episodes, as an `Algorithm`."""
 
-    report_every_s: Final = 1.0
+    report_every_s: float = 1.0
 
     def __init__(
         self,

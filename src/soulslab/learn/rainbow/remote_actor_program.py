@@ -93,7 +93,7 @@ def _play(settings: RainbowSettings, policy: QPolicy, memory: Memory, watch: _Wa
     rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_ACTING, n_starts)))
     end = SharedMemoryTransport(memory, settings.env.n_envs).actor_end()
     env = make_vector(settings.env.id, settings.env.n_envs, settings.env.options)
-    with closing(LatenessWrapper(env, memory.status)) as watched:
+    with closing(LatenessWrapper(env, memory.status.note_step)) as watched:
         actor = Actor(watched, policy, end, rng)
         # A restarted actor must not repeat fights.
         actor.reset(environment_seed(settings.run.seed + memory.rows.head, TRAINING))

@@ -205,7 +205,7 @@ class LocalActor:
         """Make the actor for an environment, which it closes, with a separate policy for the actor."""
         self._n_late = 0
         self._unreported_s: list[float] = []  # lateness of the steps since the last statistics
-        self._env = LatenessWrapper(env, self)
+        self._env = LatenessWrapper(env, self.note_step)
         self._seed = seed
         self.channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLAYING,)))

@@ -30,13 +30,8 @@ TENSORBOARD_NAME: Final = "tensorboard"
 def run_sinks(run_dir: Path, *, prometheus_port: int | None = None) -> tuple[Sink, ...]:
     """Return the usual sinks of a run: a progress bar, and JSON lines and TensorBoard in its folder.
 
-    Args:
-        run_dir: Folder of the run.
-        prometheus_port: Port of the endpoint for Prometheus on this machine; 0 uses a free port, None has no endpoint.
-
-    Raises:
-        ConfigError: The port cannot be used.
-        MissingDependencyError: TensorBoard or prometheus-client is not installed.
+    ``prometheus_port`` is that of an endpoint on this machine; 0 uses a free port. Raises ConfigError if it cannot be
+    used, MissingDependencyError if TensorBoard or prometheus-client is not installed.
     """
     sinks: list[Sink] = [
         ConsoleSink(),

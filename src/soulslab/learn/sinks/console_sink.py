@@ -8,18 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from soulslab.learn.telemetry import (
-    ActorStats,
-    Evaluated,
-    EvaluationProgress,
-    LearningStats,
-    Message,
-    TrainFinished,
-    TrainProgress,
-    TrainStarted,
-)
+from soulslab.learn import telemetry
 
-_NO_NUMBER: Final = "-"
 _TRAINING: Final = "training"
 _EVALUATING: Final = "evaluating"
 _LINE_EVERY_S: Final = 60.0
@@ -45,48 +35,44 @@ class ConsoleSink:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        """Prepare a progress bar.
-
-        Args:
-            console: Console to draw on; None makes one on standard error, so that standard output stays clean.
-        """
+        """Prepare a progress bar on a console, by default on standard error, so that standard output stays clean."""
         self._progress = make_progress(console)
         self._is_file = not self._progress.console.is_terminal
         self._line_at_s: float | None = None
         self._tasks: dict[str, TaskID] = {}
-        self._at: TrainProgress | None = None
-        self._learning: LearningStats | None = None
-        self._evaluated: Evaluated | None = None
-        self._actor: ActorStats | None = None
+        self._at: telemetry.TrainProgress | None = None
+        self._learning: telemetry.LearningStats | None = None
+        self._evaluated: telemetry.Evaluated | None = None
+        self._actor: telemetry.ActorStats | None = None
 
-    def write(self, message: Message) -> None:
+    def write(self, message: telemetry.Message) -> None:
         """Display a message."""
         match message:
-            case TrainStarted():
+            case telemetry.TrainStarted():
                 self._show(_TRAINING, message.env_steps, message.total_steps, "")
-            case TrainProgress():
+            case telemetry.TrainProgress():
                 self._at = message
                 self._show_training()
                 if self._line_at_s is None or message.seconds - self._line_at_s >= _LINE_EVERY_S:
                     self._write_line()
-            case LearningStats():
+            case telemetry.LearningStats():
                 self._learning = message
                 self._show_training()
-            case Evaluated():
+            case telemetry.Evaluated():
                 self._evaluated = message
                 self._show_training()
                 self._write_line()
-            case ActorStats():
+            case telemetry.ActorStats():
                 self._actor = message
                 self._show_training()
-            case EvaluationProgress():
+            case telemetry.EvaluationProgress():
                 numbers = f"{message.n_done} of {message.n_fights} fights"
                 if message.n_wins is not None:
                     numbers += f"  won {_percent(message.n_wins / message.n_done if message.n_done else None)}"
                 self._show(_EVALUATING, message.n_done, message.n_fights, numbers)
                 if message.n_done == message.n_fights:
                     self._remove(_EVALUATING)
-            case TrainFinished():
+            case telemetry.TrainFinished():
                 self.close()
             case _:
                 pass
@@ -107,9 +93,9 @@ class ConsoleSink:
             self._line_at_s = self._at.seconds
             self._progress.console.print("  ".join(self._numbers(self._at)), soft_wrap=True, highlight=False)
 
-    def _numbers(self, at: TrainProgress) -> list[str]:
-        lines = [_standing(at), _learner(self._learning, self._evaluated, self._actor)]
-        return [line for line in lines if line]
+    def _numbers(self, at: telemetry.TrainProgress) -> list[str]:
+        learner = _learner(self._learning, self._evaluated, self._actor)
+        return [_standing(at), learner] if learner else [_standing(at)]
 
     def _show(self, what: str, completed: int, total: int, numbers: str) -> None:
         if what not in self._tasks:
@@ -125,26 +111,31 @@ class ConsoleSink:
         self._progress.remove_task(task)
 
 
-def _standing(message: TrainProgress) -> str:
-    """Return steps, speed, number of fights and success of a run."""
+def _standing(message: telemetry.TrainProgress) -> str:
+    """Return steps, speed, number of fights and win rate, or mean return if the environment does not report wins."""
     if message.total_steps >= 1_000_000:
         steps = f"{message.env_steps / 1e6:.2f} M steps"
     else:
         steps = f"{message.env_steps / 1e3:.1f} k steps"
-    if message.steps_per_second >= 10_000:
-        speed = f"{message.steps_per_second / 1e3:.0f} k/s"
-    else:
-        speed = f"{message.steps_per_second:.0f}/s"
-    return f"{steps}  {speed}  {message.n_fights} fights  {_success(message)}"
+    per_second = message.steps_per_second
+    speed = f"{per_second / 1e3:.0f} k/s" if per_second >= 10_000 else f"{per_second:.0f}/s"
+    has_no_wins = message.win_rate is None and message.mean_return is not None
+    success = f"return {message.mean_return:.2f}" if has_no_wins else f"won {_percent(message.win_rate)}"
+    return f"{steps}  {speed}  {message.n_fights} fights  {success}"
 
 
-def _learner(learning: LearningStats | None, evaluated: Evaluated | None, actor: ActorStats | None) -> str:
+def _learner(
+    learning: telemetry.LearningStats | None, evaluated: telemetry.Evaluated | None, actor: telemetry.ActorStats | None
+) -> str:
     """Return the state of the learner, the most important value first; "" if nothing is known."""
     parts = []
     if learning is not None:
         parts.append(f"{learning.updates_per_second:.0f} updates/s")
     if evaluated is not None:
-        parts.append(f"evaluated {_judgement(evaluated)}")
+        has_wins = evaluated.win_rate is not None
+        parts.append(f"evaluated {_percent(evaluated.win_rate) if has_wins else f'return {evaluated.mean_return:.2f}'}")
+        if evaluated.low is not None and evaluated.high is not None:
+            parts[-1] += f" ({100.0 * evaluated.low:.0f} to {100.0 * evaluated.high:.0f} %)"
     if actor is not None and actor.n_dropped:
         parts.append(f"{actor.n_dropped} lost")
     if actor is not None and actor.n_late:
@@ -152,21 +143,5 @@ def _learner(learning: LearningStats | None, evaluated: Evaluated | None, actor:
     return "  ".join(parts)
 
 
-def _judgement(evaluated: Evaluated) -> str:
-    """Return the win rate with its interval, or the mean return if the environment does not report wins."""
-    if evaluated.win_rate is None:
-        return f"return {evaluated.mean_return:.2f}"
-    if evaluated.low is not None and evaluated.high is not None:
-        return f"{_percent(evaluated.win_rate)} ({100.0 * evaluated.low:.0f} to {100.0 * evaluated.high:.0f} %)"
-    return _percent(evaluated.win_rate)
-
-
-def _success(message: TrainProgress) -> str:
-    """Return the win rate, or the mean return if the environment does not report wins."""
-    if message.win_rate is None and message.mean_return is not None:
-        return f"return {message.mean_return:.2f}"
-    return f"won {_percent(message.win_rate)}"
-
-
 def _percent(share: float | None) -> str:
-    return f"{100.0 * share:.1f} %" if share is not None else _NO_NUMBER
+    return f"{100.0 * share:.1f} %" if share is not None else "-"

@@ -39,7 +39,10 @@ class JsonLinesSink:
         """Append a message; raises CheckpointError if the file cannot be written."""
         with writing(self._path):
             if self._file is None:
-                self._file = self._open()
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._path.open("a+b")
+                self._file.seek(0)
+                self._file.truncate(self._file.read().rfind(b"\n") + 1)  # removes an incomplete last line
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             self._file.write(msgspec.json.encode({**msgspec.to_builtins(message), "time": now}) + b"\n")
             self._file.flush()
@@ -50,29 +53,11 @@ class JsonLinesSink:
             with writing(self._path):
                 self._file.close()
 
-    def _open(self) -> BinaryIO:
-        """Open the file and remove an incomplete last line."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._path.open("a+b")
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
-        return file
-
-    def __enter__(self) -> JsonLinesSink:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
 
 def read_json_lines(path: Path) -> Iterator[Message]:
-    """Yield the messages of a file of :class:`JsonLinesSink`.
+    """Yield the messages of a file of :class:`JsonLinesSink`; an incomplete last line only gives a warning.
 
-    An incomplete last line is left out, with a warning.
-
-    Raises:
-        CheckpointError: The file cannot be read.
-        CorruptCheckpointError: A line is not a message.
+    Raises CheckpointError if the file cannot be read, CorruptCheckpointError if a line is not a message.
     """
     *lines, rest = read_bytes(path, _MAX_BYTES, partial(CheckpointError, path)).split(b"\n")
     decoder = msgspec.json.Decoder(Message)

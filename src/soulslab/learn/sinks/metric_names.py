@@ -9,45 +9,49 @@ below defines another.
 from __future__ import annotations
 
 from functools import cache
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
 import msgspec
 
 from soulslab.config import describe_settings
-from soulslab.learn.telemetry import (
-    ActorStats,
-    CheckpointSaved,
-    Evaluated,
-    EvaluationProgress,
-    FightStats,
-    LearningStats,
-    Message,
-    TrainFinished,
-    TrainProgress,
-    TrainStarted,
-    UpdateStats,
-)
+from soulslab.learn import telemetry
 
-MESSAGES: Final[tuple[type[Message], ...]] = get_args(Message)
+MESSAGES: Final[tuple[type[telemetry.Message], ...]] = get_args(telemetry.Message)
 """All types of messages."""
 
 PREFIX: Final = "soulslab_"
-_MS_PER_S: Final = 1000.0
 
-_GROUPS: Final[dict[type[Message], str]] = {
-    TrainStarted: "run",
-    TrainProgress: "train",
-    UpdateStats: "update",
-    LearningStats: "update",
-    ActorStats: "actor",
-    FightStats: "fight",
-    Evaluated: "evaluation",
-    CheckpointSaved: "checkpoint",
-    TrainFinished: "run",
-    EvaluationProgress: "evaluation",
+
+class NameTag(NamedTuple):
+    """A metric of Prometheus whose value is 1 and whose labels are texts of a message."""
+
+    metric: str
+    fields: tuple[str, ...]
+
+
+_GROUPS: Final[dict[type[telemetry.Message], str]] = {
+    telemetry.TrainStarted: "run",
+    telemetry.TrainProgress: "train",
+    telemetry.UpdateStats: "update",
+    telemetry.LearningStats: "update",
+    telemetry.ActorStats: "actor",
+    telemetry.FightStats: "fight",
+    telemetry.Evaluated: "evaluation",
+    telemetry.CheckpointSaved: "checkpoint",
+    telemetry.TrainFinished: "run",
+    telemetry.EvaluationProgress: "evaluation",
 }
 #: Messages that TensorBoard shows.
-_DRAWN: Final = frozenset({TrainProgress, UpdateStats, LearningStats, ActorStats, FightStats, Evaluated})
+_DRAWN: Final = frozenset(
+    {
+        telemetry.TrainProgress,
+        telemetry.UpdateStats,
+        telemetry.LearningStats,
+        telemetry.ActorStats,
+        telemetry.FightStats,
+        telemetry.Evaluated,
+    }
+)
 #: Fields that are the horizontal axis, or its end.
 _AXIS: Final = frozenset({"env_steps", "total_steps"})
 #: Fields with a value per term, attack or action: the folder in TensorBoard and the label in Prometheus.
@@ -59,9 +63,9 @@ _SPREAD: Final = {
 #: Fields that TensorBoard shows as one histogram instead of one chart per action.
 _HISTOGRAMS: Final = frozenset({"action_shares"})
 #: Messages with texts that describe the run; in Prometheus they are labels of a metric whose value is 1.
-_NAMING: Final[dict[type[Message], tuple[str, tuple[str, ...]]]] = {
-    TrainStarted: ("run_info", ("env_id", "seed", "is_resumed")),
-    TrainFinished: ("run_end_info", ("reason",)),
+NAME_TAGS: Final[dict[type[telemetry.Message], NameTag]] = {
+    telemetry.TrainStarted: NameTag(f"{PREFIX}run_info", ("env_id", "seed", "is_resumed")),
+    telemetry.TrainFinished: NameTag(f"{PREFIX}run_end_info", ("reason",)),
 }
 _METRICS: Final[dict[str, str]] = {
     "env_steps": "train_decisions_total",
@@ -113,31 +117,16 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
     label: str
 
 
-class NameTag(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric of Prometheus whose value is 1 and whose labels are texts of a message."""
-
-    metric: str
-    fields: tuple[str, ...]
-
-
 @cache
-def numbers(kind: type[Message]) -> tuple[Number, ...]:
+def numbers(kind: type[telemetry.Message]) -> tuple[Number, ...]:
     """Return the numbers of a type of message, in the order of its fields."""
-    tag = name_tag(kind)
+    tag = NAME_TAGS.get(kind)
     words = {"path", *tag.fields} if tag is not None else {"path"}
     rows = describe_settings(kind)
     return tuple(_number(kind, row.path, row.doc) for row in rows if row.path not in words)
 
 
-def name_tag(kind: type[Message]) -> NameTag | None:
-    """Return the metric for the texts of a message; None if the message has only numbers."""
-    if kind not in _NAMING:
-        return None
-    metric, fields = _NAMING[kind]
-    return NameTag(metric=PREFIX + metric, fields=fields)
-
-
-def values(number: Number, message: Message) -> list[tuple[str, float]]:
+def values(number: Number, message: telemetry.Message) -> list[tuple[str, float]]:
     """Return pairs of label ("" for a single value) and value of a number; empty if it is unknown."""
     value = getattr(message, number.field)
     match value:
@@ -151,13 +140,13 @@ def values(number: Number, message: Message) -> list[tuple[str, float]]:
             return [("", float(value))]
 
 
-def _number(kind: type[Message], field: str, doc: str) -> Number:
+def _number(kind: type[telemetry.Message], field: str, doc: str) -> Number:
     group = _GROUPS[kind]
     folder, label = _SPREAD.get(field, (field, ""))
     metric = _METRICS.get(f"{kind.__name__}.{field}") or _METRICS.get(field) or f"{group}_{field}"
     scale = 1.0
     if metric.endswith("_ms"):
-        metric, scale = f"{metric.removesuffix('_ms')}_seconds", 1.0 / _MS_PER_S
+        metric, scale = f"{metric.removesuffix('_ms')}_seconds", 1.0 / 1000.0
     is_drawn = kind in _DRAWN and field not in _AXIS
     return Number(
         field=field,

@@ -15,16 +15,16 @@ import socketserver
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
 
 from soulslab.config import Secret, reveal
 from soulslab.errors import ConfigError, MissingDependencyError
-from soulslab.learn.sinks.metric_names import MESSAGES, PREFIX, NameTag, name_tag, numbers, values
+from soulslab.learn.sinks.metric_names import MESSAGES, NAME_TAGS, PREFIX, NameTag, numbers, values
 from soulslab.learn.telemetry import Message
 
 if TYPE_CHECKING:
@@ -50,10 +50,8 @@ _log = logging.getLogger(__name__)
 class RemoteAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Credentials with which other machines may fetch the metrics.
 
-    Attributes:
-        token: Sent by the client as ``Authorization: Bearer ...``; at least 16 printable ASCII characters.
-        certificate: PEM file with the TLS certificate of the endpoint.
-        key: PEM file with its key.
+    The client sends the token, at least 16 printable ASCII characters, as ``Authorization: Bearer ...``. Certificate
+    and key are PEM files for TLS.
     """
 
     token: str | Secret
@@ -64,50 +62,25 @@ class RemoteAccess(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "token", Secret(reveal(self.token)))
 
 
-class _Family(NamedTuple):
-    """A metric: its description, its label ("" for none), and pairs of the label's value and the number."""
-
-    doc: str
-    label: str
-    values: tuple[tuple[str, float], ...]
-
-
-class _Snapshot(NamedTuple):
-    """All metrics at one moment, by name; the time of the last message (Unix time, s), None before the first."""
-
-    last_message_s: float | None
-    labels: Mapping[str, Mapping[str, str]]
-    families: Mapping[str, _Family]
-
-
 class PrometheusSink:
     """Serves the newest numbers of a run at ``http://127.0.0.1:PORT/metrics``.
 
     :mod:`soulslab.learn.sinks.metric_names` defines the names; a number that is not known is absent. A separate thread
-    answers each request, so training never waits for one.
-
-    Attributes:
-        port: Port of the endpoint.
-        url: URL of the metrics.
+    answers each request, so training never waits for one. ``url`` is the URL of the metrics.
     """
 
     def __init__(self, port: int, host: str = LOOPBACK, *, access: RemoteAccess | None = None) -> None:
-        """Start the endpoint.
+        """Start the endpoint; port 0 uses a free port.
 
-        Args:
-            port: 0..65535; 0 uses a free port.
-            host: Address of the endpoint. An address that other machines can reach needs ``access``.
-            access: Token and TLS; None allows all users of this machine, without encryption.
-
-        Raises:
-            ConfigError: The port or the address cannot be used, or the address needs a token and TLS.
-            MissingDependencyError: prometheus-client is not installed.
+        An address that other machines can reach needs ``access``; None allows all users of this machine, without
+        encryption. Raises ConfigError if the port or the address cannot be used or ``access`` is missing,
+        MissingDependencyError if prometheus-client is not installed.
         """
         # Replaced as a whole by the thread of the run, so that the thread of a request reads one moment.
-        self._snapshot = _Snapshot(None, {}, {})
+        self._metrics: Mapping[str, Metric] = {}
         # Several messages may hold the same metric; it has one description.
         self._docs = {number.metric: number.doc for kind in MESSAGES for number in numbers(kind)}
-        app = _make_app(lambda: self._snapshot)
+        app = _make_app(lambda: self._metrics)
         _check_access(host, access)
         if not 0 <= port <= 65535:
             raise ConfigError(f"{port} is not a port; choose one from 1 to 65535, or 0 for a free one", path="port")
@@ -136,18 +109,21 @@ class PrometheusSink:
 
     def write(self, message: Message) -> None:
         """Replace the numbers of earlier messages of this type; a number is removed if it is None."""
-        found = {
-            number.metric: _Family(
-                self._docs[number.metric],
-                number.label,
-                tuple((label, value * number.scale) for label, value in values(number, message)),
-            )
-            for number in numbers(type(message))
-        }
-        tag = name_tag(type(message))
-        labels = {tag.metric: _labels(tag, message)} if tag is not None else {}
-        old = self._snapshot
-        self._snapshot = _Snapshot(time.time(), {**old.labels, **labels}, {**old.families, **found})
+        from prometheus_client.metrics_core import InfoMetricFamily  # noqa: PLC0415  (as in `_make_app`)
+
+        found = dict(self._metrics)
+        doc = "Time of the last message of the run (Unix time)."
+        found[_LAST_MESSAGE] = _family(_LAST_MESSAGE, doc, "", [("", time.time())])
+        tag = NAME_TAGS.get(type(message))
+        if tag is not None:
+            doc = "Description of the run or its end."
+            found[tag.metric] = InfoMetricFamily(tag.metric.removesuffix("_info"), doc, value=_labels(tag, message))
+        for number in numbers(type(message)):
+            known = [(label, value * number.scale) for label, value in values(number, message)]
+            found.pop(number.metric, None)
+            if known:
+                found[number.metric] = _family(number.metric, self._docs[number.metric], number.label, known)
+        self._metrics = found
 
     def close(self) -> None:
         """Stop the endpoint and free the port; a second call does nothing."""
@@ -184,8 +160,8 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
 
-def _make_app(snapshot: Callable[[], _Snapshot]) -> WSGIApplication:
-    """Return the application that answers requests with the present numbers."""
+def _make_app(metrics: Callable[[], Mapping[str, Metric]]) -> WSGIApplication:
+    """Return the application that answers requests with the present metrics."""
     try:
         # Imported here because it comes with an extra and few runs need it.
         from prometheus_client import CollectorRegistry  # noqa: PLC0415
@@ -194,38 +170,26 @@ def _make_app(snapshot: Callable[[], _Snapshot]) -> WSGIApplication:
     except ImportError as error:
         raise MissingDependencyError("prometheus-client", "learn") from error
 
-    class Families(Collector):
-        def collect(self) -> Iterator[Metric]:
-            return _families(snapshot())
+    class Metrics(Collector):
+        def collect(self) -> Iterable[Metric]:
+            return metrics().values()
 
     # A separate registry, so that nothing is shared with other runs or with metrics of the process.
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Families())
+    registry.register(Metrics())
     app: WSGIApplication = make_wsgi_app(registry)
     return app
 
 
-def _families(snapshot: _Snapshot) -> Iterator[Metric]:
-    """Yield the known numbers as metric families of Prometheus."""
-    from prometheus_client.metrics_core import (  # noqa: PLC0415  (as above)
-        CounterMetricFamily,
-        GaugeMetricFamily,
-        InfoMetricFamily,
-    )
+def _family(name: str, doc: str, label: str, known: Iterable[tuple[str, float]]) -> Metric:
+    """Return a metric with its values, pairs of the label's value and a number; the label "" is none."""
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415  (as above)
 
-    if snapshot.last_message_s is not None:
-        doc = "Time of the last message of the run (Unix time)."
-        yield GaugeMetricFamily(_LAST_MESSAGE, doc, value=snapshot.last_message_s)
-    for name, labels in snapshot.labels.items():
-        yield InfoMetricFamily(name.removesuffix("_info"), "Description of the run or its end.", value=dict(labels))
-    for name, (doc, label, known) in snapshot.families.items():
-        if not known:
-            continue
-        kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        family = kind(name, doc, labels=[label] if label else [])
-        for label_value, value in known:
-            family.add_metric([label_value] if label else [], value)
-        yield family
+    kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+    family = kind(name, doc, labels=[label] if label else [])
+    for label_value, value in known:
+        family.add_metric([label_value] if label else [], value)
+    return family
 
 
 def _labels(tag: NameTag, message: Message) -> dict[str, str]:

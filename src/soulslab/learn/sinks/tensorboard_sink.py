@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from soulslab.errors import MissingDependencyError
 from soulslab.learn.archive import writing
 from soulslab.learn.sinks.metric_names import numbers, values
-from soulslab.learn.telemetry import (
-    CheckpointSaved,
-    EvaluationProgress,
-    Message,
-    TrainFinished,
-    TrainStarted,
-)
+from soulslab.learn.telemetry import EvaluationProgress, Message, TrainStarted
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -55,13 +49,13 @@ class TensorBoardSink:
         """Log the numbers of a message; raises CheckpointError if the folder cannot be written."""
         with writing(self._folder):
             if self._writer is None:
-                self._writer = self._begin(message)
-            if isinstance(message, TrainStarted | CheckpointSaved | TrainFinished | EvaluationProgress):
+                lost_from = message.env_steps + 1 if isinstance(message, TrainStarted) and message.is_resumed else None
+                self._writer = self._open(str(self._folder), purge_step=lost_from, flush_secs=_FLUSH_S)
+                self._writer.add_custom_scalars(_CHARTS)
+            if isinstance(message, EvaluationProgress):
                 return
-            for number in numbers(type(message)):
+            for number in (number for number in numbers(type(message)) if number.tag):
                 found = values(number, message)
-                if not number.tag:
-                    continue
                 if number.is_histogram:
                     _add_histogram(self._writer, number.tag, [value for _, value in found], message.env_steps)
                     continue
@@ -74,13 +68,6 @@ class TensorBoardSink:
         if self._writer is not None:
             with writing(self._folder):
                 self._writer.close()
-
-    def _begin(self, message: Message) -> SummaryWriter:
-        """Open the log; a resumed run hides the values after its first decision, which are produced again."""
-        lost_from = message.env_steps + 1 if isinstance(message, TrainStarted) and message.is_resumed else None
-        writer = self._open(str(self._folder), purge_step=lost_from, flush_secs=_FLUSH_S)
-        writer.add_custom_scalars(_CHARTS)
-        return writer
 
 
 def _add_histogram(writer: SummaryWriter, tag: str, shares: Sequence[float], env_steps: int) -> None:

@@ -20,7 +20,7 @@ import msgspec
 
 from soulslab.errors import SoulslabError
 from soulslab.learn.actors.shared_memory import find_memory_folder
-from soulslab.learn.ppo import episode_tracker as tracker
+from soulslab.learn.ppo import rollout
 from soulslab.learn.rainbow import episode_window as episodes
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import BEST_POLICY_NAME, CONFIG_NAME, POLICY_NAME, StopReason
@@ -63,7 +63,7 @@ class RunValue:
         self.seconds = 0.0
         self.win_rate: float | None = None
         self._run = settings.run
-        self._full_window = episodes.WINDOW if isinstance(settings, RainbowSettings) else tracker.WINDOW
+        self._full_window = episodes.WINDOW if isinstance(settings, RainbowSettings) else rollout.WINDOW
         self._is_evaluated = settings.run.evaluate_every > 0
         self._objective = study.objective
         self._last: deque[_Point] = deque(maxlen=study.window)

@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from soulslab.errors import ChannelError
 from soulslab.learn.actors import memory_block as ring_module
-from soulslab.learn.actors.memory_block import create_queue, open_queue, slot_size
+from soulslab.learn.actors.memory_block import slot_size
+from support.memory_parts import create_queue, open_queue
 from support.steps import ROW
 
 ITEM = np.dtype([("value", "<i4"), ("rest", "u1", (3,))])
@@ -159,9 +160,9 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from soulslab.learn.actors.memory_block import open_queue
+from soulslab.learn.actors.memory_block import RecordQueue, open_block
 item = np.dtype([("value", "<i4"), ("rest", "u1", (3,))])
-ring = open_queue(Path(sys.argv[1]), "test", item)
+ring = RecordQueue(open_block(Path(sys.argv[1]), "test", str(item.descr)), item)
 rows = np.zeros(3, item)
 for start in range(0, 9000, 3):
     rows["value"] = range(start, start + 3)

@@ -229,7 +229,7 @@ def test_who_is_killed_while_making_a_memory_leaves_none(tmp_path, monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(memory_module, "create_weights", fail)
+    monkeypatch.setattr(memory_module, "create_block", fail)
     with pytest.raises(KeyboardInterrupt):
         create_memory(tmp_path, ROW, 2, some_weights(0).tensors)
     assert not has_memory(tmp_path)

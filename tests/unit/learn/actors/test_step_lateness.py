@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from soulslab.learn.actors.actor_status import LatenessWrapper, create_status
+from soulslab.learn.actors.actor_status import LatenessWrapper
 from soulslab.learn.environment import make_vector, sizes
+from support.memory_parts import create_status
 from support.toys import register_toys
 
 
@@ -15,7 +16,7 @@ def ids():
 
 def test_the_latest_of_all_environments_counts_also_at_the_end_of_an_episode(tmp_path):
     board = create_status(tmp_path / "status", 1)
-    env = LatenessWrapper(make_vector("toys/Late-v0", 2, {}), board)
+    env = LatenessWrapper(make_vector("toys/Late-v0", 2, {}), board.note_step)
     env.reset(seed=0)
     assert not env.has_pace
     seen = []
@@ -33,7 +34,7 @@ def test_the_latest_of_all_environments_counts_also_at_the_end_of_an_episode(tmp
 def test_an_environment_that_tells_none_has_no_pace(tmp_path):
     board = create_status(tmp_path / "status", 1)
     plain = make_vector("toys/Corridor-v0", 3, {})
-    env = LatenessWrapper(plain, board)
+    env = LatenessWrapper(plain, board.note_step)
     assert sizes(env) == sizes(plain)
     assert env.unwrapped.attack_names == plain.attack_names
     env.reset(seed=0)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from soulslab.errors import ChannelError
-from soulslab.learn.actors.weights_board import create_weights, open_weights
+from support.memory_parts import create_weights, open_weights
 from support.steps import assert_of_one_version, some_weights
 from support.waiting import wait_for
 
@@ -64,7 +64,7 @@ def test_what_is_damaged_is_not_read(tmp_path):
     path = tmp_path / "weights"
     data = bytearray(path.read_bytes())
     at = data.index(some_weights(1).tensors["parameters"].tobytes())
-    for place in (at, at + 100, 4096 + len(data[4096:]) // 2 + 24):  # the last one: epsilon, in the second place
+    for place in (at, at + 100, 4096 + len(data[4096:]) // 2 + 32):  # the last one: epsilon, in the second place
         changed = bytearray(data)
         changed[place] ^= 1
         with path.open("r+b") as file:
@@ -78,8 +78,9 @@ import sys
 from pathlib import Path
 import numpy as np
 from soulslab.learn.actors.transport import Weights
-from soulslab.learn.actors.weights_board import open_weights
-board = open_weights(Path(sys.argv[1]))
+from soulslab.learn.actors.memory_block import open_block
+from soulslab.learn.actors.weights_board import LAYOUT, WeightsBoard
+board = WeightsBoard(open_block(Path(sys.argv[1]), "weights", LAYOUT))
 version = 0
 while True:
     version += 1

@@ -1,6 +1,6 @@
 import numpy as np
 
-from soulslab.learn.ppo.episode_tracker import WINDOW, EpisodeTracker
+from soulslab.learn.ppo.rollout import WINDOW, EpisodeTracker
 
 
 def play(tracker, n_episodes, won):

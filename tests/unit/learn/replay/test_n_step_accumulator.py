@@ -131,6 +131,7 @@ def test_stacks_are_those_that_the_observer_made(n_frames, n_channels, n_per_str
         memory.append(rows)
 
     n_looks = 0
+    actions = np.zeros(2, np.int64)
     obs, firsts = look(0), np.array([True, True])
     observer.begin(obs)
     for _ in range(100):
@@ -142,11 +143,11 @@ def test_stacks_are_those_that_the_observer_made(n_frames, n_channels, n_per_str
             n_looks += 2
             last = look(n_looks)
             ends = np.array([{name: part[i] for name, part in last.items()} for i in range(2)], object)
-            note(last["number"][cut], observer.final(ends, cut))
+            note(last["number"][cut], observer.final(ends, cut, actions, np.ones(2, np.int64)))
             record(cut, last, False, Outcome.FINAL)
         n_looks += 2
         obs, firsts = look(n_looks), outcomes != Outcome.GOES_ON
-        observer.follow(obs, firsts)
+        observer.follow(obs, firsts, actions, np.ones(2, np.int64))
     assert buffer.n_sampleable == len(memory.beginnings())
     batch = buffer.make_batch(300)
     buffer.sample(batch, n_steps=3, gamma=0.9, beta=1.0, rng=rng)

@@ -1,3 +1,4 @@
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -13,7 +14,7 @@ MESSAGES = [message for kind in KINDS for message in (example(kind), unknown(exa
 
 def test_json_lines_hold_every_message(tmp_path):
     path = tmp_path / "logs" / "log.jsonl"
-    with JsonLinesSink(path) as sink:
+    with closing(JsonLinesSink(path)) as sink:
         for message in MESSAGES:
             sink.write(message)
     assert list(read_json_lines(path)) == MESSAGES
@@ -21,7 +22,7 @@ def test_json_lines_hold_every_message(tmp_path):
 
 def test_each_line_has_the_wall_time(tmp_path):
     before = datetime.now(UTC)
-    with JsonLinesSink(tmp_path / "log.jsonl") as sink:
+    with closing(JsonLinesSink(tmp_path / "log.jsonl")) as sink:
         for message in MESSAGES:
             sink.write(message)
     lines = [msgspec.json.decode(line) for line in (tmp_path / "log.jsonl").read_bytes().splitlines()]
@@ -53,7 +54,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path, sink):
 @pytest.mark.parametrize("garbage", [b"garbage", b"", b'{"type":"TrainFinished"}', b'{"type":"CheckpointSaved\xff"}'])
 def test_a_line_that_is_no_message_is_located(tmp_path, garbage):
     path = tmp_path / "log.jsonl"
-    with JsonLinesSink(path) as sink:
+    with closing(JsonLinesSink(path)) as sink:
         sink.write(PROGRESS)
     path.write_bytes(path.read_bytes() + garbage + b"\n" + path.read_bytes())
     with pytest.raises(CorruptCheckpointError, match=r"log.jsonl: line 2 is not a message"):
@@ -67,12 +68,12 @@ def test_a_missing_log_is_named(tmp_path):
 
 def test_a_line_cut_off_by_a_crash_is_dropped(tmp_path, caplog):
     path = tmp_path / "log.jsonl"
-    with JsonLinesSink(path) as sink:
+    with closing(JsonLinesSink(path)) as sink:
         sink.write(MESSAGES[0])
         sink.write(MESSAGES[2])
     path.write_bytes(path.read_bytes()[:-10])
     assert list(read_json_lines(path)) == [MESSAGES[0]]
     assert "ignored the incomplete line 2" in caplog.text
-    with JsonLinesSink(path) as sink:
+    with closing(JsonLinesSink(path)) as sink:
         sink.write(MESSAGES[3])
     assert list(read_json_lines(path)) == [MESSAGES[0], MESSAGES[3]]

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from soulslab.learn.sinks.metric_names import MESSAGES, name_tag, numbers, values
+from soulslab.learn.sinks.metric_names import MESSAGES, NAME_TAGS, numbers, values
 from soulslab.learn.telemetry import Evaluated, FightStats, TrainProgress
 from support.messages import example, unknown
 
@@ -16,7 +16,7 @@ BY_NAME = pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name
 
 @BY_NAME
 def test_every_field_is_a_number_or_a_name(kind):
-    named = name_tag(kind).fields if name_tag(kind) else ()
+    named = NAME_TAGS.get(kind).fields if NAME_TAGS.get(kind) else ()
     fields = [*named, *(number.field for number in numbers(kind))]
     assert sorted(fields) == sorted(set(msgspec.structs.asdict(example(kind))) - {"path"})
 

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 
 from soulslab.errors import ConfigError
 from soulslab.learn.sinks import PrometheusSink, RemoteAccess, run_sinks
-from soulslab.learn.sinks.metric_names import MESSAGES, name_tag
+from soulslab.learn.sinks.metric_names import MESSAGES, NAME_TAGS
 from soulslab.learn.telemetry import FightStats, TrainFinished, TrainStarted
 from support.messages import EVALUATED, LEARNING, PROGRESS, example, unknown
 from support.scrapes import families, fetch, open_families, samples, value
@@ -111,7 +111,7 @@ def test_a_run_and_its_end_are_named(sink):
     labels = {"env_id": "toys/Corridor-v0", "seed": "7", "is_resumed": "true"}
     assert value(sink.url, "soulslab_run_info", **labels) == 1.0
     assert value(sink.url, "soulslab_run_end_info", reason="win rate reached") == 1.0
-    assert {name_tag(kind).metric for kind in MESSAGES if name_tag(kind)} == {
+    assert {NAME_TAGS.get(kind).metric for kind in MESSAGES if NAME_TAGS.get(kind)} == {
         "soulslab_run_info",
         "soulslab_run_end_info",
     }
