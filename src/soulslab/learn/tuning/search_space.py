@@ -49,30 +49,33 @@ class SearchSpace:
         self._base: dict[str, Any] = tomllib.loads(dump_settings(settings))
         self._search: dict[str, Dimension] = {}
         for name, dimension in search.items():
-            _check_own(name, objective)
-            kind = _kind(name, inspect.type_info(self._type), self._type)
-            self._search[name] = _checked(name, dimension, kind)
-            for key, value in _ends(self._search[name]):
-                self._fill({name: value}, f"{_place(name)}.{key}")
+            place = join_place("search", name)
+            if name in _OWN_NAMES:
+                raise ConfigError(_OWN_NAMES[name], path=place)
+            if name == "run.total_steps" and objective.startswith("decisions_to"):
+                problem = f"cannot be searched with the objective {objective}, which is measured in decisions"
+                raise ConfigError(problem, path=place)
+            self._search[name] = checked = _checked(dimension, _types_of(name, self._type), place)
+            ends = {"low": checked.low, "high": checked.high}
+            if checked.choices is not None:
+                ends = {f"choices[{i}]": choice for i, choice in enumerate(checked.choices)}
+            for key, value in ends.items():
+                self._fill({name: value}, f"{place}.{key}")
 
     def distributions(self) -> dict[str, BaseDistribution]:
         """Return the search space as distributions of Optuna."""
         # Imported here because it takes half a second and comes with an extra.
-        from optuna.distributions import (  # noqa: PLC0415
-            CategoricalDistribution,
-            FloatDistribution,
-            IntDistribution,
-        )
+        from optuna import distributions as optuna  # noqa: PLC0415
 
         found: dict[str, BaseDistribution] = {}
         for name, dimension in self._search.items():
             low, high, step = dimension.low, dimension.high, dimension.step
             if dimension.choices is not None:
-                found[name] = CategoricalDistribution([toml_value(choice) for choice in dimension.choices])
+                found[name] = optuna.CategoricalDistribution([toml_value(choice) for choice in dimension.choices])
             elif isinstance(low, int) and isinstance(high, int):
-                found[name] = IntDistribution(low, high, log=dimension.log, step=int(step or 1))
+                found[name] = optuna.IntDistribution(low, high, log=dimension.log, step=int(step or 1))
             elif low is not None and high is not None:
-                found[name] = FloatDistribution(low, high, log=dimension.log, step=step)
+                found[name] = optuna.FloatDistribution(low, high, log=dimension.log, step=step)
         return found
 
     def settings(self, params: Params, seed: int | None = None) -> AnySettings:
@@ -87,22 +90,15 @@ class SearchSpace:
         """Return the base settings as a candidate; None if they are outside of the search space."""
         params: Params = {}
         for name, dimension in self._search.items():
-            value = self._base_value(name)
-            if dimension.choices is not None:
-                value = toml_value(value) if value is not None else None
-                is_inside = value in [toml_value(choice) for choice in dimension.choices]
-            else:
-                is_inside = _is_number(value) and _is_inside(value, dimension)
-            if not is_inside:
+            value: Any = self._base
+            for key in name.split("."):
+                value = value.get(key) if isinstance(value, dict) else None
+            if dimension.choices is not None and value is not None:
+                value = toml_value(value)
+            if not _is_inside(value, dimension):
                 return None
             params[name] = value
         return params
-
-    def _base_value(self, name: str) -> Any:
-        value: Any = self._base
-        for key in name.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
 
     def _fill(self, values: Mapping[str, Any], place: str = "") -> AnySettings:
         """Set values in the base settings and validate the result; errors name ``place``, if given."""
@@ -122,48 +118,42 @@ class SearchSpace:
         return check(data, self._type, error)
 
 
-def _check_own(name: str, objective: Objective) -> None:
-    """Raise ``ConfigError`` for settings that the study itself sets."""
-    if name in _OWN_NAMES:
-        raise ConfigError(_OWN_NAMES[name], path=_place(name))
-    if name == "run.total_steps" and objective.startswith("decisions_to"):
-        raise ConfigError(
-            f"cannot be searched with the objective {objective}, which is measured in decisions", path=_place(name)
-        )
-
-
-def _kind(name: str, described: inspect.Type, settings_type: type[msgspec.Struct]) -> inspect.Type:
-    known = [row.path for row in describe_settings(settings_type)]
+def _types_of(name: str, settings_type: type[msgspec.Struct]) -> set[type[inspect.Type]]:
+    """Return the types that a setting may have; raises ConfigError for an unknown name or a table."""
+    place, types = join_place("search", name), _options(inspect.type_info(settings_type))
     for key in name.split("."):
-        options = [_plain(option) for option in _options(described)]
-        struct = next((option for option in options if isinstance(option, inspect.StructType)), None)
-        table = next((option for option in options if isinstance(option, inspect.DictType)), None)
-        field = next((each for each in struct.fields if each.encode_name == key), None) if struct else None
-        if field is not None:
-            described = field.type
-        elif table is not None:
-            described = table.value_type
-        elif not any(isinstance(option, inspect.AnyType) for option in options):
-            raise ConfigError(f"unknown setting{did_you_mean(name, known)}", path=_place(name))
-    if isinstance(_plain(described), inspect.StructType | inspect.DictType):
-        raise ConfigError("is a table; search one of its settings", path=_place(name))
-    return described
+        types = next(filter(None, (_entry(each, key) for each in types)), ())
+        if not types:
+            known = [row.path for row in describe_settings(settings_type)]
+            raise ConfigError(f"unknown setting{did_you_mean(name, known)}", path=place)
+    if all(isinstance(each, inspect.StructType | inspect.DictType) for each in types):
+        raise ConfigError("is a table; search one of its settings", path=place)
+    return {type(each) for each in types} - {inspect.NoneType}
+
+
+def _entry(table: inspect.Type, key: str) -> tuple[inspect.Type, ...]:
+    """Return the types of one entry of a table; () if the type is not a table with such an entry."""
+    match table:
+        case inspect.StructType():
+            return next((_options(field.type) for field in table.fields if field.encode_name == key), ())
+        case inspect.DictType():
+            return _options(table.value_type)
+        case inspect.AnyType():
+            return (table,)
+    return ()
 
 
 def _options(described: inspect.Type) -> tuple[inspect.Type, ...]:
-    described = _plain(described)
-    return described.types if isinstance(described, inspect.UnionType) else (described,)
-
-
-def _plain(described: inspect.Type) -> inspect.Type:
+    """Return the types of a union, without metadata."""
     while isinstance(described, inspect.Metadata):
         described = described.type
-    return described
+    if isinstance(described, inspect.UnionType):
+        return tuple(option for each in described.types for option in _options(each))
+    return (described,)
 
 
-def _checked(name: str, dimension: Dimension, described: inspect.Type) -> Dimension:
+def _checked(dimension: Dimension, types: set[type[inspect.Type]], place: str) -> Dimension:
     """Return a dimension, converted to the type of its setting, after checking that its fields are consistent."""
-    place = _place(name)
     if dimension.choices is not None:
         if dimension.low is not None or dimension.high is not None or dimension.step is not None or dimension.log:
             raise ConfigError("has choices; remove low, high, log and step", path=place)
@@ -174,32 +164,26 @@ def _checked(name: str, dimension: Dimension, described: inspect.Type) -> Dimens
     low, high, step = dimension.low, dimension.high, dimension.step
     if low is None or high is None:
         raise ConfigError("needs low and high, or choices", path=place)
-    numbers = [number for number in (low, high, step) if number is not None]
-    kinds = {type(_plain(option)) for option in _options(described)} - {inspect.NoneType}
-    if not kinds & {inspect.IntType, inspect.FloatType, inspect.AnyType}:
+    if not types & {inspect.IntType, inspect.FloatType, inspect.AnyType}:
         raise ConfigError("is not a number; give its values as choices", path=place)
-    if kinds == {inspect.IntType} or (inspect.AnyType in kinds and all(isinstance(n, int) for n in numbers)):
-        if not all(float(number).is_integer() for number in numbers):
-            raise ConfigError("is a whole number, so low, high and step must be whole numbers", path=place)
-        dimension = Dimension(
-            low=int(low), high=int(high), step=int(step) if step is not None else None, log=dimension.log
-        )
-    else:
-        step = float(step) if step is not None else None
-        dimension = Dimension(low=float(low), high=float(high), step=step, log=dimension.log)
-    _check_range(dimension, place)
-    return dimension
+    numbers = [number for number in (low, high, step) if number is not None]
+    is_whole = types == {inspect.IntType} or (inspect.AnyType in types and all(isinstance(n, int) for n in numbers))
+    if is_whole and not all(float(number).is_integer() for number in numbers):
+        raise ConfigError("is a whole number, so low, high and step must be whole numbers", path=place)
+    kind = int if is_whole else float
+    low, high, step = kind(low), kind(high), kind(step) if step is not None else None
+    _check_range(low, high, step, place, is_log=dimension.log)
+    return Dimension(low=low, high=high, step=step, log=dimension.log)
 
 
-def _check_range(dimension: Dimension, place: str) -> None:
-    low, high, step = dimension.low or 0.0, dimension.high or 0.0, dimension.step
+def _check_range(low: float, high: float, step: float | None, place: str, *, is_log: bool) -> None:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ConfigError(f"low ({low:g}) must be less than high ({high:g}), and both finite", path=place)
-    if dimension.log and low <= 0:
+    if is_log and low <= 0:
         raise ConfigError(f"low is {low:g}, but log needs low > 0; raise low, or remove log", path=f"{place}.low")
     if step is None:
         return
-    if dimension.log:
+    if is_log:
         raise ConfigError("has both log and step; remove one", path=place)
     if not 0 < step <= high - low:
         raise ConfigError(f"must be greater than 0 and at most high - low ({high - low:g})", path=f"{place}.step")
@@ -209,23 +193,13 @@ def _check_range(dimension: Dimension, place: str) -> None:
         raise ConfigError(f"is not low plus a multiple of step ({step:g}); use {nearest:g}", path=f"{place}.high")
 
 
-def _ends(dimension: Dimension) -> list[tuple[str, Any]]:
-    """Return the values, with their keys, that must be within the bounds of the setting; for a range its two ends."""
+def _is_inside(value: Any, dimension: Dimension) -> bool:
+    """Return whether a value, as in `Params`, is one of a dimension."""
     if dimension.choices is not None:
-        return [(f"choices[{i}]", choice) for i, choice in enumerate(dimension.choices)]
-    return [("low", dimension.low), ("high", dimension.high)]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_inside(value: float, dimension: Dimension) -> bool:
+        return value in map(toml_value, dimension.choices)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
     low, high, step = dimension.low or 0.0, dimension.high or 0.0, dimension.step
     if not low <= value <= high or (isinstance(dimension.low, int) and not float(value).is_integer()):
         return False
     return step is None or math.isclose((value - low) / step, round((value - low) / step), abs_tol=1e-9)
-
-
-def _place(name: str) -> str:
-    return join_place("search", name)

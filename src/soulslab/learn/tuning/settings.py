@@ -96,19 +96,12 @@ class TuneSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 def load_tune_settings(
     path: Path | None, searches: Sequence[str] = (), study: Mapping[str, Any] | None = None
 ) -> TuneSettings:
-    """Read the definition of a study from a TOML file and the command line, which has precedence.
+    """Read the definition of a study from a TOML file, if any, and the command line, which has precedence.
 
-    Args:
-        path: The TOML file; None for no file.
-        searches: Each ``name=LOW..HIGH``, ``name=LOW..HIGH:log``, ``name=LOW..HIGH:step=N`` or ``name=[A, B, C]``.
-        study: Entries of the table ``study`` from the command line.
-
-    Returns:
-        The validated definition. :class:`soulslab.learn.tuning.search_space.SearchSpace` checks it against the settings
-        of a run.
-
-    Raises:
-        ConfigError: The file cannot be read or is malformed, or an entry is unknown, missing or of the wrong type.
+    ``searches`` are of the form ``name=LOW..HIGH``, ``name=LOW..HIGH:log``, ``name=LOW..HIGH:step=N`` or
+    ``name=[A, B, C]``; ``study`` has entries of the table ``study``. Raises ConfigError if the file cannot be read or
+    is malformed, or an entry is unknown, missing or of the wrong type. The search space is not yet checked against the
+    settings of a run (:class:`soulslab.learn.tuning.search_space.SearchSpace`).
     """
     file_name = str(path) if path is not None else ""
     data = read_toml(path) if path is not None else {}

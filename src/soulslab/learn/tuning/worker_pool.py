@@ -33,7 +33,7 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
 
 
 _to_worker = msgspec.json.Decoder(TrialJob | Verdict | Stop)
-_from_worker = msgspec.json.Decoder(TrialReport | TrialOutcome)
+_from_worker: msgspec.json.Decoder[TrialReport | TrialOutcome] = msgspec.json.Decoder(TrialReport | TrialOutcome)
 
 
 class Worker:
@@ -49,11 +49,6 @@ class Worker:
         theirs.close()
         self.number: int | None = None
 
-    @property
-    def pid(self) -> int | None:
-        """Process id."""
-        return self._process.pid
-
     def send(self, message: TrialJob | Verdict | Stop) -> None:
         """Send a message; if the worker has died, :meth:`receive` reports it."""
         with suppress(OSError):
@@ -61,11 +56,9 @@ class Worker:
 
     def receive(self) -> TrialReport | TrialOutcome | None:
         """Return the next message; None if the worker has died."""
-        try:
-            message: TrialReport | TrialOutcome = _from_worker.decode(self.connection.recv_bytes())
-        except (EOFError, OSError):
-            return None
-        return message
+        with suppress(EOFError, OSError):
+            return _from_worker.decode(self.connection.recv_bytes())
+        return None
 
     def death(self) -> str:
         """Wait for the end of the process and return why it ended."""
@@ -88,9 +81,8 @@ class Worker:
 class WorkerPool:
     """Worker processes that are started when they are needed and ended with the ``with`` block."""
 
-    def __init__(self, n_workers: int, prepare: Callable[[], None] | None) -> None:
+    def __init__(self, prepare: Callable[[], None] | None) -> None:
         """Prepare to start workers; ``prepare`` is called first in each, and must be importable."""
-        self._n_workers = n_workers
         self._prepare = prepare
         self.workers: list[Worker] = []
 
@@ -98,11 +90,6 @@ class WorkerPool:
     def n_busy(self) -> int:
         """Number of workers that train a candidate."""
         return sum(worker.number is not None for worker in self.workers)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no further job can be started."""
-        return self.n_busy >= self._n_workers
 
     def start(self, job: TrialJob) -> None:
         """Send a job to an idle worker, or to a new one."""
