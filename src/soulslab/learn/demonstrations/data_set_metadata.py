@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from soulslab.config import without_secrets
 from soulslab.config.input_files import parse_json, read_text
-from soulslab.errors import DemonstrationError, MissingDependencyError
+from soulslab.errors import DemonstrationError, optional_imports
 from soulslab.learn.environment import describe_options
 
 FORMAT: Final = 1
@@ -114,8 +114,8 @@ def find_folder(path: str | Path) -> Path:
     """Return the folder of a data set, given as a folder or as an id among Minari's on this machine."""
     places = [Path(path), Path(path) / _MINARI_DATA]
     if not places[0].exists():
-        require_minari()
-        from minari.storage.datasets_root_dir import get_dataset_path  # noqa: PLC0415  (learn works without Minari)
+        with optional_imports():  # learn works without Minari
+            from minari.storage.datasets_root_dir import get_dataset_path  # noqa: PLC0415
 
         places.append(Path(get_dataset_path(str(path))) / _MINARI_DATA)
     for place in places:
@@ -153,15 +153,6 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of an environment as JSON-compatible values: functions and paths as text, without secrets."""
     plain: dict[str, Any] = msgspec.to_builtins(describe_options(without_secrets(options)), enc_hook=str)
     return plain
-
-
-def require_minari() -> None:
-    """Raise MissingDependencyError unless Minari and h5py are installed."""
-    try:
-        import h5py  # noqa: F401, PLC0415  (learn works without)
-        import minari  # noqa: F401, PLC0415  (as above)
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError((error.name or "minari").partition(".")[0], "learn") from error
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -21,7 +21,7 @@ import gymnasium
 import msgspec
 import numpy as np
 
-from soulslab.errors import DemonstrationError
+from soulslab.errors import DemonstrationError, optional_imports
 from soulslab.learn.archive import git_commit
 from soulslab.learn.demonstrations.data_set_metadata import (
     DATA_NAME,
@@ -29,7 +29,6 @@ from soulslab.learn.demonstrations.data_set_metadata import (
     Origin,
     describe,
     plain_options,
-    require_minari,
 )
 from soulslab.learn.demonstrations.recorded_episode import Episode
 from soulslab.learn.process_lock import ProcessLock, is_held
@@ -62,7 +61,9 @@ class DemonstrationWriter:
         defaults: Mapping[str, Any] | None = None,
         is_continued: bool = False,
     ) -> None:
-        require_minari()
+        with optional_imports():  # learn works without Minari
+            import h5py  # noqa: F401, PLC0415
+            import minari  # noqa: F401, PLC0415
         if env.spec is None:
             raise DemonstrationError(folder, "can only hold episodes of a registered environment (gymnasium.make)")
         self._folder = folder = folder.resolve()  # Minari 0.5.4 joins a relative folder to itself
@@ -77,16 +78,26 @@ class DemonstrationWriter:
             raise DemonstrationError(
                 folder, "already exists; name another folder, remove it, or add to it with --append"
             )
-        self._remove_copies_of_killed_processes()
+        for path in folder.parent.glob(f".{escape(folder.name)}.*.partial"):
+            if is_held(path / _LOCK_NAME):
+                problem = "another process records into this data set; end it first, or name another folder"
+                raise DemonstrationError(folder, problem)
+            shutil.rmtree(path)  # the copy of a killed process
         self._is_new = not is_continued
-        self._made = self._missing_folder()
+        # The folders that are made for the data set, which are removed if nothing is recorded.
+        self._made = [path for path in (folder, *folder.parents) if not path.exists()]
         self._lock: ProcessLock | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._copy.mkdir()
             self._lock = ProcessLock(self._copy / _LOCK_NAME, "another recording")
             self._storage = self._continue() if is_continued else self._begin(env, options, player, defaults or {})
-            self._note_seeds()
+            numbers = range(self._storage.total_episodes)
+            # A file without episodes is empty and not valid HDF5.
+            for number, metadata in zip(
+                numbers, self._storage.get_episode_metadata(numbers) if numbers else (), strict=True
+            ):
+                self._recorded.setdefault(metadata.get("seed"), []).append(number)
             if not is_continued:
                 self.publish()
         except BaseException as error:
@@ -174,34 +185,11 @@ class DemonstrationWriter:
         shutil.rmtree(self._copy, ignore_errors=True)
         if not (is_failed and self._is_new) or self._n_published:
             return
-        folder = self._folder
         with suppress(OSError):  # nothing was made, or the folder holds other files and is kept
             for name in (DATA_NAME, METADATA_NAME):
-                (folder / name).unlink(missing_ok=True)
-            while self._made is not None and folder != self._made.parent:
-                folder.rmdir()
-                folder = folder.parent
-
-    def _missing_folder(self) -> Path | None:
-        """Return the outermost folder that has to be made for the data set; None if it exists."""
-        missing = [path for path in (self._folder, *self._folder.parents) if not path.exists()]
-        return missing[-1] if missing else None
-
-    def _remove_copies_of_killed_processes(self) -> None:
-        """Remove copies that no process uses; raises DemonstrationError if another process records."""
-        for path in self._folder.parent.glob(f".{escape(self._folder.name)}.*.partial"):
-            if is_held(path / _LOCK_NAME):
-                raise DemonstrationError(
-                    self._folder, "another process records into this data set; end it first, or name another folder"
-                )
-            shutil.rmtree(path)
-
-    def _note_seeds(self) -> None:
-        numbers = range(self._storage.total_episodes)
-        if not numbers:  # then the file is empty and not valid HDF5
-            return
-        for number, metadata in zip(numbers, self._storage.get_episode_metadata(numbers), strict=True):
-            self._recorded.setdefault(metadata.get("seed"), []).append(number)
+                (self._folder / name).unlink(missing_ok=True)
+            for made in self._made:
+                made.rmdir()
 
     def _find(self, episode: Episode) -> int | None:
         """Return the index of the recorded episode with the same seed, actions and rewards; None if there is none."""

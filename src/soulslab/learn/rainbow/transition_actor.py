@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -196,10 +195,7 @@ _PLAYING = 2
 
 
 class LocalActor:
-    """An actor in this process, with the methods of `soulslab.learn.rainbow.remote_actor.RemoteActor`.
-
-    It takes one step per call of :meth:`advance`.
-    """
+    """An actor in this process, with the methods of `soulslab.learn.rainbow.remote_actor.RemoteActor`."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
         """Make the actor for an environment, which it closes, with a separate policy for the actor."""
@@ -262,5 +258,4 @@ class LocalActor:
 
     def close(self) -> None:
         """Close the environments."""
-        with closing(self._env):
-            pass
+        self._env.close()

@@ -119,7 +119,9 @@ class ReplayBuffer:
                 f"there is nothing to draw yet: none of the {self.n_steps_stored} rows is a step with a known "
                 "successor; append steps before the first update (learner.learning_starts)"
             )
-        arrays = self._arrays(batch)
+        if self._seen is None or self._seen[0] is not batch:  # the same batch is used repeatedly
+            self._seen = batch, self._accumulator.view(batch)
+        arrays = self._seen[1]
         if len(arrays.places):
             self._sampler.draw(arrays.places, arrays.weights, beta=beta, rng=rng)
             self._accumulator.fill(arrays, n_steps, gamma)
@@ -161,12 +163,6 @@ class ReplayBuffer:
         n = len(self.ring.rows)
         return PrioritisedSampler(n, self._alpha) if self._alpha else UniformSampler(n)
 
-    def _arrays(self, batch: Batch) -> BatchArrays:
-        """Return a batch as arrays; the last result is cached, because the same batch is used repeatedly."""
-        if self._seen is None or self._seen[0] is not batch:
-            self._seen = batch, self._accumulator.view(batch)
-        return self._seen[1]
-
     def _known(self, places: Tensor) -> NDArray[np.int64]:
         found: NDArray[np.int64] = places.numpy()
         if found.dtype != np.int64 or found.ndim != 1:
@@ -186,91 +182,48 @@ def _are_all_below(places: NDArray[np.int64], n: int) -> bool:
     return are_all
 
 
-_REWARD, _FEATURE, _STREAM, _ACTION, _OUTCOME = range(1, 6)
-_N_OUTCOMES: Final = len(Outcome)
-_FINAL: Final = int(Outcome.FINAL)
-
-
 class RowCheck:
     """Validates rows."""
 
     def __init__(self, shape: StepShape, n_streams: int) -> None:
         self._type = row_type(shape)
-        self._n_features = shape.n_features
         self._n_actions = shape.n_actions
         self._n_streams = n_streams
-        self._reward_at = self._type.fields["reward"][1] // 4 if self._type.fields else 0
 
     def check(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return rows (n,) as a contiguous array; raises ReplayError or NonFiniteError if one is invalid."""
+        """Return rows (n,) as a contiguous array; raises ReplayError or NonFiniteError for the first invalid one."""
         if rows.dtype != self._type or rows.ndim != 1:
             raise ReplayError(
                 f"rows of type {rows.dtype} and shape {rows.shape} do not match a buffer of one axis of {self._type}; "
                 "make them with row_type(shape) and the shape of the buffer"
             )
         rows = np.ascontiguousarray(rows)
-        words = rows.view(np.float32).reshape(len(rows), rows.dtype.itemsize // 4)
-        what, i = _first_fault(
-            words,
-            self._n_features,
-            self._reward_at,
-            rows["stream"],
-            rows["action"],
-            rows["outcome"],
-            self._n_streams,
-            self._n_actions,
-        )
-        if what:
-            self._complain(what, i, rows)
+        is_step = rows["outcome"] != Outcome.FINAL  # other rows have neither action nor reward
+        is_wrong = (rows["stream"] >= self._n_streams) | (rows["outcome"] >= len(Outcome))
+        is_wrong |= is_step & ((rows["action"] < 0) | (rows["action"] >= self._n_actions))
+        is_wrong |= ~(np.isfinite(rows["reward"]) | ~is_step)
+        is_wrong |= ~np.isfinite(rows["features"]).all(axis=1)
+        if is_wrong.any():
+            self._complain(int(is_wrong.argmax()), rows)
         return rows
 
-    def _complain(self, what: int, i: int, rows: NDArray[Any]) -> None:
+    def _complain(self, i: int, rows: NDArray[Any]) -> None:
+        """Raise the error for row i."""
         row = rows[i]
         stream = int(row["stream"])
         where = f"row {i} of {len(rows)} (environment {stream})"
-        if what == _STREAM:
+        if stream >= self._n_streams:
             raise ReplayError(f"{where}: the buffer has only environments 0 to {self._n_streams - 1}")
-        if what == _ACTION:
-            raise ReplayError(f"{where}: action {row['action']} is not one of 0 to {self._n_actions - 1}")
-        if what == _OUTCOME:
-            raise ReplayError(f"{where}: outcome {row['outcome']} is not one of 0 to {_N_OUTCOMES - 1}")
+        if row["outcome"] >= len(Outcome):
+            raise ReplayError(f"{where}: outcome {row['outcome']} is not one of 0 to {len(Outcome) - 1}")
         # If the episode started before these rows, its steps are counted from the first of these rows.
         mine = np.flatnonzero(rows["stream"][: i + 1] == stream)
         begun = np.flatnonzero(rows["is_first"][mine])
         step = len(mine) - 1 - (int(begun[-1]) if len(begun) else 0)
-        if what == _REWARD:
-            raise NonFiniteError("reward", stream, step + 1, str(row["reward"]))
+        if row["outcome"] != Outcome.FINAL:
+            if not 0 <= row["action"] < self._n_actions:
+                raise ReplayError(f"{where}: action {row['action']} is not one of 0 to {self._n_actions - 1}")
+            if not np.isfinite(row["reward"]):
+                raise NonFiniteError("reward", stream, step + 1, str(row["reward"]))
         features = row["features"]
         raise NonFiniteError("observation", stream, step, str(features[~np.isfinite(features)][0]))
-
-
-@kernel
-def _first_fault(
-    words: NDArray[np.float32],
-    n_features: int,
-    reward_at: int,
-    streams: NDArray[np.uint16],
-    actions: NDArray[np.int16],
-    outcomes: NDArray[np.uint8],
-    n_streams: int,
-    n_actions: int,
-) -> tuple[int, int]:
-    """Return the kind of fault of the first row that has one, and its index; 0 without a fault.
-
-    ``words`` are the rows as float32 (n, bytes of a row / 4), features first; ``reward_at`` is the index of the reward
-    in it.
-    """
-    for i in range(len(words)):
-        if streams[i] >= n_streams:
-            return _STREAM, i
-        if outcomes[i] >= _N_OUTCOMES:
-            return _OUTCOME, i
-        if outcomes[i] != _FINAL:  # a FINAL row has neither action nor reward
-            if actions[i] < 0 or actions[i] >= n_actions:
-                return _ACTION, i
-            if not np.isfinite(words[i, reward_at]):
-                return _REWARD, i
-        for j in range(n_features):
-            if not np.isfinite(words[i, j]):
-                return _FEATURE, i
-    return 0, 0

@@ -100,10 +100,10 @@ class Transitions(NamedTuple, Generic[Column]):
     weights: Column
     places: Column
 
-    def part(self, start: int, stop: int) -> Transitions[Column]:
-        """Return the transitions from ``start`` to ``stop`` as views."""
+    def part(self, rows: slice) -> Transitions[Column]:
+        """Return some transitions as views."""
         columns: tuple[Any, ...] = self
-        return Transitions(*(column[start:stop] if column is not None else None for column in columns))
+        return Transitions(*(column[rows] if column is not None else None for column in columns))
 
 
 #: Transitions as tensors on the CPU.

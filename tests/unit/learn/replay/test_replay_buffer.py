@@ -131,7 +131,7 @@ def test_a_part_of_a_batch_is_filled_alone():
         if column is not None:
             column.zero_()
     rng = np.random.default_rng(0)
-    half, rest = batch.part(0, 6), batch.part(6, 10)
+    half, rest = batch.part(slice(6)), batch.part(slice(6, 10))
     for _ in range(3):  # by turns, as a learner does
         first.sample(half, **HOW, rng=rng)
         before = [column.clone() for column in half if column is not None]
@@ -139,7 +139,7 @@ def test_a_part_of_a_batch_is_filled_alone():
         assert all(torch.equal(a, b) for a, b in zip(before, (c for c in half if c is not None), strict=True))
     assert (batch.features[6:, 1] == 1.0).all()
     assert (batch.weights > 0.0).all()
-    first.sample(batch.part(3, 3), **HOW, rng=rng)
+    first.sample(batch.part(slice(3, 3)), **HOW, rng=rng)
 
 
 def test_a_batch_keeps_its_memory():
