@@ -45,27 +45,17 @@ class _EnvSpec(msgspec.Struct, frozen=True):
     kwargs: dict[str, Any] = {}
 
 
-_NAMES: Final = {
-    "n_episodes": "total_episodes",
-    "n_steps": "total_steps",
-    "player": "algorithm_name",
-    "has_jpeg": "jpeg_encoding",
-    "origin": "soulslab",
-}
-"""Names of fields in Minari's file."""
-
-
-class _Metadata(msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES):
+class _Metadata(msgspec.Struct, frozen=True, kw_only=True):
     env_spec: str
     observation_space: str
     action_space: str
     data_format: str
-    n_episodes: Annotated[int, Meta(ge=0, le=1_000_000)]
-    n_steps: Annotated[int, Meta(ge=0, lt=2**53)]
-    player: str = ""
-    has_jpeg: bool = True
+    n_episodes: Annotated[int, Meta(ge=0, le=1_000_000)] = msgspec.field(name="total_episodes")
+    n_steps: Annotated[int, Meta(ge=0, lt=2**53)] = msgspec.field(name="total_steps")
+    player: str = msgspec.field(name="algorithm_name", default="")
+    has_jpeg: bool = msgspec.field(name="jpeg_encoding", default=True)
     minari_version: str = ""
-    origin: Origin = Origin()
+    origin: Origin = msgspec.field(name="soulslab", default=Origin())
 
 
 class Description(_Metadata, frozen=True, kw_only=True):
@@ -97,10 +87,11 @@ class Description(_Metadata, frozen=True, kw_only=True):
             names = theirs.keys() | ours.keys()
         else:
             names = theirs.keys() & ours.keys()
+        pairs = {name: (theirs.get(name, _DEFAULT), ours.get(name, _DEFAULT)) for name in sorted(names)}
         different = [
-            f"{name} is {theirs.get(name, _DEFAULT)!r} in the recording and {ours.get(name, _DEFAULT)!r} here"
-            for name in sorted(names)
-            if not _is_same(theirs.get(name, _DEFAULT), ours.get(name, _DEFAULT))
+            f"{name} is {was!r} in the recording and {now!r} here"
+            for name, (was, now) in pairs.items()
+            if not _is_same(was, now)
         ]
         if different:
             raise DemonstrationError(

@@ -42,17 +42,10 @@ def read_demonstrations(
     extras: ExtraInputs | None = None,
     is_masked: bool,
 ) -> NDArray[Any]:
-    """Read a data set for an environment.
+    """Read a data set, given as its folder or its id among Minari's, for an environment of `make_vector`.
 
-    Args:
-        path: Folder of the data set, or its id among Minari's on this machine.
-        env: The training environment, from :func:`soulslab.learn.environment.make_vector`.
-        settings: Settings of that environment.
-        extras: Inputs of the network in addition to the observation, computed as in training.
-        is_masked: Whether the environment has an ``action_mask``; the data set must then hold masks.
-
-    Returns:
-        All episodes in order, as rows of one stream (``step_rows.row_type``).
+    The result are all episodes in order, as rows of one stream (``step_rows.row_type``), with the extra inputs as in
+    training. If the environment has an ``action_mask`` (``is_masked``), the data set must hold masks.
 
     Raises:
         DemonstrationError: The data set does not exist, is damaged, was recorded in another environment, holds NaN, or

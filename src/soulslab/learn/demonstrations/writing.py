@@ -75,9 +75,8 @@ class DemonstrationWriter:
         if is_continued:
             describe(folder).check_env(env.spec.id, options)
         elif folder.exists() and not _is_unused(folder):
-            raise DemonstrationError(
-                folder, "already exists; name another folder, remove it, or add to it with --append"
-            )
+            problem = "already exists; name another folder, remove it, or add to it with --append"
+            raise DemonstrationError(folder, problem)
         for path in folder.parent.glob(f".{escape(folder.name)}.*.partial"):
             if is_held(path / _LOCK_NAME):
                 problem = "another process records into this data set; end it first, or name another folder"
@@ -120,9 +119,8 @@ class DemonstrationWriter:
         """Write an episode that is not recorded yet; :meth:`publish` makes it part of the data set."""
         same = self._find(episode)
         if same is not None:
-            raise DemonstrationError(
-                self._folder, f"already holds this fight (seed {episode.seed}); it is not added again", episode=same
-            )
+            problem = f"already holds this fight (seed {episode.seed}); it is not added again"
+            raise DemonstrationError(self._folder, problem, episode=same)
         from minari.data_collector import EpisodeBuffer  # noqa: PLC0415  (learn works without Minari)
 
         n_steps = len(episode.actions)
@@ -140,7 +138,8 @@ class DemonstrationWriter:
             infos=infos,
         )
         result = {"total_reward": float(episode.rewards.sum())}
-        result |= {"is_won": bool(episode.is_won)} if episode.is_won is not None else {}
+        if episode.is_won is not None:
+            result["is_won"] = bool(episode.is_won)
         number = self._storage.total_episodes
         try:
             self._storage.update_episodes([buffer])
@@ -193,12 +192,9 @@ class DemonstrationWriter:
 
     def _find(self, episode: Episode) -> int | None:
         """Return the index of the recorded episode with the same seed, actions and rewards; None if there is none."""
-        numbers = self._recorded.get(episode.seed, [])
-        if not numbers:
-            return None
-        for number, stored in zip(numbers, self._storage.get_episodes(numbers), strict=True):
-            same = (np.array_equal(stored[name], getattr(episode, name)) for name in ("actions", "rewards"))
-            if all(same):
+        for number in self._recorded.get(episode.seed, []):
+            (stored,) = self._storage.get_episodes([number])
+            if all(np.array_equal(stored[name], getattr(episode, name)) for name in ("actions", "rewards")):
                 return number
         return None
 
@@ -245,10 +241,9 @@ class DemonstrationWriter:
 
     def _unwritable(self, error: BaseException, episode: int | None = None) -> DemonstrationError:
         reason = _reason(error)
-        advice = [
-            *(["free some space"] if reason.lower() in _FULL else []),
-            *(["record the rest with --append"] if self._n_published or not self._is_new else []),
-        ]
+        advice = ["free some space"] if reason.lower() in _FULL else []
+        if self._n_published or not self._is_new:
+            advice.append("record the rest with --append")
         problem = f"cannot be written: {reason}{'; ' if advice else ''}{' and '.join(advice)}"
         return DemonstrationError(self._folder, problem, episode=episode)
 

@@ -133,7 +133,9 @@ class Learner:
         self._replay.sample(batch, n_steps=schedule.n_steps, gamma=schedule.gamma, beta=schedule.beta, rng=self._rng)
         measured = self.learn(batch)
         self._replay.set_priorities(batch.places, self._loss.errors)
-        if self._settings.reset_every and self.n_updates % self._settings.reset_every == 0:
+        settings = self._settings
+        is_due = settings.reset_every and self.n_updates % settings.reset_every == 0
+        if is_due and self.n_updates <= settings.reset_until:
             self._reset()
         return measured
 
@@ -216,8 +218,6 @@ class Learner:
 
     def _reset(self) -> None:
         """Shrink and perturb both networks, and restart the schedules."""
-        if self.n_updates > self._settings.reset_until:
-            return
         self._policy.network.shrink_and_perturb(self._settings.reset_share)
         self._target.parameters_flat.copy_(self._policy.network.parameters_flat)
         self._adam = Adam.fresh(self._policy.network.parameters_flat)

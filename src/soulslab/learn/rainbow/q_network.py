@@ -107,7 +107,9 @@ class QNetwork(nn.Module):
         ``gradient`` is float32 (n, Q), for the n rows of :meth:`forward_both`; ``actions`` int64 (n, 1); both on the
         CPU.
         """
-        by_head = self._by_head(gradient, actions)
+        by_head = torch.empty(len(gradient), self.head.out_features)
+        _spread(gradient.numpy(), actions.numpy(), self._settings.is_dueling, by_head.numpy())
+        by_head = by_head.to(self.parameters_flat.device)
         last = self._kept[-1].outputs
         head, noise = self.head, self.head_noise
         torch.mm(by_head.t(), last, out=_grad(head.weight))
@@ -208,12 +210,6 @@ class QNetwork(nn.Module):
             return heads
         value, advantages = heads[:, :1], heads[:, 1:]
         return advantages + (value - advantages.mean(1, keepdim=True))
-
-    def _by_head(self, gradient: Tensor, actions: Tensor) -> Tensor:
-        """Return the gradient of the loss by the outputs of the head, float32 (n, heads * Q); reverses `_combine`."""
-        by_head = torch.empty(len(gradient), self.head.out_features)
-        _spread(gradient.numpy(), actions.numpy(), self._settings.is_dueling, by_head.numpy())
-        return by_head.to(self.parameters_flat.device)
 
     def _hidden_backward(self, i: int, by_outputs: Tensor) -> Tensor:
         """Write the gradients of hidden layer i; return the gradient by its inputs, if a layer before it needs it."""

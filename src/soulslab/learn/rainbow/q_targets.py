@@ -119,15 +119,11 @@ def _mean(quantiles: NDArray[Any], row: int, action: int) -> Any:
 def _best(quantiles: NDArray[Any], blocked: NDArray[Any], row: int) -> Any:
     """Return the allowed action with the largest mean, and that mean."""
     best, largest = -1, -np.inf
+    is_none_open = blocked[row].all()  # then all actions count as allowed
     for action in range(quantiles.shape[1]):
         value = _mean(quantiles, row, action)
-        if not blocked[row, action] and value > largest:
+        if (is_none_open or not blocked[row, action]) and value > largest:
             best, largest = action, value
-    if best < 0:  # if all actions are forbidden, all count as allowed
-        for action in range(quantiles.shape[1]):
-            value = _mean(quantiles, row, action)
-            if value > largest:
-                best, largest = action, value
     return best, largest
 
 

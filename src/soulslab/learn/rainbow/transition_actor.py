@@ -37,6 +37,7 @@ class Actor:
 
     Attributes:
         env_steps: Number of game decisions so far, all environments together.
+        weights_version: Version of the weights with which it acts; -1 before the first.
     """
 
     def __init__(
@@ -60,14 +61,9 @@ class Actor:
         self._is_first = np.ones(self._n_envs, np.bool_)
         self._episode_steps = np.zeros(self._n_envs, np.int64)
         self._counter = EpisodeCounter(self._n_envs, self._n_actions, getattr(env.unwrapped, "attack_names", ()))
-        self._version = -1
+        self.weights_version = -1
         self._epsilon = 1.0
         self.env_steps = 0
-
-    @property
-    def weights_version(self) -> int:
-        """Version of the weights with which it acts; -1 before the first."""
-        return self._version
 
     def reset(self, seed: int) -> None:
         """Start new episodes; environment i is seeded with ``seed + i``."""
@@ -80,10 +76,10 @@ class Actor:
 
     def step(self) -> int:
         """Take a step; return its number of game decisions. After NonFiniteError nothing of the step is sent."""
-        weights = self._channel.pull(self._version)
+        weights = self._channel.pull(self.weights_version)
         if weights is not None:
             self._policy.load_weights(weights.tensors)
-            self._version, self._epsilon = weights.version, weights.epsilon
+            self.weights_version, self._epsilon = weights.version, weights.epsilon
         actions = self._choose()
         rows = self._rows(actions)
         obs, rewards, terminated, truncated, info = self._env.step(actions)
@@ -99,7 +95,7 @@ class Actor:
         self._is_first[:] = dones
         self._read_masks(info)
         self._channel.push(np.concatenate((rows, finals)) if finals is not None else rows)
-        results = self._counter.record(actions, rewards, decisions, dones, info, self._version)
+        results = self._counter.record(actions, rewards, decisions, dones, info, self.weights_version)
         if results:
             self._channel.push_episodes(results)
         n_decisions = int(decisions.sum())

@@ -1,14 +1,4 @@
-"""A replay buffer: rows are appended, transitions are drawn.
-
-::
-
-    buffer = ReplayBuffer(shape, settings, n_streams)
-    batch = buffer.make_batch(64)
-    while ...:
-        buffer.append(rows)
-        buffer.sample(batch, n_steps=3, gamma=0.99, beta=0.4, rng=rng)
-        errors = ...                                   # update with the batch
-        buffer.set_priorities(batch.places, errors)
+"""A replay buffer: rows are appended, transitions are drawn into a batch that is allocated once.
 
 Shapes: B batch, E streams (environments), F features, A actions, H W C one frame, K frames stacked.
 """
@@ -29,7 +19,7 @@ from soulslab.learn.replay.n_step_accumulator import Accumulator, BatchArrays
 from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.row_ring import Ring
 from soulslab.learn.replay.samplers import PrioritisedSampler, Sampler, UniformSampler
-from soulslab.learn.replay.step_rows import Batch, Outcome, StepShape, row_type
+from soulslab.learn.replay.step_rows import Batch, Outcome, StepShape
 from soulslab.learn.settings import ReplaySettings
 
 MAP_NAME: Final = "replay.rows"
@@ -55,7 +45,6 @@ class ReplayBuffer:
         self.ring = Ring(shape, settings.capacity, n_streams, path)
         self._shape = shape
         self._alpha = settings.alpha
-        self._check = RowCheck(shape, n_streams)
         self._sampler = self._make_sampler()
         self._accumulator = Accumulator(self.ring, shape)
         self._seen: tuple[Batch, BatchArrays] | None = None
@@ -85,7 +74,7 @@ class ReplayBuffer:
 
         Raises ReplayError or NonFiniteError for invalid rows; then none of the rows was stored.
         """
-        self._sampler.change(self.ring.append(self._check.check(rows)))
+        self._sampler.change(self.ring.append(self._checked(rows)))
 
     def make_batch(self, batch_size: int) -> Batch:
         """Return an empty batch of B = ``batch_size`` transitions, to be filled repeatedly."""
@@ -159,6 +148,45 @@ class ReplayBuffer:
             )
         self._sampler.load(state, self.ring.beginnings())
 
+    def _checked(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows (n,) as a contiguous array; raises an error for the first invalid one."""
+        row_type, n_streams = self.ring.rows.dtype, len(self.ring.written)
+        if rows.dtype != row_type or rows.ndim != 1:
+            raise ReplayError(
+                f"rows of type {rows.dtype} and shape {rows.shape} do not match a buffer of one axis of {row_type}; "
+                "make them with row_type(shape) and the shape of the buffer"
+            )
+        rows = np.ascontiguousarray(rows)
+        is_step = rows["outcome"] != Outcome.FINAL  # other rows have neither action nor reward
+        is_wrong = (rows["stream"] >= n_streams) | (rows["outcome"] >= len(Outcome))
+        is_wrong |= is_step & ((rows["action"] < 0) | (rows["action"] >= self._shape.n_actions))
+        is_wrong |= ~(np.isfinite(rows["reward"]) | ~is_step)
+        is_wrong |= ~np.isfinite(rows["features"]).all(axis=1)
+        if is_wrong.any():
+            self._complain(int(is_wrong.argmax()), rows)
+        return rows
+
+    def _complain(self, i: int, rows: NDArray[Any]) -> None:
+        """Raise the error for row i."""
+        row = rows[i]
+        stream = int(row["stream"])
+        where = f"row {i} of {len(rows)} (environment {stream})"
+        if stream >= len(self.ring.written):
+            raise ReplayError(f"{where}: the buffer has only environments 0 to {len(self.ring.written) - 1}")
+        if row["outcome"] >= len(Outcome):
+            raise ReplayError(f"{where}: outcome {row['outcome']} is not one of 0 to {len(Outcome) - 1}")
+        # If the episode started before these rows, its steps are counted from the first of these rows.
+        mine = np.flatnonzero(rows["stream"][: i + 1] == stream)
+        begun = np.flatnonzero(rows["is_first"][mine])
+        step = len(mine) - 1 - (int(begun[-1]) if len(begun) else 0)
+        if row["outcome"] != Outcome.FINAL:
+            if not 0 <= row["action"] < self._shape.n_actions:
+                raise ReplayError(f"{where}: action {row['action']} is not one of 0 to {self._shape.n_actions - 1}")
+            if not np.isfinite(row["reward"]):
+                raise NonFiniteError("reward", stream, step + 1, str(row["reward"]))
+        features = row["features"]
+        raise NonFiniteError("observation", stream, step, str(features[~np.isfinite(features)][0]))
+
     def _make_sampler(self) -> Sampler:
         n = len(self.ring.rows)
         return PrioritisedSampler(n, self._alpha) if self._alpha else UniformSampler(n)
@@ -180,50 +208,3 @@ def _are_all_below(places: NDArray[np.int64], n: int) -> bool:
     for place in places:
         are_all &= 0 <= place < n
     return are_all
-
-
-class RowCheck:
-    """Validates rows."""
-
-    def __init__(self, shape: StepShape, n_streams: int) -> None:
-        self._type = row_type(shape)
-        self._n_actions = shape.n_actions
-        self._n_streams = n_streams
-
-    def check(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return rows (n,) as a contiguous array; raises ReplayError or NonFiniteError for the first invalid one."""
-        if rows.dtype != self._type or rows.ndim != 1:
-            raise ReplayError(
-                f"rows of type {rows.dtype} and shape {rows.shape} do not match a buffer of one axis of {self._type}; "
-                "make them with row_type(shape) and the shape of the buffer"
-            )
-        rows = np.ascontiguousarray(rows)
-        is_step = rows["outcome"] != Outcome.FINAL  # other rows have neither action nor reward
-        is_wrong = (rows["stream"] >= self._n_streams) | (rows["outcome"] >= len(Outcome))
-        is_wrong |= is_step & ((rows["action"] < 0) | (rows["action"] >= self._n_actions))
-        is_wrong |= ~(np.isfinite(rows["reward"]) | ~is_step)
-        is_wrong |= ~np.isfinite(rows["features"]).all(axis=1)
-        if is_wrong.any():
-            self._complain(int(is_wrong.argmax()), rows)
-        return rows
-
-    def _complain(self, i: int, rows: NDArray[Any]) -> None:
-        """Raise the error for row i."""
-        row = rows[i]
-        stream = int(row["stream"])
-        where = f"row {i} of {len(rows)} (environment {stream})"
-        if stream >= self._n_streams:
-            raise ReplayError(f"{where}: the buffer has only environments 0 to {self._n_streams - 1}")
-        if row["outcome"] >= len(Outcome):
-            raise ReplayError(f"{where}: outcome {row['outcome']} is not one of 0 to {len(Outcome) - 1}")
-        # If the episode started before these rows, its steps are counted from the first of these rows.
-        mine = np.flatnonzero(rows["stream"][: i + 1] == stream)
-        begun = np.flatnonzero(rows["is_first"][mine])
-        step = len(mine) - 1 - (int(begun[-1]) if len(begun) else 0)
-        if row["outcome"] != Outcome.FINAL:
-            if not 0 <= row["action"] < self._n_actions:
-                raise ReplayError(f"{where}: action {row['action']} is not one of 0 to {self._n_actions - 1}")
-            if not np.isfinite(row["reward"]):
-                raise NonFiniteError("reward", stream, step + 1, str(row["reward"]))
-        features = row["features"]
-        raise NonFiniteError("observation", stream, step, str(features[~np.isfinite(features)][0]))

@@ -3,15 +3,7 @@
 A chunk is a file that is written once and never changed; it holds some thousand rows of any environments. A save writes
 the rows since the last save: full chunks, to which later saves only refer, and one incomplete chunk, whose rows the
 next save writes again under another name. A save therefore writes the new rows plus at most one chunk, and the files of
-earlier checkpoints are never changed. The manifest of a checkpoint lists the chunks that it needs::
-
-    manifest = store.save(buffer)                       # for the checkpoint's header
-    tensors = buffer.state()                            # for its tensors
-    ...                                                 # write the checkpoint
-    store.prune([manifest, *those of older checkpoints])
-
-    store.load(buffer, manifest)
-    buffer.load(tensors)
+earlier checkpoints are never changed. The manifest of a checkpoint lists the chunks that it needs.
 """
 
 from __future__ import annotations
@@ -70,8 +62,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ``n_per_stream`` is the number of rows that are kept of each environment, ``written`` the number that was written.
     """
 
-    format: str
-    version: int
+    format: str = FORMAT
+    version: int = FORMAT_VERSION
     row: str
     n_per_stream: int
     written: tuple[int, ...]
@@ -107,8 +99,6 @@ class ReplayStore:
             chunk = self._write(ring, segments)
             (self._full if chunk.n_rows == n_rows else unfinished).append(chunk)
         manifest = Manifest(
-            format=FORMAT,
-            version=FORMAT_VERSION,
             row=_describe(ring),
             n_per_stream=ring.n_per_stream,
             written=tuple(ring.written.tolist()),

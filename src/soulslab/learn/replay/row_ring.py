@@ -100,7 +100,7 @@ class Ring:
         return int(np.minimum(self.written, self.n_per_stream).sum())
 
     def append(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Append contiguous rows (n,) that ``replay_buffer.RowCheck`` validated, those of each stream in order.
+        """Append contiguous rows (n,) that ``ReplayBuffer`` validated, those of each stream in order.
 
         Returns the changes for the samplers, int64 (m,), in order: a place at which a transition can start from now on,
         or ``~place`` for a place at which none can start any more.
@@ -182,22 +182,15 @@ def _append(
             rows[here, j] = new[i, j]
         heads[here] = new_heads[i]
         written[stream] = number + 1
-        oldest = number + 1 - length
-        if oldest >= 0:
-            for lost in range(oldest, oldest + n_frames - 1):  # their stacks contain overwritten frames
-                place = start + lost % length
-                if heads[place]["is_first"]:
-                    break
-                if heads[place]["link"] != _NOTHING:
-                    heads[place]["link"] = _NOTHING
-                    events[n_events] = ~place
-                    n_events += 1
-        for each in range(max(number - 1, 0), number + 1):
+        # First the rows whose stacks may contain an overwritten frame, then the row before and the new row.
+        oldest = max(0, number + 1 - length)
+        for k in range(n_frames + 1):
+            each = oldest + k if k < n_frames - 1 else max(0, number - n_frames + k)
             place = start + each % length
             link = _link(heads, start, length, each, number + 1, n_frames)
             if link != heads[place]["link"]:
                 heads[place]["link"] = link
-                events[n_events] = place
+                events[n_events] = place if link != _NOTHING else ~place
                 n_events += 1
     return n_events
 

@@ -32,7 +32,7 @@ from soulslab.learn.tuning.trial import (
     run_trial,
 )
 from soulslab.learn.tuning.trial_store import TrialRow, TrialStore, best_first, count_states
-from soulslab.learn.tuning.worker_pool import Verdict, WorkerPool
+from soulslab.learn.tuning.worker_pool import WorkerPool
 
 _CHECK_EVERY_S: Final = 0.5
 """Longest time until a signal is handled (s)."""
@@ -249,7 +249,7 @@ def _together(search: _Search, processes: int, prepare: Callable[[], None] | Non
                 break
             for worker, message in pool.events(_CHECK_EVERY_S):
                 if isinstance(message, TrialReport):
-                    worker.send(Verdict(search.report(message)))
+                    worker.send(search.report(message))
                 else:
                     search.end(message)
             if request.signal_name and ends_at_s is None:

@@ -44,7 +44,6 @@ class SearchSpace:
             raise ConfigError(
                 "the search space is empty; add --search, for example learner.lr=1e-4..1e-2:log", path="search"
             )
-        self.names = tuple(search)
         self._type = type(settings)
         self._base: dict[str, Any] = tomllib.loads(dump_settings(settings))
         self._search: dict[str, Dimension] = {}

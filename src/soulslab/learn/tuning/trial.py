@@ -223,23 +223,17 @@ def run_trial(job: TrialJob, control: Control) -> TrialOutcome:
 def remove_unneeded_files(folder: Path) -> None:
     """Remove the files that only a resumed run needs: checkpoints and replay buffers are large."""
     for run in folder.glob("seed_*"):
-        _end_actor(run)
+        if find_memory_folder(run) is not None:  # a remote actor may still run
+            from soulslab.learn.rainbow.remote_actor import discard  # noqa: PLC0415  (compiles kernels; rarely needed)
+
+            try:
+                discard(run)
+            except SoulslabError as error:
+                _log.warning("%s", error)
         for path in run.iterdir():
             if path.name not in _KEPT:
                 with suppress(OSError):  # a file that remains does no harm
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _end_actor(run: Path) -> None:
-    """Stop a remote actor that still runs, and free its shared memory."""
-    if find_memory_folder(run) is None:
-        return
-    from soulslab.learn.rainbow.remote_actor import discard  # noqa: PLC0415  (compiles kernels; rarely needed)
-
-    try:
-        discard(run)
-    except SoulslabError as error:
-        _log.warning("%s", error)
 
 
 def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
@@ -282,8 +276,7 @@ class _Watcher:
         value = (sum(self._before) + self.measure.value) / (len(self._before) + 1)
         report = TrialReport(number=self._job.number, first_step=self._last_reported + 1, last_step=step, value=value)
         self._last_reported = step
-        reason = self._control.report(report)
-        if reason:
+        if reason := self._control.report(report):
             raise _Ended(TrialStatus.PRUNED, reason)
 
     def close(self) -> None:
@@ -291,8 +284,8 @@ class _Watcher:
 
 
 def _outcome(job: TrialJob, state: TrialStatus, reason: str, measures: list[RunValue]) -> TrialOutcome:
-    n_whole = len(measures) if state is TrialStatus.COMPLETE else len(measures) - 1
-    values = tuple(measure.value for measure in measures[: max(0, n_whole)] if measure.value is not None)
+    whole = measures if state is TrialStatus.COMPLETE else measures[:-1]
+    values = tuple(measure.value for measure in whole if measure.value is not None)
     win_rates = [measure.win_rate for measure in measures if measure.win_rate is not None]
     return TrialOutcome(
         number=job.number,

@@ -54,7 +54,7 @@ def test_nothing_to_search_is_said():
 
 def test_the_length_of_the_runs_is_no_setting_where_it_is_the_measure():
     search = "run.total_steps=1000..9000"
-    assert space(search).names == ("run.total_steps",)
+    assert list(space(search).distributions()) == ["run.total_steps"]
     with pytest.raises(ConfigError, match=r"cannot be searched with the objective decisions_to_80"):
         space(search, objective="decisions_to_80")
 
