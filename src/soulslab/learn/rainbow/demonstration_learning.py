@@ -44,7 +44,7 @@ class MixedReplay:
     def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
         """Fill a batch, recorded transitions first; all are recorded ones while the policy has no transitions."""
         n = len(batch.actions)
-        n_shown = round(self._share * n) if self.own.n_sampleable else n
+        n_shown = round(self._share * n) if self.own.sampler.n_places else n
         if batch is not self._batch or n_shown != self._n_shown:  # the same batch is used repeatedly
             self._batch, self._n_shown = batch, n_shown
             halves = ((self.shown, slice(n_shown)), (self.own, slice(n_shown, n)))

@@ -58,7 +58,6 @@ class Actor:
         )
         self._blocked = np.zeros((self._n_envs, self._n_actions), np.bool_)
         self._row_type = row_type(step_shape(policy))
-        self._is_first = np.ones(self._n_envs, np.bool_)
         self._episode_steps = np.zeros(self._n_envs, np.int64)
         self._counter = EpisodeCounter(self._n_envs, self._n_actions, getattr(env.unwrapped, "attack_names", ()))
         self.weights_version = -1
@@ -70,7 +69,6 @@ class Actor:
         obs, info = self._env.reset(seed=seed)
         self._counter.forget_running()
         self._observer.begin(obs)
-        self._is_first[:] = True
         self._episode_steps[:] = 0
         self._read_masks(info)
 
@@ -81,7 +79,9 @@ class Actor:
             self._policy.load_weights(weights.tensors)
             self.weights_version, self._epsilon = weights.version, weights.epsilon
         actions = self._choose()
-        rows = self._rows(actions)
+        rows = self._observed(self._observer.inputs, np.arange(self._n_envs))
+        rows["blocked"] = np.packbits(self._blocked, axis=1)
+        rows["action"], rows["is_first"] = actions, self._episode_steps == 0
         obs, rewards, terminated, truncated, info = self._env.step(actions)
         decisions = decisions_taken(info, self._n_envs)
         dones = terminated | truncated
@@ -92,7 +92,6 @@ class Actor:
         self._observer.follow(obs, dones, actions, decisions)
         self._episode_steps += 1
         self._episode_steps[dones] = 0
-        self._is_first[:] = dones
         self._read_masks(info)
         self._channel.push(np.concatenate((rows, finals)) if finals is not None else rows)
         results = self._counter.record(actions, rewards, decisions, dones, info, self.weights_version)
@@ -108,7 +107,7 @@ class Actor:
             **self._observer.state(),
             "noise": self._policy.noise_state(),
             "blocked": self._blocked.copy(),
-            "is_first": self._is_first.copy(),
+            "is_first": self._episode_steps == 0,
             "episode_steps": self._episode_steps.copy(),
             "env_steps": np.array([self.env_steps]),
             "episodes": np.frombuffer(self._counter.state(), np.uint8).copy(),
@@ -119,7 +118,6 @@ class Actor:
         self._observer.load(state)
         self._policy.load_noise(state["noise"])
         self._blocked[:] = state["blocked"]
-        self._is_first[:] = state["is_first"]
         self._episode_steps[:] = state["episode_steps"]
         self.env_steps = int(state["env_steps"][0])
         self._counter.load(state["episodes"].tobytes())
@@ -137,14 +135,6 @@ class Actor:
             scores = self._rng.random(self._blocked.shape) - self._blocked
             actions[is_random] = scores.argmax(axis=1)[is_random]
         return actions
-
-    def _rows(self, actions: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the rows of the step with the values that are known before it."""
-        rows = self._observed(self._observer.inputs, np.arange(self._n_envs))
-        rows["blocked"] = np.packbits(self._blocked, axis=1)
-        rows["action"] = actions
-        rows["is_first"] = self._is_first
-        return rows
 
     def _final_rows(
         self, info: Info, where: NDArray[np.intp], actions: NDArray[np.int64], decisions: NDArray[np.int64]

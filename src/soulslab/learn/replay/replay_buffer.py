@@ -30,7 +30,8 @@ class ReplayBuffer:
     """The newest steps of E environments, and the priorities with which they are drawn.
 
     Attributes:
-        ring: Storage of the steps.
+        ring: Storage of the steps; its length is the number of rows, including `FINAL` ones.
+        sampler: Draws from the transitions that are complete; ``sampler.n_places`` is their number.
     """
 
     def __init__(self, shape: StepShape, settings: ReplaySettings, n_streams: int, folder: Path | None = None) -> None:
@@ -45,36 +46,21 @@ class ReplayBuffer:
         self.ring = Ring(shape, settings.capacity, n_streams, path)
         self._shape = shape
         self._alpha = settings.alpha
-        self._sampler = self._make_sampler()
+        self.sampler = self._make_sampler()
         self._accumulator = Accumulator(self.ring, shape)
         self._seen: tuple[Batch, BatchArrays] | None = None
 
     @property
-    def n_steps_stored(self) -> int:
-        """Number of stored rows, including `FINAL` ones."""
-        return len(self.ring)
-
-    @property
-    def n_sampleable(self) -> int:
-        """Number of transitions that can be drawn."""
-        return self._sampler.n_places
-
-    @property
-    def priority_max(self) -> float:
-        """Largest priority so far; 1 for uniform sampling."""
-        return self._sampler.priority_max
-
-    @property
     def n_bytes(self) -> int:
         """Size of a full buffer in memory or in its file (bytes)."""
-        return self.ring.bytes.nbytes + self.ring.heads.nbytes + self._sampler.n_bytes
+        return self.ring.bytes.nbytes + self.ring.heads.nbytes + self.sampler.n_bytes
 
     def append(self, rows: NDArray[Any]) -> None:
         """Append rows, those of each stream in order; the oldest rows of their streams are overwritten.
 
         Raises ReplayError or NonFiniteError for invalid rows; then none of the rows was stored.
         """
-        self._sampler.change(self.ring.append(self._checked(rows)))
+        self.sampler.change(self.ring.append(self._checked(rows)))
 
     def make_batch(self, batch_size: int) -> Batch:
         """Return an empty batch of B = ``batch_size`` transitions, to be filled repeatedly."""
@@ -103,21 +89,21 @@ class ReplayBuffer:
         ``beta`` is the share of the bias of prioritised sampling that the weights correct, 0..1. Raises ReplayError if
         the buffer has no transitions.
         """
-        if not self._sampler.n_places:
+        if not self.sampler.n_places:
             raise ReplayError(
-                f"there is nothing to draw yet: none of the {self.n_steps_stored} rows is a step with a known "
+                f"there is nothing to draw yet: none of the {len(self.ring)} rows is a step with a known "
                 "successor; append steps before the first update (learner.learning_starts)"
             )
         if self._seen is None or self._seen[0] is not batch:  # the same batch is used repeatedly
             self._seen = batch, self._accumulator.view(batch)
         arrays = self._seen[1]
         if len(arrays.places):
-            self._sampler.draw(arrays.places, arrays.weights, beta=beta, rng=rng)
+            self.sampler.draw(arrays.places, arrays.weights, beta=beta, rng=rng)
             self._accumulator.fill(arrays, n_steps, gamma)
 
     def priorities(self, places: Tensor) -> NDArray[np.float64]:
         """Return the priorities of transitions of a batch, float64 (B,); 0 for one that has been overwritten."""
-        return self._sampler.priorities(self._known(places))
+        return self.sampler.priorities(self._known(places))
 
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
         """Set the priorities of transitions of a batch from their errors, float32 (B,).
@@ -128,16 +114,16 @@ class ReplayBuffer:
         where, values = self._known(places), errors.detach().numpy()
         if values.shape != where.shape:
             raise ReplayError(f"there are {len(where)} places, but errors of shape {values.shape}; give one for each")
-        self._sampler.set_errors(where, np.asarray(values, np.float32))
+        self.sampler.set_errors(where, np.asarray(values, np.float32))
 
     def clear(self) -> None:
         """Remove all steps."""
         self.ring.restore(np.zeros_like(self.ring.written))
-        self._sampler = self._make_sampler()
+        self.sampler = self._make_sampler()
 
     def state(self) -> Tensors:
         """Return copies of everything that :meth:`load` needs, except for the rows; see ``ReplayStore``."""
-        return {"written": self.ring.written.copy(), **self._sampler.state()}
+        return {"written": self.ring.written.copy(), **self.sampler.state()}
 
     def load(self, state: Tensors) -> None:
         """Continue from what :meth:`state` returned, after the rows of the same checkpoint were loaded."""
@@ -146,7 +132,7 @@ class ReplayBuffer:
                 f"the state is of {state['written'].tolist()} rows per environment, but {self.ring.written.tolist()} "
                 "were loaded; load the rows of the same checkpoint first"
             )
-        self._sampler.load(state, self.ring.beginnings())
+        self.sampler.load(state, self.ring.beginnings())
 
     def _checked(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return rows (n,) as a contiguous array; raises an error for the first invalid one."""

@@ -133,9 +133,7 @@ class ReplayStore:
             )
         ring.restore(written)
         # All chunks but the last are full, even if the size of full chunks was different when they were written.
-        n_last = wanted.chunks[-1].n_rows if wanted.chunks else 0
-        is_full = n_last >= self._chunk_bytes // ring.rows.itemsize
-        self._full = list(wanted.chunks if is_full else wanted.chunks[:-1])
+        self._full = list(wanted.chunks[:-1])
 
     def prune(self, kept: Sequence[Mapping[str, Any]]) -> None:
         """Remove the chunks to which none of these manifests of checkpoints refers, and temporary files."""

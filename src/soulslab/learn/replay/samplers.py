@@ -41,14 +41,10 @@ class UniformSampler:
         self.n_places = _list(self._listed, self._index, self.n_places, events)
 
     def draw(
-        self,
-        places: NDArray[np.int64],
-        weights: NDArray[np.float32],
-        *,
-        beta: float,  # noqa: ARG002 - uniform draws have no bias
-        rng: np.random.Generator,
+        self, places: NDArray[np.int64], weights: NDArray[np.float32], *, beta: float, rng: np.random.Generator
     ) -> None:
         """Draw places with replacement, int64 (B,); there must be at least one. All weights, float32 (B,), are 1."""
+        del beta  # uniform draws have no bias
         places[:] = self._listed[rng.integers(self.n_places, size=len(places))]
         weights[:] = 1.0
 

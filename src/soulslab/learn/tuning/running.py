@@ -18,8 +18,7 @@ from soulslab.learn.archive import write_atomically, writing
 from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.training import AnySettings
-from soulslab.learn.tuning.search_space import SearchSpace
-from soulslab.learn.tuning.settings import TuneSettings
+from soulslab.learn.tuning.settings import SearchSpace, TuneSettings
 from soulslab.learn.tuning.study_folder import BEST_NAME, PICTURE_NAME, StudyFolder
 from soulslab.learn.tuning.study_plot import draw_study
 from soulslab.learn.tuning.trial import (

@@ -37,12 +37,8 @@ class StudyFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.journal = path / "journal.jsonl"
         self._lock: ProcessLock | None = None
-
-    @property
-    def journal(self) -> Path:
-        """Path of the journal, which holds every event of the study."""
-        return self.path / "journal.jsonl"
 
     def trial(self, number: int) -> Path:
         """Return the folder of a candidate."""

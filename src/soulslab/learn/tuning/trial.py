@@ -57,7 +57,6 @@ class RunValue:
         self.win_rate: float | None = None
         self._run = settings.run
         self._full_window = episodes.WINDOW if isinstance(settings, RainbowSettings) else tracker.WINDOW
-        self._is_evaluated = settings.run.evaluate_every > 0
         self._objective = study.objective
         self._last: deque[tuple[float | None, float]] = deque(maxlen=study.window)  # win rate, mean return
         self._best_win_rate = 0.0
@@ -68,12 +67,12 @@ class RunValue:
         match message:
             case TrainProgress():
                 self.env_steps, self.seconds = message.env_steps, message.seconds
-                if self._is_evaluated or message.mean_return is None:
+                if self._run.evaluate_every or message.mean_return is None:
                     return False
                 # An average over less than a full window is noisy: a level may be reached by chance.
                 is_solid = message.n_fights >= self._full_window
                 self._add(message.win_rate, message.mean_return, is_solid=is_solid)
-            case Evaluated() if self._is_evaluated:
+            case Evaluated() if self._run.evaluate_every:
                 self.env_steps = message.env_steps
                 self._add(message.win_rate, message.mean_return, is_solid=True)
             case _:

@@ -16,8 +16,7 @@ import numpy as np
 
 from soulslab.errors import StudyError
 from soulslab.learn.archive import git_commit, writing
-from soulslab.learn.tuning.search_space import Params, SearchSpace
-from soulslab.learn.tuning.settings import StudySettings
+from soulslab.learn.tuning.settings import Params, SearchSpace, StudySettings
 from soulslab.learn.tuning.trial import REPORTS_PER_RUN, TrialOutcome, TrialReport, TrialStatus, is_maximised
 from soulslab.version import VERSION
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from soulslab.errors import ConfigError
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings, TrainSettings
-from soulslab.learn.tuning.search_space import SearchSpace
-from soulslab.learn.tuning.settings import load_tune_settings
+from soulslab.learn.tuning.settings import SearchSpace, load_tune_settings
 
 
 def space(*searches, settings=None, objective="win_rate"):
