@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from soulslab.config import without_secrets
 from soulslab.config.input_files import parse_json, read_text
-from soulslab.errors import DemonstrationError, MissingDependencyError
+from soulslab.errors import DemonstrationError, optional_imports
 from soulslab.learn.environment import describe_options
 
 FORMAT: Final = 1
@@ -45,27 +45,17 @@ class _EnvSpec(msgspec.Struct, frozen=True):
     kwargs: dict[str, Any] = {}
 
 
-_NAMES: Final = {
-    "n_episodes": "total_episodes",
-    "n_steps": "total_steps",
-    "player": "algorithm_name",
-    "has_jpeg": "jpeg_encoding",
-    "origin": "soulslab",
-}
-"""Names of fields in Minari's file."""
-
-
-class _Metadata(msgspec.Struct, frozen=True, kw_only=True, rename=_NAMES):
+class _Metadata(msgspec.Struct, frozen=True, kw_only=True):
     env_spec: str
     observation_space: str
     action_space: str
     data_format: str
-    n_episodes: Annotated[int, Meta(ge=0, le=1_000_000)]
-    n_steps: Annotated[int, Meta(ge=0, lt=2**53)]
-    player: str = ""
-    has_jpeg: bool = True
+    n_episodes: Annotated[int, Meta(ge=0, le=1_000_000)] = msgspec.field(name="total_episodes")
+    n_steps: Annotated[int, Meta(ge=0, lt=2**53)] = msgspec.field(name="total_steps")
+    player: str = msgspec.field(name="algorithm_name", default="")
+    has_jpeg: bool = msgspec.field(name="jpeg_encoding", default=True)
     minari_version: str = ""
-    origin: Origin = Origin()
+    origin: Origin = msgspec.field(name="soulslab", default=Origin())
 
 
 class Description(_Metadata, frozen=True, kw_only=True):
@@ -97,10 +87,11 @@ class Description(_Metadata, frozen=True, kw_only=True):
             names = theirs.keys() | ours.keys()
         else:
             names = theirs.keys() & ours.keys()
+        pairs = {name: (theirs.get(name, _DEFAULT), ours.get(name, _DEFAULT)) for name in sorted(names)}
         different = [
-            f"{name} is {theirs.get(name, _DEFAULT)!r} in the recording and {ours.get(name, _DEFAULT)!r} here"
-            for name in sorted(names)
-            if not _is_same(theirs.get(name, _DEFAULT), ours.get(name, _DEFAULT))
+            f"{name} is {was!r} in the recording and {now!r} here"
+            for name, (was, now) in pairs.items()
+            if not _is_same(was, now)
         ]
         if different:
             raise DemonstrationError(
@@ -114,8 +105,8 @@ def find_folder(path: str | Path) -> Path:
     """Return the folder of a data set, given as a folder or as an id among Minari's on this machine."""
     places = [Path(path), Path(path) / _MINARI_DATA]
     if not places[0].exists():
-        require_minari()
-        from minari.storage.datasets_root_dir import get_dataset_path  # noqa: PLC0415  (learn works without Minari)
+        with optional_imports():  # learn works without Minari
+            from minari.storage.datasets_root_dir import get_dataset_path  # noqa: PLC0415
 
         places.append(Path(get_dataset_path(str(path))) / _MINARI_DATA)
     for place in places:
@@ -153,15 +144,6 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of an environment as JSON-compatible values: functions and paths as text, without secrets."""
     plain: dict[str, Any] = msgspec.to_builtins(describe_options(without_secrets(options)), enc_hook=str)
     return plain
-
-
-def require_minari() -> None:
-    """Raise MissingDependencyError unless Minari and h5py are installed."""
-    try:
-        import h5py  # noqa: F401, PLC0415  (learn works without)
-        import minari  # noqa: F401, PLC0415  (as above)
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError((error.name or "minari").partition(".")[0], "learn") from error
 
 
 def _is_same(one: Any, other: Any) -> bool:

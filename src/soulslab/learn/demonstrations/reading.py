@@ -6,7 +6,7 @@ Shapes: T steps of an episode, A actions.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,8 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
-from soulslab.errors import DemonstrationError
-from soulslab.learn.demonstrations.data_set_metadata import DATA_NAME, Description, describe, require_minari
+from soulslab.errors import DemonstrationError, optional_imports
+from soulslab.learn.demonstrations.data_set_metadata import DATA_NAME, Description, describe
 from soulslab.learn.demonstrations.recorded_episode import Episode
 from soulslab.learn.environment import layout, sizes
 from soulslab.learn.inputs import ExtraInputs, Layout, Observer
@@ -42,17 +42,10 @@ def read_demonstrations(
     extras: ExtraInputs | None = None,
     is_masked: bool,
 ) -> NDArray[Any]:
-    """Read a data set for an environment.
+    """Read a data set, given as its folder or its id among Minari's, for an environment of `make_vector`.
 
-    Args:
-        path: Folder of the data set, or its id among Minari's on this machine.
-        env: The training environment, from :func:`soulslab.learn.environment.make_vector`.
-        settings: Settings of that environment.
-        extras: Inputs of the network in addition to the observation, computed as in training.
-        is_masked: Whether the environment has an ``action_mask``; the data set must then hold masks.
-
-    Returns:
-        All episodes in order, as rows of one stream (``step_rows.row_type``).
+    The result are all episodes in order, as rows of one stream (``step_rows.row_type``), with the extra inputs as in
+    training. If the environment has an ``action_mask`` (``is_masked``), the data set must hold masks.
 
     Raises:
         DemonstrationError: The data set does not exist, is damaged, was recorded in another environment, holds NaN, or
@@ -71,9 +64,10 @@ def read_demonstrations(
     )
     parts = []
     for number, episode in enumerate(_read_episodes(description, env)):
-        _check(episode, number, description.folder, n_actions, is_masked=is_masked)
+        fail = partial(DemonstrationError, description.folder, episode=number)
+        _check(episode, fail, n_actions, is_masked=is_masked)
         rows = _rows_of(episode, shape, seen, extras)
-        _check_finite(rows["features"], "an observation", description.folder, number, offset=0)
+        _check_finite(rows["features"], "an observation", fail, offset=0)
         parts.append(rows)
     if not parts:
         raise DemonstrationError(description.folder, "holds no episodes; record some (soulslab fights record)")
@@ -110,36 +104,35 @@ def _names(description: Description) -> list[str]:
 
 def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> Iterator[Episode]:
     """Yield the episodes of a file, after checking their spaces."""
-    require_minari()
-    from minari import supported_dataset_versions  # noqa: PLC0415  (learn works without Minari)
-    from minari.serialization import deserialize_space  # noqa: PLC0415  (as above)
+    with optional_imports():  # learn works without Minari
+        from minari import supported_dataset_versions  # noqa: PLC0415
+        from minari.serialization import deserialize_space  # noqa: PLC0415
 
+    folder, n_read = description.folder, 0
     if description.minari_version not in supported_dataset_versions:
         raise DemonstrationError(
-            description.folder,
+            folder,
             f"was written by Minari {description.minari_version or 'of unknown version'}, which the installed Minari "
             "cannot read; install another version of Minari",
         )
-    with _damage(description.folder):
-        spaces = [deserialize_space(text) for text in (description.observation_space, description.action_space)]
-    for what, theirs, ours in (
-        ("observations", spaces[0], env.single_observation_space),
-        ("actions", spaces[1], env.single_action_space),
+    for what, text, ours in (
+        ("observations", description.observation_space, env.single_observation_space),
+        ("actions", description.action_space, env.single_action_space),
     ):
+        with _damage(folder):
+            theirs = deserialize_space(text)
         if theirs != ours:
             bounds = ", with other bounds" if _in_short(theirs) == _in_short(ours) else ""
             raise DemonstrationError(
-                description.folder,
+                folder,
                 f"its {what} are {_in_short(theirs)}, but those of {description.env_id} are {_in_short(ours)} here"
                 f"{bounds}; check env.options, or record new episodes",
             )
-    path, n_read = description.folder / DATA_NAME, 0
     with Hdf5Reader() as reader:
-        nodes = reader.read_items(
-            path, lambda problem: _damaged(description.folder, problem, n_read), _names(description)
-        )
+        names = _names(description)
+        nodes = reader.read_items(folder / DATA_NAME, lambda problem: _damaged(folder, problem, n_read), names)
         for _, node in nodes:
-            with _damage(description.folder, n_read):
+            with _damage(folder, n_read):
                 episode = _episode_of(node, env.single_observation_space, has_jpeg=description.has_jpeg)
             yield episode
             n_read += 1
@@ -191,56 +184,42 @@ def _picture(data: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
         return np.asarray(image, np.uint8)
 
 
-def _check(episode: Episode, number: int, folder: Path, n_actions: int, *, is_masked: bool) -> None:
+def _check(episode: Episode, fail: Callable[..., DemonstrationError], n_actions: int, *, is_masked: bool) -> None:
     """Check everything except for the numbers of the observations."""
-    n_steps = len(episode.actions)
-    lengths = {len(part) for part in _parts(episode.observations)}
+    n_steps, seen, masks = len(episode.actions), episode.observations, episode.masks
+    lengths = {len(part) for part in (seen.values() if isinstance(seen, dict) else [seen])}
     if lengths != {n_steps + 1}:
-        raise DemonstrationError(
-            folder, f"has {n_steps} steps, but not one observation more ({sorted(lengths)})", episode=number
-        )
-    _check_finite(episode.rewards[:, None], "a reward", folder, number, offset=1)
+        raise fail(f"has {n_steps} steps, but not one observation more ({sorted(lengths)})")
+    _check_finite(episode.rewards[:, None], "a reward", fail, offset=1)
     unknown = (episode.actions < 0) | (episode.actions >= n_actions)
     for wrong, what in (
         (unknown, f"has an action that is not one of 0..{n_actions - 1}"),
         (episode.n_decisions < 1, "has a step of less than one decision"),
     ):
         if wrong.any():
-            raise DemonstrationError(folder, what, episode=number, step=int(wrong.argmax()) + 1)
-    if episode.masks is None:
+            raise fail(what, step=int(wrong.argmax()) + 1)
+    if masks is None:
         if is_masked:
-            raise DemonstrationError(
-                folder,
+            raise fail(
                 "has no action mask (infos/action_mask), but the environment has one; record the infos of the "
-                "environment too, as soulslab fights record does",
-                episode=number,
+                "environment too, as soulslab fights record does"
             )
         return
-    if episode.masks.shape != (n_steps + 1, n_actions):
-        raise DemonstrationError(
-            folder,
-            f"has action masks of shape {episode.masks.shape}, not {(n_steps + 1, n_actions)}",
-            episode=number,
-        )
-    blocked = ~episode.masks[np.arange(n_steps), episode.actions]
+    if masks.shape != (n_steps + 1, n_actions):
+        raise fail(f"has action masks of shape {masks.shape}, not {(n_steps + 1, n_actions)}")
+    blocked = ~masks[np.arange(n_steps), episode.actions]
     if blocked.any():
         step = int(blocked.argmax())
-        raise DemonstrationError(
-            folder,
-            f"has action {episode.actions[step]}, which its own mask forbids; record the executed action instead",
-            episode=number,
-            step=step + 1,
-        )
+        what = f"has action {episode.actions[step]}, which its own mask forbids; record the executed action instead"
+        raise fail(what, step=step + 1)
 
 
-def _check_finite(values: NDArray[Any], what: str, folder: Path, number: int, *, offset: int) -> None:
+def _check_finite(values: NDArray[Any], what: str, fail: Callable[..., DemonstrationError], *, offset: int) -> None:
     wrong = ~np.isfinite(values).all(axis=1)
     if wrong.any():
         step = int(wrong.argmax())
         bad = values[step][~np.isfinite(values[step])][0]
-        raise DemonstrationError(
-            folder, f"holds {what} that is not finite ({bad}); record it again", episode=number, step=step + offset
-        )
+        raise fail(f"holds {what} that is not finite ({bad}); record it again", step=step + offset)
 
 
 def _rows_of(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInputs) -> NDArray[Any]:
@@ -286,10 +265,6 @@ def _in_short(space: Space[Any]) -> str:
     if isinstance(space, DictSpace):
         return f"Dict({', '.join(f'{name}: {_in_short(part)}' for name, part in space.spaces.items())})"
     return f"Box({space.shape}, {space.dtype})" if isinstance(space, Box) else str(space)
-
-
-def _parts(observations: Any) -> list[NDArray[Any]]:
-    return list(observations.values()) if isinstance(observations, dict) else [observations]
 
 
 def _part(observations: Any, which: slice) -> Any:

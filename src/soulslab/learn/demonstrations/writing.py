@@ -21,7 +21,7 @@ import gymnasium
 import msgspec
 import numpy as np
 
-from soulslab.errors import DemonstrationError
+from soulslab.errors import DemonstrationError, optional_imports
 from soulslab.learn.archive import git_commit
 from soulslab.learn.demonstrations.data_set_metadata import (
     DATA_NAME,
@@ -29,7 +29,6 @@ from soulslab.learn.demonstrations.data_set_metadata import (
     Origin,
     describe,
     plain_options,
-    require_minari,
 )
 from soulslab.learn.demonstrations.recorded_episode import Episode
 from soulslab.learn.process_lock import ProcessLock, is_held
@@ -62,7 +61,9 @@ class DemonstrationWriter:
         defaults: Mapping[str, Any] | None = None,
         is_continued: bool = False,
     ) -> None:
-        require_minari()
+        with optional_imports():  # learn works without Minari
+            import h5py  # noqa: F401, PLC0415
+            import minari  # noqa: F401, PLC0415
         if env.spec is None:
             raise DemonstrationError(folder, "can only hold episodes of a registered environment (gymnasium.make)")
         self._folder = folder = folder.resolve()  # Minari 0.5.4 joins a relative folder to itself
@@ -74,19 +75,28 @@ class DemonstrationWriter:
         if is_continued:
             describe(folder).check_env(env.spec.id, options)
         elif folder.exists() and not _is_unused(folder):
-            raise DemonstrationError(
-                folder, "already exists; name another folder, remove it, or add to it with --append"
-            )
-        self._remove_copies_of_killed_processes()
+            problem = "already exists; name another folder, remove it, or add to it with --append"
+            raise DemonstrationError(folder, problem)
+        for path in folder.parent.glob(f".{escape(folder.name)}.*.partial"):
+            if is_held(path / _LOCK_NAME):
+                problem = "another process records into this data set; end it first, or name another folder"
+                raise DemonstrationError(folder, problem)
+            shutil.rmtree(path)  # the copy of a killed process
         self._is_new = not is_continued
-        self._made = self._missing_folder()
+        # The folders that are made for the data set, which are removed if nothing is recorded.
+        self._made = [path for path in (folder, *folder.parents) if not path.exists()]
         self._lock: ProcessLock | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._copy.mkdir()
             self._lock = ProcessLock(self._copy / _LOCK_NAME, "another recording")
             self._storage = self._continue() if is_continued else self._begin(env, options, player, defaults or {})
-            self._note_seeds()
+            numbers = range(self._storage.total_episodes)
+            # A file without episodes is empty and not valid HDF5.
+            for number, metadata in zip(
+                numbers, self._storage.get_episode_metadata(numbers) if numbers else (), strict=True
+            ):
+                self._recorded.setdefault(metadata.get("seed"), []).append(number)
             if not is_continued:
                 self.publish()
         except BaseException as error:
@@ -109,9 +119,8 @@ class DemonstrationWriter:
         """Write an episode that is not recorded yet; :meth:`publish` makes it part of the data set."""
         same = self._find(episode)
         if same is not None:
-            raise DemonstrationError(
-                self._folder, f"already holds this fight (seed {episode.seed}); it is not added again", episode=same
-            )
+            problem = f"already holds this fight (seed {episode.seed}); it is not added again"
+            raise DemonstrationError(self._folder, problem, episode=same)
         from minari.data_collector import EpisodeBuffer  # noqa: PLC0415  (learn works without Minari)
 
         n_steps = len(episode.actions)
@@ -129,7 +138,8 @@ class DemonstrationWriter:
             infos=infos,
         )
         result = {"total_reward": float(episode.rewards.sum())}
-        result |= {"is_won": bool(episode.is_won)} if episode.is_won is not None else {}
+        if episode.is_won is not None:
+            result["is_won"] = bool(episode.is_won)
         number = self._storage.total_episodes
         try:
             self._storage.update_episodes([buffer])
@@ -174,43 +184,17 @@ class DemonstrationWriter:
         shutil.rmtree(self._copy, ignore_errors=True)
         if not (is_failed and self._is_new) or self._n_published:
             return
-        folder = self._folder
         with suppress(OSError):  # nothing was made, or the folder holds other files and is kept
             for name in (DATA_NAME, METADATA_NAME):
-                (folder / name).unlink(missing_ok=True)
-            while self._made is not None and folder != self._made.parent:
-                folder.rmdir()
-                folder = folder.parent
-
-    def _missing_folder(self) -> Path | None:
-        """Return the outermost folder that has to be made for the data set; None if it exists."""
-        missing = [path for path in (self._folder, *self._folder.parents) if not path.exists()]
-        return missing[-1] if missing else None
-
-    def _remove_copies_of_killed_processes(self) -> None:
-        """Remove copies that no process uses; raises DemonstrationError if another process records."""
-        for path in self._folder.parent.glob(f".{escape(self._folder.name)}.*.partial"):
-            if is_held(path / _LOCK_NAME):
-                raise DemonstrationError(
-                    self._folder, "another process records into this data set; end it first, or name another folder"
-                )
-            shutil.rmtree(path)
-
-    def _note_seeds(self) -> None:
-        numbers = range(self._storage.total_episodes)
-        if not numbers:  # then the file is empty and not valid HDF5
-            return
-        for number, metadata in zip(numbers, self._storage.get_episode_metadata(numbers), strict=True):
-            self._recorded.setdefault(metadata.get("seed"), []).append(number)
+                (self._folder / name).unlink(missing_ok=True)
+            for made in self._made:
+                made.rmdir()
 
     def _find(self, episode: Episode) -> int | None:
         """Return the index of the recorded episode with the same seed, actions and rewards; None if there is none."""
-        numbers = self._recorded.get(episode.seed, [])
-        if not numbers:
-            return None
-        for number, stored in zip(numbers, self._storage.get_episodes(numbers), strict=True):
-            same = (np.array_equal(stored[name], getattr(episode, name)) for name in ("actions", "rewards"))
-            if all(same):
+        for number in self._recorded.get(episode.seed, []):
+            (stored,) = self._storage.get_episodes([number])
+            if all(np.array_equal(stored[name], getattr(episode, name)) for name in ("actions", "rewards")):
                 return number
         return None
 
@@ -257,10 +241,9 @@ class DemonstrationWriter:
 
     def _unwritable(self, error: BaseException, episode: int | None = None) -> DemonstrationError:
         reason = _reason(error)
-        advice = [
-            *(["free some space"] if reason.lower() in _FULL else []),
-            *(["record the rest with --append"] if self._n_published or not self._is_new else []),
-        ]
+        advice = ["free some space"] if reason.lower() in _FULL else []
+        if self._n_published or not self._is_new:
+            advice.append("record the rest with --append")
         problem = f"cannot be written: {reason}{'; ' if advice else ''}{' and '.join(advice)}"
         return DemonstrationError(self._folder, problem, episode=episode)
 

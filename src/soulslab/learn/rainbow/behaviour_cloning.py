@@ -37,11 +37,9 @@ _LAST: Final = 100
 
 
 class Cloned(NamedTuple):
-    """Result of updates of cloning, as means over them.
+    """Result of updates of cloning, as means over them: the loss (nats) and the agreement before the update.
 
-    Attributes:
-        loss: Cross-entropy of the recorded actions (nats).
-        agreement: Share of the recorded actions that had the largest value of the allowed ones before the update, 0..1.
+    ``agreement`` is the share of the recorded actions that had the largest value of the allowed ones, 0..1.
     """
 
     loss: float
@@ -59,14 +57,9 @@ class Cloner:
         rng: np.random.Generator,
         settings: DemonstrationSettings,
     ) -> None:
-        """Make the optimiser.
+        """Make the optimiser for the parameters of differentiable values; their gradients will be overwritten.
 
-        Args:
-            values: The action values, differentiable.
-            parameters: Parameters of the values; their gradients are overwritten.
-            shown: Replay buffer with the recorded episodes.
-            rng: Random generator of the draws.
-            settings: Temperature and learning rate.
+        ``shown`` holds the recorded episodes, from which ``rng`` draws.
         """
         self._values = values
         self._shown = shown
@@ -77,13 +70,9 @@ class Cloner:
         self._batch = shown.make_batch(BATCH_SIZE)
 
     def update(self, weight: float = 1.0) -> Cloned:
-        """Make one update of cloning.
+        """Make one update of cloning; ``weight`` is a factor of the learning rate, 0..1.
 
-        Args:
-            weight: Factor of the learning rate, 0..1, for cloning whose weight decreases.
-
-        Raises:
-            ReplayError: The buffer holds no recorded episodes.
+        Raises ReplayError if the buffer holds no recorded episodes.
         """
         batch = self._batch
         # Here all recorded steps have the same weight and rewards do not matter; priorities are only for the learner.
@@ -117,14 +106,7 @@ class Cloner:
 def cloner_of(
     policy: QPolicy, shown: ReplayBuffer, rng: np.random.Generator, settings: DemonstrationSettings
 ) -> Cloner:
-    """Return a cloner for the values of a policy.
-
-    Args:
-        policy: The policy; its normaliser should have observed the recorded features (``policy.observe``).
-        shown: Replay buffer with the recorded episodes.
-        rng: Random generator of the draws.
-        settings: See `Cloner`.
-    """
+    """Return a cloner for the values of a policy whose normaliser has observed the recorded features."""
     network = policy.network
     # One flat parameter that shares its memory with the modules of the network and with the learner.
     flat = nn.Parameter(network.parameters_flat)
@@ -139,15 +121,7 @@ def cloner_of(
 
 
 def clone(cloner: Cloner, n_updates: int) -> Cloned:
-    """Make the updates of cloning at the start of a run.
-
-    Args:
-        cloner: Makes the updates.
-        n_updates: Number of updates, at least 1.
-
-    Returns:
-        Result of the last 100 updates.
-    """
+    """Make the updates of cloning at the start of a run, at least one; return the means over the last 100."""
     found = [cloner.update() for _ in range(n_updates)][-_LAST:]
     return Cloned(*(float(mean) for mean in np.mean(found, axis=0)))
 
@@ -163,12 +137,8 @@ def cloning_weight(settings: DemonstrationSettings, env_steps: int) -> float:
 
 
 def cloning_loss(values: Tensor, actions: Tensor, blocked: Tensor, temperature: float) -> Tensor:
-    """Return the mean cross-entropy of the recorded actions under a softmax over the allowed ones, float32 ().
+    """Return the mean cross-entropy of the recorded actions (B, 1) under a softmax over the allowed ones, float32 ().
 
-    Args:
-        values: float32 (B, A).
-        actions: Recorded actions, int64 (B, 1).
-        blocked: True for forbidden actions, bool (B, A).
-        temperature: Temperature of the softmax, in the units of the values.
+    ``values`` and ``blocked`` are (B, A); the temperature of the softmax is in the units of the values.
     """
     return -masked_log_policy(values, blocked, temperature).gather(1, actions).mean()

@@ -35,7 +35,7 @@ class MixedReplay:
         self._share = share
         self._batch: Batch | None = None
         self._n_shown = 0
-        self._parts: list[tuple[ReplayBuffer, Batch]] = []
+        self._parts: list[tuple[ReplayBuffer, slice, Batch]] = []
 
     def make_batch(self, batch_size: int) -> Batch:
         """Allocate a batch of ``batch_size`` transitions."""
@@ -43,35 +43,23 @@ class MixedReplay:
 
     def sample(self, batch: Batch, *, n_steps: int, gamma: float, beta: float, rng: np.random.Generator) -> None:
         """Fill a batch, recorded transitions first; all are recorded ones while the policy has no transitions."""
-        for source, part in self._split(batch):
+        n = len(batch.actions)
+        n_shown = round(self._share * n) if self.own.sampler.n_places else n
+        if batch is not self._batch or n_shown != self._n_shown:  # the same batch is used repeatedly
+            self._batch, self._n_shown = batch, n_shown
+            halves = ((self.shown, slice(n_shown)), (self.own, slice(n_shown, n)))
+            self._parts = [(source, rows, batch.part(rows)) for source, rows in halves if len(batch.actions[rows])]
+        for source, _, part in self._parts:
             source.sample(part, n_steps=n_steps, gamma=gamma, beta=beta, rng=rng)
 
     def priorities(self, places: Tensor) -> NDArray[np.float64]:
         """Return the priorities of the last batch, whose places these are, float64 (B,)."""
-        found, start = [], 0
-        for source, part in self._parts:
-            stop = start + len(part.places)
-            found.append(source.priorities(places[start:stop]))
-            start = stop
-        return np.concatenate(found)
+        return np.concatenate([source.priorities(places[rows]) for source, rows, _ in self._parts])
 
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
         """Set the priorities of the last batch, whose places these are, from its errors, float32 (B,)."""
-        start = 0
-        for source, part in self._parts:
-            stop = start + len(part.places)
-            source.set_priorities(places[start:stop], errors[start:stop])
-            start = stop
-
-    def _split(self, batch: Batch) -> list[tuple[ReplayBuffer, Batch]]:
-        """Return the part of the batch for each source; cached, because the same batch is used again and again."""
-        n = len(batch.actions)
-        n_shown = round(self._share * n) if self.own.n_sampleable else n
-        if batch is not self._batch or n_shown != self._n_shown:
-            self._batch, self._n_shown = batch, n_shown
-            halves = ((self.shown, batch.part(0, n_shown)), (self.own, batch.part(n_shown, n)))
-            self._parts = [(source, part) for source, part in halves if len(part.actions)]
-        return self._parts
+        for source, rows, _ in self._parts:
+            source.set_priorities(places[rows], errors[rows])
 
 
 def shown_replay(rows: NDArray[Any], shape: StepShape, settings: ReplaySettings) -> ReplayBuffer:

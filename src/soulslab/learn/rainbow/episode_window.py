@@ -75,19 +75,12 @@ class EpisodeCounter:
         # An episode that ended because its game failed has no result.
         is_known = "won" in fight and bool(fight.get("_won", np.ones(i + 1, np.bool_))[i])
         damage: dict[str, float] = {}
-        if is_known and "damage_by_attack" in fight:
+        if is_known and self._attack_names and "damage_by_attack" in fight:
             taken = np.asarray(fight["damage_by_attack"][i], np.float64).tolist()
-            damage = dict(zip(self._attack_names, taken, strict=True)) if self._attack_names else {}
-        return EpisodeResult(
-            total_reward=running.total_reward,
-            n_decisions=running.n_decisions,
-            n_steps=running.n_steps,
-            is_won=bool(fight["won"][i]) if is_known else None,
-            reward_terms=running.reward_terms,
-            damage_by_attack=damage,
-            actions=tuple(running.actions),
-            weights_version=version,
-        )
+            damage = dict(zip(self._attack_names, taken, strict=True))
+        sums = msgspec.structs.asdict(running) | {"actions": tuple(running.actions)}
+        is_won = bool(fight["won"][i]) if is_known else None
+        return EpisodeResult(**sums, is_won=is_won, damage_by_attack=damage, weights_version=version)
 
 
 class EpisodeWindow:

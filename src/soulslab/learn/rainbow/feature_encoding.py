@@ -89,7 +89,6 @@ class Encoding:
         _encode(features, self._bins, self._moved, np.float32(MAX_NORMALISED), out)
 
     def _check(self, features: NDArray[np.float32]) -> None:
-        """Check the shape on which the kernel relies."""
         if features.ndim != 2 or features.shape[1] != self._n_inputs:
             raise EnvironmentUsageError(
                 f"a policy for {self._n_inputs} features was given an array of shape {features.shape}; give it the "
@@ -122,19 +121,14 @@ def check_bins(bins: Sequence[BinsSettings], n_features: int, env_id: str) -> No
     """Raise ConfigError if the feature of a bin does not exist, or the range of the bins is invalid."""
     for i, each in enumerate(bins):
         path = f"network.bins[{i}]"
-        numbers: list[tuple[str, str | int]] = [("feature", each.feature)]
-        if each.times:
-            numbers += [("times", number) for number in ((each.times,) if isinstance(each.times, str) else each.times)]
-        for place, number in numbers:
+        times = (each.times,) if isinstance(each.times, str) and each.times else each.times
+        for place, number in (("feature", each.feature), *(("times", time) for time in times)):
             if isinstance(number, str):
-                raise ConfigError(
-                    f"names {number!r}, but a policy file needs the index of the feature", path=f"{path}.{place}"
-                )
+                problem = f"names {number!r}, but a policy file needs the index of the feature"
+                raise ConfigError(problem, path=f"{path}.{place}")
             if not 0 <= number < n_features:
-                raise ConfigError(
-                    f"feature {number} does not exist: {env_id} has {n_features} features, counted from 0",
-                    path=f"{path}.{place}",
-                )
+                problem = f"feature {number} does not exist: {env_id} has {n_features} features, counted from 0"
+                raise ConfigError(problem, path=f"{path}.{place}")
         if not isinstance(each.times, str) and each.times[0] > each.times[1]:
             raise ConfigError(
                 f"descends from {each.times[0]} to {each.times[1]}; give the first and the last", path=f"{path}.times"
@@ -152,8 +146,7 @@ def check_bins(bins: Sequence[BinsSettings], n_features: int, env_id: str) -> No
 
 def count_outputs(n_inputs: int, bins: Sequence[BinsSettings]) -> int:
     """Return the number of inputs of the network (O) for F features with bins; see :class:`Encoding`."""
-    n_times = [int(_plan_row(each)[_N_TIMES]) for each in bins]
-    return n_inputs + sum(each.n * max(1, n) for each, n in zip(bins, n_times, strict=True))
+    return n_inputs + sum(each.n * max(1, _plan_row(each)[_N_TIMES]) for each in bins)
 
 
 def bin_grid(bins: BinsSettings) -> tuple[NDArray[np.float32], np.float32]:
@@ -162,7 +155,7 @@ def bin_grid(bins: BinsSettings) -> tuple[NDArray[np.float32], np.float32]:
     return centres, np.float32((bins.high - bins.low) / (bins.n - 1))
 
 
-def _plan_row(bins: BinsSettings) -> tuple[Any, ...]:
+def _plan_row(bins: BinsSettings) -> tuple[Any, int, int, int]:
     first, n_times = (0, 0) if isinstance(bins.times, str) else (bins.times[0], bins.times[1] - bins.times[0] + 1)
     return bins.feature, bins.n, first, n_times
 
@@ -172,9 +165,8 @@ def _find_all(prefix: str, names: Sequence[str], env_id: str, path: str) -> tupl
     require_feature_names(prefix, names, env_id, path)
     found = [number for number, name in enumerate(names) if name.startswith(prefix)]
     if not found:
-        raise ConfigError(
-            f"{env_id} has no feature whose name starts with {prefix!r}{did_you_mean(prefix, names)}", path=path
-        )
+        problem = f"{env_id} has no feature whose name starts with {prefix!r}{did_you_mean(prefix, names)}"
+        raise ConfigError(problem, path=path)
     for here, there in pairwise(found):
         if there != here + 1:
             raise ConfigError(

@@ -41,8 +41,6 @@ from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.step_rows import Batch
 from soulslab.learn.settings import ReplaySettings
 
-_BETAS = (0.9, 0.999)
-
 
 class Adam(NamedTuple):
     """torch's fused AdamW (Loshchilov & Hutter 2019), called as a function, with its two moments.
@@ -57,13 +55,11 @@ class Adam(NamedTuple):
     @classmethod
     def fresh(cls, parameters: Tensor) -> Adam:
         """Return the state before the first step."""
-        return cls(
-            torch.zeros_like(parameters), torch.zeros_like(parameters), torch.zeros((), device=parameters.device)
-        )
+        mean, square = torch.zeros_like(parameters), torch.zeros_like(parameters)
+        return cls(mean, square, torch.zeros((), device=parameters.device))
 
     def step(self, parameters: Tensor, gradients: Tensor, settings: QLearningSettings) -> None:
         """Take one step, in place."""
-        beta1, beta2 = _BETAS
         adamw(
             [parameters],
             [gradients],
@@ -73,8 +69,8 @@ class Adam(NamedTuple):
             [self.n_steps],
             fused=True,
             amsgrad=False,
-            beta1=beta1,
-            beta2=beta2,
+            beta1=0.9,
+            beta2=0.999,
             lr=settings.lr,
             weight_decay=settings.weight_decay,
             eps=settings.adam_epsilon,
@@ -94,7 +90,7 @@ class Schedule(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Measurements of one update: those of `LossSums`, and the norm of the gradient before clipping."""
+    """Measurements of one update: those of `QuantileLoss`, and the norm of the gradient before clipping."""
 
     loss: float
     q_mean: float
@@ -137,7 +133,9 @@ class Learner:
         self._replay.sample(batch, n_steps=schedule.n_steps, gamma=schedule.gamma, beta=schedule.beta, rng=self._rng)
         measured = self.learn(batch)
         self._replay.set_priorities(batch.places, self._loss.errors)
-        if self._settings.reset_every and self.n_updates % self._settings.reset_every == 0:
+        settings = self._settings
+        is_due = settings.reset_every and self.n_updates % settings.reset_every == 0
+        if is_due and self.n_updates <= settings.reset_until:
             self._reset()
         return measured
 
@@ -177,7 +175,9 @@ class Learner:
         self._policy.normalise(batch.features, out=features[:n_rows])
         self._policy.normalise(batch.next_features, out=features[n_rows:])
         features = features.to(self._policy.device)
-        here, following = self._pixels_of(batch)
+        here, following = (
+            seen.to(self._policy.device) if seen is not None else None for seen in (batch.pixels, batch.next_pixels)
+        )
         network.draw_noise()
         self._target.draw_noise()
         if settings.is_double and not settings.munchausen:
@@ -189,7 +189,10 @@ class Learner:
         targets = self._targets(batch, features, (here, following), chooser)
         found = self._loss(online, batch.actions, batch.blocked, targets, batch.weights)
         network.backward(self._loss.gradient, batch.actions)
-        grad_norm = self._step()
+        grad_norm = float(network.gradients_flat.norm())
+        if grad_norm > settings.max_grad_norm:
+            network.gradients_flat.mul_(settings.max_grad_norm / grad_norm)
+        self._adam.step(network.parameters_flat, network.gradients_flat, settings)
         self.n_updates += 1
         self._updates_since_reset += 1
         if self.n_updates % settings.target_every == 0:
@@ -209,35 +212,12 @@ class Learner:
         blocked = batch.next_blocked if settings.is_target_masked else torch.zeros_like(batch.next_blocked)
         if settings.munchausen:
             here = (self._target(features[:n_rows], pixels[0]).cpu(), batch.blocked, batch.actions)
-            return munchausen_targets(
-                here,
-                (judge, blocked),
-                batch.rewards,
-                batch.discounts,
-                weight=settings.munchausen,
-                temperature=settings.munchausen_temperature,
-            )
+            factors = {"weight": settings.munchausen, "temperature": settings.munchausen_temperature}
+            return munchausen_targets(here, (judge, blocked), batch.rewards, batch.discounts, **factors)
         return greedy_targets(chooser if chooser is not None else judge, judge, blocked, batch.rewards, batch.discounts)
-
-    def _pixels_of(self, batch: Batch) -> tuple[Tensor | None, Tensor | None]:
-        """Return the pixels of the present and the next observations, on the device of the network."""
-        if batch.pixels is not None and batch.next_pixels is not None:
-            return batch.pixels.to(self._policy.device), batch.next_pixels.to(self._policy.device)
-        return None, None
-
-    def _step(self) -> float:
-        """Clip the gradient and make one step; return the norm of the gradient before clipping."""
-        settings, network = self._settings, self._policy.network
-        norm = float(network.gradients_flat.norm())
-        if norm > settings.max_grad_norm:
-            network.gradients_flat.mul_(settings.max_grad_norm / norm)
-        self._adam.step(network.parameters_flat, network.gradients_flat, settings)
-        return norm
 
     def _reset(self) -> None:
         """Shrink and perturb both networks, and restart the schedules."""
-        if self.n_updates > self._settings.reset_until:
-            return
         self._policy.network.shrink_and_perturb(self._settings.reset_share)
         self._target.parameters_flat.copy_(self._policy.network.parameters_flat)
         self._adam = Adam.fresh(self._policy.network.parameters_flat)

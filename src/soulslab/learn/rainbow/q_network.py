@@ -10,7 +10,6 @@ per second without it). A test compares each gradient with that of autograd.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -36,8 +35,7 @@ class _Kept(NamedTuple):
 
     inputs: Tensor
     linear: Tensor
-    mean: Tensor | None
-    scale: Tensor | None
+    moments: list[Tensor]  # mean and scale of the normalisation, if any
     outputs: Tensor
 
 
@@ -71,8 +69,6 @@ class QNetwork(nn.Module):
         super().__init__()
         self._settings = settings
         self._generator = generator
-        self._n_actions = n_actions
-        self._n_features = n_features
         self.eye = ImpalaEncoder(pixels, settings.channels) if pixels is not None else None
         widths = (n_features + (self.eye.n_outputs if self.eye else 0), *settings.widths)
         self._layers = [nn.Linear(*sizes) for sizes in pairwise(widths)]
@@ -90,7 +86,9 @@ class QNetwork(nn.Module):
 
     def forward(self, features: Tensor, pixels: Tensor | None = None) -> Tensor:
         """Estimate quantiles, float32 (B, A, Q), from normalised features (B, F) and pixels, uint8 (B, H, W, C)."""
-        return self._combine(self._read_out(self._trunk(self._join_inputs(features, pixels))))
+        if self.eye is not None and pixels is not None:
+            features = torch.cat((self.eye(pixels), features), dim=-1)
+        return self._combine(self._read_out(self._trunk(features)))
 
     def forward_both(self, features: Tensor, pixels: Tensor | None, n: int) -> Tensor:
         """Estimate quantiles like :meth:`forward`, and store what :meth:`backward` needs for the first n rows."""
@@ -101,8 +99,7 @@ class QNetwork(nn.Module):
                 self._seen = self.eye(pixels[:n])
             eyes = torch.cat((self._seen.detach(), self.eye(pixels[n:]))) if len(pixels) > n else self._seen.detach()
             features = torch.cat((eyes, features), dim=-1)
-        hidden = self._trunk(features, n)
-        return self._combine(self._read_out(hidden))
+        return self._combine(self._read_out(self._trunk(features, n)))
 
     def backward(self, gradient: Tensor, actions: Tensor) -> None:
         """Write the gradients of a loss from its gradient with respect to the quantiles of the actions taken.
@@ -110,7 +107,9 @@ class QNetwork(nn.Module):
         ``gradient`` is float32 (n, Q), for the n rows of :meth:`forward_both`; ``actions`` int64 (n, 1); both on the
         CPU.
         """
-        by_head = self._by_head(gradient, actions)
+        by_head = torch.empty(len(gradient), self.head.out_features)
+        _spread(gradient.numpy(), actions.numpy(), self._settings.is_dueling, by_head.numpy())
+        by_head = by_head.to(self.parameters_flat.device)
         last = self._kept[-1].outputs
         head, noise = self.head, self.head_noise
         torch.mm(by_head.t(), last, out=_grad(head.weight))
@@ -123,9 +122,8 @@ class QNetwork(nn.Module):
         by_hidden = torch.mm(by_head, weight)
         for i in reversed(range(len(self._kept))):
             by_hidden = self._hidden_backward(i, by_hidden)
-        if self._seen is not None:
-            for parameter in self.eye.parameters() if self.eye else ():
-                _grad(parameter).zero_()
+        if self.eye is not None and self._seen is not None:
+            self.eye.zero_grad(set_to_none=False)
             torch.autograd.backward(self._seen, by_hidden[:, : self._seen.shape[1]])
 
     @torch.no_grad()
@@ -155,10 +153,10 @@ class QNetwork(nn.Module):
         """
         before = self.parameters_flat.clone()
         self.initialise()
-        heads = [self.head] + ([self.head_noise] if self.head_noise is not None else [])
-        fresh_heads = [parameter.clone() for head in heads for parameter in head.parameters()]
+        heads = [parameter for name, parameter in self.named_parameters() if name.startswith("head")]
+        fresh_heads = [parameter.clone() for parameter in heads]
         self.parameters_flat.lerp_(before, 1.0 - share)
-        for parameter, fresh in zip((p for head in heads for p in head.parameters()), fresh_heads, strict=True):
+        for parameter, fresh in zip(heads, fresh_heads, strict=True):
             parameter.copy_(fresh)
 
     def draw_noise(self) -> None:
@@ -177,27 +175,20 @@ class QNetwork(nn.Module):
         self._noise_in.zero_()
         self._noise_out.zero_()
 
-    def _join_inputs(self, features: Tensor, pixels: Tensor | None) -> Tensor:
-        if self.eye is not None and pixels is not None:
-            return torch.cat((self.eye(pixels), features), dim=-1)
-        return features
-
     def _trunk(self, hidden: Tensor, n_kept: int = 0) -> Tensor:
         """Return the last hidden layer; store what the backward pass needs for the first rows."""
         for i, layer in enumerate(self._layers):
             inputs, linear = hidden, torch.addmm(layer.bias, hidden, layer.weight.t())
-            mean = scale = None
             normed = linear
+            moments: list[Tensor] = []
             if self._norms:
                 norm = self._norms[i]
-                shape = [linear.shape[-1]]
-                normed, mean, scale = torch.native_layer_norm(linear, shape, norm.weight, norm.bias, _NORM_EPSILON)
+                shape = norm.normalized_shape
+                normed, *moments = torch.native_layer_norm(linear, shape, norm.weight, norm.bias, _NORM_EPSILON)
             hidden = torch.relu(normed)
             if n_kept:
-                rows = slice(n_kept)
-                kept_mean = mean[rows] if mean is not None else None
-                kept_scale = scale[rows] if scale is not None else None
-                self._kept.append(_Kept(inputs[rows], linear[rows], kept_mean, kept_scale, hidden[rows]))
+                moments = [moment[:n_kept] for moment in moments]
+                self._kept.append(_Kept(inputs[:n_kept], linear[:n_kept], moments, hidden[:n_kept]))
         return hidden
 
     def _read_out(self, hidden: Tensor) -> Tensor:
@@ -220,28 +211,14 @@ class QNetwork(nn.Module):
         value, advantages = heads[:, :1], heads[:, 1:]
         return advantages + (value - advantages.mean(1, keepdim=True))
 
-    def _by_head(self, gradient: Tensor, actions: Tensor) -> Tensor:
-        """Return the gradient of the loss by the outputs of the head, float32 (n, heads * Q); reverses `_combine`."""
-        by_head = torch.empty(len(gradient), self.head.out_features)
-        _spread(gradient.numpy(), actions.numpy(), self._settings.is_dueling, by_head.numpy())
-        return by_head.to(self.parameters_flat.device)
-
     def _hidden_backward(self, i: int, by_outputs: Tensor) -> Tensor:
         """Write the gradients of hidden layer i; return the gradient by its inputs, if a layer before it needs it."""
         kept, layer = self._kept[i], self._layers[i]
         by_linear = torch.ops.aten.threshold_backward(by_outputs, kept.outputs, 0.0)
-        if kept.mean is not None and kept.scale is not None:
+        if kept.moments:
             norm = self._norms[i]
-            by_linear, by_weight, by_bias = torch.ops.aten.native_layer_norm_backward(
-                by_linear,
-                kept.linear,
-                [kept.linear.shape[-1]],
-                kept.mean,
-                kept.scale,
-                norm.weight,
-                norm.bias,
-                [True, True, True],
-            )
+            arguments = (kept.linear, norm.normalized_shape, *kept.moments, norm.weight, norm.bias, [True, True, True])
+            by_linear, by_weight, by_bias = torch.ops.aten.native_layer_norm_backward(by_linear, *arguments)
             _grad(norm.weight).copy_(by_weight)
             _grad(norm.bias).copy_(by_bias)
         torch.mm(by_linear.t(), kept.inputs, out=_grad(layer.weight))
@@ -251,11 +228,13 @@ class QNetwork(nn.Module):
     def _flatten(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Move parameters and gradients into two flat tensors on a device; those of the modules become views."""
         parameters = list(self.to(device).parameters())
-        flat = torch.empty(sum(parameter.numel() for parameter in parameters), device=device)
+        sizes = [parameter.numel() for parameter in parameters]
+        flat = torch.empty(sum(sizes), device=device)
         gradients = torch.zeros_like(flat)
-        for parameter, (start, end) in zip(parameters, _spans(parameters), strict=True):
-            parameter.data = flat[start:end].view(parameter.shape)
-            parameter.grad = gradients[start:end].view(parameter.shape)
+        parts = zip(parameters, torch.split(flat, sizes), torch.split(gradients, sizes), strict=True)
+        for parameter, data, grad in parts:
+            parameter.data = data.view(parameter.shape)
+            parameter.grad = grad.view(parameter.shape)
         return flat, gradients
 
 
@@ -328,13 +307,6 @@ def _grad(parameter: Tensor) -> Tensor:
     """Return a parameter's part of the flat gradients."""
     assert parameter.grad is not None  # noqa: S101  (set once in `_flatten`)
     return parameter.grad
-
-
-def _spans(parameters: list[nn.Parameter]) -> Iterator[tuple[int, int]]:
-    start = 0
-    for parameter in parameters:
-        yield start, start + parameter.numel()
-        start += parameter.numel()
 
 
 @kernel

@@ -52,23 +52,18 @@ class QPolicy(NetworkPolicy[QHeader]):
         super().__init__(header, generator, device)
         self.encoding = Encoding(header.n_inputs, header.network.bins)
         self._noise = generator or torch.Generator().manual_seed(0)
-        self.network = QNetwork(
-            self.encoding.n_outputs,
-            header.n_actions,
-            header.network,
-            self._noise,
-            pixels=header.stacked_pixels,
-            device=device,
-        )
+        self.network = self._new_network()
         self.moments = RunningMoments((self.encoding.n_outputs,))
 
     def copy_network(self) -> QNetwork:
         """Return a network with a copy of the weights and the same random generator for its noise."""
-        header = self.header
-        sizes = (self.encoding.n_outputs, header.n_actions)
-        copy_network = QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels, device=self.device)
-        copy_network.parameters_flat.copy_(self.network.parameters_flat)
-        return copy_network
+        network = self._new_network()
+        network.parameters_flat.copy_(self.network.parameters_flat)
+        return network
+
+    def _new_network(self) -> QNetwork:
+        header, sizes = self.header, (self.encoding.n_outputs, self.header.n_actions)
+        return QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels, device=self.device)
 
     def observe(self, features: NDArray[np.float32]) -> None:
         """Update the normaliser with a batch, float32 (B, F)."""

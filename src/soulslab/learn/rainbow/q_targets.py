@@ -12,7 +12,7 @@ computation.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -47,9 +47,7 @@ def greedy_targets(chooser: Tensor, judge: Tensor, blocked: Tensor, rewards: Ten
     allowed.
     """
     targets = torch.empty(len(judge), judge.shape[2])
-    _greedy_targets(
-        chooser.numpy(), judge.numpy(), blocked.numpy(), rewards.numpy(), discounts.numpy(), targets.numpy()
-    )
+    _greedy_targets(*_arrays(chooser, judge, blocked, rewards, discounts, targets))
     return targets
 
 
@@ -72,36 +70,8 @@ def munchausen_targets(
     observations; ``following`` the same of the next observations, without actions.
     """
     targets = torch.empty(len(rewards), here[0].shape[2])
-    (quantiles, blocked, actions), (next_quantiles, next_blocked) = here, following
-    _munchausen_targets(
-        quantiles.numpy(),
-        blocked.numpy(),
-        actions.numpy(),
-        next_quantiles.numpy(),
-        next_blocked.numpy(),
-        rewards.numpy(),
-        discounts.numpy(),
-        weight,
-        temperature,
-        targets.numpy(),
-    )
+    _munchausen_targets(weight, temperature, *_arrays(*here, *following, rewards, discounts, targets))
     return targets
-
-
-class LossSums(NamedTuple):
-    """Measurements of :class:`QuantileLoss`, as means over the batch.
-
-    Attributes:
-        loss: Weighted loss.
-        q_mean: Value of the actions taken.
-        q_max: Value of the best allowed action.
-        td_error: Mean absolute error of the means.
-    """
-
-    loss: float
-    q_mean: float
-    q_max: float
-    td_error: float
 
 
 class QuantileLoss:
@@ -113,25 +83,25 @@ class QuantileLoss:
     """
 
     def __init__(self, batch_size: int, taus: Tensor) -> None:
-        self._taus = taus.numpy()
+        self._taus = taus
         self.errors = torch.empty(batch_size)
         self.gradient = torch.empty(batch_size, len(taus))
 
     def __call__(
         self, quantiles: Tensor, actions: Tensor, blocked: Tensor, targets: Tensor, weights: Tensor
-    ) -> LossSums:
-        """Return the weighted mean loss of quantiles (B, A, Q) for targets (B, Q), and further means."""
-        found = _quantile_huber(
-            quantiles.numpy(),
-            actions.numpy(),
-            blocked.numpy(),
-            targets.numpy(),
-            weights.numpy(),
-            self._taus,
-            self.errors.numpy(),
-            self.gradient.numpy(),
-        )
-        return LossSums(*found)
+    ) -> tuple[float, float, float, float]:
+        """Return means over the batch, for quantiles (B, A, Q) and targets (B, Q).
+
+        They are the weighted loss, the value of the actions taken, the value of the best allowed action, and the
+        absolute error of the means.
+        """
+        tensors = (quantiles, actions, blocked, targets, weights, self._taus, self.errors, self.gradient)
+        found: tuple[float, float, float, float] = _quantile_huber(*_arrays(*tensors))
+        return found
+
+
+def _arrays(*tensors: Tensor) -> list[NDArray[Any]]:
+    return [tensor.numpy() for tensor in tensors]
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------
@@ -149,15 +119,11 @@ def _mean(quantiles: NDArray[Any], row: int, action: int) -> Any:
 def _best(quantiles: NDArray[Any], blocked: NDArray[Any], row: int) -> Any:
     """Return the allowed action with the largest mean, and that mean."""
     best, largest = -1, -np.inf
+    is_none_open = blocked[row].all()  # then all actions count as allowed
     for action in range(quantiles.shape[1]):
         value = _mean(quantiles, row, action)
-        if not blocked[row, action] and value > largest:
+        if (is_none_open or not blocked[row, action]) and value > largest:
             best, largest = action, value
-    if best < 0:  # if all actions are forbidden, all count as allowed
-        for action in range(quantiles.shape[1]):
-            value = _mean(quantiles, row, action)
-            if value > largest:
-                best, largest = action, value
     return best, largest
 
 
@@ -192,6 +158,8 @@ def _log_policy(quantiles: NDArray[Any], blocked: NDArray[Any], row: int, tau: f
 
 @kernel
 def _munchausen_targets(
+    weight: float,
+    tau: float,
     here: NDArray[Any],
     here_blocked: NDArray[Any],
     actions: NDArray[Any],
@@ -199,8 +167,6 @@ def _munchausen_targets(
     following_blocked: NDArray[Any],
     rewards: NDArray[Any],
     discounts: NDArray[Any],
-    weight: float,
-    tau: float,
     targets: NDArray[Any],
 ) -> None:
     log_policy = np.empty(here.shape[1])

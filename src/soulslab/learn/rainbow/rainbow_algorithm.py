@@ -80,7 +80,7 @@ class RainbowAlgorithm:
         self._learner = Learner(settings.learner, settings.replay, self._policy, source, self._rng)
         self._measured: list[Measured] = []
         self._credit = 0.0
-        self._n_env_steps = 0
+        self.env_steps = 0  # observed game decisions, all environments together
         self._n_steps = 0
         self._n_ended = 0  # episodes that ended in the observed rows
         self._published: Tensors = {}
@@ -88,11 +88,6 @@ class RainbowAlgorithm:
         # If the process is killed before its first regular checkpoint, the run can still resume with the actor's steps.
         self.saves_at_start = self._is_remote
         self.episodes = EpisodeWindow()
-
-    @property
-    def env_steps(self) -> int:
-        """Number of observed game decisions, all environments together."""
-        return self._n_env_steps
 
     def start(self) -> None:
         """Reset the environments for a new run."""
@@ -120,7 +115,7 @@ class RainbowAlgorithm:
         self._replay.append(rows)
         self._policy.observe(rows["features"])
         n_steps = int(is_step.sum())
-        self._n_env_steps += n_decisions
+        self.env_steps += n_decisions
         self._n_steps += n_steps
         if self._n_steps > self._settings.learner.learning_starts:
             self._credit += n_steps * self._settings.learner.updates_per_step
@@ -161,7 +156,7 @@ class RainbowAlgorithm:
         """Write new rows of the replay buffer to files; return copies of everything else that :meth:`load` needs."""
         self._manifest = self._replay_store.save(self._replay)
         own: Tensors = {
-            "counts": np.array([self._n_env_steps, self._n_steps]),
+            "counts": np.array([self.env_steps, self._n_steps]),
             "credit": np.array([self._credit]),
             "rng": rng_state(self._rng),
             "episodes": np.frombuffer(self.episodes.state(), np.uint8).copy(),
@@ -200,7 +195,7 @@ class RainbowAlgorithm:
             self._demonstrations.load(take_part(tensors, "teaching"))
         self._manifests = self._folder.store.header_values("replay")
         own = take_part(tensors, "run")
-        self._n_env_steps, self._n_steps = (int(count) for count in own["counts"])
+        self.env_steps, self._n_steps = (int(count) for count in own["counts"])
         self._credit = float(own["credit"][0])
         load_rng(self._rng, own["rng"])
         self.episodes.load(own["episodes"].tobytes())
@@ -252,8 +247,8 @@ class RainbowAlgorithm:
             lr=self._settings.learner.lr,
             epsilon=self._epsilon(),
             priority_mean=learner.priority_mean,
-            priority_max=replay.priority_max,
-            n_replay=replay.n_steps_stored,
+            priority_max=replay.sampler.priority_max,
+            n_replay=len(replay.ring),
             n_resets=learner.n_resets,
             **learner.schedule(self._progress())._asdict(),
             **means._asdict(),

@@ -80,18 +80,11 @@ class RemoteActor:
         self._n_published = 0
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
-        """Start a new run, or receive all steps since a state from an actor that may still be running.
+        """Start a new run (None), or receive all steps since a state from an actor that may still be running.
 
-        The actor itself starts with the first :meth:`advance`, because it reads the settings that the run writes
-        before.
-
-        Args:
-            state: From :meth:`state`; None starts a new run and ends the actor of an earlier run.
-            env_steps: Not used.
-
-        Raises:
-            ActorError: The actor of an earlier run does not end.
-            ChannelError: The shared memory cannot be used.
+        A new run ends the actor of an earlier one. The actor itself starts with the first :meth:`advance`, because it
+        reads the settings that the run writes before. ``env_steps`` is not used. Raises ActorError if the actor of an
+        earlier run does not end, ChannelError if the shared memory cannot be used.
         """
         del env_steps
         known = state if state is not None and "positions" in state else None

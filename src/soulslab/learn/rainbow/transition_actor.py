@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ class Actor:
 
     Attributes:
         env_steps: Number of game decisions so far, all environments together.
+        weights_version: Version of the weights with which it acts; -1 before the first.
     """
 
     def __init__(
@@ -58,35 +58,30 @@ class Actor:
         )
         self._blocked = np.zeros((self._n_envs, self._n_actions), np.bool_)
         self._row_type = row_type(step_shape(policy))
-        self._is_first = np.ones(self._n_envs, np.bool_)
         self._episode_steps = np.zeros(self._n_envs, np.int64)
         self._counter = EpisodeCounter(self._n_envs, self._n_actions, getattr(env.unwrapped, "attack_names", ()))
-        self._version = -1
+        self.weights_version = -1
         self._epsilon = 1.0
         self.env_steps = 0
-
-    @property
-    def weights_version(self) -> int:
-        """Version of the weights with which it acts; -1 before the first."""
-        return self._version
 
     def reset(self, seed: int) -> None:
         """Start new episodes; environment i is seeded with ``seed + i``."""
         obs, info = self._env.reset(seed=seed)
         self._counter.forget_running()
         self._observer.begin(obs)
-        self._is_first[:] = True
         self._episode_steps[:] = 0
         self._read_masks(info)
 
     def step(self) -> int:
         """Take a step; return its number of game decisions. After NonFiniteError nothing of the step is sent."""
-        weights = self._channel.pull(self._version)
+        weights = self._channel.pull(self.weights_version)
         if weights is not None:
             self._policy.load_weights(weights.tensors)
-            self._version, self._epsilon = weights.version, weights.epsilon
+            self.weights_version, self._epsilon = weights.version, weights.epsilon
         actions = self._choose()
-        rows = self._rows(actions)
+        rows = self._observed(self._observer.inputs, np.arange(self._n_envs))
+        rows["blocked"] = np.packbits(self._blocked, axis=1)
+        rows["action"], rows["is_first"] = actions, self._episode_steps == 0
         obs, rewards, terminated, truncated, info = self._env.step(actions)
         decisions = decisions_taken(info, self._n_envs)
         dones = terminated | truncated
@@ -97,10 +92,9 @@ class Actor:
         self._observer.follow(obs, dones, actions, decisions)
         self._episode_steps += 1
         self._episode_steps[dones] = 0
-        self._is_first[:] = dones
         self._read_masks(info)
         self._channel.push(np.concatenate((rows, finals)) if finals is not None else rows)
-        results = self._counter.record(actions, rewards, decisions, dones, info, self._version)
+        results = self._counter.record(actions, rewards, decisions, dones, info, self.weights_version)
         if results:
             self._channel.push_episodes(results)
         n_decisions = int(decisions.sum())
@@ -113,7 +107,7 @@ class Actor:
             **self._observer.state(),
             "noise": self._policy.noise_state(),
             "blocked": self._blocked.copy(),
-            "is_first": self._is_first.copy(),
+            "is_first": self._episode_steps == 0,
             "episode_steps": self._episode_steps.copy(),
             "env_steps": np.array([self.env_steps]),
             "episodes": np.frombuffer(self._counter.state(), np.uint8).copy(),
@@ -124,7 +118,6 @@ class Actor:
         self._observer.load(state)
         self._policy.load_noise(state["noise"])
         self._blocked[:] = state["blocked"]
-        self._is_first[:] = state["is_first"]
         self._episode_steps[:] = state["episode_steps"]
         self.env_steps = int(state["env_steps"][0])
         self._counter.load(state["episodes"].tobytes())
@@ -142,14 +135,6 @@ class Actor:
             scores = self._rng.random(self._blocked.shape) - self._blocked
             actions[is_random] = scores.argmax(axis=1)[is_random]
         return actions
-
-    def _rows(self, actions: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the rows of the step with the values that are known before it."""
-        rows = self._observed(self._observer.inputs, np.arange(self._n_envs))
-        rows["blocked"] = np.packbits(self._blocked, axis=1)
-        rows["action"] = actions
-        rows["is_first"] = self._is_first
-        return rows
 
     def _final_rows(
         self, info: Info, where: NDArray[np.intp], actions: NDArray[np.int64], decisions: NDArray[np.int64]
@@ -196,10 +181,7 @@ _PLAYING = 2
 
 
 class LocalActor:
-    """An actor in this process, with the methods of `soulslab.learn.rainbow.remote_actor.RemoteActor`.
-
-    It takes one step per call of :meth:`advance`.
-    """
+    """An actor in this process, with the methods of `soulslab.learn.rainbow.remote_actor.RemoteActor`."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
         """Make the actor for an environment, which it closes, with a separate policy for the actor."""
@@ -262,5 +244,4 @@ class LocalActor:
 
     def close(self) -> None:
         """Close the environments."""
-        with closing(self._env):
-            pass
+        self._env.close()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,14 +37,10 @@ class Accumulator:
         self._frames: NDArray[np.uint8] | None = None
         self._stack = (0, 0, 0)  # P, K, C
         if shape.pixels is not None:
-            height_px, width_px, n_channels = msgspec.structs.astuple(shape.pixels)
             # A single frame is copied as if it had more points of one channel.
-            points, channels = height_px * width_px, n_channels
-            if shape.frame_stack == 1:
-                points, channels = points * channels, 1
-            self._stack = points, shape.frame_stack, channels
-            self._frames = ring.rows["pixels"].reshape(len(ring.rows), points * channels)
-        self._ends = np.empty(0, np.int64)
+            channels = shape.pixels.n_channels if shape.frame_stack > 1 else 1
+            self._frames = ring.rows["pixels"].reshape(len(ring.rows), -1)
+            self._stack = self._frames.shape[1] // channels, shape.frame_stack, channels
 
     def view(self, batch: Batch) -> BatchArrays:
         """Return a batch from ``ReplayBuffer.make_batch``, or a part of one, as arrays that share its memory."""
@@ -65,10 +60,8 @@ class Accumulator:
 
         A terminated episode has no next observation: its last observation is used instead, with discount 0.
         """
-        ring, places, n = self._ring, batch.places, len(batch.places)
-        if len(self._ends) < n:
-            self._ends = np.empty(n, np.int64)
-        ends = self._ends[:n]
+        ring, places = self._ring, batch.places
+        ends = np.empty(len(places), np.int64)
         heads, length = ring.heads, ring.n_per_stream
         _accumulate(heads, length, places, n_steps, gamma, batch.actions, batch.rewards, batch.discounts, ends)
         _copy_observations(ring.bytes, places, self._blocked_at, batch.features, batch.blocked)

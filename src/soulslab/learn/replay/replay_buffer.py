@@ -1,14 +1,4 @@
-"""A replay buffer: rows are appended, transitions are drawn.
-
-::
-
-    buffer = ReplayBuffer(shape, settings, n_streams)
-    batch = buffer.make_batch(64)
-    while ...:
-        buffer.append(rows)
-        buffer.sample(batch, n_steps=3, gamma=0.99, beta=0.4, rng=rng)
-        errors = ...                                   # update with the batch
-        buffer.set_priorities(batch.places, errors)
+"""A replay buffer: rows are appended, transitions are drawn into a batch that is allocated once.
 
 Shapes: B batch, E streams (environments), F features, A actions, H W C one frame, K frames stacked.
 """
@@ -29,7 +19,7 @@ from soulslab.learn.replay.n_step_accumulator import Accumulator, BatchArrays
 from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.row_ring import Ring
 from soulslab.learn.replay.samplers import PrioritisedSampler, Sampler, UniformSampler
-from soulslab.learn.replay.step_rows import Batch, Outcome, StepShape, row_type
+from soulslab.learn.replay.step_rows import Batch, Outcome, StepShape
 from soulslab.learn.settings import ReplaySettings
 
 MAP_NAME: Final = "replay.rows"
@@ -40,7 +30,8 @@ class ReplayBuffer:
     """The newest steps of E environments, and the priorities with which they are drawn.
 
     Attributes:
-        ring: Storage of the steps.
+        ring: Storage of the steps; its length is the number of rows, including `FINAL` ones.
+        sampler: Draws from the transitions that are complete; ``sampler.n_places`` is their number.
     """
 
     def __init__(self, shape: StepShape, settings: ReplaySettings, n_streams: int, folder: Path | None = None) -> None:
@@ -55,37 +46,21 @@ class ReplayBuffer:
         self.ring = Ring(shape, settings.capacity, n_streams, path)
         self._shape = shape
         self._alpha = settings.alpha
-        self._check = RowCheck(shape, n_streams)
-        self._sampler = self._make_sampler()
+        self.sampler = self._make_sampler()
         self._accumulator = Accumulator(self.ring, shape)
         self._seen: tuple[Batch, BatchArrays] | None = None
 
     @property
-    def n_steps_stored(self) -> int:
-        """Number of stored rows, including `FINAL` ones."""
-        return len(self.ring)
-
-    @property
-    def n_sampleable(self) -> int:
-        """Number of transitions that can be drawn."""
-        return self._sampler.n_places
-
-    @property
-    def priority_max(self) -> float:
-        """Largest priority so far; 1 for uniform sampling."""
-        return self._sampler.priority_max
-
-    @property
     def n_bytes(self) -> int:
         """Size of a full buffer in memory or in its file (bytes)."""
-        return self.ring.bytes.nbytes + self.ring.heads.nbytes + self._sampler.n_bytes
+        return self.ring.bytes.nbytes + self.ring.heads.nbytes + self.sampler.n_bytes
 
     def append(self, rows: NDArray[Any]) -> None:
         """Append rows, those of each stream in order; the oldest rows of their streams are overwritten.
 
         Raises ReplayError or NonFiniteError for invalid rows; then none of the rows was stored.
         """
-        self._sampler.change(self.ring.append(self._check.check(rows)))
+        self.sampler.change(self.ring.append(self._checked(rows)))
 
     def make_batch(self, batch_size: int) -> Batch:
         """Return an empty batch of B = ``batch_size`` transitions, to be filled repeatedly."""
@@ -114,19 +89,21 @@ class ReplayBuffer:
         ``beta`` is the share of the bias of prioritised sampling that the weights correct, 0..1. Raises ReplayError if
         the buffer has no transitions.
         """
-        if not self._sampler.n_places:
+        if not self.sampler.n_places:
             raise ReplayError(
-                f"there is nothing to draw yet: none of the {self.n_steps_stored} rows is a step with a known "
+                f"there is nothing to draw yet: none of the {len(self.ring)} rows is a step with a known "
                 "successor; append steps before the first update (learner.learning_starts)"
             )
-        arrays = self._arrays(batch)
+        if self._seen is None or self._seen[0] is not batch:  # the same batch is used repeatedly
+            self._seen = batch, self._accumulator.view(batch)
+        arrays = self._seen[1]
         if len(arrays.places):
-            self._sampler.draw(arrays.places, arrays.weights, beta=beta, rng=rng)
+            self.sampler.draw(arrays.places, arrays.weights, beta=beta, rng=rng)
             self._accumulator.fill(arrays, n_steps, gamma)
 
     def priorities(self, places: Tensor) -> NDArray[np.float64]:
         """Return the priorities of transitions of a batch, float64 (B,); 0 for one that has been overwritten."""
-        return self._sampler.priorities(self._known(places))
+        return self.sampler.priorities(self._known(places))
 
     def set_priorities(self, places: Tensor, errors: Tensor) -> None:
         """Set the priorities of transitions of a batch from their errors, float32 (B,).
@@ -137,16 +114,16 @@ class ReplayBuffer:
         where, values = self._known(places), errors.detach().numpy()
         if values.shape != where.shape:
             raise ReplayError(f"there are {len(where)} places, but errors of shape {values.shape}; give one for each")
-        self._sampler.set_errors(where, np.asarray(values, np.float32))
+        self.sampler.set_errors(where, np.asarray(values, np.float32))
 
     def clear(self) -> None:
         """Remove all steps."""
         self.ring.restore(np.zeros_like(self.ring.written))
-        self._sampler = self._make_sampler()
+        self.sampler = self._make_sampler()
 
     def state(self) -> Tensors:
         """Return copies of everything that :meth:`load` needs, except for the rows; see ``ReplayStore``."""
-        return {"written": self.ring.written.copy(), **self._sampler.state()}
+        return {"written": self.ring.written.copy(), **self.sampler.state()}
 
     def load(self, state: Tensors) -> None:
         """Continue from what :meth:`state` returned, after the rows of the same checkpoint were loaded."""
@@ -155,17 +132,50 @@ class ReplayBuffer:
                 f"the state is of {state['written'].tolist()} rows per environment, but {self.ring.written.tolist()} "
                 "were loaded; load the rows of the same checkpoint first"
             )
-        self._sampler.load(state, self.ring.beginnings())
+        self.sampler.load(state, self.ring.beginnings())
+
+    def _checked(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows (n,) as a contiguous array; raises an error for the first invalid one."""
+        row_type, n_streams = self.ring.rows.dtype, len(self.ring.written)
+        if rows.dtype != row_type or rows.ndim != 1:
+            raise ReplayError(
+                f"rows of type {rows.dtype} and shape {rows.shape} do not match a buffer of one axis of {row_type}; "
+                "make them with row_type(shape) and the shape of the buffer"
+            )
+        rows = np.ascontiguousarray(rows)
+        is_step = rows["outcome"] != Outcome.FINAL  # other rows have neither action nor reward
+        is_wrong = (rows["stream"] >= n_streams) | (rows["outcome"] >= len(Outcome))
+        is_wrong |= is_step & ((rows["action"] < 0) | (rows["action"] >= self._shape.n_actions))
+        is_wrong |= ~(np.isfinite(rows["reward"]) | ~is_step)
+        is_wrong |= ~np.isfinite(rows["features"]).all(axis=1)
+        if is_wrong.any():
+            self._complain(int(is_wrong.argmax()), rows)
+        return rows
+
+    def _complain(self, i: int, rows: NDArray[Any]) -> None:
+        """Raise the error for row i."""
+        row = rows[i]
+        stream = int(row["stream"])
+        where = f"row {i} of {len(rows)} (environment {stream})"
+        if stream >= len(self.ring.written):
+            raise ReplayError(f"{where}: the buffer has only environments 0 to {len(self.ring.written) - 1}")
+        if row["outcome"] >= len(Outcome):
+            raise ReplayError(f"{where}: outcome {row['outcome']} is not one of 0 to {len(Outcome) - 1}")
+        # If the episode started before these rows, its steps are counted from the first of these rows.
+        mine = np.flatnonzero(rows["stream"][: i + 1] == stream)
+        begun = np.flatnonzero(rows["is_first"][mine])
+        step = len(mine) - 1 - (int(begun[-1]) if len(begun) else 0)
+        if row["outcome"] != Outcome.FINAL:
+            if not 0 <= row["action"] < self._shape.n_actions:
+                raise ReplayError(f"{where}: action {row['action']} is not one of 0 to {self._shape.n_actions - 1}")
+            if not np.isfinite(row["reward"]):
+                raise NonFiniteError("reward", stream, step + 1, str(row["reward"]))
+        features = row["features"]
+        raise NonFiniteError("observation", stream, step, str(features[~np.isfinite(features)][0]))
 
     def _make_sampler(self) -> Sampler:
         n = len(self.ring.rows)
         return PrioritisedSampler(n, self._alpha) if self._alpha else UniformSampler(n)
-
-    def _arrays(self, batch: Batch) -> BatchArrays:
-        """Return a batch as arrays; the last result is cached, because the same batch is used repeatedly."""
-        if self._seen is None or self._seen[0] is not batch:
-            self._seen = batch, self._accumulator.view(batch)
-        return self._seen[1]
 
     def _known(self, places: Tensor) -> NDArray[np.int64]:
         found: NDArray[np.int64] = places.numpy()
@@ -184,93 +194,3 @@ def _are_all_below(places: NDArray[np.int64], n: int) -> bool:
     for place in places:
         are_all &= 0 <= place < n
     return are_all
-
-
-_REWARD, _FEATURE, _STREAM, _ACTION, _OUTCOME = range(1, 6)
-_N_OUTCOMES: Final = len(Outcome)
-_FINAL: Final = int(Outcome.FINAL)
-
-
-class RowCheck:
-    """Validates rows."""
-
-    def __init__(self, shape: StepShape, n_streams: int) -> None:
-        self._type = row_type(shape)
-        self._n_features = shape.n_features
-        self._n_actions = shape.n_actions
-        self._n_streams = n_streams
-        self._reward_at = self._type.fields["reward"][1] // 4 if self._type.fields else 0
-
-    def check(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return rows (n,) as a contiguous array; raises ReplayError or NonFiniteError if one is invalid."""
-        if rows.dtype != self._type or rows.ndim != 1:
-            raise ReplayError(
-                f"rows of type {rows.dtype} and shape {rows.shape} do not match a buffer of one axis of {self._type}; "
-                "make them with row_type(shape) and the shape of the buffer"
-            )
-        rows = np.ascontiguousarray(rows)
-        words = rows.view(np.float32).reshape(len(rows), rows.dtype.itemsize // 4)
-        what, i = _first_fault(
-            words,
-            self._n_features,
-            self._reward_at,
-            rows["stream"],
-            rows["action"],
-            rows["outcome"],
-            self._n_streams,
-            self._n_actions,
-        )
-        if what:
-            self._complain(what, i, rows)
-        return rows
-
-    def _complain(self, what: int, i: int, rows: NDArray[Any]) -> None:
-        row = rows[i]
-        stream = int(row["stream"])
-        where = f"row {i} of {len(rows)} (environment {stream})"
-        if what == _STREAM:
-            raise ReplayError(f"{where}: the buffer has only environments 0 to {self._n_streams - 1}")
-        if what == _ACTION:
-            raise ReplayError(f"{where}: action {row['action']} is not one of 0 to {self._n_actions - 1}")
-        if what == _OUTCOME:
-            raise ReplayError(f"{where}: outcome {row['outcome']} is not one of 0 to {_N_OUTCOMES - 1}")
-        # If the episode started before these rows, its steps are counted from the first of these rows.
-        mine = np.flatnonzero(rows["stream"][: i + 1] == stream)
-        begun = np.flatnonzero(rows["is_first"][mine])
-        step = len(mine) - 1 - (int(begun[-1]) if len(begun) else 0)
-        if what == _REWARD:
-            raise NonFiniteError("reward", stream, step + 1, str(row["reward"]))
-        features = row["features"]
-        raise NonFiniteError("observation", stream, step, str(features[~np.isfinite(features)][0]))
-
-
-@kernel
-def _first_fault(
-    words: NDArray[np.float32],
-    n_features: int,
-    reward_at: int,
-    streams: NDArray[np.uint16],
-    actions: NDArray[np.int16],
-    outcomes: NDArray[np.uint8],
-    n_streams: int,
-    n_actions: int,
-) -> tuple[int, int]:
-    """Return the kind of fault of the first row that has one, and its index; 0 without a fault.
-
-    ``words`` are the rows as float32 (n, bytes of a row / 4), features first; ``reward_at`` is the index of the reward
-    in it.
-    """
-    for i in range(len(words)):
-        if streams[i] >= n_streams:
-            return _STREAM, i
-        if outcomes[i] >= _N_OUTCOMES:
-            return _OUTCOME, i
-        if outcomes[i] != _FINAL:  # a FINAL row has neither action nor reward
-            if actions[i] < 0 or actions[i] >= n_actions:
-                return _ACTION, i
-            if not np.isfinite(words[i, reward_at]):
-                return _REWARD, i
-        for j in range(n_features):
-            if not np.isfinite(words[i, j]):
-                return _FEATURE, i
-    return 0, 0

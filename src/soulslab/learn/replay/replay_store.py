@@ -3,15 +3,7 @@
 A chunk is a file that is written once and never changed; it holds some thousand rows of any environments. A save writes
 the rows since the last save: full chunks, to which later saves only refer, and one incomplete chunk, whose rows the
 next save writes again under another name. A save therefore writes the new rows plus at most one chunk, and the files of
-earlier checkpoints are never changed. The manifest of a checkpoint lists the chunks that it needs::
-
-    manifest = store.save(buffer)                       # for the checkpoint's header
-    tensors = buffer.state()                            # for its tensors
-    ...                                                 # write the checkpoint
-    store.prune([manifest, *those of older checkpoints])
-
-    store.load(buffer, manifest)
-    buffer.load(tensors)
+earlier checkpoints are never changed. The manifest of a checkpoint lists the chunks that it needs.
 """
 
 from __future__ import annotations
@@ -46,12 +38,22 @@ class Segment(NamedTuple):
     first: int
     n: int
 
+    @property
+    def end(self) -> int:
+        """Running number of the row after the last one."""
+        return self.first + self.n
+
 
 class Chunk(msgspec.Struct, frozen=True):
     """A file of rows: its name in the folder, and its contents in this order."""
 
     name: str
     segments: tuple[Segment, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows in the file."""
+        return sum(segment.n for segment in self.segments)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +62,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ``n_per_stream`` is the number of rows that are kept of each environment, ``written`` the number that was written.
     """
 
-    format: str
-    version: int
+    format: str = FORMAT
+    version: int = FORMAT_VERSION
     row: str
     n_per_stream: int
     written: tuple[int, ...]
@@ -76,7 +78,6 @@ class ReplayStore:
         self._folder = folder
         self._chunk_bytes = chunk_bytes
         self._full: list[Chunk] = []
-        self._saved: NDArray[np.int64] | None = None  # number of rows of each stream in full chunks
 
     def save(self, buffer: ReplayBuffer) -> dict[str, Any]:
         """Write the rows that are not in a full chunk yet; return the manifest as JSON-compatible values.
@@ -88,22 +89,16 @@ class ReplayStore:
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
         oldest = ring.oldest()
-        self._full = [chunk for chunk in self._full if _is_needed(chunk, oldest)]
-        saved = self._saved if self._saved is not None else np.zeros_like(ring.written)
-        unfinished = []
+        self._full = [chunk for chunk in self._full if any(each.end > oldest[each.stream] for each in chunk.segments)]
+        saved = oldest.copy()  # running number of the first row of each stream that is not in a full chunk
+        for segment in (segment for chunk in self._full for segment in chunk.segments):
+            saved[segment.stream] = max(saved[segment.stream], segment.end)
+        unfinished: list[Chunk] = []
         n_rows = max(1, self._chunk_bytes // ring.rows.itemsize)
-        for segments in _portions(np.maximum(saved, oldest), ring.written, n_rows):
+        for segments in _portions(saved, ring.written, n_rows):
             chunk = self._write(ring, segments)
-            if sum(segment.n for segment in segments) < n_rows:
-                unfinished.append(chunk)
-                continue
-            self._full.append(chunk)
-            for stream, first, n in segments:
-                saved[stream] = first + n
-            self._saved = saved
+            (self._full if chunk.n_rows == n_rows else unfinished).append(chunk)
         manifest = Manifest(
-            format=FORMAT,
-            version=FORMAT_VERSION,
             row=_describe(ring),
             n_per_stream=ring.n_per_stream,
             written=tuple(ring.written.tolist()),
@@ -138,13 +133,7 @@ class ReplayStore:
             )
         ring.restore(written)
         # All chunks but the last are full, even if the size of full chunks was different when they were written.
-        n_last = sum(segment.n for chunk in wanted.chunks[-1:] for segment in chunk.segments)
-        is_full = n_last >= self._chunk_bytes // ring.rows.itemsize
-        self._full = list(wanted.chunks if is_full else wanted.chunks[:-1])
-        self._saved = oldest.copy()
-        for chunk in self._full:
-            for stream, first, n in chunk.segments:
-                self._saved[stream] = max(self._saved[stream], first + n)
+        self._full = list(wanted.chunks[:-1])
 
     def prune(self, kept: Sequence[Mapping[str, Any]]) -> None:
         """Remove the chunks to which none of these manifests of checkpoints refers, and temporary files."""
@@ -174,7 +163,7 @@ class ReplayStore:
                 raise CorruptCheckpointError(path, "is missing, but a checkpoint needs it") from error
             raise
         rows = tensors.get(_ROWS)
-        shape = (sum(segment.n for segment in chunk.segments), ring.rows.itemsize)
+        shape = (chunk.n_rows, ring.rows.itemsize)
         if header.get("chunk") != msgspec.json.decode(msgspec.json.encode(chunk)) or rows is None:
             raise CorruptCheckpointError(path, "is not the chunk to which the checkpoint refers")
         if rows.shape != shape or rows.dtype != np.uint8:
@@ -208,14 +197,10 @@ def _describe(ring: Ring) -> str:
     return msgspec.json.encode(ring.rows.dtype.descr).decode()
 
 
-def _is_needed(chunk: Chunk, oldest: NDArray[np.int64]) -> bool:
-    return any(segment.first + segment.n > oldest[segment.stream] for segment in chunk.segments)
-
-
 def _is_sound(segment: Segment, manifest: Manifest) -> bool:
     """Return whether a segment is within the rows that were written for its environment."""
     stream, first, n = segment
-    return 0 <= stream < len(manifest.written) and first >= 0 and n >= 0 and first + n <= manifest.written[stream]
+    return 0 <= stream < len(manifest.written) and first >= 0 and n >= 0 and segment.end <= manifest.written[stream]
 
 
 def _portions(first: NDArray[np.int64], end: NDArray[np.int64], n_rows: int) -> Iterator[tuple[Segment, ...]]:

@@ -22,9 +22,6 @@ from soulslab.learn.archive import writing
 from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.step_rows import Outcome, StepShape, as_bytes, row_type
 
-#: Number of rows per call of the kernel; it bounds the memory for their events.
-_BLOCK: Final = 1024
-
 # numba supports enumerations, but plain numbers compile in half the time.
 _TERMINATED: Final = int(Outcome.TERMINATED)
 _TRUNCATED: Final = int(Outcome.TRUNCATED)
@@ -77,10 +74,9 @@ class Ring:
     def __init__(self, shape: StepShape, capacity: int, n_streams: int, path: Path | None = None) -> None:
         """Allocate the rows; the system assigns the memory as it fills.
 
-        Each of the E streams gets ``capacity
-
-        n_streams`` rows. ``path`` is a file for the rows instead of memory; it is overwritten, and removed when the
-        process ends. Raises ConfigError for a too small capacity, CheckpointError without enough space on the disk.
+        Each of the E streams gets ``capacity // n_streams`` rows. ``path`` is a file for the rows instead of memory; it
+        is overwritten, and removed when the process ends. Raises ConfigError for a too small capacity, CheckpointError
+        without enough space on the disk.
         """
         self.n_per_stream = capacity // n_streams
         needed = max(2, shape.frame_stack + 1)  # a step, its successor, and the frames before it
@@ -99,33 +95,20 @@ class Ring:
         self._n_frames = shape.frame_stack
         # The bytes after the last column are padding.
         self._n_filled = max(field[1] + field[0].itemsize for field in (dtype.fields or {}).values())
-        self._events = np.empty(_BLOCK * (shape.frame_stack + 2), np.int64)
 
     def __len__(self) -> int:
         return int(np.minimum(self.written, self.n_per_stream).sum())
 
     def append(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Append contiguous rows (n,) that ``replay_buffer.RowCheck`` validated, those of each stream in order.
+        """Append contiguous rows (n,) that ``ReplayBuffer`` validated, those of each stream in order.
 
         Returns the changes for the samplers, int64 (m,), in order: a place at which a transition can start from now on,
         or ``~place`` for a place at which none can start any more.
         """
-        data, heads, streams = as_bytes(rows), _heads(rows), rows["stream"]
-        found = []
-        for i in range(0, len(rows), _BLOCK):
-            n_events = _append(
-                self.bytes,
-                self.heads,
-                self.written,
-                data[i : i + _BLOCK],
-                heads[i : i + _BLOCK],
-                streams[i : i + _BLOCK],
-                self._n_filled,
-                self._n_frames,
-                self._events,
-            )
-            found.append(self._events[:n_events].copy())
-        return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
+        new = as_bytes(rows), _heads(rows), rows["stream"]
+        events = np.empty(len(rows) * (self._n_frames + 2), np.int64)
+        n_events = _append(self.bytes, self.heads, self.written, *new, self._n_filled, self._n_frames, events)
+        return events[:n_events]
 
     def oldest(self) -> NDArray[np.int64]:
         """Return the running number of the oldest row of each stream, int64 (E,)."""
@@ -199,22 +182,15 @@ def _append(
             rows[here, j] = new[i, j]
         heads[here] = new_heads[i]
         written[stream] = number + 1
-        oldest = number + 1 - length
-        if oldest >= 0:
-            for lost in range(oldest, oldest + n_frames - 1):  # their stacks contain overwritten frames
-                place = start + lost % length
-                if heads[place]["is_first"]:
-                    break
-                if heads[place]["link"] != _NOTHING:
-                    heads[place]["link"] = _NOTHING
-                    events[n_events] = ~place
-                    n_events += 1
-        for each in range(max(number - 1, 0), number + 1):
+        # First the rows whose stacks may contain an overwritten frame, then the row before and the new row.
+        oldest = max(0, number + 1 - length)
+        for k in range(n_frames + 1):
+            each = oldest + k if k < n_frames - 1 else max(0, number - n_frames + k)
             place = start + each % length
             link = _link(heads, start, length, each, number + 1, n_frames)
             if link != heads[place]["link"]:
                 heads[place]["link"] = link
-                events[n_events] = place
+                events[n_events] = place if link != _NOTHING else ~place
                 n_events += 1
     return n_events
 

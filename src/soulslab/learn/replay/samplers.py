@@ -41,14 +41,10 @@ class UniformSampler:
         self.n_places = _list(self._listed, self._index, self.n_places, events)
 
     def draw(
-        self,
-        places: NDArray[np.int64],
-        weights: NDArray[np.float32],
-        *,
-        beta: float,  # noqa: ARG002 - uniform draws have no bias
-        rng: np.random.Generator,
+        self, places: NDArray[np.int64], weights: NDArray[np.float32], *, beta: float, rng: np.random.Generator
     ) -> None:
         """Draw places with replacement, int64 (B,); there must be at least one. All weights, float32 (B,), are 1."""
+        del beta  # uniform draws have no bias
         places[:] = self._listed[rng.integers(self.n_places, size=len(places))]
         weights[:] = 1.0
 
@@ -90,7 +86,7 @@ class PrioritisedSampler:
     @property
     def n_bytes(self) -> int:
         """Size in memory (bytes)."""
-        return self._tree.n_bytes
+        return self._tree.nodes.nbytes
 
     def change(self, events: NDArray[np.int64]) -> None:
         """Give new places the largest priority, and removed ones priority 0."""
@@ -100,12 +96,7 @@ class PrioritisedSampler:
         self.n_places += n_new - (len(events) - n_new)
 
     def draw(
-        self,
-        places: NDArray[np.int64],
-        weights: NDArray[np.float32],
-        *,
-        beta: float,
-        rng: np.random.Generator,
+        self, places: NDArray[np.int64], weights: NDArray[np.float32], *, beta: float, rng: np.random.Generator
     ) -> None:
         """Draw places with replacement, int64 (B,), and importance weights, float32 (B,); there must be a place.
 
@@ -233,7 +224,8 @@ class SumTree:
     depends only on its leaves. The root is node 7; the children of node i start at ``8 * (i - 6)``, a multiple of 8.
 
     Attributes:
-        leaves: The priorities, float64 (n,); read only.
+        nodes: Inner nodes and leaves, float64; read only.
+        leaves: The priorities, float64 (n,), the last part of the nodes.
     """
 
     def __init__(self, n: int) -> None:
@@ -244,33 +236,28 @@ class SumTree:
         n_nodes = -(-(first + n) // 8) * 8
         room = np.zeros(n_nodes + 8)
         skipped = -room.ctypes.data % _LINE_BYTES // 8
-        self._nodes = room[skipped : skipped + n_nodes]
+        self.nodes = room[skipped : skipped + n_nodes]
         self._first_leaf = first
-        self.leaves = self._nodes[first : first + n]
+        self.leaves = self.nodes[first : first + n]
 
     @property
     def total(self) -> float:
         """Sum of all priorities."""
-        return float(self._nodes[_ROOT])
-
-    @property
-    def n_bytes(self) -> int:
-        """Size in memory (bytes)."""
-        return self._nodes.nbytes
+        return float(self.nodes[_ROOT])
 
     def set(self, places: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
         """Set priorities of places, float64 (m,), finite and not negative; the last value of a place counts."""
-        _set(self._nodes, places + self._first_leaf, priorities)
+        _set(self.nodes, places + self._first_leaf, priorities)
 
     def find(self, masses: NDArray[np.float64], places: NDArray[np.int64]) -> None:
         """Write the place of each mass of 0..total in the cumulative sum of priorities; overwrites the masses."""
-        _find(self._nodes, masses, places)
+        _find(self.nodes, masses, places)
         places -= self._first_leaf
 
     def load(self, leaves: NDArray[np.float64]) -> None:
         """Replace all priorities, float64 (n,)."""
         self.leaves[:] = leaves
-        _sum_up(self._nodes, self._first_leaf)
+        _sum_up(self.nodes, self._first_leaf)
 
 
 @kernel

@@ -73,17 +73,14 @@ class Transitions(NamedTuple, Generic[Column]):
     the newest step is reached.
 
     Attributes:
-        features: float32 (B, F).
-        pixels: uint8 (B, H, W, C * K), oldest frame first; None without pixels.
-        blocked: True for forbidden actions, bool (B, A).
+        features: float32 (B, F); ``next_features`` are those of the next observation.
+        pixels: uint8 (B, H, W, C * K), oldest frame first; None without pixels. ``next_pixels`` accordingly.
+        blocked: True for forbidden actions, bool (B, A); ``next_blocked`` accordingly.
         actions: int64 (B, 1).
         rewards: Discounted sum over the n steps, float32 (B,): ``r_1 + gamma**k_1 * r_2 + ...`` if step i took k_i
             decisions.
         discounts: Discounts of the value of the next observation, float32 (B,): ``gamma**(k_1 + ... + k_n)``, 0 if the
             episode terminated.
-        next_features: float32 (B, F).
-        next_pixels: uint8 (B, H, W, C * K), or None.
-        next_blocked: True for actions that are forbidden in the next observation, bool (B, A).
         weights: Importance weights, float32 (B,), at most 1.
         places: Places of the transitions in their buffer, int64 (B,), for ``ReplayBuffer.set_priorities``.
     """
@@ -100,10 +97,10 @@ class Transitions(NamedTuple, Generic[Column]):
     weights: Column
     places: Column
 
-    def part(self, start: int, stop: int) -> Transitions[Column]:
-        """Return the transitions from ``start`` to ``stop`` as views."""
+    def part(self, rows: slice) -> Transitions[Column]:
+        """Return some transitions as views."""
         columns: tuple[Any, ...] = self
-        return Transitions(*(column[start:stop] if column is not None else None for column in columns))
+        return Transitions(*(column[rows] if column is not None else None for column in columns))
 
 
 #: Transitions as tensors on the CPU.

@@ -13,15 +13,14 @@ import gymnasium
 import msgspec
 
 from soulslab.config import dump_settings
-from soulslab.errors import ConfigError, StudyError
+from soulslab.errors import ConfigError, StudyError, optional_imports
 from soulslab.learn.archive import write_atomically, writing
 from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.training import AnySettings
-from soulslab.learn.tuning.search_space import SearchSpace
-from soulslab.learn.tuning.settings import TuneSettings
+from soulslab.learn.tuning.settings import SearchSpace, TuneSettings
 from soulslab.learn.tuning.study_folder import BEST_NAME, PICTURE_NAME, StudyFolder
-from soulslab.learn.tuning.study_plot import draw_study, require_matplotlib
+from soulslab.learn.tuning.study_plot import draw_study
 from soulslab.learn.tuning.trial import (
     REPORTS_PER_RUN,
     TrialJob,
@@ -31,8 +30,8 @@ from soulslab.learn.tuning.trial import (
     remove_unneeded_files,
     run_trial,
 )
-from soulslab.learn.tuning.trial_store import TrialRow, TrialStore, best_first, count_states, require_optuna
-from soulslab.learn.tuning.worker_pool import Verdict, WorkerPool
+from soulslab.learn.tuning.trial_store import TrialRow, TrialStore, best_first, count_states
+from soulslab.learn.tuning.worker_pool import WorkerPool
 
 _CHECK_EVERY_S: Final = 0.5
 """Longest time until a signal is handled (s)."""
@@ -55,15 +54,10 @@ class StudyProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a study.
+    """Result of a study, with the settings that the candidates are based on.
 
-    Attributes:
-        folder: Folder of the study.
-        tuning: Definition of the study.
-        settings: Settings that the candidates are based on.
-        rows: The candidates in the order in which they were drawn.
-        importances: Importance of each setting, highest first; {} if there are too few candidates.
-        is_interrupted: Whether the study was stopped; the same command resumes it.
+    ``rows`` are the candidates in the order in which they were drawn, ``importances`` the importance of each setting,
+    highest first, {} if there are too few candidates. ``is_interrupted`` means that the same command resumes the study.
     """
 
     folder: Path
@@ -113,9 +107,9 @@ def tune(
         CheckpointError: The folder cannot be written.
         MissingDependencyError: Optuna or matplotlib is not installed.
     """
-    # Checked before the folder is made; both are first used later.
-    require_optuna()
-    require_matplotlib()
+    with optional_imports():  # checked before the folder is made; both are first used later
+        import matplotlib.figure  # noqa: F401, PLC0415  (takes a second)
+        import optuna  # noqa: F401, PLC0415  (takes half a second)
     space = SearchSpace(tuning.search, settings, tuning.study.objective)
     if ":" not in settings.env.id:  # module:id is registered when it is first made
         gymnasium.spec(settings.env.id)  # reports an unknown id once instead of for every candidate
@@ -124,12 +118,13 @@ def tune(
         search = _Search(held, tuning, space, listener)
         with StopRequest() as request:
             try:
-                is_interrupted = (
-                    _alone(search, request) if processes == 1 else _together(search, processes, prepare, request)
-                )
+                if processes == 1:
+                    is_interrupted = _alone(search, request)
+                else:
+                    is_interrupted = _together(search, processes, prepare, request)
             finally:
                 search.abandon()
-        return search.finish(settings, is_interrupted=is_interrupted or bool(request.signal_name))
+        return search.finish(settings, is_interrupted=is_interrupted)
 
 
 class _Search:
@@ -149,7 +144,7 @@ class _Search:
 
     def next_job(self) -> TrialJob | None:
         """Return the next candidate to train; None if enough candidates have ended or are being trained."""
-        while self._n_done() + len(self._under_way) < self._tuning.study.n_trials:
+        while count_states(self._store.rows()).total() + len(self._under_way) < self._tuning.study.n_trials:
             number, params = self._store.draw()
             self._under_way[number] = 0.0
             path = self._folder.trial(number)
@@ -214,9 +209,6 @@ class _Search:
             draw_study(result.rows, self._tuning, result.importances, self._folder.path / PICTURE_NAME)
         return result
 
-    def _n_done(self) -> int:
-        return count_states(self._store.rows()).total()
-
     def _notify(self) -> None:
         if self._listener is None:
             return
@@ -242,24 +234,24 @@ def _alone(search: _Search, request: StopRequest) -> bool:
         search.end(outcome)
         if outcome.state is TrialStatus.INTERRUPTED:
             return True
-    return False
+    return bool(request.signal_name)
 
 
 def _together(search: _Search, processes: int, prepare: Callable[[], None] | None, request: StopRequest) -> bool:
     """Train several candidates at once; return whether the study was interrupted."""
     ends_at_s: float | None = None
-    with WorkerPool(processes, prepare) as pool:
+    with WorkerPool(prepare) as pool:
         while ends_at_s is None or time.monotonic() < ends_at_s:
-            while not pool.is_full and ends_at_s is None and (job := search.next_job()) is not None:
+            while pool.n_busy < processes and ends_at_s is None and (job := search.next_job()) is not None:
                 pool.start(job)
             if pool.n_busy == 0:
                 break
             for worker, message in pool.events(_CHECK_EVERY_S):
                 if isinstance(message, TrialReport):
-                    worker.send(Verdict(search.report(message)))
+                    worker.send(search.report(message))
                 else:
                     search.end(message)
             if request.signal_name and ends_at_s is None:
                 ends_at_s = time.monotonic() + _PATIENCE_S
                 pool.stop()
-    return ends_at_s is not None
+    return bool(request.signal_name)

@@ -16,8 +16,6 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from soulslab.config import dump_settings
 from soulslab.errors import ChannelError, StudyError
 from soulslab.learn.archive import remove_temporary_files, write_atomically, writing
@@ -39,12 +37,8 @@ class StudyFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.journal = path / "journal.jsonl"
         self._lock: ProcessLock | None = None
-
-    @property
-    def journal(self) -> Path:
-        """Path of the journal, which holds every event of the study."""
-        return self.path / "journal.jsonl"
 
     def trial(self, number: int) -> Path:
         """Return the folder of a candidate."""
@@ -64,7 +58,11 @@ class StudyFolder:
         """Start or resume a study; raises StudyError for another study or other files, or if it is in use."""
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            self._hold()
+            try:
+                self._lock = ProcessLock(self.path / _LOCK_NAME, "another soulslab tune")
+            except ChannelError as error:
+                problem = f"{error.problem}, or let it run more candidates at once (--processes)"
+                raise StudyError(self.path, problem) from error
             is_empty = not any(path.name != _LOCK_NAME for path in self.path.iterdir())
         if self.has_study():
             self._check_same(settings, tuning)
@@ -76,26 +74,16 @@ class StudyFolder:
 
     def _check_same(self, settings: AnySettings, tuning: TuneSettings) -> None:
         """Raise ``StudyError`` if the study in the folder differs in more than `_CHANGEABLE`."""
-        stored = self.load()
-        for was, now in zip(stored, (settings, tuning), strict=True):
-            before, after = _flat(was), _flat(now)
-            for name in [*after, *(name for name in before if name not in after)]:
+        for stored, given in zip(self.load(), (settings, tuning), strict=True):
+            before, after = (_flat(tomllib.loads(dump_settings(each))) for each in (stored, given))
+            for name in after | before:
                 if name not in _CHANGEABLE and before.get(name) != after.get(name):
-                    was_shown, now_shown = _shown(before.get(name)), _shown(after.get(name))
+                    was, now = (repr(each[name]) if name in each else "not set" for each in (before, after))
                     raise StudyError(
                         self.path,
-                        f"holds a study with {name} = {was_shown}, but now it is {now_shown}; "
+                        f"holds a study with {name} = {was}, but now it is {now}; "
                         f"resume it with: soulslab tune --study {self.path}, or start a new study in another folder",
                     )
-
-    def _hold(self) -> None:
-        """Lock the folder; the lock ends with the process at the latest."""
-        try:
-            self._lock = ProcessLock(self.path / _LOCK_NAME, "another soulslab tune")
-        except ChannelError as error:
-            raise StudyError(
-                self.path, f"{error.problem}, or let it run more candidates at once (--processes)"
-            ) from error
 
     def __enter__(self) -> StudyFolder:
         return self
@@ -105,20 +93,10 @@ class StudyFolder:
             self._lock.release()
 
 
-def _flat(settings: msgspec.Struct) -> dict[str, Any]:
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return all settings by their full names."""
     flat: dict[str, Any] = {}
-
-    def add(table: dict[str, Any], prefix: str) -> None:
-        for key, value in table.items():
-            if isinstance(value, dict):
-                add(value, f"{prefix}{key}.")
-            else:
-                flat[f"{prefix}{key}"] = value
-
-    add(tomllib.loads(dump_settings(settings)), "")
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        flat |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
     return flat
-
-
-def _shown(value: Any) -> str:
-    return repr(value) if value is not None else "not set"

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from soulslab.config.writing import toml_value
-from soulslab.errors import MissingDependencyError
 from soulslab.learn.archive import writing
 from soulslab.learn.curve import DPI, FAINT, INK, plain_axes
 from soulslab.learn.tuning.settings import StudySettings, TuneSettings
@@ -28,17 +27,9 @@ _LABELS: Final = {
 }
 
 
-def require_matplotlib() -> None:
-    """Raise MissingDependencyError unless matplotlib is installed."""
-    try:
-        import matplotlib.figure  # noqa: F401, PLC0415  (takes a second to import)
-    except ImportError as error:
-        raise MissingDependencyError("matplotlib", "learn") from error
-
-
 def draw_study(rows: list[TrialRow], tuning: TuneSettings, importances: dict[str, float], picture: Path) -> None:
-    """Plot a study with at least one complete candidate to a PNG file; call `require_matplotlib` before."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  (as above)
+    """Plot a study with at least one complete candidate to a PNG file."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  (takes a second)
     from matplotlib.figure import Figure  # noqa: PLC0415  (as above)
 
     names = [*importances, *(name for name in tuning.search if name not in importances)][:_N_SETTINGS]

@@ -23,7 +23,13 @@ _NO_NUMBER: Final = "-"
 def study_report(result: StudyResult) -> Group:
     """Return the tables of a study: best candidates, candidates that did not complete, importances."""
     parts: list[Any] = [_best_table(result) if result.best else "No candidate was trained to the end."]
-    ended = _ended(result.rows)
+    # Newest first; a candidate that was interrupted and repeated is left out.
+    ended = [
+        row
+        for row in reversed(result.rows)
+        if row.state not in (TrialStatus.COMPLETE, None)
+        and not (row.state is TrialStatus.INTERRUPTED and row.is_retried)
+    ]
     if ended:
         parts += ["", _ended_table(result, ended)]
     return Group(*parts, "", _importance_table(result))
@@ -62,44 +68,39 @@ def _best_table(result: StudyResult) -> Table:
     rows = best_first(result.rows, study)[:N_BEST]
     more = len(study.seeds)
     title = f"Best candidates by {study.objective}{f', mean of {more} seeds' if more > 1 else ''}"
-    table = _table(title, result)
-    for head in (study.objective, *(["each seed"] if more > 1 else []), "last wins", "decisions", "s"):
-        table.add_column(head, justify="right", overflow="fold")
+    table = _table(title, result, [*(["each seed"] if more > 1 else []), "last wins", "decisions", "s"])
     for row in rows:
         values = row.outcome.values if row.outcome else ()
         each = ["  ".join(_value(result, value) for value in values)] if more > 1 else []
-        table.add_row(_number(row), *_params(result, row), _value(result, row.value), *each, *_costs(row))
+        table.add_row(*_cells(result, row), *each, *_costs(row))
     return table
-
-
-def _ended(rows: list[TrialRow]) -> list[TrialRow]:
-    """Return the candidates that did not complete, newest first, without candidates that are repeated."""
-    return [
-        row
-        for row in reversed(rows)
-        if row.state not in (TrialStatus.COMPLETE, None)
-        and not (row.state is TrialStatus.INTERRUPTED and row.is_retried)
-    ]
 
 
 def _ended_table(result: StudyResult, rows: list[TrialRow]) -> Table:
     title = "Pruned, failed or cut off" + (f", the last {N_ENDED} of {len(rows)}" if len(rows) > N_ENDED else "")
-    table = _table(title, result)
-    table.add_column(result.tuning.study.objective, justify="right", overflow="fold")
-    table.add_column("why", overflow="fold")
+    table = _table(title, result, ["why"])
+    table.columns[-1].justify = "left"
     for row in rows[:N_ENDED]:
         why = row.outcome.reason if row.outcome else "the study's own process ended"
         state = f"{row.state}, tried again" if row.is_retried else str(row.state)
-        table.add_row(_number(row), *_params(result, row), _value(result, row.value), f"{state}: {why}")
+        table.add_row(*_cells(result, row), f"{state}: {why}")
     return table
 
 
-def _table(title: str, result: StudyResult) -> Table:
+def _table(title: str, result: StudyResult, heads: list[str]) -> Table:
+    """Return a table with the columns of `_cells`, and others."""
     table = Table(title=title, box=SIMPLE_HEAD, padding=0)
-    table.add_column("trial", justify="right", overflow="fold")
-    for name in short_names(list(result.tuning.search)).values():
-        table.add_column(name, justify="right", overflow="fold")
+    names = short_names(list(result.tuning.search)).values()
+    for head in ("trial", *names, result.tuning.study.objective, *heads):
+        table.add_column(head, justify="right", overflow="fold")
     return table
+
+
+def _cells(result: StudyResult, row: TrialRow) -> list[str]:
+    """Return number, parameters and value of a candidate."""
+    number = f"{row.number}{' (config)' if row.is_base else ''}"
+    params = [format_param(row.params.get(name)) for name in result.tuning.search]
+    return [number, *params, _value(result, row.value)]
 
 
 def _importance_table(result: StudyResult) -> Table | str:
@@ -121,19 +122,11 @@ def short_names(names: list[str]) -> dict[str, str]:
     return {name: last if lasts.count(last) == 1 else name for name, last in zip(names, lasts, strict=True)}
 
 
-def _number(row: TrialRow) -> str:
-    return f"{row.number}{' (config)' if row.is_base else ''}"
-
-
-def _params(result: StudyResult, row: TrialRow) -> list[str]:
-    return [format_param(row.params.get(name)) for name in result.tuning.search]
-
-
 def format_param(value: Any) -> str:
     """Return the value of a setting with few digits; ``best.toml`` has all digits."""
     if value is None:
         return _NO_NUMBER
-        # Lists in the notation of the command line, without spaces to save width.
+    # Lists in the notation of the command line, without spaces to save width.
     return f"{value:.2g}" if isinstance(value, float) else str(value).replace(", ", ",")
 
 
@@ -158,7 +151,6 @@ class StudyBar:
         self._objective: Objective = objective
         self._total_steps = total_steps
         self._progress = make_progress(console)
-        self._is_shown = False
         self._task = self._progress.add_task("tuning", total=None, numbers="")
 
     def show(self, progress: StudyProgress) -> None:
@@ -169,14 +161,12 @@ class StudyBar:
             f"{progress.n_failed} failed  best {best}"
         )
         done = progress.n_done + progress.under_way
-        if not self._is_shown:
-            self._progress.start()
-            self._is_shown = True
+        self._progress.start()
         self._progress.update(self._task, total=progress.n_trials, completed=done, numbers=numbers)
 
     def __enter__(self) -> StudyBar:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._is_shown:
+        if self._progress.live.is_started:
             self._progress.stop()

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import enum
 import logging
+import math
 import shutil
 import traceback
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -47,14 +48,6 @@ def run_settings(settings: AnySettings, objective: Objective) -> AnySettings:
     return msgspec.structs.replace(settings, run=run)
 
 
-class _Point(NamedTuple):
-    """One measurement: win rate (None if unknown), mean return, and whether it is reliable enough for a level."""
-
-    win_rate: float | None
-    mean_return: float
-    is_solid: bool
-
-
 class RunValue:
     """Computes the value of one run, and its last win rate (None before the first), from its messages."""
 
@@ -64,10 +57,9 @@ class RunValue:
         self.win_rate: float | None = None
         self._run = settings.run
         self._full_window = episodes.WINDOW if isinstance(settings, RainbowSettings) else rollout.WINDOW
-        self._is_evaluated = settings.run.evaluate_every > 0
         self._objective = study.objective
-        self._last: deque[_Point] = deque(maxlen=study.window)
-        self._best_win_rate: float | None = None
+        self._last: deque[tuple[float | None, float]] = deque(maxlen=study.window)  # win rate, mean return
+        self._best_win_rate = 0.0
         self._reached_at: int | None = None
 
     def take(self, message: Message) -> bool:
@@ -75,13 +67,14 @@ class RunValue:
         match message:
             case TrainProgress():
                 self.env_steps, self.seconds = message.env_steps, message.seconds
-                if self._is_evaluated or message.mean_return is None:
+                if self._run.evaluate_every or message.mean_return is None:
                     return False
                 # An average over less than a full window is noisy: a level may be reached by chance.
-                self._add(_Point(message.win_rate, message.mean_return, message.n_fights >= self._full_window))
-            case Evaluated() if self._is_evaluated:
+                is_solid = message.n_fights >= self._full_window
+                self._add(message.win_rate, message.mean_return, is_solid=is_solid)
+            case Evaluated() if self._run.evaluate_every:
                 self.env_steps = message.env_steps
-                self._add(_Point(message.win_rate, message.mean_return, is_solid=True))
+                self._add(message.win_rate, message.mean_return, is_solid=True)
             case _:
                 return False
         return True
@@ -102,27 +95,27 @@ class RunValue:
         if not self._last:
             return None
         if self._objective == "return":
-            return sum(point.mean_return for point in self._last) / len(self._last)
-        known = [point.win_rate for point in self._last if point.win_rate is not None]
+            return sum(mean_return for _, mean_return in self._last) / len(self._last)
+        known = [win_rate for win_rate, _ in self._last if win_rate is not None]
         if not known:
             return None
         if self._objective == "win_rate":
             return sum(known) / len(known)
         if self._reached_at is not None:
             return float(min(self._reached_at, self._run.total_steps))
-        best = min(self._best_win_rate or 0.0, LEVELS[self._objective])
+        best = min(self._best_win_rate, LEVELS[self._objective])
         return self._run.total_steps * (2.0 - best / LEVELS[self._objective])
 
-    def _add(self, point: _Point) -> None:
-        self._last.append(point)
-        if point.win_rate is None:
+    def _add(self, win_rate: float | None, mean_return: float, *, is_solid: bool) -> None:
+        self._last.append((win_rate, mean_return))
+        if win_rate is None:
             return
-        self.win_rate = point.win_rate
-        level = LEVELS.get(self._objective)
-        if level is not None and self._reached_at is None and point.is_solid and point.win_rate >= level:
+        self.win_rate = win_rate
+        if not is_solid:
+            return
+        self._best_win_rate = max(self._best_win_rate, win_rate)
+        if self._reached_at is None and win_rate >= LEVELS.get(self._objective, math.inf):
             self._reached_at = self.env_steps
-        if point.is_solid:
-            self._best_win_rate = max(self._best_win_rate or 0.0, point.win_rate)
 
 
 REPORTS_PER_RUN: Final = 20
@@ -211,39 +204,35 @@ def run_trial(job: TrialJob, control: Control) -> TrialOutcome:
     state, reason = TrialStatus.COMPLETE, ""
     try:
         settings = load_run_settings(folder / CONFIG_NAME, [])
-        for index, seed in enumerate(job.study.seeds):
+        for seed in job.study.seeds:
             run = msgspec.structs.replace(settings.run, seed=seed)
             seeded = run_settings(msgspec.structs.replace(settings, run=run), job.study.objective)
             measures.append(RunValue(seeded, job.study))
-            _train(seeded, folder / f"seed_{seed}", _Watcher(job, index, measures, control))
+            _train(seeded, folder / f"seed_{seed}", _Watcher(job, measures, control))
     except _Ended as ended:
         state, reason = ended.state, ended.reason
     except Exception as error:  # noqa: BLE001  (settings drawn at random may cause any error)
         state, reason = TrialStatus.FAILED, f"{type(error).__name__}: {error}"
-        _note(folder / ERROR_NAME)
+        _log.debug("a candidate failed", exc_info=True)
+        with suppress(OSError):  # the reason is recorded in the study too
+            (folder / ERROR_NAME).write_text(traceback.format_exc(), encoding="utf-8")
     return _outcome(job, state, reason, measures)
 
 
 def remove_unneeded_files(folder: Path) -> None:
     """Remove the files that only a resumed run needs: checkpoints and replay buffers are large."""
     for run in folder.glob("seed_*"):
-        _end_actor(run)
+        if find_memory_folder(run) is not None:  # a remote actor may still run
+            from soulslab.learn.rainbow.remote_actor import discard  # noqa: PLC0415  (compiles kernels; rarely needed)
+
+            try:
+                discard(run)
+            except SoulslabError as error:
+                _log.warning("%s", error)
         for path in run.iterdir():
             if path.name not in _KEPT:
                 with suppress(OSError):  # a file that remains does no harm
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _end_actor(run: Path) -> None:
-    """Stop a remote actor that still runs, and free its shared memory."""
-    if find_memory_folder(run) is None:
-        return
-    from soulslab.learn.rainbow.remote_actor import discard  # noqa: PLC0415  (compiles kernels; rarely needed)
-
-    try:
-        discard(run)
-    except SoulslabError as error:
-        _log.warning("%s", error)
 
 
 def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
@@ -253,7 +242,7 @@ def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
         remove_unneeded_files(run_dir.parent)
     if result.reason is StopReason.INTERRUPTED:
         raise _Ended(TrialStatus.INTERRUPTED, "stopped")
-    if watcher.value is None:
+    if watcher.measure.value is None:
         raise _Ended(
             TrialStatus.FAILED,
             f"nothing was measured in {result.env_steps} decisions and {result.train_seconds:.0f} s; make the runs "
@@ -264,34 +253,29 @@ def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
 class _Watcher:
     """Telemetry sink of one run: reports the value of the run, and ends the run if the study demands it."""
 
-    def __init__(self, job: TrialJob, index: int, measures: list[RunValue], control: Control) -> None:
+    def __init__(self, job: TrialJob, measures: list[RunValue], control: Control) -> None:
+        index = len(measures) - 1
         self._job = job
         self._before = [measure.value or 0.0 for measure in measures[:index]]
-        self._measure = measures[index]
+        self.measure = measures[index]
         self._control = control
-        self._last_reported = index * REPORTS_PER_RUN  # the last point that was reported
-        self._start = index * REPORTS_PER_RUN
-
-    @property
-    def value(self) -> float | None:
-        return self._measure.value
+        self._start = self._last_reported = index * REPORTS_PER_RUN  # points, as in `TrialReport`
 
     def write(self, message: Message) -> None:
         """Process a message; send a report when the run passes a point."""
         if self._control.is_stopped():
             raise _Ended(TrialStatus.INTERRUPTED, "stopped")
-        if not self._measure.take(message) or self._measure.value is None:
+        if not self.measure.take(message) or self.measure.value is None:
             return
         # Pruning at the very end would save no time.
         end = len(self._job.study.seeds) * REPORTS_PER_RUN - 1
-        step = min(self._start + int(self._measure.share * REPORTS_PER_RUN), end)
+        step = min(self._start + int(self.measure.share * REPORTS_PER_RUN), end)
         if step <= self._last_reported:
             return
-        value = (sum(self._before) + self._measure.value) / (len(self._before) + 1)
+        value = (sum(self._before) + self.measure.value) / (len(self._before) + 1)
         report = TrialReport(number=self._job.number, first_step=self._last_reported + 1, last_step=step, value=value)
         self._last_reported = step
-        reason = self._control.report(report)
-        if reason:
+        if reason := self._control.report(report):
             raise _Ended(TrialStatus.PRUNED, reason)
 
     def close(self) -> None:
@@ -299,8 +283,8 @@ class _Watcher:
 
 
 def _outcome(job: TrialJob, state: TrialStatus, reason: str, measures: list[RunValue]) -> TrialOutcome:
-    n_whole = len(measures) if state is TrialStatus.COMPLETE else len(measures) - 1
-    values = tuple(measure.value for measure in measures[: max(0, n_whole)] if measure.value is not None)
+    whole = measures if state is TrialStatus.COMPLETE else measures[:-1]
+    values = tuple(measure.value for measure in whole if measure.value is not None)
     win_rates = [measure.win_rate for measure in measures if measure.win_rate is not None]
     return TrialOutcome(
         number=job.number,
@@ -312,10 +296,3 @@ def _outcome(job: TrialJob, state: TrialStatus, reason: str, measures: list[RunV
         win_rate=sum(win_rates) / len(win_rates) if win_rates else None,
         reason=reason,
     )
-
-
-def _note(path: Path) -> None:
-    """Write the traceback of the present error to a file."""
-    _log.debug("a candidate failed", exc_info=True)
-    with suppress(OSError):  # the reason is recorded in the study too
-        path.write_text(traceback.format_exc(), encoding="utf-8")

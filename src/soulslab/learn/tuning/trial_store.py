@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from soulslab.errors import MissingDependencyError, StudyError
+from soulslab.errors import StudyError
 from soulslab.learn.archive import git_commit, writing
-from soulslab.learn.tuning.search_space import Params, SearchSpace
-from soulslab.learn.tuning.settings import StudySettings
+from soulslab.learn.tuning.settings import Params, SearchSpace, StudySettings
 from soulslab.learn.tuning.trial import REPORTS_PER_RUN, TrialOutcome, TrialReport, TrialStatus, is_maximised
 from soulslab.version import VERSION
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.pruners import BasePruner
-    from optuna.storages import JournalStorage
     from optuna.trial import FrozenTrial
 
 FORMAT_VERSION: Final = 1
@@ -65,7 +63,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialStore:
-    """Draws candidates and stores their results; needs Optuna (`require_optuna`)."""
+    """Draws candidates and stores their results; needs Optuna."""
 
     def __init__(self, path: Path, study: StudySettings, space: SearchSpace) -> None:
         """Open the study in a journal that only this process uses, or start one.
@@ -80,7 +78,11 @@ class TrialStore:
         self._started: dict[int, Any] = {}  # Optuna's trials that are in training
         with writing(path):
             if not self._study.get_trials(deepcopy=False):
-                self._begin(space)
+                self._study.set_user_attr("format", FORMAT_VERSION)
+                self._study.set_user_attr("soulslab", f"{VERSION} {git_commit()}".strip())
+                base = space.base()
+                if base is not None:
+                    self._study.enqueue_trial(base, user_attrs={_IS_BASE: True})
             for trial in self._study.get_trials(deepcopy=False):
                 if trial.state.name == "RUNNING":
                     self._end_stale(trial)
@@ -138,30 +140,17 @@ class TrialStore:
     def _settle(self, outcome: TrialOutcome) -> None:
         from optuna.trial import TrialState  # noqa: PLC0415
 
-        if outcome.state is TrialStatus.COMPLETE:
-            self._study.tell(outcome.number, outcome.value)
-        else:
-            self._study.tell(
-                outcome.number, state=TrialState.PRUNED if outcome.state is TrialStatus.PRUNED else TrialState.FAIL
-            )
+        states = {TrialStatus.COMPLETE: None, TrialStatus.PRUNED: TrialState.PRUNED}
+        self._study.tell(outcome.number, outcome.value, states.get(outcome.state, TrialState.FAIL))
 
     def _end_stale(self, trial: FrozenTrial) -> None:
         """End a candidate that was in training when the process of the study ended."""
-        stored = trial.user_attrs.get(_OUTCOME)
-        if stored is not None:  # its outcome was recorded just before the process ended
-            self._settle(msgspec.convert(stored, TrialOutcome))
-            return
-        _log.info("trial %d was in training when its process ended", trial.number)
-        self._retry(trial.number, TrialStatus.KILLED)
-        self._settle(TrialOutcome(number=trial.number, state=TrialStatus.KILLED))
-
-    def _begin(self, space: SearchSpace) -> None:
-        """Record the versions, and queue the base settings as the first candidate."""
-        self._study.set_user_attr("format", FORMAT_VERSION)
-        self._study.set_user_attr("soulslab", f"{VERSION} {git_commit()}".strip())
-        base = space.base()
-        if base is not None:
-            self._study.enqueue_trial(base, user_attrs={_IS_BASE: True})
+        outcome = msgspec.convert(trial.user_attrs.get(_OUTCOME), TrialOutcome | None)
+        if outcome is None:  # else it was recorded just before the process ended
+            _log.info("trial %d was in training when its process ended", trial.number)
+            self._retry(trial.number, TrialStatus.KILLED)
+            outcome = TrialOutcome(number=trial.number, state=TrialStatus.KILLED)
+        self._settle(outcome)
 
     def _retry(self, number: int, why: TrialStatus) -> None:
         """Queue a candidate again, unless its process was killed too often."""
@@ -188,8 +177,7 @@ def best_first(rows: list[TrialRow], study: StudySettings) -> list[TrialRow]:
 
 
 def _row(trial: FrozenTrial, *, is_retried: bool) -> TrialRow:
-    stored = trial.user_attrs.get(_OUTCOME)
-    outcome = msgspec.convert(stored, TrialOutcome) if stored is not None else None
+    outcome = msgspec.convert(trial.user_attrs.get(_OUTCOME), TrialOutcome | None)
     state = None
     if trial.state.is_finished():
         state = outcome.state if outcome is not None else TrialStatus.KILLED
@@ -207,16 +195,9 @@ def _row(trial: FrozenTrial, *, is_retried: bool) -> TrialRow:
     )
 
 
-def require_optuna() -> None:
-    """Raise MissingDependencyError unless Optuna is installed."""
-    try:
-        import optuna  # noqa: F401, PLC0415  (takes half a second, and comes with an extra)
-    except ImportError as error:
-        raise MissingDependencyError("optuna", "tune") from error
-
-
 def _open(path: Path, settings: StudySettings) -> Study:
-    import optuna  # noqa: PLC0415  (as above)
+    import optuna  # noqa: PLC0415  (takes half a second, and comes with an extra)
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock  # noqa: PLC0415
 
     # By default Optuna writes to standard error; its messages belong into the log.
     optuna.logging.disable_default_handler()
@@ -225,7 +206,8 @@ def _open(path: Path, settings: StudySettings) -> Study:
     with writing(path):
         _mend(path)
     try:
-        storage = _storage(path)
+        backend = JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path)))
+        storage = optuna.storages.JournalStorage(backend)
         if not storage.get_all_studies():
             directions = optuna.study.StudyDirection
             direction = directions.MAXIMIZE if is_maximised(settings.objective) else directions.MINIMIZE
@@ -245,13 +227,6 @@ def _open(path: Path, settings: StudySettings) -> Study:
     if version != FORMAT_VERSION:
         raise StudyError(path, f"has version {version}; this soulslab reads version {FORMAT_VERSION}")
     return study
-
-
-def _storage(path: Path) -> JournalStorage:
-    from optuna.storages import JournalStorage  # noqa: PLC0415
-    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock  # noqa: PLC0415
-
-    return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path))))
 
 
 def _mend(path: Path) -> None:
@@ -275,10 +250,8 @@ def _pruner(settings: StudySettings) -> BasePruner:
     from optuna.pruners import MedianPruner, NopPruner, SuccessiveHalvingPruner  # noqa: PLC0415
 
     warmup_steps = round(settings.warmup * REPORTS_PER_RUN)
-    match settings.pruner:
-        case "median":
-            return MedianPruner(n_startup_trials=settings.startup_trials, n_warmup_steps=warmup_steps)
-        case "halving":
-            return SuccessiveHalvingPruner(min_resource=max(1, warmup_steps), reduction_factor=3)
-        case "none":
-            return NopPruner()
+    if settings.pruner == "median":
+        return MedianPruner(n_startup_trials=settings.startup_trials, n_warmup_steps=warmup_steps)
+    if settings.pruner == "halving":
+        return SuccessiveHalvingPruner(min_resource=max(1, warmup_steps), reduction_factor=3)
+    return NopPruner()

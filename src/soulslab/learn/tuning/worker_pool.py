@@ -12,7 +12,7 @@ from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -22,18 +22,11 @@ _GRACE_S: Final = 5.0
 """Time that an idle worker gets to end (s)."""
 
 
-class Verdict(msgspec.Struct, frozen=True, tag=True):
-    """Reply to a report: why the candidate ends; "" if it continues."""
+ToWorker: TypeAlias = TrialJob | str | None
+"""A job; the reply to a report: why the candidate ends, "" if it continues; or None: the study ends."""
 
-    reason: str
-
-
-class Stop(msgspec.Struct, frozen=True, tag=True):
-    """Request to end the present run, because the study ends."""
-
-
-_to_worker = msgspec.json.Decoder(TrialJob | Verdict | Stop)
-_from_worker = msgspec.json.Decoder(TrialReport | TrialOutcome)
+_to_worker: msgspec.json.Decoder[ToWorker] = msgspec.json.Decoder(ToWorker)
+_from_worker: msgspec.json.Decoder[TrialReport | TrialOutcome] = msgspec.json.Decoder(TrialReport | TrialOutcome)
 
 
 class Worker:
@@ -49,23 +42,10 @@ class Worker:
         theirs.close()
         self.number: int | None = None
 
-    @property
-    def pid(self) -> int | None:
-        """Process id."""
-        return self._process.pid
-
-    def send(self, message: TrialJob | Verdict | Stop) -> None:
-        """Send a message; if the worker has died, :meth:`receive` reports it."""
+    def send(self, message: ToWorker) -> None:
+        """Send a message; if the worker has died, :meth:`WorkerPool.events` reports it."""
         with suppress(OSError):
             self.connection.send_bytes(msgspec.json.encode(message))
-
-    def receive(self) -> TrialReport | TrialOutcome | None:
-        """Return the next message; None if the worker has died."""
-        try:
-            message: TrialReport | TrialOutcome = _from_worker.decode(self.connection.recv_bytes())
-        except (EOFError, OSError):
-            return None
-        return message
 
     def death(self) -> str:
         """Wait for the end of the process and return why it ended."""
@@ -88,9 +68,8 @@ class Worker:
 class WorkerPool:
     """Worker processes that are started when they are needed and ended with the ``with`` block."""
 
-    def __init__(self, n_workers: int, prepare: Callable[[], None] | None) -> None:
+    def __init__(self, prepare: Callable[[], None] | None) -> None:
         """Prepare to start workers; ``prepare`` is called first in each, and must be importable."""
-        self._n_workers = n_workers
         self._prepare = prepare
         self.workers: list[Worker] = []
 
@@ -98,11 +77,6 @@ class WorkerPool:
     def n_busy(self) -> int:
         """Number of workers that train a candidate."""
         return sum(worker.number is not None for worker in self.workers)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no further job can be started."""
-        return self.n_busy >= self._n_workers
 
     def start(self, job: TrialJob) -> None:
         """Send a job to an idle worker, or to a new one."""
@@ -118,22 +92,23 @@ class WorkerPool:
         received: list[tuple[Worker, TrialReport | TrialOutcome]] = []
         ready = wait([worker.connection for worker in self.workers], timeout_s)
         for worker in [worker for worker in self.workers if worker.connection in ready]:
-            message, number = worker.receive(), worker.number
-            if message is None:
-                if number is not None:
-                    message = TrialOutcome(number=number, state=TrialStatus.KILLED, reason=worker.death())
+            try:
+                received.append((worker, _from_worker.decode(worker.connection.recv_bytes())))
+            except (EOFError, OSError):
+                if worker.number is not None:
+                    outcome = TrialOutcome(number=worker.number, state=TrialStatus.KILLED, reason=worker.death())
+                    received.append((worker, outcome))
                 self.workers.remove(worker)
                 worker.end()
+        for worker, message in received:
             if isinstance(message, TrialOutcome):
                 worker.number = None
-            if message is not None:
-                received.append((worker, message))
         return received
 
     def stop(self) -> None:
         """Ask all workers to end."""
         for worker in self.workers:
-            worker.send(Stop())
+            worker.send(None)
 
     def __enter__(self) -> WorkerPool:
         return self
@@ -161,12 +136,10 @@ class _Coordinator:
 
     def _listen(self) -> str:
         """Receive one message; a closed connection counts as a request to stop."""
-        try:
+        with suppress(EOFError, OSError):
             message = _to_worker.decode(self._connection.recv_bytes())
-        except (EOFError, OSError):
-            message = Stop()
-        if isinstance(message, Verdict):
-            return message.reason
+            if isinstance(message, str):
+                return message
         self._is_stopped = True
         return ""
 

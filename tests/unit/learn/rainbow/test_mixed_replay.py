@@ -88,7 +88,7 @@ def test_another_batch_is_split_anew():
 def test_none_of_the_shown_is_dropped():
     rows = steps(SHOWN, 1000)
     replay = shown_replay(rows, SHAPE, msgspec.structs.replace(SETTINGS, capacity=2))
-    assert replay.n_sampleable == 1000
+    assert replay.sampler.n_places == 1000
 
 
 def test_nothing_shown_is_an_error():

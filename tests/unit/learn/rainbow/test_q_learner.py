@@ -257,9 +257,9 @@ def test_a_reset_begins_the_average_anew():
 def test_a_learner_that_has_lost_itself_says_so_and_leaves_the_priorities_alone():
     learner, policy, buffer = make_learner()
     learner.update(0.0)
-    before = buffer.priority_max
+    before = buffer.sampler.priority_max
     with torch.no_grad():
         policy.network.parameters_flat.fill_(float("nan"))
     with pytest.raises(NonFinitePriorityError):
         learner.update(0.0)
-    assert buffer.priority_max == before
+    assert buffer.sampler.priority_max == before

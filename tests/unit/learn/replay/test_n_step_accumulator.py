@@ -41,8 +41,8 @@ def test_transitions_are_those_of_a_loop(life, n_per_stream, n_steps, gamma, alp
     memory = Memory(3, n_per_stream)
     buffer.append(rows)
     memory.append(rows)
-    assert buffer.n_sampleable == len(memory.beginnings())
-    if not buffer.n_sampleable:
+    assert buffer.sampler.n_places == len(memory.beginnings())
+    if not buffer.sampler.n_places:
         return
     batch = buffer.make_batch(60)
     buffer.sample(batch, n_steps=n_steps, gamma=gamma, beta=0.5, rng=np.random.default_rng(0))
@@ -148,7 +148,7 @@ def test_stacks_are_those_that_the_observer_made(n_frames, n_channels, n_per_str
         n_looks += 2
         obs, firsts = look(n_looks), outcomes != Outcome.GOES_ON
         observer.follow(obs, firsts, actions, np.ones(2, np.int64))
-    assert buffer.n_sampleable == len(memory.beginnings())
+    assert buffer.sampler.n_places == len(memory.beginnings())
     batch = buffer.make_batch(300)
     buffer.sample(batch, n_steps=3, gamma=0.9, beta=1.0, rng=rng)
     for i in range(300):

@@ -43,7 +43,7 @@ def test_nothing_to_draw_is_an_error(alpha):
     buffer.append(rows_of([(0, 0), (1, 0)]))  # the next step is not known yet
     with pytest.raises(ReplayError, match="none of the 2 rows is a step with a known successor"):
         buffer.sample(buffer.make_batch(4), **HOW, rng=rng)
-    assert (buffer.n_steps_stored, buffer.n_sampleable) == (2, 0)
+    assert (len(buffer.ring), buffer.sampler.n_places) == (2, 0)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -69,7 +69,7 @@ def test_a_number_that_is_none_is_refused_before_anything_changes(what, column, 
 def test_the_reward_of_a_final_row_means_nothing():
     rows = rows_of(LIFE)
     rows["outcome"][38], rows["reward"][38], rows["action"][38] = Outcome.FINAL, np.nan, -1
-    assert filled(rows=rows).n_steps_stored == 40
+    assert len(filled(rows=rows).ring) == 40
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_errors_may_hang_on_a_graph_and_set_what_is_drawn():
     errors = torch.tensor([2.0, -3.0], requires_grad=True) * 1.0
     buffer.set_priorities(torch.tensor([0, 1]), errors)
     np.testing.assert_allclose(buffer.priorities(torch.tensor([0, 1])), [2.0**0.5, 3.0**0.5], rtol=1e-5)
-    assert buffer.priority_max == pytest.approx(3.0**0.5)
+    assert buffer.sampler.priority_max == pytest.approx(3.0**0.5)
 
 
 def test_a_part_of_a_batch_is_filled_alone():
@@ -131,7 +131,7 @@ def test_a_part_of_a_batch_is_filled_alone():
         if column is not None:
             column.zero_()
     rng = np.random.default_rng(0)
-    half, rest = batch.part(0, 6), batch.part(6, 10)
+    half, rest = batch.part(slice(6)), batch.part(slice(6, 10))
     for _ in range(3):  # by turns, as a learner does
         first.sample(half, **HOW, rng=rng)
         before = [column.clone() for column in half if column is not None]
@@ -139,7 +139,7 @@ def test_a_part_of_a_batch_is_filled_alone():
         assert all(torch.equal(a, b) for a, b in zip(before, (c for c in half if c is not None), strict=True))
     assert (batch.features[6:, 1] == 1.0).all()
     assert (batch.weights > 0.0).all()
-    first.sample(batch.part(3, 3), **HOW, rng=rng)
+    first.sample(batch.part(slice(3, 3)), **HOW, rng=rng)
 
 
 def test_a_batch_keeps_its_memory():
@@ -166,7 +166,7 @@ def test_goes_on_exactly_from_its_state(alpha, life, more, seed):
     batches = [each.make_batch(16) for each in (buffer, again)]
 
     def learn(each, batch, rng):
-        if each.n_sampleable:
+        if each.sampler.n_places:
             each.sample(batch, **HOW, rng=rng)
             each.set_priorities(batch.places, batch.rewards)
 
@@ -181,7 +181,7 @@ def test_goes_on_exactly_from_its_state(alpha, life, more, seed):
             each.append(rows)
             learn(each, batch, rng)
     assert_same(contents(buffer), contents(again))
-    assert buffer.priority_max == again.priority_max
+    assert buffer.sampler.priority_max == again.sampler.priority_max
     assert all(torch.equal(a, b) for a, b in zip(*batches, strict=True) if a is not None)
 
 
@@ -195,9 +195,9 @@ def test_clear_forgets_everything():
     buffer = filled()
     buffer.set_priorities(torch.tensor([0]), torch.tensor([9.0]))
     buffer.clear()
-    assert (buffer.n_steps_stored, buffer.n_sampleable, buffer.priority_max) == (0, 0, 1.0)
+    assert (len(buffer.ring), buffer.sampler.n_places, buffer.sampler.priority_max) == (0, 0, 1.0)
     buffer.append(rows_of(LIFE))
-    assert buffer.n_sampleable == filled().n_sampleable
+    assert buffer.sampler.n_places == filled().sampler.n_places
 
 
 def test_a_mapped_buffer_draws_the_same(tmp_path):

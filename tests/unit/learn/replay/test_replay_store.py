@@ -62,7 +62,7 @@ def assert_same(first, second):
         np.testing.assert_array_equal(first.ring.heads[name], second.ring.heads[name])
     for name, array in second.state().items():
         np.testing.assert_array_equal(first.state()[name], array)
-    if second.n_sampleable:
+    if second.sampler.n_places:
         batches = [buffer.make_batch(32) for buffer in (first, second)]
         for buffer, batch in zip((first, second), batches, strict=True):
             buffer.sample(batch, n_steps=3, gamma=0.9, beta=0.5, rng=np.random.default_rng(1))
@@ -201,7 +201,7 @@ def test_every_damage_is_noticed_and_leaves_an_empty_buffer(tmp_path_factory, da
         path.write_bytes(whole[:position])
     with pytest.raises(CorruptCheckpointError, match=r"is truncated|has been altered|is missing"):
         ReplayStore(folder).load(buffer, manifest)
-    assert (buffer.n_steps_stored, buffer.n_sampleable) == (0, 0)
+    assert (len(buffer.ring), buffer.sampler.n_places) == (0, 0)
 
 
 def test_a_chunk_that_cannot_be_read_is_no_damaged_one(tmp_path):

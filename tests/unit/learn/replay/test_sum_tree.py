@@ -39,7 +39,7 @@ def test_is_the_same_however_it_was_filled(leaves, data):
     for place, value in places:
         leaves[place] = value
     np.testing.assert_array_equal(tree.leaves, leaves)
-    np.testing.assert_array_equal(tree._nodes, tree_of(leaves)._nodes)
+    np.testing.assert_array_equal(tree.nodes, tree_of(leaves).nodes)
 
 
 @given(

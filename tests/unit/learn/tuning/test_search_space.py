@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from soulslab.errors import ConfigError
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings, TrainSettings
-from soulslab.learn.tuning.search_space import SearchSpace
-from soulslab.learn.tuning.settings import load_tune_settings
+from soulslab.learn.tuning.settings import SearchSpace, load_tune_settings
 
 
 def space(*searches, settings=None, objective="win_rate"):
@@ -54,7 +53,7 @@ def test_nothing_to_search_is_said():
 
 def test_the_length_of_the_runs_is_no_setting_where_it_is_the_measure():
     search = "run.total_steps=1000..9000"
-    assert space(search).names == ("run.total_steps",)
+    assert list(space(search).distributions()) == ["run.total_steps"]
     with pytest.raises(ConfigError, match=r"cannot be searched with the objective decisions_to_80"):
         space(search, objective="decisions_to_80")
 

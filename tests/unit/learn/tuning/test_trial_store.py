@@ -7,8 +7,7 @@ import pytest
 
 from soulslab.errors import CheckpointError, StudyError
 from soulslab.learn.settings import TrainSettings
-from soulslab.learn.tuning.search_space import SearchSpace
-from soulslab.learn.tuning.settings import StudySettings, load_tune_settings
+from soulslab.learn.tuning.settings import SearchSpace, StudySettings, load_tune_settings
 from soulslab.learn.tuning.trial import TrialOutcome, TrialReport, TrialStatus
 from soulslab.learn.tuning.trial_store import MAX_ATTEMPTS, TrialStore, best_first, count_states
 
