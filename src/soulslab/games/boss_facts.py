@@ -154,10 +154,7 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
         return tuple(fact for fact in RECIPES if not self._get(fact))
 
     def need(self, *facts: str) -> None:
-        """Raise an error unless the facts are known.
-
-        Args:
-            facts: Names of facts: ``defeat_flag``, ``poses.fog_wall``, ``arena.limits_m``.
+        """Raise an error unless facts such as ``defeat_flag`` or ``poses.fog_wall`` are known.
 
         Raises:
             MissingFactError: Some are not known; the message says how to record each.
@@ -235,7 +232,7 @@ def load_boss_facts(game: str, boss: str | Path) -> BossFacts:
 
     Raises:
         UnknownBossError: The game has no boss of that name.
-        ConfigError: The file is malformed; ``error.path`` is the place of the mistake.
+        ConfigError: The file is malformed.
     """
     if isinstance(boss, Path) or boss.endswith(".toml"):
         return read_facts(Path(boss), BossFacts)
@@ -245,15 +242,7 @@ def load_boss_facts(game: str, boss: str | Path) -> BossFacts:
 
 
 def load_profile_with(game: Path, boss: str = "") -> Profile:
-    """Read the profile of a game, with the attributes of a boss as ``boss.*``.
-
-    Args:
-        game: Name of a game, or the path of a profile (`soulslab.games.profile_path`).
-        boss: As in `load_boss_facts`; "" keeps the boss of the profile.
-
-    Raises:
-        ConfigError: Errors of `profile_path`, `load_profile`, `load_boss_facts` and `with_boss`.
-    """
+    """Read a profile (see `profile_path`) with the attributes of a boss (see `load_boss_facts`); "" keeps its own."""
     path = profile_path(game)
     profile = load_profile(path)
     return with_boss(profile, load_boss_facts(path.parent.name, boss)) if boss else profile
@@ -263,7 +252,7 @@ def with_boss(profile: Profile, facts: BossFacts) -> Profile:
     """Return a profile whose ``boss.*`` attributes are those of a boss.
 
     Args:
-        profile: Profile of the game.
+        profile: The profile.
         facts: Facts about the boss. If the profile finds bosses by id, the entity gets the id of this boss. Otherwise
             the attribute group of this boss replaces ``boss``; attributes that the group lacks are removed.
 

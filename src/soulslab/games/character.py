@@ -71,17 +71,7 @@ def _permission(forbidden_by: str) -> AttributeProperty[bool]:
 
 
 class GamePermissions:
-    """Switches for all characters of a game.
-
-    Attributes:
-        player_deaths: The player can die.
-        deaths: Characters can die.
-        hits: Attacks hit.
-        damage: Attacks that hit reduce health.
-        attacks: Characters attack.
-        moves: Characters move.
-        ai: Enemies choose actions.
-    """
+    """Switches for all characters of a game; see `CharacterPermissions`. ``player_deaths`` concerns the player only."""
 
     player_deaths = _permission("player.no_death")
     deaths = _permission("debug.no_death")
@@ -138,7 +128,8 @@ class Character:
     """A character of a game.
 
     Each access reads or writes attributes, and raises the errors of `Session.read` and `Session.write`. An attribute
-    that the profile does not have raises `UnknownAttributeError`.
+    that the profile does not have raises `UnknownAttributeError`. Health (``hp``), focus (``fp``) and stamina (``sp``)
+    can be set, their maxima cannot. Stamina is negative after an attack that costs more than there was.
 
     Args:
         session: Session of the game.
@@ -147,14 +138,6 @@ class Character:
         stats: Names of the stats, in the order of the game; empty for enemies.
 
     Attributes:
-        session: The session.
-        group: The attribute group.
-        hp: Health.
-        fp: Focus.
-        sp: Stamina; negative after an attack that costs more than there was.
-        max_hp: Maximum of `hp`; it cannot be set, nor can `max_fp` and `max_sp`.
-        max_fp: Maximum of `fp`.
-        max_sp: Maximum of `sp`.
         allowed: Permissions of this character.
     """
 
@@ -199,11 +182,7 @@ class Character:
         return {name.removeprefix(self.prefix): int(value) for name, value in seen.items()}
 
     def set_stats(self, **stats: int) -> None:
-        """Write stats of the player.
-
-        Raises:
-            UnknownAttributeError: The profile has no stat of this name.
-        """
+        """Write stats of the player by name."""
         self.session.write({self.prefix + name: value for name, value in stats.items()})
 
     def __repr__(self) -> str:

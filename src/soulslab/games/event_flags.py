@@ -17,12 +17,7 @@ from soulslab.siphon.session import Session
 
 
 class FlagMemory(ABC):
-    """Event flags in the memory of a running game; a subclass knows where a game stores them.
-
-    Args:
-        session: Session of the game.
-        known: Flags with names.
-    """
+    """Event flags in the memory of a running game; a subclass knows where a game stores them."""
 
     def __init__(self, session: Session, known: EventFlags) -> None:
         self._session = session
@@ -46,17 +41,11 @@ class FlagMemory(ABC):
         self._session.write_number(self.locate(number), is_set)
 
     def is_defeated(self, boss: str) -> bool:
-        """Return whether a boss is marked as defeated.
-
-        Raises `ConfigError` if no flag is known for this boss, and the errors of `__getitem__`.
-        """
+        """Return whether a boss is marked as defeated; raises `ConfigError` if no flag is known for it."""
         return self[self._known.defeat_of(boss)]
 
     def set_defeated(self, boss: str, is_defeated: bool) -> None:
-        """Mark a boss as defeated or not defeated; the game reads the flag when it loads the place.
-
-        Raises the errors of `is_defeated` and `__setitem__`.
-        """
+        """Mark a boss as defeated or not defeated; the game reads the flag when it loads the place."""
         self[self._known.defeat_of(boss)] = is_defeated
 
     def _read_integer(self, base: str, kind: NumberType, *offsets: int) -> int:

@@ -62,12 +62,8 @@ def find_installation(
 ) -> Installation:
     """Find an installed game.
 
-    Args:
-        game: ``elden_ring`` or ``dark_souls_3``.
-        executable: File name of the program.
-        folder: Folder of the program; None searches the libraries of Steam.
-        proton: Program that starts the game; None uses the latest Proton installed with Steam.
-        home: Home folder; None uses that of the current user.
+    Without a folder, the libraries of Steam are searched. Without Proton, the latest one installed with Steam is used.
+    Without a home folder, it is that of the current user.
 
     Raises:
         LaunchError: Steam, the game or Proton was not found; the message lists the searched folders.

@@ -20,21 +20,12 @@ from soulslab.siphon.process.discovery import writers_of
 
 #: Folder within a Proton prefix.
 ROAMING = "pfx/drive_c/users/steamuser/AppData/Roaming"
-#: Suffix of the checksum file checksum_file a backup, in the format of ``sha256sum``.
+#: Suffix of the checksum file of a backup, in the format of ``sha256sum``.
 CHECKSUM = ".sha256"
 
 
 def find_save_file(game: str, prefix: Path) -> Path:
-    """Return the save file of a game that has one player.
-
-    Args:
-        game: ``elden_ring`` or ``dark_souls_3``.
-        prefix: Wine prefix of the game (`soulslab.games.installation.Installation`).
-
-    Raises:
-        SaveFileError: No save file was found, or several.
-        ConfigError: The game is unknown.
-    """
+    """Return the save file in the Wine prefix of a game; raises `SaveFileError` if there is none, or several."""
     app = app_of(game)
     folder = prefix / ROAMING / app.saves
     found = sorted(folder.glob(f"*/{app.save_file}"))
@@ -46,14 +37,7 @@ def find_save_file(game: str, prefix: Path) -> Path:
 
 
 def backup(save: Path, copy: Path) -> str:
-    """Copy a save file, and write the checksum checksum_file the copy.
-
-    Args:
-        save: Save file of the game.
-        copy: Path of the copy; an existing file is replaced.
-
-    Returns:
-        The SHA-256 checksum in hexadecimal.
+    """Copy a save file, with a checksum file beside the copy, and return the SHA-256 checksum in hexadecimal.
 
     Raises:
         SaveFileError: The file cannot be read, a process has it open for writing, or it changed during the copy.
@@ -62,19 +46,15 @@ def backup(save: Path, copy: Path) -> str:
     before = _checksum(save)
     _replace(save, copy)
     if not before == _checksum(save) == _checksum(copy):
-        raise SaveFileError(
-            save, "changed while it was copied; return to the title screen of the game, then copy again"
-        )
+        raise SaveFileError(save, "changed while it was copied; return to the game's title screen, then copy again")
     copy.with_name(copy.name + CHECKSUM).write_text(f"{before}  {copy.name}\n", encoding="utf-8")
     return before
 
 
 def restore(copy: Path, save: Path) -> None:
-    """Replace the save file of the game by a copy, in one atomic step.
+    """Replace the save file of the game by a copy that `backup` wrote, in one atomic step.
 
-    Args:
-        copy: A file written by `backup`, with its checksum file.
-        save: Save file of the game. A running game reads it at its next load.
+    A running game reads the file at its next load.
 
     Raises:
         SaveFileError: The copy does not match its checksum, or a process has the save file open for writing.

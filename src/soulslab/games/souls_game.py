@@ -30,7 +30,7 @@ from soulslab.siphon.session import LOADING, Session, SessionOptions
 LOCK_ON = Patience(deadline_s=5.0, poll_s=0.5)
 
 
-class CameraPose(msgspec.Struct, frozen=True, kw_only=True):
+class CameraPose(msgspec.Struct, frozen=True):
     """Position of the camera, and its viewing direction as a unit vector: x, y, height."""
 
     position_m: Position
@@ -55,10 +55,8 @@ class Camera:
     @property
     def pose(self) -> CameraPose:
         """Position and direction, read in one snapshot."""
-        seen = self.session.snapshot(("camera.position", "camera.direction"))
-        return CameraPose(
-            position_m=from_memory(seen["camera.position"]), direction=from_memory(seen["camera.direction"])
-        )
+        seen = self.session.snapshot(("camera.position", "camera.direction")).values()
+        return CameraPose(*map(from_memory, seen))
 
     def turn(self, direction: Position) -> None:
         """Set the viewing direction, a unit vector: x, y, height."""
@@ -70,12 +68,7 @@ class Camera:
         return bool(self.session.read("lock_on"))
 
     def lock_on(self, patience: Patience = LOCK_ON) -> None:
-        """Press the lock-on key until the camera is locked on an enemy.
-
-        Raises:
-            WaitTimeoutError: The camera did not lock on before the deadline.
-            KeyError: The profile has no key ``lock_on``.
-        """
+        """Press the lock-on key until the camera is locked on an enemy; raises `WaitTimeoutError`."""
         key = self.session.profile.keys["lock_on"]
         wait_until(self.session, "the camera to lock on", lambda: self.is_locked_on, bool, patience, (key,))
 
@@ -135,14 +128,10 @@ MENU = Patience(deadline_s=60.0, poll_s=0.5)
 class SoulsGame(Closing):
     """A Souls game; each access raises the errors of `Session.read` and `Session.write`.
 
-    Args:
-        session: Session of the game; `close` and the end of a ``with`` block close it.
+    `close` and the end of a ``with`` block close the session.
 
     Attributes:
-        session: The session.
-        player: The player.
         boss: The boss of the profile (`soulslab.games.boss_facts.with_boss` selects another one).
-        camera: The camera.
         allowed: Permissions for all characters.
         warp_points: Bonfires or sites of grace.
         event_flags: Event flags, by number and by name.
@@ -212,11 +201,7 @@ class SoulsGame(Closing):
             return False
 
     def wait_for_control(self, patience: Patience = LOADED) -> None:
-        """Wait until the player is in control.
-
-        Raises:
-            WaitTimeoutError: The player was not in control before the deadline.
-        """
+        """Wait until the player is in control; raises `WaitTimeoutError`."""
         wait_until(
             self.session,
             "the player to be in control",
@@ -259,9 +244,9 @@ class SoulsGame(Closing):
         """
         character = character or self.player
         group, known = character.group, self.session.profile.attributes
-        # Attributes that disable death and gravity; without one for the character, the one for all.
-        protections = [name for name in (f"{group}.no_death", "debug.no_death") if name in known][:1]
-        protections += [name for name in (f"{group}.no_gravity",) if name in known]
+        # Without an attribute that disables the death of the character, the one for all.
+        no_death = f"{group}.no_death" if f"{group}.no_death" in known else "debug.no_death"
+        protections = [name for name in (no_death, f"{group}.no_gravity") if name in known]
         values: dict[str, Value] = {f"{group}.position": to_memory(pose.position_m)}
         if pose.angle_rad is not None:
             values[f"{group}.angle"] = pose.angle_rad
@@ -277,11 +262,7 @@ class SoulsGame(Closing):
             )
 
     def pose_of(self, facts: BossFacts, name: str) -> Pose:
-        """Return a pose of a boss in the coordinate system that `teleport` uses.
-
-        Args:
-            facts: Facts about the boss.
-            name: Name of the pose: ``fog_wall``.
+        """Return a pose of a boss, such as ``fog_wall``, in the coordinate system that `teleport` uses.
 
         Raises:
             MissingFactError: The pose is not published.
@@ -309,7 +290,7 @@ class SoulsGame(Closing):
             loaded: Deadline for loading.
 
         Raises:
-            ConfigError: The warp point is unknown; the message suggests a similar name.
+            ConfigError: The warp point is unknown.
             WaitTimeoutError: The player did not die, or the game did not finish loading.
         """
         self.last_rest_point = name
@@ -363,7 +344,7 @@ class SoulsGame(Closing):
             folder: Folder of the program; None searches the libraries of Steam.
             proton: Program that starts the game; None uses the latest Proton installed with Steam.
             home: Home folder of the user of Steam; None uses that of the current user.
-            options: Session options.
+            options: Options of the session.
 
         Raises:
             LaunchError: The game is not installed or does not start; the message says what is missing.

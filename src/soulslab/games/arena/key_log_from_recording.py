@@ -99,10 +99,7 @@ class _Samples:
         self.generators = self._generators()
 
     def first_tick(self) -> int:
-        """Return the tick of the game before the first tick of the first fight that was recorded from its start.
-
-        Raises `RecordingError` if no fight was recorded from its start.
-        """
+        """Return the tick of the game before the first tick of the first fight that was recorded from its start."""
         numbers, ticks = self._values["fight.number"].astype(np.int64), self._values["fight.tick"].astype(np.int64)
         for i in np.flatnonzero(self._values["game.stage"] == _FIGHTING):
             start_tick = int(self._ticks[i] - ticks[i])
@@ -117,10 +114,7 @@ class _Samples:
         )
 
     def codes(self, first_tick: int) -> list[int]:
-        """Return the action code of each tick after ``first_tick``.
-
-        Raises `RecordingError` if some ticks are in no sample, because there were too few samples.
-        """
+        """Return the action code of each tick after ``first_tick``; raise an error if a tick is in no sample."""
         found: dict[int, int] = {}
         last = int(self._ticks.max())
         for tick, history in zip(self._ticks.tolist(), self._values["game.history"], strict=True):

@@ -128,9 +128,6 @@ class DarkSouls3(SoulsGame):
     """Dark Souls III; see `SoulsGame` for the members shared with Elden Ring.
 
     Positions are in the coordinate system of the physics, for player and bosses: x, y, height, in metres.
-
-    Args:
-        session: Session of the game.
     """
 
     name = GAME

@@ -77,11 +77,8 @@ class FlagTree(FlagMemory):
         node: tuple[int, ...] = (HEAD, PARENT)
         for depth in range(MAX_DEPTH):
             if self._read_integer(BASE, "u8", *node, IS_NIL):
-                raise EntityNotFoundError(
-                    f"event flag {number}",
-                    f"the tree has no block {key} (searched {depth} levels)",
-                    depth,
-                )
+                problem = f"the tree has no block {key} (searched {depth} levels)"
+                raise EntityNotFoundError(f"event flag {number}", problem, depth)
             found = self._read_integer(BASE, "u32", *node, KEY)
             if found == key:
                 return node
@@ -118,11 +115,7 @@ class Keybinds(FactFile, frozen=True, kw_only=True):
 
 
 def load_keybinds(path: Path = KEYBINDS_PATH) -> Mapping[str, Keybind]:
-    """Return the actions by name, ordered by index.
-
-    Raises:
-        ConfigError: The file is malformed, or the indices are not consecutive from 0.
-    """
+    """Return the actions by name, ordered by index; raises `ConfigError` if the file is malformed."""
     actions = sorted(read_facts(path, Keybinds).actions.items(), key=lambda item: item[1].index)
     if [action.index for _, action in actions] != list(range(len(actions))):
         raise ConfigError("must be consecutive numbers from 0", path="actions.*.index", source=path)
@@ -136,9 +129,6 @@ class EldenRing(SoulsGame):
     near the player and may move when the game loads another part of the world. Published positions are in the
     coordinate system of the map block that contains the player (``player.block_position``); `from_block` converts them
     for the current block.
-
-    Args:
-        session: Session of the game.
     """
 
     name = GAME
@@ -177,15 +167,7 @@ class EldenRing(SoulsGame):
         return msgspec.structs.replace(pose, position_m=moved)
 
     def pose_of(self, facts: BossFacts, name: str) -> Pose:
-        """Return a pose of a boss in the coordinate system of the physics.
-
-        Args:
-            facts: Facts about the boss; the player has to be in the block to which the file refers.
-            name: Name of the pose: ``fog_wall``.
-
-        Raises:
-            MissingFactError: The pose is not published.
-        """
+        """See `SoulsGame.pose_of`; the player has to be in the block to which the file of the boss refers."""
         pose = facts.pose(name)
         return self.from_block(pose) if facts.frame == "player.block_position" else pose
 
@@ -205,10 +187,6 @@ class EldenRing(SoulsGame):
     # --- the menu -------------------------------------------------------------------------------------------
 
     def leave_world(self, patience: Patience = LOADED) -> None:
-        """Return from the world to the title screen, as the game's own menu does.
-
-        Raises:
-            WaitTimeoutError: The title screen did not appear.
-        """
+        """Return from the world to the title screen, as the game's own menu does; raises `WaitTimeoutError`."""
         self.session.write({"menu.quit_out": QUIT_OUT})
         self._await_screen("the title", ("title",), patience)
