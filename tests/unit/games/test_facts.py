@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from soulslab.arena.knight_file import load_knight
 from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC, BOSS_MOVEMENT
 from soulslab.errors import ConfigError
 from soulslab.games.boss_facts import boss_names, load_boss_facts

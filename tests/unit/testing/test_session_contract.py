@@ -26,7 +26,7 @@ class ForgetfulSession(FakeSession):
         super().write({name: value for name, value in values.items() if name != "hp"})
 
     def close(self):
-        self.toy.held = frozenset()
+        self.toy.input.set_held(())
 
 
 @pytest.mark.parametrize(
