@@ -93,7 +93,7 @@ class Binding:
         self._from_stored, self._to_stored = np.array(order), np.argsort(order)
         tables = {"player.animation": self._table.player_animations, "boss.animation": self._table.boss_animations}
         self._numbers = tables
-        self._encoders: dict[str, Callable[[Value], Any]] = {}
+        self._encoders = {quantity: self.encoder(quantity) for quantity in self.attributes}
         self._names = {which: {number: name for name, number in table.items()} for which, table in tables.items()}
 
     def has(self, *quantities: str) -> bool:
@@ -118,16 +118,10 @@ class Binding:
 
     def encode(self, quantity: str, value: Value) -> Any:
         """Return the value to write to the attribute of a quantity."""
-        return self.encoder(quantity)(value)
+        return self._encoders[quantity](value)
 
     def encoder(self, quantity: str) -> Callable[[Value], Any]:
-        """Return the conversion function of `encode` for one quantity; it is cached."""
-        encoder = self._encoders.get(quantity)
-        if encoder is None:
-            encoder = self._encoders[quantity] = self._make_encoder(quantity)
-        return encoder
-
-    def _make_encoder(self, quantity: str) -> Callable[[Value], Any]:
+        """Return the function that converts values of a quantity to values to write to its attribute."""
         facts, stored = QUANTITIES[quantity], self._stored[self.attributes[quantity]]
         is_fraction = stored.type in _FLOATS or stored.scale != 1.0
         if facts.kind == "vector":

@@ -327,8 +327,8 @@ def spread_seeds(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z
 
 
-#: Larger than any value of a fight, and small enough that neither integers nor floats overflow.
-_MOST_INTEGER, _MOST_FLOAT = 2**40, 1e9
+#: Larger than any value of a fight, and small enough that neither integers nor floats overflow, by kind of dtype.
+_MOST = {"i": 2**40, "f": 1e9}
 
 
 def find_impossible_field(duels: Table, fight: Record) -> str | None:
@@ -352,11 +352,8 @@ def find_impossible_field(duels: Table, fight: Record) -> str | None:
 def _limits(fight: Record) -> dict[str, tuple[float, float]]:
     """Return the least and the greatest value of each field, except for the generator, which can have any."""
     n_moves = int(fight.n_moves)
-    limits: dict[str, tuple[float, float]] = {}
-    for name in st.DUEL.names or ():
-        is_float = st.DUEL[name].base.kind == "f"
-        limits[name] = (-_MOST_FLOAT, _MOST_FLOAT) if is_float else (-_MOST_INTEGER, _MOST_INTEGER)
-    del limits["rng"]
+    most = {name: _MOST[st.DUEL[name].base.kind] for name in st.DUEL.names or () if name != "rng"}
+    limits: dict[str, tuple[float, float]] = {name: (-value, value) for name, value in most.items()}
     limits |= dict.fromkeys(("over", "won", "truncated", "lock_on"), (0, 1))
     limits |= {
         "phase": (0, 2),  # 0 before the first reset

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from soulslab.errors import SoulslabError
+from soulslab.errors import SoulslabError, cut
 
 T = TypeVar("T")
 
@@ -70,11 +70,6 @@ def read_text(path: Path, fail: Fail, max_bytes: int = MAX_TEXT_BYTES) -> str:
         raise fail(f"is not UTF-8 text (byte {error.start})") from error
 
 
-def read_toml_table(path: Path, fail: Fail) -> dict[str, Any]:
-    """Return the tables of a TOML file; see `read_bytes` and `parse_toml`."""
-    return parse_toml(read_text(path, fail), fail)
-
-
 def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
     """Return the tables of a TOML document.
 
@@ -88,7 +83,7 @@ def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: also numbers with more than 4300 digits
-        raise fail(f"is not valid TOML: {_short(error)}") from error
+        raise fail(f"is not valid TOML: {cut(str(error), _SHOWN_ERROR_CHARACTERS)}") from error
     _check_depth(data, fail)
     return data
 
@@ -102,7 +97,8 @@ def parse_json(data: bytes | str, kind: type[T], fail: Fail) -> T:
     try:
         value = msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a too large number
-        raise fail(f"is not valid JSON of the expected form: {_short(error)}") from error
+        problem = cut(str(error), _SHOWN_ERROR_CHARACTERS)
+        raise fail(f"is not valid JSON of the expected form: {problem}") from error
     _check_depth(value, fail)
     return value
 
@@ -120,9 +116,3 @@ def _check_depth(value: Any, fail: Fail) -> None:
         if not level:
             return
     raise fail(f"is nested too deeply: tables or lists are more than {MAX_DEPTH} deep")
-
-
-def _short(error: BaseException) -> str:
-    """Return the message of an exception, shortened if it is long."""
-    text = str(error)
-    return text if len(text) <= _SHOWN_ERROR_CHARACTERS else f"{text[:_SHOWN_ERROR_CHARACTERS]}..."

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from soulslab.config.checking import check
-from soulslab.config.input_files import read_toml_table
+from soulslab.config.input_files import parse_toml, read_text
 from soulslab.errors import ConfigError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -68,7 +68,8 @@ def read_overrides(overrides: Sequence[str], flag: str) -> dict[str, Any]:
 
 def read_toml(path: Path, error_type: type[ConfigError] = ConfigError) -> dict[str, Any]:
     """Return the tables of a TOML file; raise `error_type` if it cannot be read, or exceeds a limit of its reader."""
-    return read_toml_table(path, partial(error_type, source=path))
+    fail = partial(error_type, source=path)
+    return parse_toml(read_text(path, fail), fail)
 
 
 def _parse_override(text: str, source: str) -> tuple[Keys, Any]:

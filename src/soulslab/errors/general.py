@@ -7,13 +7,11 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-_SHOWN_CHARACTERS = 8000
 
-
-def cut(text: str) -> str:
+def cut(text: str, n_characters: int = 8000) -> str:
     """Return a text for a message, shortened in the middle if it is long: names in files can have any length."""
-    half = _SHOWN_CHARACTERS // 2
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:half]}...{text[-half:]}"
+    half = n_characters // 2
+    return text if len(text) <= n_characters else f"{text[:half]}...{text[-half:]}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

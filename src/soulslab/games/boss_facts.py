@@ -18,9 +18,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from soulslab.config import load_settings
 from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
 from soulslab.games import profile_path
-from soulslab.games.facts import GAMES, FactFile, Id, Text, read_facts, unknown
+from soulslab.games.facts import GAMES, FactFile, Id, Text, unknown
 from soulslab.siphon.profile import Profile, load_profile
 
 #: Name of the attribute group and of the entity of the boss in every profile.
@@ -235,10 +236,10 @@ def load_boss_facts(game: str, boss: str | Path) -> BossFacts:
         ConfigError: The file is malformed.
     """
     if isinstance(boss, Path) or boss.endswith(".toml"):
-        return read_facts(Path(boss), BossFacts)
+        return load_settings(BossFacts, Path(boss))
     if boss not in boss_names(game):
         raise UnknownBossError(boss, boss_names(game))
-    return read_facts(GAMES / game / "bosses" / f"{boss}.toml", BossFacts)
+    return load_settings(BossFacts, GAMES / game / "bosses" / f"{boss}.toml")
 
 
 def load_profile_with(game: Path, boss: str = "") -> Profile:

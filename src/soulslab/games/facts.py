@@ -12,8 +12,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from soulslab.config.checking import check
-from soulslab.config.loading import read_toml
+from soulslab.config.loading import load_settings
 from soulslab.errors import ConfigError, did_you_mean
 
 GAMES = Path(__file__).parent
@@ -34,16 +33,11 @@ F = TypeVar("F", bound=FactFile)
 T = TypeVar("T")
 
 
-def read_facts(path: Path, kind: type[F]) -> F:
-    """Read a file of facts; raises `ConfigError` if it cannot be read or is malformed."""
-    return check(read_toml(path), kind, lambda problem, place: ConfigError(problem, path=place, source=path))
-
-
 def read_game_facts(game: str, file: str, kind: type[F]) -> F:
     """Read the file ``{file}.toml`` of a built-in game; raises `ConfigError` also if the game is unknown."""
     path = GAMES / game / f"{file}.toml"
     if path.is_file():
-        return read_facts(path, kind)
+        return load_settings(kind, path)
     known = sorted(other.parent.name for other in GAMES.glob(f"*/{file}.toml"))
     raise ConfigError(f"{game!r} has no {file}{did_you_mean(game, known)}", source=path)
 

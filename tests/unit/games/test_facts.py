@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC, BOSS_MOVEMENT
+from soulslab.config import load_settings
 from soulslab.errors import ConfigError
 from soulslab.games.boss_facts import boss_names, load_boss_facts
 from soulslab.games.elden_ring import load_keybinds
-from soulslab.games.facts import GAMES, WarpPoints, load_event_flags, load_warp_points, read_facts
+from soulslab.games.facts import GAMES, WarpPoints, load_event_flags, load_warp_points
 from soulslab.siphon.keys import KEYS
 
 REAL = ("dark_souls_3", "elden_ring")
@@ -93,7 +94,7 @@ def test_a_malformed_file_is_refused_with_its_place(tmp_path, text, path, proble
     file = tmp_path / "warp_points.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        read_facts(file, WarpPoints)
+        load_settings(WarpPoints, file)
     assert caught.value.path == path
     assert problem in caught.value.problem
     assert str(caught.value).startswith(str(file))

@@ -18,11 +18,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from soulslab.config import load_settings
 from soulslab.errors import ConfigError, EntityNotFoundError
 from soulslab.games.boss_facts import BossFacts, Pose
 from soulslab.games.character import Animation, Character, Position, from_memory
 from soulslab.games.event_flags import FlagMemory
-from soulslab.games.facts import FactFile, Text, load_event_flags, load_warp_points, read_facts
+from soulslab.games.facts import FactFile, Text, load_event_flags, load_warp_points
 from soulslab.games.souls_game import LOADED, SoulsGame
 from soulslab.games.waiting import Patience
 from soulslab.siphon.attributes.pointer_chains import ChainNumber
@@ -116,7 +117,7 @@ class Keybinds(FactFile, frozen=True, kw_only=True):
 
 def load_keybinds(path: Path = KEYBINDS_PATH) -> Mapping[str, Keybind]:
     """Return the actions by name, ordered by index; raises `ConfigError` if the file is malformed."""
-    actions = sorted(read_facts(path, Keybinds).actions.items(), key=lambda item: item[1].index)
+    actions = sorted(load_settings(Keybinds, path).actions.items(), key=lambda item: item[1].index)
     if [action.index for _, action in actions] != list(range(len(actions))):
         raise ConfigError("must be consecutive numbers from 0", path="actions.*.index", source=path)
     return dict(actions)
