@@ -39,11 +39,7 @@ _SHOWN_ERROR_CHARACTERS: Final = 300
 def read_bytes(path: Path, max_bytes: int, fail: Fail, *, n_first_bytes: int | None = None) -> bytes:
     """Read a regular file of limited size; a pipe, a device or a folder is rejected without blocking.
 
-    Args:
-        path: The file.
-        max_bytes: Maximum size of the file.
-        fail: Returns the exception for a problem.
-        n_first_bytes: Number of bytes to read from the start; None reads all.
+    With ``n_first_bytes``, only the start of the file is read.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
@@ -71,11 +67,7 @@ def read_text(path: Path, fail: Fail, max_bytes: int = MAX_TEXT_BYTES) -> str:
 
 
 def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
-    """Return the tables of a TOML document.
-
-    Raises:
-        SoulslabError: The exception of `fail`: the text is not TOML, too long, or nested too deeply.
-    """
+    """Return the tables of a TOML document of limited length and depth."""
     if len(text) > MAX_TEXT_BYTES:
         raise fail(f"is too large: {len(text)} characters, the limit is {MAX_TEXT_BYTES}")
     if _LONG_KEY.search(text):
@@ -89,11 +81,7 @@ def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
 
 
 def parse_json(data: bytes | str, kind: type[T], fail: Fail) -> T:
-    """Return a JSON document as a type; the caller limits its size.
-
-    Raises:
-        SoulslabError: The exception of `fail`: the data are not JSON, of another type, or nested too deeply.
-    """
+    """Return a JSON document of limited depth as a type; the caller limits its size."""
     try:
         value = msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a too large number

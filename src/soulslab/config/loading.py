@@ -31,9 +31,6 @@ def load_settings(settings_type: type[T], path: Path | None, overrides: Sequence
         overrides: Strings ``"a.b=value"``, as after ``--set``. The value is parsed as TOML; a plain word that is not
             TOML (``judge``, ``runs/x``) is text. A later override takes precedence.
 
-    Returns:
-        The complete, validated settings.
-
     Raises:
         ConfigError: The file cannot be read or is malformed, or a setting is unknown, missing, of the wrong
             type or out of range. ``error.path`` is the setting, ``error.source`` the file or override.

@@ -12,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from soulslab.errors import SaveFileError
@@ -71,11 +73,18 @@ def restore(copy: Path, save: Path) -> None:
     _replace(copy, save)
 
 
-def _refuse_written(path: Path) -> None:
+@contextmanager
+def _failing(path: Path, problem: str) -> Iterator[None]:
+    """Raise a `SaveFileError` with this problem for an error of the operating system."""
     try:
-        writers = writers_of(path)
+        yield
     except OSError as error:
-        raise SaveFileError(path, f"cannot be checked for writers: {error.strerror}") from error
+        raise SaveFileError(path, f"{problem}: {error.strerror}") from error
+
+
+def _refuse_written(path: Path) -> None:
+    with _failing(path, "cannot be checked for writers"):
+        writers = writers_of(path)
     if writers:
         listed = ", ".join(map(str, writers))
         problem = f"is open for writing in process {listed}; return to the title screen of the game, or exit the game"
@@ -83,19 +92,16 @@ def _refuse_written(path: Path) -> None:
 
 
 def _checksum(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise SaveFileError(path, f"cannot be read: {error.strerror}") from error
+    with _failing(path, "cannot be read"), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _replace(source: Path, target: Path) -> None:
     """Copy a file atomically: a reader of the target gets the complete old file or the complete new file."""
-    try:
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".soulslab-") as folder:
-            new = Path(folder) / target.name
-            shutil.copy2(source, new)
-            new.replace(target)
-    except OSError as error:
-        raise SaveFileError(target, f"cannot be written: {error.strerror}") from error
+    with (
+        _failing(target, "cannot be written"),
+        tempfile.TemporaryDirectory(dir=target.parent, prefix=".soulslab-") as folder,
+    ):
+        new = Path(folder) / target.name
+        shutil.copy2(source, new)
+        new.replace(target)

@@ -154,15 +154,12 @@ def _no_memory(where: ChainNumber) -> PatternError:
 
 
 class FakeArenaSession(LocalSession):
-    """Session with the built-in fight in this process.
+    """Session with the built-in fight in this process; `arena` is the game since the last start.
 
     Args:
         options: Session options; their ``options`` are those of the profile's command (``boss``, ``phase``, ``seed``,
             ``poses``).
         profile: Names and keys; None uses the profile of the arena.
-
-    Attributes:
-        arena: The game since the last start; tests read it and simulate failures with it.
     """
 
     arena: FakeArena

@@ -172,14 +172,11 @@ class Toy(InProcessGame):
 
 
 class FakeSession(LocalSession):
-    """A session with the toy: the logic of a local session on fake backends.
+    """A session with the toy (since the last start): the logic of a local session on fake backends.
 
     Args:
         options: Session options; `options` may name a ``level``.
         env: The profile's ``[env]`` table.
-
-    Attributes:
-        toy: The toy of the last start, to inspect and to break.
     """
 
     toy: Toy
@@ -191,6 +188,5 @@ class FakeSession(LocalSession):
     def _start(self, profile: Profile, options: SessionOptions) -> FakeGame:
         self.toy = toy = Toy(level=int({**profile.process.options, **options.options}["level"]))
         info = msgspec.structs.replace(fake_info(TOY_PID, "/toy", WINDOW_PX, options), module_base=MODULE_BASE)
-        return FakeGame(
-            toy, AttributeTable(profile, toy.memory, ResolvedAddresses(bases={"toy": ROOT_AT})), options, info
-        )
+        table = AttributeTable(profile, toy.memory, ResolvedAddresses(bases={"toy": ROOT_AT}))
+        return FakeGame(toy, table, options, info)
