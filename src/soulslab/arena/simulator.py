@@ -41,9 +41,8 @@ class FightOptions(msgspec.Struct, frozen=True):
         phase: ``"1"`` ends when the health of phase 1 is 0, ``"2"`` starts there, ``"full"`` is both.
         random_pose: Draw the player's start from the ground's poses, with an offset of up to 0.5 m.
         skip_locked: Continue while "nothing" is the only open action; rewards add up.
-        features: Whether the features are written after each step.
+        features: Whether the features are written after each step; ``states`` the same for the states.
         relative: Whether these are the relative features (`soulslab.arena.relative_features`).
-        states: Whether the states are written after each step.
         max_steps: Steps after which a fight is truncated; 0 uses `MAX_DECISIONS`.
         autoreset: Autoreset mode, as in Gymnasium's vector environments.
         weights: Weight of each reward term; omitted terms have weight 0.
@@ -249,9 +248,8 @@ class Simulator:
         steps: (N,) int64, number of steps of the present fights.
         results: (N,) `RESULT` records of the last step.
         reports: (N,) `FIGHT_REPORT` records, valid for duels whose fight ended in the last step.
-        final_features: (N, F) float32, features at the end of a fight, with ``autoreset="same_step"``.
-        final_states: (N,) `DUEL_STATE` records, the same for states.
-        final_masks: (N, A) bool, the same for masks.
+        final_features: (N, F) float32, features at the end of a fight, with ``autoreset="same_step"``; likewise
+            ``final_states`` and ``final_masks``.
     """
 
     def __init__(self, boss: Boss, n_duels: int, options: FightOptions) -> None:

@@ -1,10 +1,4 @@
-"""Bosses of real games as data: where the fight takes place, start poses, and ids in the game.
-
-::
-
-    facts = load_boss_facts("dark_souls_3", "vordt")
-    facts.need("poses.fog_wall", "defeat_flag")
-    profile = with_boss(load_profile(PROFILE_PATH), facts)   # its boss.* attributes are those of Vordt
+"""Bosses of real games as data: where the fight takes place, start poses, and ids in the game (docs/bosses.md).
 
 A fact that is not published is left out of the file. Code that needs it raises `MissingFactError`, whose message says
 how to record it.

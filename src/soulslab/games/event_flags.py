@@ -1,10 +1,4 @@
-"""Event flags in the memory of a game: numbered booleans in which it stores the state of the world.
-
-::
-
-    game.event_flags[14000800]                          # Iudex Gundyr is defeated
-    game.event_flags.is_defeated("Iudex Gundyr")        # the same, by the name in event_flags.toml
-"""
+"""Event flags in the memory of a game: numbered booleans in which it stores the state of the world."""
 
 from __future__ import annotations
 
@@ -17,7 +11,10 @@ from soulslab.siphon.session import Session
 
 
 class FlagMemory(ABC):
-    """Event flags in the memory of a running game; a subclass knows where a game stores them."""
+    """Event flags of a running game, by number or by the boss's name in ``event_flags.toml``.
+
+    A subclass knows where a game stores them.
+    """
 
     def __init__(self, session: Session, known: EventFlags) -> None:
         self._session = session

@@ -1,11 +1,4 @@
-"""Save files of games: find them, copy them with a checksum, and restore them.
-
-::
-
-    save = find_save_file("elden_ring", installation.prefix)
-    backup(save, Path("margit.sl2"))
-    restore(Path("margit.sl2"), save)      # while the game does not have the file open
-"""
+"""Save files of games: find them, copy them with a checksum, and restore them (docs/game_interfaces.md)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,5 @@
 """Self-check of a profile on a running game: can every attribute be read, and does its value match its facts?
 
-::
-
-    check = check_session(session)          # nothing is written to the game
-    check.is_ok, check.rows[0].verdict
-    check.require("player.hp", "boss.hp")   # raises SelfCheckError with each failed attribute and the reason
-
 The check prevents an agent from writing to wrong addresses of a game version that the profile does not support.
 """
 

@@ -1,16 +1,4 @@
-"""Contract suite for environments over a session: tests that `GameEnv` passes with every task.
-
-::
-
-    class TestMyTask(GameEnvContract):
-        @pytest.fixture
-        def make_env(self):
-            return lambda on_failure="raise": MyEnv(session=MySession, on_failure=on_failure)
-
-        @pytest.fixture
-        def break_game(self):
-            return lambda env: env.session.kill()
-"""
+"""Contract suite for environments over a session: tests that `GameEnv` passes with every task (docs/testing.md)."""
 
 # ruff: noqa: D102, S101  (these are tests, and their names describe them)
 
@@ -79,7 +67,7 @@ class GameEnvContract:
     def test_an_unknown_option_of_a_reset_is_refused(self, make_env: MakeEnv) -> None:
         with closing(game_env(make_env())) as env, raises(EnvironmentUsageError) as caught:
             env.reset(options={"restrat": True})
-        assert "did you mean 'restart'" in str(caught.error)
+        assert "did you mean 'restart'" in str(caught.value)
 
     def test_a_restart_is_an_option_of_a_reset(self, make_env: MakeEnv) -> None:
         with closing(game_env(make_env())) as env:

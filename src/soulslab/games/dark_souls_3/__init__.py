@@ -1,11 +1,6 @@
 """Dark Souls III over a session. The facts are in ``profile.toml``, from public sources and not checked on a real game.
 
-::
-
-    with DarkSouls3(open_session(load_profile(PROFILE_PATH))) as game:
-        game.player.hp, game.boss.animation.name
-        game.allowed.attacks = False
-        game.teleport(load_boss_facts("dark_souls_3", "iudex").pose("fog_wall"))
+docs/game_interfaces.md has an example.
 """
 
 from __future__ import annotations

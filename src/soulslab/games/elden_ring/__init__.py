@@ -1,11 +1,6 @@
 """Elden Ring over a session. The facts are in ``profile.toml``, from public sources and not checked on a real game.
 
-::
-
-    facts = load_boss_facts("elden_ring", "margit")
-    with EldenRing(open_session(with_boss(load_profile(PROFILE_PATH), facts))) as game:
-        game.player.hp, game.boss.hp
-        game.teleport(game.from_block(facts.pose("fog_wall")))
+docs/game_interfaces.md has an example.
 """
 
 from __future__ import annotations
