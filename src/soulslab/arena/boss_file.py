@@ -228,16 +228,12 @@ def load_boss(boss: str | Path, knock_backs: Sequence[str]) -> Boss:
         path = BOSS_DIR / f"{boss}.toml"
         if str(boss) not in boss_names():
             raise UnknownBossError(str(boss), boss_names())
-    return parse_boss(read_text(path, partial(BossFileError, source=path)), path, knock_backs)
-
-
-def parse_boss(text: str, source: str | Path, knock_backs: Sequence[str]) -> Boss:
-    """Parse and validate the text of a boss file; see `load_boss`. ``source`` names the file in messages."""
-    return _parse_boss(text, source, tuple(knock_backs))
+    return parse_boss(read_text(path, partial(BossFileError, source=path)), path, tuple(knock_backs))
 
 
 @lru_cache(maxsize=16)  # parsing takes 10 of the 16 ms in which an environment is made
-def _parse_boss(text: str, source: str | Path, knock_backs: tuple[str, ...]) -> Boss:
+def parse_boss(text: str, source: str | Path, knock_backs: tuple[str, ...]) -> Boss:
+    """Parse and validate the text of a boss file; see `load_boss`. ``source`` names the file in messages."""
     data = parse_toml(text, partial(BossFileError, source=source))
     for path, problem in _out_of_range_numbers(data):
         raise BossFileError(problem, path=path, source=source)

@@ -16,7 +16,15 @@ import msgspec
 from soulslab.closing import Closing
 from soulslab.errors import ConfigError, PointerError, SiphonError
 from soulslab.games.boss_facts import BossFacts, Pose, load_boss_facts, with_boss
-from soulslab.games.character import AttributeProperty, Character, GamePermissions, Position, from_memory, to_memory
+from soulslab.games.character import (
+    AttributeGroup,
+    AttributeProperty,
+    Character,
+    GamePermissions,
+    Position,
+    from_memory,
+    to_memory,
+)
 from soulslab.games.event_flags import FlagMemory
 from soulslab.games.facts import GAMES, WarpPoints
 from soulslab.games.installation import find_installation, launchable
@@ -37,7 +45,7 @@ class CameraPose(msgspec.Struct, frozen=True):
     direction: Position
 
 
-class Camera:
+class Camera(AttributeGroup):
     """The camera and the lock-on; each access raises the errors of `Session.read` and `Session.write`.
 
     Attributes:
@@ -47,10 +55,8 @@ class Camera:
 
     lock_range_m = AttributeProperty("lock.bonus_range_m", float)
     lock_sight_time_s = AttributeProperty("lock.sight_time_s", float)
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.prefix = ""
+    is_locked_on = AttributeProperty("lock_on", bool, is_writable=False)
+    """Whether the camera is locked on an enemy."""
 
     @property
     def pose(self) -> CameraPose:
@@ -61,11 +67,6 @@ class Camera:
     def turn(self, direction: Position) -> None:
         """Set the viewing direction, a unit vector: x, y, height."""
         self.session.write({"camera.direction": to_memory(direction)})
-
-    @property
-    def is_locked_on(self) -> bool:
-        """Whether the camera is locked on an enemy."""
-        return bool(self.session.read("lock_on"))
 
     def lock_on(self, patience: Patience = LOCK_ON) -> None:
         """Press the lock-on key until the camera is locked on an enemy; raises `WaitTimeoutError`."""
@@ -125,7 +126,7 @@ NO_SLOT = -1
 MENU = Patience(deadline_s=60.0, poll_s=0.5)
 
 
-class SoulsGame(Closing):
+class SoulsGame(AttributeGroup, Closing):
     """A Souls game; each access raises the errors of `Session.read` and `Session.write`.
 
     `close` and the end of a ``with`` block close the session.
@@ -147,16 +148,14 @@ class SoulsGame(Closing):
     last_rest: str
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self.camera = Camera(session)
         self.allowed = GamePermissions(session)
 
     # --- time -----------------------------------------------------------------------------------------------
 
-    @property
-    def time_s(self) -> float:
-        """Play time of the save file. It also advances while the game is paused; use `Session.clock` for stepping."""
-        return float(self.session.read("game.time_s"))
+    time_s = AttributeProperty("game.time_s", float, is_writable=False)
+    """Play time of the save file. It also advances while the game is paused; use `Session.clock` for stepping."""
 
     @property
     def speed(self) -> float:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from soulslab.errors import EntityNotFoundError
-from soulslab.games.character import Animation, Character
+from soulslab.games.character import Animation, AttributeProperty, Character
 from soulslab.games.event_flags import FlagMemory
 from soulslab.games.facts import load_event_flags, load_warp_points
 from soulslab.games.souls_game import MENU, SoulsGame
@@ -160,14 +160,8 @@ class DarkSouls3(SoulsGame):
         width, height = size
         self.session.write({"window.width_px": width, "window.height_px": height})
 
-    @property
-    def window_mode(self) -> int:
-        """Display mode of the window; the meaning of the numbers is not published."""
-        return int(self.session.read("window.mode"))
-
-    @window_mode.setter
-    def window_mode(self, mode: int) -> None:
-        self.session.write({"window.mode": mode})
+    window_mode = AttributeProperty("window.mode", int)
+    """Display mode of the window; the meaning of the numbers is not published."""
 
     # --- the menu -------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from msgspec import Meta
 from soulslab.config import load_settings
 from soulslab.errors import ConfigError, EntityNotFoundError
 from soulslab.games.boss_facts import BossFacts, Pose
-from soulslab.games.character import Animation, Character, Position, from_memory
+from soulslab.games.character import Animation, AttributeProperty, Character, Position, from_memory
 from soulslab.games.event_flags import FlagMemory
 from soulslab.games.facts import FactFile, Text, load_event_flags, load_warp_points
 from soulslab.games.souls_game import LOADED, SoulsGame
@@ -139,15 +139,10 @@ class EldenRing(SoulsGame):
 
     # --- positions ------------------------------------------------------------------------------------------
 
-    @property
-    def block(self) -> int:
-        """Number of the map block that contains the player."""
-        return int(self.session.read("world.block"))
-
-    @property
-    def block_position_m(self) -> Position:
-        """Position of the player in its block: x, y, height."""
-        return from_memory(self.session.read("player.block_position"))
+    block = AttributeProperty("world.block", int, is_writable=False)
+    """Number of the map block that contains the player."""
+    block_position_m = AttributeProperty("player.block_position", from_memory, is_writable=False)
+    """Position of the player in its block: x, y, height."""
 
     @property
     def block_origin_m(self) -> Position:
