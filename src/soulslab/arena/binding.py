@@ -39,23 +39,15 @@ UNNAMED = "#"
 _AXES = ("xyz", "xzy", "yxz", "yzx", "zxy", "zyx")
 
 
-class Stored(Protocol):
-    """Storage of an attribute, as in `soulslab.siphon.profile.Attribute`."""
+class _Stored(Protocol):
+    """Storage of an attribute, as in `soulslab.siphon.profile.Attribute`, which the arena must not import."""
 
     @property
-    def type(self) -> str:
-        """Type of the stored value."""
-        ...
-
+    def type(self) -> str: ...
     @property
-    def length(self) -> int:
-        """Number of components of a vector, or number of bytes of a text."""
-        ...
-
+    def length(self) -> int: ...
     @property
-    def scale(self) -> float:
-        """Factor of the stored value; a factor other than 1 makes an integer a fraction."""
-        ...
+    def scale(self) -> float: ...
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,7 +69,7 @@ class Binding:
     or an attribute that does not fit its quantity, raises `ProfileError`.
     """
 
-    def __init__(self, table: Mapping[str, Any] | None, attributes: Mapping[str, Stored], source: str = "") -> None:
+    def __init__(self, table: Mapping[str, Any] | None, attributes: Mapping[str, _Stored], source: str = "") -> None:
         def error(problem: str, place: str) -> ConfigError:
             return ProfileError(problem, path=f"duel.{place}" if place else "duel", source=source)
 
@@ -182,7 +174,7 @@ class Binding:
             known[number] = animation
 
 
-def _misfit(quantity: Quantity, stored: Stored) -> str:
+def _misfit(quantity: Quantity, stored: _Stored) -> str:
     """Return why an attribute cannot hold a quantity, or "" if it can."""
     if quantity.kind == "bytes":
         is_fit = stored.type == "bytes" and stored.length == quantity.length

@@ -112,14 +112,13 @@ class Hdf5Reader(Closing):
             skip: Paths of data sets (``"group/name"``) whose values are left out.
             rows: First and last row of each data set, as in a slice.
         """
-        request = {"path": os.fsencode(path), "only": only, "skip": list(skip), "rows": rows}
-        messages = self._ask(path, fail, request)
+        messages = self._ask(path, fail, {"only": only, "skip": list(skip), "rows": rows})
         root = next(messages)[1]
         return msgspec.structs.replace(root, items=dict(messages))
 
     def read_items(self, path: Path, fail: Fail, names: Sequence[str]) -> Iterator[tuple[str, Hdf5Node]]:
         """Yield items of the root one by one, so that only one at a time is in memory; see `read`."""
-        messages = self._ask(path, fail, {"path": os.fsencode(path), "only": names, "skip": [], "rows": (None, None)})
+        messages = self._ask(path, fail, {"only": names, "skip": [], "rows": (None, None)})
         next(messages)
         yield from messages
 
@@ -143,7 +142,7 @@ class Hdf5Reader(Closing):
         try:
             process = self._started()
             stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
-            data = msgspec.msgpack.encode(request)
+            data = msgspec.msgpack.encode({"path": os.fsencode(path), **request})
             stdin.write(len(data).to_bytes(8, "little") + data)
             stdin.flush()
             message = self._next(stdout)

@@ -178,13 +178,9 @@ def _words(described: inspect.Type) -> str:
             words = f"table ({described.cls.__name__})"
         case _:
             words = _NAMES.get(type(described), type(described).__name__)
-            bounds = [
-                f"{sign} {getattr(described, key):g}" for key, sign in _BOUNDS.items() if _has_bound(described, key)
+            bounds = {sign: getattr(described, key, None) for key, sign in _BOUNDS.items()}
+            shown = [
+                f"{sign} {bound:g}" for sign, bound in bounds.items() if bound is not None and abs(bound) <= _MAX_BOUND
             ]
-            words += f" {', '.join(bounds)}" if bounds else ""
+            words += f" {', '.join(shown)}" if shown else ""
     return words
-
-
-def _has_bound(described: inspect.Type, key: str) -> bool:
-    bound = getattr(described, key, None)
-    return bound is not None and abs(bound) <= _MAX_BOUND

@@ -102,13 +102,10 @@ class PointerError(MemoryAccessError):
 
 
 class PatternError(SiphonError):
-    """A byte pattern has no match, several matches, or an implausible operand.
+    """A byte pattern has no match, several matches (at ``addresses``), or an implausible operand.
 
-    Attributes:
-        base: Name of the base or code offset.
-        addresses: Addresses of the matches, ascending.
-        place: Place in the profile if the pattern is not that of a base: ``code_offsets.speed.range``.
-        problem: The message without the place.
+    ``base`` names a base or a code offset; ``place`` is the place in the profile if the pattern is not that of a base:
+    ``code_offsets.speed.range``. ``problem`` is the message without the place.
     """
 
     def __init__(self, problem: str, *, base: str, addresses: Iterable[int] = (), place: str = "") -> None:

@@ -304,12 +304,7 @@ def missing_dependency(error: ModuleNotFoundError) -> MissingDependencyError | N
 
 @contextmanager
 def optional_imports() -> Iterator[None]:
-    """Raise an error with the extra to install if an import within the block fails.
-
-    Raises:
-        MissingDependencyError: A module of an optional package is not installed.
-        ModuleNotFoundError: Any other module does not exist.
-    """
+    """Raise `MissingDependencyError` if an import of an optional package within the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:

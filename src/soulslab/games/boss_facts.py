@@ -246,10 +246,8 @@ def load_profile_with(game: Path, boss: str = "") -> Profile:
 def with_boss(profile: Profile, facts: BossFacts) -> Profile:
     """Return a profile whose ``boss.*`` attributes are those of a boss.
 
-    Args:
-        profile: The profile.
-        facts: Facts about the boss. If the profile finds bosses by id, the entity gets the id of this boss. Otherwise
-            the attribute group of this boss replaces ``boss``; attributes that the group lacks are removed.
+    If the profile finds bosses by id, the entity gets the id of this boss. Otherwise the attribute group of this boss
+    replaces ``boss``; attributes that the group lacks are removed.
 
     Raises:
         MissingFactError: The profile finds bosses by id, and the id of this boss is not known.
@@ -267,12 +265,8 @@ def with_boss(profile: Profile, facts: BossFacts) -> Profile:
     if not own:
         raise unknown("group of attributes", facts.attributes, sorted({name.partition(".")[0] for name in every}))
     kept = {name: one for name, one in every.items() if not name.startswith((f"{GROUP}.", prefix))} | own
-    return msgspec.structs.replace(profile, attributes=kept, duel=_without_unbound(profile.duel, kept))
-
-
-def _without_unbound(duel: dict[str, Any] | None, attributes: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a ``[duel]`` table with only those quantities whose attributes exist."""
-    if duel is None:
-        return None
-    bound = {quantity: name for quantity, name in duel.get("attributes", {}).items() if name in attributes}
-    return {**duel, "attributes": bound}
+    duel = profile.duel
+    if duel is not None:
+        bound = {quantity: name for quantity, name in duel.get("attributes", {}).items() if name in kept}
+        duel = {**duel, "attributes": bound}
+    return msgspec.structs.replace(profile, attributes=kept, duel=duel)

@@ -98,14 +98,9 @@ class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return not any(row.is_needed and row.verdict is not Verdict.OK for row in self.rows)
 
     def require(self, *names: str, may_be_loading: bool = False) -> None:
-        """Raise an error if attributes failed; without names, those with ``is_needed``.
+        """Raise `SelfCheckError` if attributes failed; without names, those with ``is_needed``.
 
-        Args:
-            names: Needed attributes.
-            may_be_loading: Also accept attributes that are not loaded yet.
-
-        Raises:
-            SelfCheckError: Attributes failed; the message names each one and the reason.
+        With `may_be_loading`, attributes that are not loaded yet are accepted, too.
         """
         rows = {row.name: row for row in self.rows}
         wanted = names or tuple(row.name for row in self.rows if row.is_needed)

@@ -142,15 +142,12 @@ class _Attributes:
         arena.binding.apply(arena.fight, values)
 
     def read_number(self, where: ChainNumber) -> Number:
-        raise _no_memory(where)
+        problem = "has no memory address: the fake session only has the attributes of the fight"
+        raise PatternError(problem, base=where.base)
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
         del value
-        raise _no_memory(where)
-
-
-def _no_memory(where: ChainNumber) -> PatternError:
-    return PatternError("has no memory address: the fake session only has the attributes of the fight", base=where.base)
+        self.read_number(where)
 
 
 class FakeArenaSession(LocalSession):

@@ -11,11 +11,9 @@ from soulslab.siphon.profile import ClockGrade
 
 
 class FakeClock:
-    """Calls a function for each advance (`soulslab.siphon.clock.Clock`).
+    """Calls ``on_advance`` with the game time of each advance, in seconds (`soulslab.siphon.clock.Clock`).
 
-    Args:
-        on_advance: Called with the game time of each advance, in seconds; its exceptions reach the caller.
-        check_alive: Called before each change; raises `ProcessExitedError` if the game is to have ended.
+    ``check_alive`` is called before each change; it raises `ProcessExitedError` if the game is to have ended.
     """
 
     grade: ClockGrade = "lockstep"

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from soulslab.errors import EntityNotFoundError
 from soulslab.games.character import Animation, AttributeProperty, Character
-from soulslab.games.event_flags import FlagMemory
 from soulslab.games.facts import load_event_flags, load_warp_points
-from soulslab.games.souls_game import MENU, SoulsGame
+from soulslab.games.souls_game import MENU, FlagMemory, SoulsGame
 from soulslab.games.waiting import Patience, press_each
 from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.session import Session
@@ -166,16 +165,10 @@ class DarkSouls3(SoulsGame):
     # --- the menu -------------------------------------------------------------------------------------------
 
     def leave_world(self, keys: tuple[str, ...], patience: Patience = MENU) -> None:
-        """Return from the world to the title screen by pressing keys.
+        """Return from the world to the title screen by pressing keys one after another; raises `WaitTimeoutError`.
 
-        The keys that lead there are not published, and no attribute says which menu is open.
-
-        Args:
-            keys: Keys to press one after another, each for half a poll interval: ``("ESC", ...)``.
-            patience: Deadline for the title screen; its poll interval is the time for each key.
-
-        Raises:
-            WaitTimeoutError: The title screen did not appear.
+        The keys that lead there are not published, and no attribute says which menu is open. The poll interval is the
+        time for each key, which is down during its first half.
         """
         press_each(self.session, keys, patience.poll_s)
         self._await_screen("the title", ("title",), patience)

@@ -17,9 +17,8 @@ from soulslab.config import load_settings
 from soulslab.errors import ConfigError, EntityNotFoundError
 from soulslab.games.boss_facts import BossFacts, Pose
 from soulslab.games.character import Animation, AttributeProperty, Character, Position, from_memory
-from soulslab.games.event_flags import FlagMemory
 from soulslab.games.facts import FactFile, Text, load_event_flags, load_warp_points
-from soulslab.games.souls_game import LOADED, SoulsGame
+from soulslab.games.souls_game import LOADED, FlagMemory, SoulsGame
 from soulslab.games.waiting import Patience
 from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.session import Session
