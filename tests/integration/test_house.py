@@ -27,10 +27,10 @@ def error_classes():
 
 
 def documented_tree():
-    """Return the parent of each class in the tree of the module docstring."""
+    """Return the parent of each class in the tree of docs/errors.md."""
     found, parents = {}, {}
-    for line in soulslab.errors.__doc__.splitlines():
-        match = re.match(r"( {4}[│├└─ ]*)([A-Z]\w+Error)\b", line)
+    for line in (ROOT / "docs/errors.md").read_text().splitlines():
+        match = re.match(r"([│├└─ ]*)([A-Z]\w+Error)$", line)
         if match:
             depth = len(match[1])
             parents[depth] = match[2]

@@ -18,7 +18,7 @@ from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.vocabulary import NOTHING
 
 KNIGHT = load_knight()
-KNOCK_BACKS = list(KNIGHT.knock_backs)
+KNOCK_BACKS = tuple(KNIGHT.knock_backs)
 NEVER = 10**9
 
 

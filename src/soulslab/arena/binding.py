@@ -39,23 +39,15 @@ UNNAMED = "#"
 _AXES = ("xyz", "xzy", "yxz", "yzx", "zxy", "zyx")
 
 
-class Stored(Protocol):
-    """Storage of an attribute, as in `soulslab.siphon.profile.Attribute`."""
+class _Stored(Protocol):
+    """Storage of an attribute, as in `soulslab.siphon.profile.Attribute`, which the arena must not import."""
 
     @property
-    def type(self) -> str:
-        """Type of the stored value."""
-        ...
-
+    def type(self) -> str: ...
     @property
-    def length(self) -> int:
-        """Number of components of a vector, or number of bytes of a text."""
-        ...
-
+    def length(self) -> int: ...
     @property
-    def scale(self) -> float:
-        """Factor of the stored value; a factor other than 1 makes an integer a fraction."""
-        ...
+    def scale(self) -> float: ...
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,7 +69,7 @@ class Binding:
     or an attribute that does not fit its quantity, raises `ProfileError`.
     """
 
-    def __init__(self, table: Mapping[str, Any] | None, attributes: Mapping[str, Stored], source: str = "") -> None:
+    def __init__(self, table: Mapping[str, Any] | None, attributes: Mapping[str, _Stored], source: str = "") -> None:
         def error(problem: str, place: str) -> ConfigError:
             return ProfileError(problem, path=f"duel.{place}" if place else "duel", source=source)
 
@@ -93,7 +85,7 @@ class Binding:
         self._from_stored, self._to_stored = np.array(order), np.argsort(order)
         tables = {"player.animation": self._table.player_animations, "boss.animation": self._table.boss_animations}
         self._numbers = tables
-        self._encoders: dict[str, Callable[[Value], Any]] = {}
+        self._encoders = {quantity: self.encoder(quantity) for quantity in self.attributes}
         self._names = {which: {number: name for name, number in table.items()} for which, table in tables.items()}
 
     def has(self, *quantities: str) -> bool:
@@ -118,16 +110,10 @@ class Binding:
 
     def encode(self, quantity: str, value: Value) -> Any:
         """Return the value to write to the attribute of a quantity."""
-        return self.encoder(quantity)(value)
+        return self._encoders[quantity](value)
 
     def encoder(self, quantity: str) -> Callable[[Value], Any]:
-        """Return the conversion function of `encode` for one quantity; it is cached."""
-        encoder = self._encoders.get(quantity)
-        if encoder is None:
-            encoder = self._encoders[quantity] = self._make_encoder(quantity)
-        return encoder
-
-    def _make_encoder(self, quantity: str) -> Callable[[Value], Any]:
+        """Return the function that converts values of a quantity to values to write to its attribute."""
         facts, stored = QUANTITIES[quantity], self._stored[self.attributes[quantity]]
         is_fraction = stored.type in _FLOATS or stored.scale != 1.0
         if facts.kind == "vector":
@@ -188,7 +174,7 @@ class Binding:
             known[number] = animation
 
 
-def _misfit(quantity: Quantity, stored: Stored) -> str:
+def _misfit(quantity: Quantity, stored: _Stored) -> str:
     """Return why an attribute cannot hold a quantity, or "" if it can."""
     if quantity.kind == "bytes":
         is_fit = stored.type == "bytes" and stored.length == quantity.length

@@ -6,7 +6,7 @@ value raises a `BossFileError` with its place, such as ``moves[2].windows[0].dam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -228,25 +228,12 @@ def load_boss(boss: str | Path, knock_backs: Sequence[str]) -> Boss:
         path = BOSS_DIR / f"{boss}.toml"
         if str(boss) not in boss_names():
             raise UnknownBossError(str(boss), boss_names())
-    return parse_boss(read_text(path, partial(BossFileError, source=path)), path, knock_backs)
-
-
-def parse_boss(text: str, source: str | Path, knock_backs: Sequence[str]) -> Boss:
-    """Parse and validate the text of a boss file.
-
-    Args:
-        text: TOML.
-        source: Name of the file, for error messages.
-        knock_backs: Names of the knock-backs that its windows may use.
-
-    Raises:
-        BossFileError: The text is invalid.
-    """
-    return _parse_boss(text, source, tuple(knock_backs))
+    return parse_boss(read_text(path, partial(BossFileError, source=path)), path, tuple(knock_backs))
 
 
 @lru_cache(maxsize=16)  # parsing takes 10 of the 16 ms in which an environment is made
-def _parse_boss(text: str, source: str | Path, knock_backs: tuple[str, ...]) -> Boss:
+def parse_boss(text: str, source: str | Path, knock_backs: tuple[str, ...]) -> Boss:
+    """Parse and validate the text of a boss file; see `load_boss`. ``source`` names the file in messages."""
     data = parse_toml(text, partial(BossFileError, source=source))
     for path, problem in _out_of_range_numbers(data):
         raise BossFileError(problem, path=path, source=source)
@@ -268,84 +255,73 @@ def _out_of_range_numbers(data: Any, path: str = "") -> Iterator[tuple[str, str]
         yield path, f"must be a number from -{MAX_NUMBER} to {MAX_NUMBER}"
 
 
-def _problems(boss: Boss, knock_backs: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (path, problem) of everything that types and bounds do not check."""
-    found: list[tuple[str, str]] = []
+def _problems(boss: Boss, knock_backs: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield (path, problem) of everything that types and bounds do not check."""
     ids = [move.id for move in boss.moves]
-    found += [(f"moves[{i}].id", f"{ids[i]!r} is used twice") for i in range(len(ids)) if ids[i] in ids[:i]]
-    animations = [move.animation for move in boss.moves]
-    found += [
-        (f"moves[{i}].animation", f"{animations[i]!r} is used twice; each move needs a different animation")
-        for i in range(len(animations))
-        if animations[i] in animations[:i]
-    ]
-    pairs = {"keep_m": boss.keep_m, "pause_s[0]": boss.pause_s[0], "pause_s[1]": boss.pause_s[1]}
-    found += [(name, f"{low} is greater than {high}") for name, (low, high) in pairs.items() if low > high]
+    for name in ("id", "animation"):
+        values = [getattr(move, name) for move in boss.moves]
+        for i, value in enumerate(values):
+            if value in values[:i]:
+                yield f"moves[{i}].{name}", f"{value!r} is used twice; each move needs a different {name}"
+    yield from _unordered({"keep_m": boss.keep_m, "pause_s[0]": boss.pause_s[0], "pause_s[1]": boss.pause_s[1]})
     for i, move in enumerate(boss.moves):
-        found += _move_problems(f"moves[{i}]", move, ids, knock_backs)
-    totals = (("windows", MAX_WINDOWS_OF_ALL), ("follow_ups", MAX_FOLLOW_UPS_OF_ALL))
-    for name, most in totals:
+        for path, problem in _move_problems(move, ids, knock_backs):
+            yield f"moves[{i}].{path}", problem
+    for name, most in (("windows", MAX_WINDOWS_OF_ALL), ("follow_ups", MAX_FOLLOW_UPS_OF_ALL)):
         total = sum(len(getattr(move, name)) for move in boss.moves)
         if total > most:
-            found.append(("moves", f"all moves together have {total} {name}; the maximum is {most}"))
+            yield "moves", f"all moves together have {total} {name}; the maximum is {most}"
     if int(boss.hp * boss.phase_two.below) < 1:
-        found.append(("phase_two.below", f"{boss.phase_two.below} of {boss.hp} hit points is less than 1 hit point"))
+        yield "phase_two.below", f"{boss.phase_two.below} of {boss.hp} hit points is less than 1 hit point"
     if boss.phase_two.move not in ids:
-        found.append(("phase_two.move", f"no move has the id {boss.phase_two.move!r}"))
+        yield "phase_two.move", f"no move has the id {boss.phase_two.move!r}"
     for phase in (1, 2):
         if not any(phase in move.phases and move.weight > 0 for move in boss.moves):
-            found.append(("moves", f"the boss can choose no move in phase {phase}"))
-    found += _ground_problems(boss.ground)
-    return found
+            yield "moves", f"the boss can choose no move in phase {phase}"
+    for path, problem in _ground_problems(boss.ground):
+        yield f"ground.{path}", problem
 
 
-def _move_problems(path: str, move: Move, ids: Sequence[str], knock_backs: Sequence[str]) -> list[tuple[str, str]]:
-    found = []
-    if move.animation not in MOVE_ANIMATIONS:
-        found.append((f"{path}.animation", f"{move.animation!r} must be one of {', '.join(MOVE_ANIMATIONS)}"))
-    for name in ("range_m", "bearing_rad"):
-        low, high = getattr(move, name)
+def _unordered(pairs: Mapping[str, tuple[float, float]]) -> Iterator[tuple[str, str]]:
+    for path, (low, high) in pairs.items():
         if low > high:
-            found.append((f"{path}.{name}", f"{low} is greater than {high}"))
+            yield path, f"{low} is greater than {high}"
+
+
+def _move_problems(move: Move, ids: Sequence[str], knock_backs: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if move.animation not in MOVE_ANIMATIONS:
+        yield "animation", f"{move.animation!r} must be one of {', '.join(MOVE_ANIMATIONS)}"
+    yield from _unordered({"range_m": move.range_m, "bearing_rad": move.bearing_rad})
     if move.duration_s > 10:
-        found.append((f"{path}.recovery_s", f"the move lasts {move.duration_s:.2f} s; the maximum is 10 s"))
+        yield "recovery_s", f"the move lasts {move.duration_s:.2f} s; the maximum is 10 s"
     previous_end = 0.0
     for j, window in enumerate(move.windows):
-        where = f"{path}.windows[{j}]"
         if window.end_s <= window.start_s:
-            found.append((f"{where}.end_s", f"{window.end_s} is not after start_s = {window.start_s}"))
+            yield f"windows[{j}].end_s", f"{window.end_s} is not after start_s = {window.start_s}"
         if window.start_s < previous_end:
-            found.append((f"{where}.start_s", f"{window.start_s} is before the end of the previous window"))
+            yield f"windows[{j}].start_s", f"{window.start_s} is before the end of the previous window"
         if window.knock_back not in knock_backs:
-            found.append((f"{where}.knock_back", f"{window.knock_back!r} must be one of {', '.join(knock_backs)}"))
+            yield f"windows[{j}].knock_back", f"{window.knock_back!r} must be one of {', '.join(knock_backs)}"
         previous_end = window.end_s
     for j, follow_up in enumerate(move.follow_ups):
         if follow_up.move not in ids:
-            found.append((f"{path}.follow_ups[{j}].move", f"no move has the id {follow_up.move!r}"))
-    return found
+            yield f"follow_ups[{j}].move", f"no move has the id {follow_up.move!r}"
 
 
-def _ground_problems(ground: Ground) -> list[tuple[str, str]]:
-    found = []
+def _ground_problems(ground: Ground) -> Iterator[tuple[str, str]]:
     for i, (low, high) in enumerate(ground.limits_m):
         if low >= high:
-            found.append((f"ground.limits_m[{i}]", f"{low} is not below {high}"))
+            yield f"limits_m[{i}]", f"{low} is not below {high}"
     if not ground.limits_m[2][0] < ground.floor_m < ground.limits_m[2][1]:
-        found.append(("ground.floor_m", "is outside limits_m[2]"))
+        yield "floor_m", "is outside limits_m[2]"
     # The camera is behind the player, so the limits have to contain more than the floor.
     margin = ground.radius_m + 6.0
-    for i in range(2):
+    for i, centre in enumerate(ground.centre_m):
         low, high = ground.limits_m[i]
-        if ground.centre_m[i] - margin < low or ground.centre_m[i] + margin > high:
-            found.append(
-                (
-                    f"ground.limits_m[{i}]",
-                    f"must contain the floor and 6 m around it ({margin} m from the centre)",
-                )
-            )
-    poses = [("player_pose", ground.player_pose), ("boss_pose", ground.boss_pose)]
-    poses += [(f"player_poses_random[{i}]", pose) for i, pose in enumerate(ground.player_poses_random)]
-    for name, (x, y, _, _) in poses:
+        if centre - margin < low or centre + margin > high:
+            yield f"limits_m[{i}]", f"must contain the floor and 6 m around it ({margin} m from the centre)"
+    poses = {f"player_poses_random[{i}]": pose for i, pose in enumerate(ground.player_poses_random)}
+    poses |= {"player_pose": ground.player_pose, "boss_pose": ground.boss_pose}
+    for path, (x, y, _, _) in poses.items():
         if (x - ground.centre_m[0]) ** 2 + (y - ground.centre_m[1]) ** 2 >= (ground.radius_m - 1.0) ** 2:
-            found.append((f"ground.{name}", "must be at least 1 m inside the edge of the floor"))
-    return found
+            yield path, "must be at least 1 m inside the edge of the floor"

@@ -16,14 +16,10 @@ Kind = Literal["scalar", "pose", "camera", "category", "constant", "flag"]
 
 
 class DuelField(msgspec.Struct, frozen=True):
-    """One field of a duel.
+    """One field of a duel; ``name`` is its key in the observation, ``unit`` its unit, or what the integers mean.
 
-    Attributes:
-        name: Key in the observation.
-        kind: ``scalar`` (shape (1,), float32), ``pose`` (x, y, z, angle), ``camera`` (x, y, z and the direction it
-            looks in), ``category`` (an integer), ``constant`` (an integer with a single value), ``flag`` (0 or 1).
-        unit: Unit, or what the integers mean.
-        doc: Description.
+    ``kind`` is ``scalar`` (shape (1,), float32), ``pose`` (x, y, z, angle), ``camera`` (x, y, z and the direction it
+    looks in), ``category`` (an integer), ``constant`` (an integer with a single value) or ``flag`` (0 or 1).
     """
 
     name: str
@@ -69,11 +65,8 @@ DUEL_STATE: np.dtype[Any] = np.dtype(
     (
         np.record,
         [
-            (field.name, "i8" if field.is_integer else "f8", (field.size,))
-            if field.size > 1
-            else (field.name, "i8" if field.is_integer else "f8")
-            for field in DUEL_FIELDS
-        ]
-        + [("boss_bin_duration", "f8")],
+            *((one.name, "i8" if one.is_integer else "f8", (one.size,) if one.size > 1 else ()) for one in DUEL_FIELDS),
+            ("boss_bin_duration", "f8"),
+        ],
     )
 )

@@ -43,11 +43,10 @@ _SCALARS = (
 
 def _player_bin(name: str) -> str:
     """Return the bin of a player animation; animations with the same meaning share a bin."""
-    prefixes = {"AddDamage": "AddDamage", "RunStop": "Move", "QuickTurn": "QuickTurn", "LandFace": "LandFace"}
-    prefixes |= {"Land": "Land", "Fall": "Fall"}
-    if name in {"Idle", "Move", "None"}:
+    if name in {"Idle", "Move", "None"} or name.startswith("RunStop"):
         return "Move"
-    return next((bin_ for prefix, bin_ in prefixes.items() if name.startswith(prefix)), name)
+    prefixes = ("AddDamage", "QuickTurn", "LandFace", "Land", "Fall")
+    return next((prefix for prefix in prefixes if name.startswith(prefix)), name)
 
 
 def _boss_bin(name: str) -> str:

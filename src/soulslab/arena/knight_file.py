@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
+from soulslab.config.loading import load_settings
 from soulslab.errors import ConfigError
 
 KNIGHT_FILE = Path(__file__).parent / "knight.toml"
@@ -125,7 +125,4 @@ class Knight(_Data, frozen=True):
 @cache
 def load_knight() -> Knight:
     """Return the knight that ships with soulslab."""
-    try:
-        return msgspec.convert(tomllib.loads(KNIGHT_FILE.read_text(encoding="utf-8")), Knight)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise ConfigError(str(error), source=KNIGHT_FILE) from error
+    return load_settings(Knight, KNIGHT_FILE)

@@ -85,18 +85,15 @@ class LiveFight:
     """A sequence of fights against one boss, controlled by buttons.
 
     Attributes:
-        boss: The boss.
         duel: `DUEL` record of the present fight.
         fight: `FIGHT` record: the rules of the fight.
-        stage: Present stage of the game.
-        stage_ticks: Ticks since the start of that stage.
+        stage_ticks: Ticks since the start of the present stage.
         n_ticks: Ticks since the game began, in any stage.
         n_fights: Number of fights begun, including the present one.
         seed: Seed of the present fight, or None if it continued the generator of the previous one.
         next_seed: Seed of the next fight; None continues the generator of the present one.
         speed: Factor of game time; 0 pauses the game. The caller of `tick` has to apply it.
         no_death: The player's health does not fall below 1.
-        no_gravity: The player does not fall.
         no_attack: The boss does not start attacks.
         action: Action of the last tick (`soulslab.arena.vocabulary.ACTIONS`).
         is_press: Whether its button was pressed in that tick.

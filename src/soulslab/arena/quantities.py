@@ -35,24 +35,24 @@ Value: TypeAlias = Any
 """float, bool, ndarray of 3 float64 (x, y, height), the name of an animation, or bytes."""
 
 
-class Quantity(msgspec.Struct, frozen=True, kw_only=True):
+class Quantity(msgspec.Struct, frozen=True):
     """One quantity of a fight.
 
     Attributes:
-        kind: ``number``, ``flag``, ``vector`` (x, y, height or a direction), ``animation`` (its name) or ``bytes``.
-        rounds_up: Whether it is rounded up when it is stored as an integer, so that a positive rest does not become 0.
         put: Function that changes it; None if the game recomputes it each tick, so that a change would not last.
         extremes: Function that returns extreme values, which its storage has to be able to hold; empty for any storage.
+        kind: ``number``, ``flag``, ``vector`` (x, y, height or a direction), ``animation`` (its name) or ``bytes``.
+        rounds_up: Whether it is rounded up when it is stored as an integer, so that a positive rest does not become 0.
     """
 
-    kind: QuantityKind
-    length: int = 1
-    unit: str = ""
     doc: str
-    rounds_up: bool = False
     get: Callable[[LiveFight], Value]
     put: Callable[[LiveFight, Value], None] | None = None
     extremes: Callable[[LiveFight], Sequence[Value]] = lambda _: ()
+    kind: QuantityKind = "number"
+    unit: str = ""
+    length: int = 1
+    rounds_up: bool = False
 
 
 def _put_player_position(game: LiveFight, value: Value) -> None:
@@ -92,24 +92,17 @@ def _or_none(seed: int | None) -> int:
 
 
 def _flag(name: str, doc: str) -> Quantity:
-    return Quantity(
-        kind="flag",
-        doc=doc,
-        get=lambda game: bool(getattr(game, name)),
-        put=lambda game, value: setattr(game, name, bool(value)),
-    )
+    """Return a switch of the game, given the name of its attribute."""
+    return Quantity(doc, attrgetter(name), lambda game, value: setattr(game, name, bool(value)), kind="flag")
 
 
-def _number(
-    doc: str,
-    get: Callable[[LiveFight], Value],
-    put: Callable[[LiveFight, Value], None] | None = None,
-    *,
-    extremes: Callable[[LiveFight], Sequence[Value]],
-    unit: str = "",
-    rounds_up: bool = False,
-) -> Quantity:
-    return Quantity(kind="number", unit=unit, doc=doc, get=get, put=put, rounds_up=rounds_up, extremes=extremes)
+def _player_position(game: LiveFight) -> Value:
+    d = game.duel
+    return np.array([d.p_x, d.p_y, d.p_z])
+
+
+def _boss_position(game: LiveFight) -> Value:
+    return np.array([game.duel.b_x, game.duel.b_y, game.fight.floor])
 
 
 def _camera_position(game: LiveFight) -> Value:
@@ -177,12 +170,12 @@ def _level(doc: str, unit: str, field: str, maximum: str) -> Quantity:
     def put(game: LiveFight, value: Value) -> None:
         setattr(game.duel, field, min(max(float(value), 0.0), float(most(game))))
 
-    return _number(doc, get, put, unit=unit, rounds_up=True, extremes=lambda game: (0.0, most(game)))
+    return Quantity(doc, get, put, lambda game: (0.0, most(game)), unit=unit, rounds_up=True)
 
 
 def _full(doc: str, unit: str, maximum: str) -> Quantity:
     get = attrgetter(f"fight.{maximum}")
-    return _number(doc, get, unit=unit, extremes=lambda game: (get(game),))
+    return Quantity(doc, get, extremes=lambda game: (get(game),), unit=unit)
 
 
 def _angle(who: str, get: Callable[[LiveFight], Value], fields: tuple[str, str]) -> Quantity:
@@ -192,17 +185,28 @@ def _angle(who: str, get: Callable[[LiveFight], Value], fields: tuple[str, str])
         for field, part in zip(fields, (-math.sin(value), -math.cos(value)), strict=True):
             setattr(game.duel, field, part)
 
-    return _number(f"facing of the {who}: (-sin, -cos)", get, put, unit="rad", extremes=_between(-math.pi, math.pi))
+    return Quantity(f"facing of the {who}: (-sin, -cos)", get, put, _between(-math.pi, math.pi), unit="rad")
 
 
 def _animation_time(who: str, get: Callable[[LiveFight], Value]) -> Quantity:
     doc = f"time since the start of the {who}'s animation"
-    return _number(doc, get, unit="s", extremes=_between(0.0, LONGEST_S))
+    return Quantity(doc, get, extremes=_between(0.0, LONGEST_S), unit="s")
+
+
+def _animation_length(what: str, get: Callable[[LiveFight], Value], table: str) -> Quantity:
+    """Return a duration, given the name of the table of the rules with all durations."""
+
+    def extremes(game: LiveFight) -> Sequence[Value]:
+        return 0.0, float(game.fight[table]["duration"].max()) / TICKS_PER_S
+
+    return Quantity(f"duration of the {what}; 0 if it has no end", get, extremes=extremes, unit="s")
 
 
 _COUNTED = _between(0, LONGEST_S * TICKS_PER_S)
 _CRC_32 = _between(0, 2**32 - 1)
 _SEEDS = _between(-1, 2**63 - 1)
+
+_ATTACK_NUMBERS = _between(NO_ATTACK, 9_999)
 
 QUANTITIES: dict[str, Quantity] = {
     "player.hp": _level("the player's health", "hp", "p_hp", "p_max_hp"),
@@ -210,110 +214,78 @@ QUANTITIES: dict[str, Quantity] = {
     "player.sp": _level("the player's stamina", "sp", "p_sp", "p_max_sp"),
     "player.max_sp": _full("the player's full stamina", "sp", "p_max_sp"),
     "player.position": Quantity(
-        kind="vector",
-        unit="m",
-        doc="position of the player",
-        get=lambda g: np.array([g.duel.p_x, g.duel.p_y, g.duel.p_z]),
-        put=_put_player_position,
-        extremes=_positions,
+        "position of the player", _player_position, _put_player_position, _positions, kind="vector", unit="m"
     ),
     "player.block_position": Quantity(
+        f"position of the player relative to the block of the map, whose origin is {BLOCK_ORIGIN_M} m",
+        lambda g: _player_position(g) - BLOCK_ORIGIN_M,
+        extremes=lambda g: [corner - BLOCK_ORIGIN_M for corner in _positions(g)],
         kind="vector",
         unit="m",
-        doc=f"position of the player relative to the block of the map, whose origin is {BLOCK_ORIGIN_M} m",
-        get=lambda g: np.array([g.duel.p_x, g.duel.p_y, g.duel.p_z]) - BLOCK_ORIGIN_M,
-        extremes=lambda g: [corner - BLOCK_ORIGIN_M for corner in _positions(g)],
     ),
     "player.angle": _angle("player", lambda g: math.atan2(-g.duel.p_fx, -g.duel.p_fy), ("p_fx", "p_fy")),
     "player.animation": Quantity(
-        kind="animation",
-        doc="the player's animation",
-        get=player_animation,
-        extremes=lambda _: tuple(load_knight().animations),
+        "the player's animation", player_animation, extremes=lambda _: load_knight().animations, kind="animation"
     ),
     "player.animation_time": _animation_time("player", lambda g: g.duel.p_ticks / TICKS_PER_S),
-    "player.animation_length": _number(
-        "duration of the player's animation; 0 if it has no end",
-        _player_animation_length,
-        unit="s",
-        extremes=lambda g: (0.0, max(float(one.duration) for one in g.fight.animations) / TICKS_PER_S),
-    ),
+    "player.animation_length": _animation_length("player's animation", _player_animation_length, "animations"),
     "boss.hp": _level("the boss's health", "hp", "b_hp", "b_max_hp"),
     "boss.max_hp": _full("the boss's full health", "hp", "b_max_hp"),
     "boss.position": Quantity(
-        kind="vector",
-        unit="m",
-        doc="position of the boss",
-        get=lambda g: np.array([g.duel.b_x, g.duel.b_y, float(g.fight.floor)]),
-        put=_put_boss_position,
-        extremes=_positions,
+        "position of the boss", _boss_position, _put_boss_position, _positions, kind="vector", unit="m"
     ),
     "boss.angle": _angle("boss", lambda g: math.atan2(-g.duel.b_fx, -g.duel.b_fy), ("b_fx", "b_fy")),
-    "boss.animation": Quantity(
-        kind="animation", doc="the boss's animation", get=boss_animation, extremes=_boss_animations
-    ),
+    "boss.animation": Quantity("the boss's animation", boss_animation, extremes=_boss_animations, kind="animation"),
     "boss.animation_time": _animation_time("boss", lambda g: g.duel.b_anim_ticks / TICKS_PER_S),
-    "boss.animation_length": _number(
-        "duration of the boss's move; 0 if it has no end",
-        _boss_animation_length,
-        unit="s",
-        extremes=lambda g: (0.0, max(float(one.duration) for one in g.fight.moves) / TICKS_PER_S),
+    "boss.animation_length": _animation_length("boss's move", _boss_animation_length, "moves"),
+    "boss.attack_id": Quantity(
+        "number of the boss's attack; -1 for no attack", _boss_attack_id, extremes=_ATTACK_NUMBERS
     ),
-    "boss.attack_id": _number(
-        "number of the boss's attack; -1 for no attack", _boss_attack_id, extremes=_between(NO_ATTACK, 9_999)
-    ),
-    "boss.next_attack_id": _number(
-        "number of the previous attack; -1 for no attack", lambda _: NO_ATTACK, extremes=_between(NO_ATTACK, 9_999)
+    "boss.next_attack_id": Quantity(
+        "number of the previous attack; -1 for no attack", lambda _: NO_ATTACK, extremes=_ATTACK_NUMBERS
     ),
     "camera.position": Quantity(
-        kind="vector", unit="m", doc="position of the camera", get=_camera_position, extremes=_camera_positions
+        "position of the camera", _camera_position, extremes=_camera_positions, kind="vector", unit="m"
     ),
     "camera.direction": Quantity(
+        "direction of the camera, a unit vector",
+        _camera_direction,
+        _put_camera_direction,
+        lambda _: (np.full(3, -1.0), np.full(3, 1.0)),
         kind="vector",
-        doc="direction of the camera, a unit vector",
-        get=_camera_direction,
-        put=_put_camera_direction,
-        extremes=lambda _: (np.full(3, -1.0), np.full(3, 1.0)),
     ),
-    "lock_on": Quantity(
-        kind="flag", doc="the camera is locked on the boss", get=lambda g: bool(g.duel.lock_on), put=_put_lock_on
-    ),
-    "phase": _number("phase of the fight, 1 or 2", lambda g: int(g.duel.phase), extremes=_between(1, 2)),
-    "game.stage": _number(
+    "lock_on": Quantity("the camera is locked on the boss", lambda g: bool(g.duel.lock_on), _put_lock_on, kind="flag"),
+    "phase": Quantity("phase of the fight, 1 or 2", lambda g: int(g.duel.phase), extremes=_between(1, 2)),
+    "game.stage": Quantity(
         f"stage of the game: {', '.join(STAGES)}",
         lambda g: STAGES.index(g.stage),
         extremes=_between(0, len(STAGES) - 1),
     ),
-    "game.speed": _number(
-        "factor of game time; 0 pauses it", lambda g: g.speed, _put_speed, extremes=_between(0.0, 1.0)
-    ),
-    "game.tick": _number("ticks since the game began", lambda g: g.n_ticks, extremes=_COUNTED),
-    "game.time_s": _number(
-        "game time since the game began", lambda g: g.n_ticks / TICKS_PER_S, unit="s", extremes=_between(0.0, LONGEST_S)
+    "game.speed": Quantity("factor of game time; 0 pauses it", attrgetter("speed"), _put_speed, _between(0.0, 1.0)),
+    "game.tick": Quantity("ticks since the game began", attrgetter("n_ticks"), extremes=_COUNTED),
+    "game.time_s": Quantity(
+        "game time since the game began", lambda g: g.n_ticks / TICKS_PER_S, extremes=_between(0.0, LONGEST_S), unit="s"
     ),
     "game.history": Quantity(
+        "codes of the last ticks, a ring buffer; tick n is at n modulo the length",
+        lambda g: g.history.tobytes(),
         kind="bytes",
         length=HISTORY_TICKS,
-        doc="codes of the last ticks, a ring buffer; tick n is at n modulo the length",
-        get=lambda g: g.history.tobytes(),
     ),
-    "fight.rules": _number("CRC-32 of boss, phase, poses and knight", lambda g: g.rules_digest, extremes=_CRC_32),
-    "fight.digest": _number("CRC-32 of the whole state of the fight", lambda g: g.digest(), extremes=_CRC_32),
-    "fight.generator": _number(
-        "state of the generator before the fight began", lambda g: g.generator, extremes=_between(0, 2**64 - 1)
+    "fight.rules": Quantity("CRC-32 of boss, phase, poses and knight", attrgetter("rules_digest"), extremes=_CRC_32),
+    "fight.digest": Quantity("CRC-32 of the whole state of the fight", lambda g: g.digest(), extremes=_CRC_32),
+    "fight.generator": Quantity(
+        "state of the generator before the fight began", attrgetter("generator"), extremes=_between(0, 2**64 - 1)
     ),
-    "fight.number": _number("number of fights begun, including this one", lambda g: g.n_fights, extremes=_COUNTED),
-    "fight.tick": _number("ticks of this fight", lambda g: int(g.duel.tick), extremes=_COUNTED),
-    "fight.seed": _number(
+    "fight.number": Quantity("number of fights begun, including this one", attrgetter("n_fights"), extremes=_COUNTED),
+    "fight.tick": Quantity("ticks of this fight", lambda g: int(g.duel.tick), extremes=_COUNTED),
+    "fight.seed": Quantity(
         "seed of this fight; -1 if it continues the generator of the previous fight",
         lambda g: _or_none(g.seed),
         extremes=_SEEDS,
     ),
-    "fight.next_seed": _number(
-        "seed of the next fight; -1 for none",
-        lambda g: _or_none(g.next_seed),
-        _put_next_seed,
-        extremes=_SEEDS,
+    "fight.next_seed": Quantity(
+        "seed of the next fight; -1 for none", lambda g: _or_none(g.next_seed), _put_next_seed, _SEEDS
     ),
     "player.no_death": _flag("no_death", "the player cannot die"),
     "player.no_gravity": _flag("no_gravity", "the player does not fall"),

@@ -73,18 +73,10 @@ RELATIVE_NAMES = (
     *(f"boss_animation={name}" for name in BOSS_BINS),
 )
 N_RELATIVE = len(RELATIVE_NAMES)
-_DISTANCE, _PLAYER, _BOSS, _CAMERA, _PLACE, _HEIGHT, _ANIMATIONS = (
-    RELATIVE_NAMES.index(name)
-    for name in (
-        "distance",
-        "player_facing_cos",
-        "boss_facing_cos",
-        "camera_view_cos",
-        "place_ahead",
-        "player_height",
-        "player_animation_duration",
-    )
-)
+_DISTANCE, _PLAYER = RELATIVE_NAMES.index("distance"), RELATIVE_NAMES.index("player_facing_cos")
+_BOSS, _CAMERA = RELATIVE_NAMES.index("boss_facing_cos"), RELATIVE_NAMES.index("camera_view_cos")
+_PLACE, _HEIGHT = RELATIVE_NAMES.index("place_ahead"), RELATIVE_NAMES.index("player_height")
+_ANIMATIONS = RELATIVE_NAMES.index("player_animation_duration")
 
 
 def relative_bounds(

@@ -41,9 +41,8 @@ class FightOptions(msgspec.Struct, frozen=True):
         phase: ``"1"`` ends when the health of phase 1 is 0, ``"2"`` starts there, ``"full"`` is both.
         random_pose: Draw the player's start from the ground's poses, with an offset of up to 0.5 m.
         skip_locked: Continue while "nothing" is the only open action; rewards add up.
-        features: Whether the features are written after each step.
+        features: Whether the features are written after each step; ``states`` the same for the states.
         relative: Whether these are the relative features (`soulslab.arena.relative_features`).
-        states: Whether the states are written after each step.
         max_steps: Steps after which a fight is truncated; 0 uses `MAX_DECISIONS`.
         autoreset: Autoreset mode, as in Gymnasium's vector environments.
         weights: Weight of each reward term; omitted terms have weight 0.
@@ -249,9 +248,8 @@ class Simulator:
         steps: (N,) int64, number of steps of the present fights.
         results: (N,) `RESULT` records of the last step.
         reports: (N,) `FIGHT_REPORT` records, valid for duels whose fight ended in the last step.
-        final_features: (N, F) float32, features at the end of a fight, with ``autoreset="same_step"``.
-        final_states: (N,) `DUEL_STATE` records, the same for states.
-        final_masks: (N, A) bool, the same for masks.
+        final_features: (N, F) float32, features at the end of a fight, with ``autoreset="same_step"``; likewise
+            ``final_states`` and ``final_masks``.
     """
 
     def __init__(self, boss: Boss, n_duels: int, options: FightOptions) -> None:
@@ -327,8 +325,8 @@ def spread_seeds(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z
 
 
-#: Larger than any value of a fight, and small enough that neither integers nor floats overflow.
-_MOST_INTEGER, _MOST_FLOAT = 2**40, 1e9
+#: Larger than any value of a fight, and small enough that neither integers nor floats overflow, by kind of dtype.
+_MOST = {"i": 2**40, "f": 1e9}
 
 
 def find_impossible_field(duels: Table, fight: Record) -> str | None:
@@ -352,11 +350,8 @@ def find_impossible_field(duels: Table, fight: Record) -> str | None:
 def _limits(fight: Record) -> dict[str, tuple[float, float]]:
     """Return the least and the greatest value of each field, except for the generator, which can have any."""
     n_moves = int(fight.n_moves)
-    limits: dict[str, tuple[float, float]] = {}
-    for name in st.DUEL.names or ():
-        is_float = st.DUEL[name].base.kind == "f"
-        limits[name] = (-_MOST_FLOAT, _MOST_FLOAT) if is_float else (-_MOST_INTEGER, _MOST_INTEGER)
-    del limits["rng"]
+    most = {name: _MOST[st.DUEL[name].base.kind] for name in st.DUEL.names or () if name != "rng"}
+    limits: dict[str, tuple[float, float]] = {name: (-value, value) for name, value in most.items()}
     limits |= dict.fromkeys(("over", "won", "truncated", "lock_on"), (0, 1))
     limits |= {
         "phase": (0, 2),  # 0 before the first reset

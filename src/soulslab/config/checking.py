@@ -12,7 +12,7 @@ import msgspec
 from msgspec import inspect
 
 from soulslab.config.writing import toml_key
-from soulslab.errors import SoulslabError, did_you_mean
+from soulslab.errors import SoulslabError, cut, did_you_mean
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -50,8 +50,7 @@ def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, st
 
 def short(value: object) -> str:
     """Return the representation of a value for a message, shortened if it is long."""
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."
+    return cut(repr(value), 100)
 
 
 def join_place(place: str, key: str) -> str:

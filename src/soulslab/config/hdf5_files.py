@@ -19,7 +19,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -28,6 +28,9 @@ from numpy.typing import NDArray
 from soulslab.closing import Closing
 from soulslab.config.input_files import Fail, read_bytes
 from soulslab.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 _CHILD: Final = Path(__file__).with_name("hdf5_child.py")
 _START_S: Final = 60.0
@@ -104,22 +107,18 @@ class Hdf5Reader(Closing):
 
         Args:
             path: The file.
-            fail: Returns the exception for a problem.
+            fail: Returns the exception for a problem, such as a limit that the file exceeds.
             only: Names of the items of the root to read; None reads all.
             skip: Paths of data sets (``"group/name"``) whose values are left out.
             rows: First and last row of each data set, as in a slice.
-
-        Raises:
-            SoulslabError: The exception of `fail`: the file cannot be read, or exceeds a limit.
         """
-        request = {"path": os.fsencode(path), "only": only, "skip": list(skip), "rows": rows}
-        messages = self._ask(path, fail, request)
+        messages = self._ask(path, fail, {"only": only, "skip": list(skip), "rows": rows})
         root = next(messages)[1]
         return msgspec.structs.replace(root, items=dict(messages))
 
     def read_items(self, path: Path, fail: Fail, names: Sequence[str]) -> Iterator[tuple[str, Hdf5Node]]:
         """Yield items of the root one by one, so that only one at a time is in memory; see `read`."""
-        messages = self._ask(path, fail, {"path": os.fsencode(path), "only": names, "skip": [], "rows": (None, None)})
+        messages = self._ask(path, fail, {"only": names, "skip": [], "rows": (None, None)})
         next(messages)
         yield from messages
 
@@ -143,7 +142,7 @@ class Hdf5Reader(Closing):
         try:
             process = self._started()
             stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
-            data = msgspec.msgpack.encode(request)
+            data = msgspec.msgpack.encode({"path": os.fsencode(path), **request})
             stdin.write(len(data).to_bytes(8, "little") + data)
             stdin.flush()
             message = self._next(stdout)
@@ -260,9 +259,5 @@ def _take(stdout: IO[bytes], n_bytes: int) -> bytearray:
 
 def _fill(view: memoryview, stdout: IO[bytes]) -> None:
     """Fill the view with bytes."""
-    n_taken = 0
-    while n_taken < len(view):
-        n = cast("Any", stdout).readinto(view[n_taken:])
-        if not n:
-            raise _ReaderError("it took too much time or memory, or crashed the HDF5 library")
-        n_taken += n
+    if cast("BufferedReader", stdout).readinto(view) < len(view):
+        raise _ReaderError("it took too much time or memory, or crashed the HDF5 library")

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from soulslab.errors import SoulslabError
+from soulslab.errors import SoulslabError, cut
 
 T = TypeVar("T")
 
@@ -39,11 +39,7 @@ _SHOWN_ERROR_CHARACTERS: Final = 300
 def read_bytes(path: Path, max_bytes: int, fail: Fail, *, n_first_bytes: int | None = None) -> bytes:
     """Read a regular file of limited size; a pipe, a device or a folder is rejected without blocking.
 
-    Args:
-        path: The file.
-        max_bytes: Maximum size of the file.
-        fail: Returns the exception for a problem.
-        n_first_bytes: Number of bytes to read from the start; None reads all.
+    With ``n_first_bytes``, only the start of the file is read.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
@@ -70,17 +66,8 @@ def read_text(path: Path, fail: Fail, max_bytes: int = MAX_TEXT_BYTES) -> str:
         raise fail(f"is not UTF-8 text (byte {error.start})") from error
 
 
-def read_toml_table(path: Path, fail: Fail) -> dict[str, Any]:
-    """Return the tables of a TOML file; see `read_bytes` and `parse_toml`."""
-    return parse_toml(read_text(path, fail), fail)
-
-
 def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
-    """Return the tables of a TOML document.
-
-    Raises:
-        SoulslabError: The exception of `fail`: the text is not TOML, too long, or nested too deeply.
-    """
+    """Return the tables of a TOML document of limited length and depth."""
     if len(text) > MAX_TEXT_BYTES:
         raise fail(f"is too large: {len(text)} characters, the limit is {MAX_TEXT_BYTES}")
     if _LONG_KEY.search(text):
@@ -88,21 +75,18 @@ def parse_toml(text: str, fail: Fail) -> dict[str, Any]:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: also numbers with more than 4300 digits
-        raise fail(f"is not valid TOML: {_short(error)}") from error
+        raise fail(f"is not valid TOML: {cut(str(error), _SHOWN_ERROR_CHARACTERS)}") from error
     _check_depth(data, fail)
     return data
 
 
 def parse_json(data: bytes | str, kind: type[T], fail: Fail) -> T:
-    """Return a JSON document as a type; the caller limits its size.
-
-    Raises:
-        SoulslabError: The exception of `fail`: the data are not JSON, of another type, or nested too deeply.
-    """
+    """Return a JSON document of limited depth as a type; the caller limits its size."""
     try:
         value = msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a too large number
-        raise fail(f"is not valid JSON of the expected form: {_short(error)}") from error
+        problem = cut(str(error), _SHOWN_ERROR_CHARACTERS)
+        raise fail(f"is not valid JSON of the expected form: {problem}") from error
     _check_depth(value, fail)
     return value
 
@@ -120,9 +104,3 @@ def _check_depth(value: Any, fail: Fail) -> None:
         if not level:
             return
     raise fail(f"is nested too deeply: tables or lists are more than {MAX_DEPTH} deep")
-
-
-def _short(error: BaseException) -> str:
-    """Return the message of an exception, shortened if it is long."""
-    text = str(error)
-    return text if len(text) <= _SHOWN_ERROR_CHARACTERS else f"{text[:_SHOWN_ERROR_CHARACTERS]}..."

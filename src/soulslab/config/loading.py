@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from soulslab.config.checking import check
-from soulslab.config.input_files import read_toml_table
+from soulslab.config.input_files import parse_toml, read_text
 from soulslab.errors import ConfigError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -30,9 +30,6 @@ def load_settings(settings_type: type[T], path: Path | None, overrides: Sequence
         path: The file; None uses the defaults.
         overrides: Strings ``"a.b=value"``, as after ``--set``. The value is parsed as TOML; a plain word that is not
             TOML (``judge``, ``runs/x``) is text. A later override takes precedence.
-
-    Returns:
-        The complete, validated settings.
 
     Raises:
         ConfigError: The file cannot be read or is malformed, or a setting is unknown, missing, of the wrong
@@ -68,7 +65,8 @@ def read_overrides(overrides: Sequence[str], flag: str) -> dict[str, Any]:
 
 def read_toml(path: Path, error_type: type[ConfigError] = ConfigError) -> dict[str, Any]:
     """Return the tables of a TOML file; raise `error_type` if it cannot be read, or exceeds a limit of its reader."""
-    return read_toml_table(path, partial(error_type, source=path))
+    fail = partial(error_type, source=path)
+    return parse_toml(read_text(path, fail), fail)
 
 
 def _parse_override(text: str, source: str) -> tuple[Keys, Any]:

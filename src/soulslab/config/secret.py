@@ -17,11 +17,7 @@ _SHOWN: Final = "***"
 class Secret:
     """A text that is printed as ``***`` and cannot be serialised.
 
-    Args:
-        text: The text; "" means no secret; only then is the object false.
-
-    Raises:
-        ConfigError: The secret is pickled.
+    The object is false if the text is empty, which means no secret.
     """
 
     __slots__ = ("_text",)
@@ -67,10 +63,7 @@ def reveal(text: str | Secret) -> str:
 
 
 def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of an environment that may be written to a file that people share.
-
-    These are the options without `SECRET_OPTIONS` and without values that are a `Secret`.
-    """
+    """Return options of an environment without secrets, to be written to a file that people share."""
     return {
         name: value for name, value in options.items() if name not in SECRET_OPTIONS and not isinstance(value, Secret)
     }

@@ -36,10 +36,10 @@ def dump_settings(settings: msgspec.Struct) -> str:
         settings: A struct of text, numbers, booleans, lists, dictionaries with text keys, and such structs.
 
     Returns:
-        TOML text with one table per nested struct or dictionary; ``load_settings`` returns equal settings for it.
+        TOML text, for which ``load_settings`` returns equal settings.
 
     Raises:
-        ConfigError: A value has another type; ``error.path`` is its setting.
+        ConfigError: A value has another type.
     """
     return "\n".join(_table(_fields(settings), "")).strip() + "\n"
 
@@ -77,11 +77,7 @@ def toml_key(key: str) -> str:
 
 
 def toml_value(value: Any, place: str = "") -> str:
-    """Return one value as TOML on one line; `place` is the path of the setting, for the error.
-
-    Raises:
-        ConfigError: The value cannot be written as TOML.
-    """
+    """Return one value as TOML on one line; `place` is the path of the setting, for the `ConfigError`."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -182,13 +178,9 @@ def _words(described: inspect.Type) -> str:
             words = f"table ({described.cls.__name__})"
         case _:
             words = _NAMES.get(type(described), type(described).__name__)
-            bounds = [
-                f"{sign} {getattr(described, key):g}" for key, sign in _BOUNDS.items() if _has_bound(described, key)
+            bounds = {sign: getattr(described, key, None) for key, sign in _BOUNDS.items()}
+            shown = [
+                f"{sign} {bound:g}" for sign, bound in bounds.items() if bound is not None and abs(bound) <= _MAX_BOUND
             ]
-            words += f" {', '.join(bounds)}" if bounds else ""
+            words += f" {', '.join(shown)}" if shown else ""
     return words
-
-
-def _has_bound(described: inspect.Type, key: str) -> bool:
-    bound = getattr(described, key, None)
-    return bound is not None and abs(bound) <= _MAX_BOUND

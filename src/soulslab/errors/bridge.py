@@ -1,56 +1,11 @@
-"""Errors of the bridge to games; `soulslab.errors` shows the hierarchy."""
+"""Errors of the bridge to games."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from soulslab.errors.general import ConfigError, SoulslabError, cut, did_you_mean
-
-__all__ = [
-    "AccessRefusedError",
-    "AmbiguousProcessError",
-    "AntiCheatError",
-    "AttachDeniedError",
-    "AttributeVersionError",
-    "ClockError",
-    "ClockStalledError",
-    "ClockUnavailableError",
-    "ControlTakenError",
-    "DisplayError",
-    "EntityNotFoundError",
-    "GameVersionError",
-    "ImageError",
-    "ImplausibleValueError",
-    "InputError",
-    "InvalidValueError",
-    "LaunchError",
-    "LostTickError",
-    "MemoryAccessError",
-    "PatternError",
-    "PointerError",
-    "ProcessError",
-    "ProcessExitedError",
-    "ProcessNotFoundError",
-    "ProfileError",
-    "ReadOnlyError",
-    "RecordingError",
-    "RemoteError",
-    "ResetFailedError",
-    "ScanError",
-    "SelfCheckError",
-    "ServerUnavailableError",
-    "SessionStateError",
-    "SiphonError",
-    "UndecidedAttributeError",
-    "UnknownAttributeError",
-    "UnknownKeyError",
-    "WaitTimeoutError",
-    "WindowError",
-    "WindowGoneError",
-    "WindowNotFoundError",
-    "WireError",
-]
+from soulslab.errors.general import ConfigError, SoulslabError, _UnknownNameError, cut
 
 
 class SiphonError(SoulslabError):
@@ -62,11 +17,7 @@ class ProfileError(SiphonError, ConfigError):
 
 
 class ProcessError(SiphonError):
-    """The process of a game cannot be used.
-
-    Attributes:
-        pid: Process id; None if there is no process.
-    """
+    """The process of a game cannot be used; ``pid`` is None if there is no process."""
 
     def __init__(self, problem: str, *, pid: int | None = None) -> None:
         self.pid = pid
@@ -78,11 +29,7 @@ class ProcessNotFoundError(ProcessError):
 
 
 class AmbiguousProcessError(ProcessError):
-    """Several processes match; the message lists them.
-
-    Attributes:
-        pids: Ids of all matching processes.
-    """
+    """Several processes match; the message lists them."""
 
     def __init__(self, problem: str, pids: Iterable[int]) -> None:
         self.pids = tuple(pids)
@@ -96,8 +43,7 @@ class AttachDeniedError(ProcessError):
 class ProcessExitedError(ProcessError):
     """The process has exited.
 
-    Attributes:
-        status: Exit status, negative for a signal; None if the process is not a child of this process.
+    ``status`` is its exit status, negative for a signal; None if it is not a child of this process.
     """
 
     def __init__(self, problem: str, *, pid: int, status: int | None = None) -> None:
@@ -114,12 +60,7 @@ class ImageError(ProcessError):
 
 
 class GameVersionError(ProcessError):
-    """The profile does not support the version of the executable.
-
-    Attributes:
-        version: The version; "" if it could not be determined.
-        known: Versions that the profile supports.
-    """
+    """The profile does not support the ``version`` of the executable ("" if it has none), only those in ``known``."""
 
     def __init__(self, problem: str, *, pid: int, version: str, known: Iterable[str]) -> None:
         self.version = version
@@ -132,13 +73,7 @@ class AntiCheatError(ProcessError):
 
 
 class MemoryAccessError(SiphonError):
-    """An address cannot be read or written.
-
-    Attributes:
-        address: First address.
-        size: Number of bytes.
-        pid: Process id.
-    """
+    """``size`` bytes at an address cannot be read or written."""
 
     def __init__(self, problem: str, *, address: int, size: int, pid: int) -> None:
         self.address = address
@@ -167,13 +102,10 @@ class PointerError(MemoryAccessError):
 
 
 class PatternError(SiphonError):
-    """A byte pattern has no match, several matches, or an implausible operand.
+    """A byte pattern has no match, several matches (at ``addresses``), or an implausible operand.
 
-    Attributes:
-        base: Name of the base or code offset.
-        addresses: Addresses of the matches, ascending.
-        place: Place in the profile if the pattern is not that of a base: ``code_offsets.speed.range``.
-        problem: The message without the place.
+    ``base`` names a base or a code offset; ``place`` is the place in the profile if the pattern is not that of a base:
+    ``code_offsets.speed.range``. ``problem`` is the message without the place.
     """
 
     def __init__(self, problem: str, *, base: str, addresses: Iterable[int] = (), place: str = "") -> None:
@@ -188,28 +120,14 @@ class ScanError(SiphonError):
     """A memory scan is not possible with these arguments, or would need too much memory."""
 
 
-class UnknownAttributeError(SiphonError):
-    """The profile has no attribute of that name.
+class UnknownAttributeError(SiphonError, _UnknownNameError):
+    """The profile has no attribute of that name."""
 
-    Attributes:
-        name: The given name.
-        known: The known names.
-    """
-
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        self.name = name
-        self.known = tuple(known)
-        super().__init__(f"unknown attribute {name!r}{did_you_mean(name, self.known)}")
+    kind = "attribute"
 
 
 class AttributeVersionError(SiphonError):
-    """The profile does not have an attribute for the version of the game.
-
-    Attributes:
-        attribute: Name of the attribute.
-        version: Version of the game.
-        known: Versions for which the profile has it.
-    """
+    """The profile does not have an attribute for this version of the game, only for those in ``known``."""
 
     def __init__(self, attribute: str, version: str, known: Iterable[str]) -> None:
         self.attribute = attribute
@@ -222,12 +140,7 @@ class AttributeVersionError(SiphonError):
 
 
 class UndecidedAttributeError(SiphonError):
-    """The profile has several alternatives for an attribute, and none of them gives a plausible value (at the moment).
-
-    Attributes:
-        attribute: Name of the attribute.
-        problems: Problem of each alternative, in their order.
-    """
+    """No alternative of an attribute gives a plausible value (at the moment); ``problems`` are in their order."""
 
     def __init__(self, attribute: str, problem: str, problems: Iterable[str]) -> None:
         self.attribute = attribute
@@ -236,14 +149,7 @@ class UndecidedAttributeError(SiphonError):
 
 
 class ImplausibleValueError(SiphonError):
-    """A value is outside its plausible range, so the profile does not fit the game.
-
-    Attributes:
-        attribute: Name of the attribute.
-        value: The value.
-        low: Minimum; nan for text.
-        high: Maximum; nan for text.
-    """
+    """A value is outside its plausible range (nan for text), so the profile does not fit the game."""
 
     def __init__(self, attribute: str, value: object, low: float, high: float, *, problem: str = "") -> None:
         self.attribute = attribute
@@ -258,12 +164,7 @@ class ImplausibleValueError(SiphonError):
 
 
 class SelfCheckError(SiphonError):
-    """Needed attributes failed the self-check of a profile on the running game.
-
-    Attributes:
-        attributes: Names of the attributes.
-        problems: Problem of each attribute.
-    """
+    """Needed ``attributes`` failed the self-check of a profile on the running game, each with one of ``problems``."""
 
     def __init__(self, game: str, failed: Mapping[str, str]) -> None:
         self.attributes = tuple(failed)
@@ -275,12 +176,7 @@ class SelfCheckError(SiphonError):
 
 
 class EntityNotFoundError(SiphonError):
-    """No entity in the list has the id.
-
-    Attributes:
-        entity: Name of the entity in the profile.
-        n_entities: Number of entities in the list.
-    """
+    """No entity in the list of ``n_entities`` has the id."""
 
     def __init__(self, entity: str, problem: str, n_entities: int) -> None:
         self.entity = entity
@@ -289,12 +185,7 @@ class EntityNotFoundError(SiphonError):
 
 
 class InvalidValueError(SiphonError):
-    """A value to write has the wrong type or is out of range; nothing was written.
-
-    Attributes:
-        attribute: Name of the attribute.
-        value: The value.
-    """
+    """A value to write has the wrong type or is out of range; nothing was written."""
 
     def __init__(self, attribute: str, value: object, problem: str) -> None:
         self.attribute = attribute
@@ -310,18 +201,10 @@ class InputError(SiphonError):
     """A key could not be pressed, or the mouse not moved."""
 
 
-class UnknownKeyError(InputError):
-    """The key is unknown.
+class UnknownKeyError(InputError, _UnknownNameError):
+    """The key is unknown."""
 
-    Attributes:
-        name: The given name.
-        known: The known names.
-    """
-
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        self.name = name
-        self.known = tuple(known)
-        super().__init__(f"unknown key {name!r}{did_you_mean(name, self.known)}")
+    kind = "key"
 
 
 class DisplayError(SiphonError):
@@ -349,11 +232,7 @@ class ClockUnavailableError(ClockError):
 
 
 class ClockStalledError(ClockError):
-    """The game did not reach the limit before the deadline.
-
-    Attributes:
-        waited_s: Waiting time, in wall time.
-    """
+    """The game did not reach the limit before the deadline; ``waited_s`` is in wall time."""
 
     def __init__(self, problem: str, waited_s: float) -> None:
         self.waited_s = waited_s
@@ -363,11 +242,7 @@ class ClockStalledError(ClockError):
 class LostTickError(ClockError):
     """A step of a lockstep game advanced a wrong number of simulation ticks.
 
-    Attributes:
-        attribute: Attribute that counts the ticks.
-        step: Step of the episode, from 1.
-        n_expected: Expected number of ticks.
-        n_ticks: Actual number of ticks; negative if the counter decreased.
+    ``attribute`` counts the ticks, steps count from 1, and ``n_ticks`` is negative if the counter decreased.
     """
 
     def __init__(self, attribute: str, step: int, n_expected: int, n_ticks: int) -> None:
@@ -382,13 +257,7 @@ class LostTickError(ClockError):
 
 
 class WaitTimeoutError(SiphonError):
-    """A condition was not true before the deadline.
-
-    Attributes:
-        what: Description of the condition.
-        waited_s: Waiting time.
-        hint: The last value, or what went wrong.
-    """
+    """A condition was not true before the deadline; ``hint`` is the last value, or what went wrong."""
 
     def __init__(self, what: str, waited_s: float, hint: str = "") -> None:
         self.what = what
@@ -420,11 +289,7 @@ class SessionStateError(SiphonError):
 
 
 class RecordingError(SiphonError):
-    """A recording cannot be written or read.
-
-    Attributes:
-        path: The file.
-    """
+    """A recording cannot be written or read."""
 
     def __init__(self, path: str | Path, problem: str) -> None:
         self.path = Path(path)
@@ -444,11 +309,7 @@ class AccessRefusedError(RemoteError):
 
 
 class ControlTakenError(RemoteError):
-    """Another client or environment controls the game; reading is still possible.
-
-    Attributes:
-        holder: Name of that client or environment.
-    """
+    """Another client or environment, the ``holder``, controls the game; reading is still possible."""
 
     def __init__(self, problem: str, *, holder: str) -> None:
         self.holder = holder

@@ -1,4 +1,4 @@
-"""Errors of settings, environments, learning and pictures; `soulslab.errors` shows the hierarchy."""
+"""Errors of settings, environments, learning and pictures."""
 
 from __future__ import annotations
 
@@ -7,60 +7,44 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-__all__ = [
-    "ActorError",
-    "BenchmarkError",
-    "BossFileError",
-    "ChannelError",
-    "CheckpointError",
-    "ConfigError",
-    "CorruptCheckpointError",
-    "DemonstrationError",
-    "DivergedError",
-    "EnvironmentUsageError",
-    "FileError",
-    "IncompatibleCheckpointError",
-    "InvalidActionError",
-    "KeyLogError",
-    "LayoutError",
-    "MissingDependencyError",
-    "MissingFactError",
-    "NoWinError",
-    "NonFiniteError",
-    "NonFinitePriorityError",
-    "NotResetError",
-    "ReplayError",
-    "SaveFileError",
-    "SoulslabError",
-    "StudyError",
-    "TerminalError",
-    "UnknownBossError",
-    "UnknownOptionError",
-    "UnknownRewardError",
-    "UntrustedFileError",
-    "VideoError",
-    "did_you_mean",
-    "missing_dependency",
-    "optional_imports",
-]
 
-_SHOWN_CHARACTERS = 8000
-
-
-def cut(text: str) -> str:
+def cut(text: str, n_characters: int = 8000) -> str:
     """Return a text for a message, shortened in the middle if it is long: names in files can have any length."""
-    half = _SHOWN_CHARACTERS // 2
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:half]}...{text[-half:]}"
+    half = n_characters // 2
+    return text if len(text) <= n_characters else f"{text[:half]}...{text[-half:]}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message: a similar name if there is one, and all known names."""
+    known = sorted(known)
+    close = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{hint} (known: {', '.join(known)})"
 
 
 class SoulslabError(Exception):
     """Base class of all errors that soulslab raises deliberately."""
 
 
+class _UnknownNameError(Exception):
+    """A name is unknown; the message suggests a similar one."""
+
+    kind: str
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(f"unknown {self.kind} {name!r}{did_you_mean(name, self.known)}")
+
+
+# --- settings and environments ------------------------------------------------------------------------------
+
+
 class ConfigError(SoulslabError):
     """A setting is unknown, missing, of the wrong type or out of range.
 
     Attributes:
+        problem: The message without the place and the source.
         path: Place of the mistake in the file: ``learner.lr`` or ``moves[2].windows[0].damage``.
         source: File or command-line option that contains the mistake.
     """
@@ -74,11 +58,7 @@ class ConfigError(SoulslabError):
 
 
 class UntrustedFileError(ConfigError):
-    """A file that was not marked as trusted selects code, a file, a server or a process.
-
-    Attributes:
-        value: Value of the setting at ``path``.
-    """
+    """A setting that selects code, a file, a server or a process is in a file that was not marked as trusted."""
 
     def __init__(self, path: str, value: object, source: str | Path) -> None:
         self.value = value
@@ -95,13 +75,7 @@ class BossFileError(ConfigError):
 
 
 class MissingFactError(ConfigError):
-    """A needed fact about a boss is not published.
-
-    Attributes:
-        boss: Name of the boss.
-        facts: Names of the missing facts: ``poses.fog_wall``.
-        recipes: Instructions for recording each fact.
-    """
+    """Needed facts about a boss, such as ``poses.fog_wall``, are not published; ``recipes`` say how to record each."""
 
     def __init__(self, boss: str, facts: Sequence[str], recipes: Sequence[str]) -> None:
         self.boss = boss
@@ -115,32 +89,18 @@ class EnvironmentUsageError(SoulslabError):
     """An environment was created or used wrongly."""
 
 
-class UnknownBossError(EnvironmentUsageError):
-    """The boss is unknown.
+class UnknownBossError(EnvironmentUsageError, _UnknownNameError):
+    """The boss is unknown; the message suggests a name."""
 
-    Attributes:
-        name: The given name.
-        known: The known names.
-    """
-
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        self.name = name
-        self.known = tuple(known)
-        super().__init__(f"unknown boss {name!r}{did_you_mean(name, self.known)}")
+    kind = "boss"
 
 
-class UnknownRewardError(EnvironmentUsageError):
-    """The reward preset or reward term is unknown.
-
-    Attributes:
-        name: The given name.
-        known: The known names.
-    """
+class UnknownRewardError(EnvironmentUsageError, _UnknownNameError):
+    """The reward preset or reward term is unknown."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        self.name = name
-        self.known = tuple(known)
-        super().__init__(f"unknown reward {kind} {name!r}{did_you_mean(name, self.known)}")
+        self.kind = f"reward {kind}"
+        super().__init__(name, known)
 
 
 class UnknownOptionError(EnvironmentUsageError, TypeError):
@@ -160,13 +120,7 @@ class InvalidActionError(EnvironmentUsageError):
 
 
 class NonFiniteError(EnvironmentUsageError):
-    """An environment returned NaN or infinity as a reward or an observation.
-
-    Attributes:
-        what: ``reward`` or ``observation``.
-        env_index: Index of the environment in the batch.
-        step: Step of that environment's episode, from 1; 0 is the reset.
-    """
+    """An environment returned NaN or infinity; ``what`` is ``reward`` or ``observation``, ``step`` 0 is the reset."""
 
     def __init__(self, what: str, env_index: int, step: int, value: str) -> None:
         self.what = what
@@ -178,13 +132,11 @@ class NonFiniteError(EnvironmentUsageError):
         )
 
 
-class FileError(SoulslabError):
-    """A file or folder cannot be used.
+# --- files, learning and programs ---------------------------------------------------------------------------
 
-    Attributes:
-        path: The file or folder.
-        problem: The problem and what to do about it, without the path.
-    """
+
+class FileError(SoulslabError):
+    """A file or folder cannot be used; ``problem`` says what to do about it, without the path."""
 
     def __init__(self, path: str | Path, problem: str) -> None:
         self.path = Path(path)
@@ -204,13 +156,38 @@ class IncompatibleCheckpointError(CheckpointError):
     """The file was written by another version, or for another environment or shape."""
 
 
+class ChannelError(FileError):
+    """A resource shared by the processes of a run cannot be used: its folder, or the memory of actor and learner."""
+
+
+class VideoError(FileError):
+    """A video of a fight could not be made."""
+
+
+class KeyLogError(FileError):
+    """A key log cannot be written, read, or replayed.
+
+    ``tick`` is the first tick at which the replayed fight differs from the log; None for other problems.
+    """
+
+    def __init__(self, path: str | Path, problem: str, *, tick: int | None = None) -> None:
+        self.tick = tick
+        super().__init__(path, problem)
+
+
+class SaveFileError(FileError):
+    """A save file of a game cannot be found, copied or restored."""
+
+
+class StudyError(FileError):
+    """A tuning study cannot be created, resumed, or completed; ``path`` is its folder, or a file in it."""
+
+
 class DemonstrationError(SoulslabError):
     """Recorded fights cannot be written, read, or learned from in this environment.
 
-    Attributes:
-        path: The data set.
-        episode: Index of the episode, from 0; None if the error does not concern one episode.
-        step: Step of that episode, from 1; 0 is the reset; None if the error does not concern one step.
+    ``path`` is the data set. Episodes count from 0, steps from 1 (0 is the reset); None if the error concerns no
+    single one.
     """
 
     def __init__(self, path: str | Path, problem: str, *, episode: int | None = None, step: int | None = None) -> None:
@@ -221,17 +198,8 @@ class DemonstrationError(SoulslabError):
         super().__init__(f"{path}{where}: {cut(problem)}")
 
 
-class ChannelError(FileError):
-    """A resource shared by the processes of a run cannot be used: its folder, or the memory of actor and learner."""
-
-
 class ActorError(SoulslabError):
-    """An actor process failed too often, or does not exit.
-
-    Attributes:
-        run_dir: Folder of the run.
-        log_tail: End of the actor's log.
-    """
+    """An actor process of a run failed too often, or does not exit; ``log_tail`` is the end of its log."""
 
     def __init__(self, run_dir: str | Path, problem: str, *, log_tail: str = "") -> None:
         self.run_dir = Path(run_dir)
@@ -244,12 +212,7 @@ class ReplayError(SoulslabError):
 
 
 class NonFinitePriorityError(ReplayError):
-    """The error of a transition is NaN or infinite, so it cannot be a priority; the learner has diverged.
-
-    Attributes:
-        index: Index of the transition in the batch, from 0.
-        value: The error.
-    """
+    """The error of a transition is NaN or infinite, so it cannot be a priority; ``index`` is its place in the batch."""
 
     def __init__(self, index: int, value: float) -> None:
         self.index = index
@@ -262,11 +225,7 @@ class NonFinitePriorityError(ReplayError):
 
 
 class DivergedError(SoulslabError):
-    """The weights of a learner are NaN or infinite.
-
-    Attributes:
-        env_steps: Decisions taken in the game until then.
-    """
+    """The weights of a learner are NaN or infinite after ``env_steps`` decisions."""
 
     def __init__(self, env_steps: int, grad_norm: float) -> None:
         self.env_steps = env_steps
@@ -277,12 +236,7 @@ class DivergedError(SoulslabError):
 
 
 class LayoutError(SoulslabError):
-    """A memory layout cannot satisfy a profile: two facts contradict each other, or one is impossible.
-
-    Attributes:
-        place: Place in the profile.
-        other: The other place, if two facts contradict each other; otherwise "".
-    """
+    """A memory layout cannot satisfy a profile: the fact at ``place`` is impossible, or it contradicts ``other``."""
 
     def __init__(self, problem: str, *, place: str = "", other: str = "") -> None:
         self.place = place
@@ -290,32 +244,8 @@ class LayoutError(SoulslabError):
         super().__init__(f"{place}: {problem}" if place else problem)
 
 
-class VideoError(FileError):
-    """A video of a fight could not be made."""
-
-
-class KeyLogError(FileError):
-    """A key log cannot be written, read, or replayed.
-
-    Attributes:
-        tick: First tick at which the replayed fight differs from the log; None for other problems.
-    """
-
-    def __init__(self, path: str | Path, problem: str, *, tick: int | None = None) -> None:
-        self.tick = tick
-        super().__init__(path, problem)
-
-
-class SaveFileError(FileError):
-    """A save file of a game cannot be found, copied or restored."""
-
-
 class NoWinError(SoulslabError):
-    """No fight was won, so no video can be made.
-
-    Attributes:
-        attempts: Number of fights.
-    """
+    """No fight was won, so no video can be made."""
 
     def __init__(self, attempts: int) -> None:
         self.attempts = attempts
@@ -327,12 +257,7 @@ class TerminalError(SoulslabError):
 
 
 class BenchmarkError(SoulslabError):
-    """A benchmark process failed.
-
-    Attributes:
-        run: Name of the run.
-        said: End of its standard error.
-    """
+    """A benchmark process failed; ``run`` is its name, and ``said`` the end of its standard error."""
 
     def __init__(self, run: str, problem: str, said: str) -> None:
         self.run = run
@@ -344,17 +269,8 @@ class BenchmarkError(SoulslabError):
         )
 
 
-class StudyError(FileError):
-    """A tuning study cannot be created, resumed, or completed; ``path`` is its folder, or a file in it."""
-
-
 class MissingDependencyError(SoulslabError):
-    """An optional package is not installed.
-
-    Attributes:
-        package: Name of the package.
-        extra: Extra of soulslab that installs it.
-    """
+    """An optional package is not installed; ``extra`` is the extra of soulslab that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
         self.package = package
@@ -362,56 +278,33 @@ class MissingDependencyError(SoulslabError):
         super().__init__(f"{package} is not installed; install it with: pip install 'soulslab[{extra}]'")
 
 
+#: Optional packages by the extra that installs them.
+_PACKAGES = {
+    "siphon": ("psutil", "xcffib", "grpcio", "protobuf", "hyperscan", "simplejpeg", "h5py", "tomlkit", "av"),
+    "window": ("panda3d", "setproctitle"),
+    "learn": ("torch", "safetensors", "tensorboard", "matplotlib", "prometheus-client", "minari", "pillow"),
+    "tune": ("optuna",),
+    "peers": ("stable-baselines3", "sb3-contrib", "scipy", "shapely"),
+    "dev": ("pysiphon",),
+}
+_MODULES = {"grpcio": "grpc", "protobuf": "google", "pillow": "PIL"}
 #: Modules of optional packages, with the package that provides each and the extra that installs it.
 OPTIONAL_MODULES = {
-    "psutil": ("psutil", "siphon"),
-    "xcffib": ("xcffib", "siphon"),
-    "grpc": ("grpcio", "siphon"),
-    "google": ("protobuf", "siphon"),
-    "hyperscan": ("hyperscan", "siphon"),
-    "simplejpeg": ("simplejpeg", "siphon"),
-    "h5py": ("h5py", "siphon"),
-    "tomlkit": ("tomlkit", "siphon"),
-    "av": ("av", "siphon"),
-    "panda3d": ("panda3d", "window"),
-    "setproctitle": ("setproctitle", "window"),
-    "torch": ("torch", "learn"),
-    "safetensors": ("safetensors", "learn"),
-    "tensorboard": ("tensorboard", "learn"),
-    "matplotlib": ("matplotlib", "learn"),
-    "prometheus_client": ("prometheus-client", "learn"),
-    "minari": ("minari", "learn"),
-    "PIL": ("pillow", "learn"),
-    "optuna": ("optuna", "tune"),
-    "stable_baselines3": ("stable-baselines3", "peers"),
-    "sb3_contrib": ("sb3-contrib", "peers"),
-    "scipy": ("scipy", "peers"),
-    "shapely": ("shapely", "peers"),
-    "pysiphon": ("pysiphon", "dev"),
+    _MODULES.get(package, package.replace("-", "_")): (package, extra)
+    for extra, packages in _PACKAGES.items()
+    for package in packages
 }
 
 
 def missing_dependency(error: ModuleNotFoundError) -> MissingDependencyError | None:
-    """Return the error for a module of an optional package that could not be imported.
-
-    Args:
-        error: Exception of an import statement.
-
-    Returns:
-            The error with the package and its extra; None if the module does not belong to an optional package.
-    """
+    """Return the error for a failed import; None if the module does not belong to an optional package."""
     known = OPTIONAL_MODULES.get((error.name or "").partition(".")[0])
     return MissingDependencyError(*known) if known else None
 
 
 @contextmanager
 def optional_imports() -> Iterator[None]:
-    """Raise an error with the extra to install if an import within the block fails.
-
-    Raises:
-        MissingDependencyError: A module of an optional package is not installed.
-        ModuleNotFoundError: Any other module does not exist.
-    """
+    """Raise `MissingDependencyError` if an import of an optional package within the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -419,11 +312,3 @@ def optional_imports() -> Iterator[None]:
         if missing is None:
             raise
         raise missing from error
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message: a similar name if there is one, and all known names."""
-    known = sorted(known)
-    close = get_close_matches(name, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{hint} (known: {', '.join(known)})"

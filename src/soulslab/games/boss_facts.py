@@ -1,10 +1,4 @@
-"""Bosses of real games as data: where the fight takes place, start poses, and ids in the game.
-
-::
-
-    facts = load_boss_facts("dark_souls_3", "vordt")
-    facts.need("poses.fog_wall", "defeat_flag")
-    profile = with_boss(load_profile(PROFILE_PATH), facts)   # its boss.* attributes are those of Vordt
+"""Bosses of real games as data: where the fight takes place, start poses, and ids in the game (docs/bosses.md).
 
 A fact that is not published is left out of the file. Code that needs it raises `MissingFactError`, whose message says
 how to record it.
@@ -18,9 +12,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from soulslab.config import load_settings
 from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
 from soulslab.games import profile_path
-from soulslab.games.facts import GAMES, FactFile, Id, Text, read_facts, unknown
+from soulslab.games.facts import GAMES, FactFile, Id, Text, unknown
 from soulslab.siphon.profile import Profile, load_profile
 
 #: Name of the attribute group and of the entity of the boss in every profile.
@@ -154,10 +149,7 @@ class BossFacts(FactFile, frozen=True, kw_only=True):
         return tuple(fact for fact in RECIPES if not self._get(fact))
 
     def need(self, *facts: str) -> None:
-        """Raise an error unless the facts are known.
-
-        Args:
-            facts: Names of facts: ``defeat_flag``, ``poses.fog_wall``, ``arena.limits_m``.
+        """Raise an error unless facts such as ``defeat_flag`` or ``poses.fog_wall`` are known.
 
         Raises:
             MissingFactError: Some are not known; the message says how to record each.
@@ -235,25 +227,17 @@ def load_boss_facts(game: str, boss: str | Path) -> BossFacts:
 
     Raises:
         UnknownBossError: The game has no boss of that name.
-        ConfigError: The file is malformed; ``error.path`` is the place of the mistake.
+        ConfigError: The file is malformed.
     """
     if isinstance(boss, Path) or boss.endswith(".toml"):
-        return read_facts(Path(boss), BossFacts)
+        return load_settings(BossFacts, Path(boss))
     if boss not in boss_names(game):
         raise UnknownBossError(boss, boss_names(game))
-    return read_facts(GAMES / game / "bosses" / f"{boss}.toml", BossFacts)
+    return load_settings(BossFacts, GAMES / game / "bosses" / f"{boss}.toml")
 
 
 def load_profile_with(game: Path, boss: str = "") -> Profile:
-    """Read the profile of a game, with the attributes of a boss as ``boss.*``.
-
-    Args:
-        game: Name of a game, or the path of a profile (`soulslab.games.profile_path`).
-        boss: As in `load_boss_facts`; "" keeps the boss of the profile.
-
-    Raises:
-        ConfigError: Errors of `profile_path`, `load_profile`, `load_boss_facts` and `with_boss`.
-    """
+    """Read a profile (see `profile_path`) with the attributes of a boss (see `load_boss_facts`); "" keeps its own."""
     path = profile_path(game)
     profile = load_profile(path)
     return with_boss(profile, load_boss_facts(path.parent.name, boss)) if boss else profile
@@ -262,10 +246,8 @@ def load_profile_with(game: Path, boss: str = "") -> Profile:
 def with_boss(profile: Profile, facts: BossFacts) -> Profile:
     """Return a profile whose ``boss.*`` attributes are those of a boss.
 
-    Args:
-        profile: Profile of the game.
-        facts: Facts about the boss. If the profile finds bosses by id, the entity gets the id of this boss. Otherwise
-            the attribute group of this boss replaces ``boss``; attributes that the group lacks are removed.
+    If the profile finds bosses by id, the entity gets the id of this boss. Otherwise the attribute group of this boss
+    replaces ``boss``; attributes that the group lacks are removed.
 
     Raises:
         MissingFactError: The profile finds bosses by id, and the id of this boss is not known.
@@ -283,12 +265,8 @@ def with_boss(profile: Profile, facts: BossFacts) -> Profile:
     if not own:
         raise unknown("group of attributes", facts.attributes, sorted({name.partition(".")[0] for name in every}))
     kept = {name: one for name, one in every.items() if not name.startswith((f"{GROUP}.", prefix))} | own
-    return msgspec.structs.replace(profile, attributes=kept, duel=_without_unbound(profile.duel, kept))
-
-
-def _without_unbound(duel: dict[str, Any] | None, attributes: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a ``[duel]`` table with only those quantities whose attributes exist."""
-    if duel is None:
-        return None
-    bound = {quantity: name for quantity, name in duel.get("attributes", {}).items() if name in attributes}
-    return {**duel, "attributes": bound}
+    duel = profile.duel
+    if duel is not None:
+        bound = {quantity: name for quantity, name in duel.get("attributes", {}).items() if name in kept}
+        duel = {**duel, "attributes": bound}
+    return msgspec.structs.replace(profile, attributes=kept, duel=duel)

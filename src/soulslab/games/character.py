@@ -7,7 +7,7 @@ as in ``player.angle``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -34,11 +34,12 @@ def to_memory(position: Position) -> NDArray[np.float64]:
     return np.array([x, height, y])
 
 
-class AttributeOwner(Protocol):
+class AttributeGroup:
     """Object whose properties are attributes of a game, with names that begin with a prefix."""
 
-    session: Session
-    prefix: str
+    def __init__(self, session: Session, prefix: str = "") -> None:
+        self.session = session
+        self.prefix = prefix
 
 
 class AttributeProperty(Generic[T]):
@@ -55,11 +56,11 @@ class AttributeProperty(Generic[T]):
         self._is_negated = is_negated
         self._is_writable = is_writable
 
-    def __get__(self, owner: AttributeOwner, kind: type) -> T:
+    def __get__(self, owner: AttributeGroup, kind: type) -> T:
         value = owner.session.read(owner.prefix + self._name)
         return self._kind(not value if self._is_negated else value)
 
-    def __set__(self, owner: AttributeOwner, value: T) -> None:
+    def __set__(self, owner: AttributeGroup, value: T) -> None:
         if not self._is_writable:
             raise AttributeError(f"{self._name} cannot be set")
         owner.session.write({owner.prefix + self._name: not value if self._is_negated else value})
@@ -70,18 +71,8 @@ def _permission(forbidden_by: str) -> AttributeProperty[bool]:
     return AttributeProperty(forbidden_by, bool, is_negated=True)
 
 
-class GamePermissions:
-    """Switches for all characters of a game.
-
-    Attributes:
-        player_deaths: The player can die.
-        deaths: Characters can die.
-        hits: Attacks hit.
-        damage: Attacks that hit reduce health.
-        attacks: Characters attack.
-        moves: Characters move.
-        ai: Enemies choose actions.
-    """
+class GamePermissions(AttributeGroup):
+    """Switches for all characters of a game; see `CharacterPermissions`. ``player_deaths`` concerns the player only."""
 
     player_deaths = _permission("player.no_death")
     deaths = _permission("debug.no_death")
@@ -91,12 +82,8 @@ class GamePermissions:
     moves = _permission("debug.no_move")
     ai = _permission("debug.no_ai")
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.prefix = ""
 
-
-class CharacterPermissions:
+class CharacterPermissions(AttributeGroup):
     """Switches for the character of one attribute group: ``player``, ``boss``.
 
     Attributes:
@@ -117,10 +104,6 @@ class CharacterPermissions:
     ai = _permission("no_ai")
     gravity = _permission("no_gravity")
 
-    def __init__(self, session: Session, group: str) -> None:
-        self.session = session
-        self.prefix = f"{group}."
-
 
 class Animation(msgspec.Struct, frozen=True, kw_only=True):
     """Current animation of a character.
@@ -134,11 +117,12 @@ class Animation(msgspec.Struct, frozen=True, kw_only=True):
     length_s: float
 
 
-class Character:
+class Character(AttributeGroup):
     """A character of a game.
 
     Each access reads or writes attributes, and raises the errors of `Session.read` and `Session.write`. An attribute
-    that the profile does not have raises `UnknownAttributeError`.
+    that the profile does not have raises `UnknownAttributeError`. Health (``hp``), focus (``fp``) and stamina (``sp``)
+    can be set, their maxima cannot. Stamina is negative after an attack that costs more than there was.
 
     Args:
         session: Session of the game.
@@ -147,14 +131,6 @@ class Character:
         stats: Names of the stats, in the order of the game; empty for enemies.
 
     Attributes:
-        session: The session.
-        group: The attribute group.
-        hp: Health.
-        fp: Focus.
-        sp: Stamina; negative after an attack that costs more than there was.
-        max_hp: Maximum of `hp`; it cannot be set, nor can `max_fp` and `max_sp`.
-        max_fp: Maximum of `fp`.
-        max_sp: Maximum of `sp`.
         allowed: Permissions of this character.
     """
 
@@ -164,21 +140,17 @@ class Character:
     max_hp = AttributeProperty("max_hp", int, is_writable=False)
     max_fp = AttributeProperty("max_fp", int, is_writable=False)
     max_sp = AttributeProperty("max_sp", int, is_writable=False)
+    position_m = AttributeProperty("position", from_memory, is_writable=False)
+    """Position: x, y, height."""
 
     def __init__(
         self, session: Session, group: str, read_animation: Callable[[], Animation], stats: tuple[str, ...] = ()
     ) -> None:
-        self.session = session
+        super().__init__(session, f"{group}.")
         self.group = group
-        self.prefix = f"{group}."
-        self.allowed = CharacterPermissions(session, group)
+        self.allowed = CharacterPermissions(session, self.prefix)
         self._read_animation = read_animation
         self._stats = stats
-
-    @property
-    def position_m(self) -> Position:
-        """Position: x, y, height."""
-        return from_memory(self.session.read(f"{self.group}.position"))
 
     @property
     def pose(self) -> Pose:
@@ -199,11 +171,7 @@ class Character:
         return {name.removeprefix(self.prefix): int(value) for name, value in seen.items()}
 
     def set_stats(self, **stats: int) -> None:
-        """Write stats of the player.
-
-        Raises:
-            UnknownAttributeError: The profile has no stat of this name.
-        """
+        """Write stats of the player by name."""
         self.session.write({self.prefix + name: value for name, value in stats.items()})
 
     def __repr__(self) -> str:

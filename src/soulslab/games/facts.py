@@ -12,14 +12,12 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from soulslab.config.checking import check
-from soulslab.config.loading import read_toml
+from soulslab.config.loading import load_settings
 from soulslab.errors import ConfigError, did_you_mean
 
 GAMES = Path(__file__).parent
 
 Text = Annotated[str, Meta(min_length=1)]
-Seconds = Annotated[float, Meta(ge=0, le=60)]
 Id = Annotated[int, Meta(ge=-1, le=2**32 - 1)]
 """Number that identifies an object in a game; -1 means no object."""
 
@@ -35,26 +33,11 @@ F = TypeVar("F", bound=FactFile)
 T = TypeVar("T")
 
 
-def read_facts(path: Path, kind: type[F]) -> F:
-    """Read a file of facts.
-
-    Raises `ConfigError` if it cannot be read or is malformed; ``error.path`` is the place of the mistake.
-    """
-
-    def error(problem: str, place: str) -> ConfigError:
-        return ConfigError(problem, path=place, source=path)
-
-    return check(read_toml(path), kind, error)
-
-
 def read_game_facts(game: str, file: str, kind: type[F]) -> F:
-    """Read a file of facts of a built-in game; ``file`` is its name without suffix: ``warp_points``.
-
-    Raises `ConfigError` if the game is unknown, or does not have the file, or the file is malformed.
-    """
+    """Read the file ``{file}.toml`` of a built-in game; raises `ConfigError` also if the game is unknown."""
     path = GAMES / game / f"{file}.toml"
     if path.is_file():
-        return read_facts(path, kind)
+        return load_settings(kind, path)
     known = sorted(other.parent.name for other in GAMES.glob(f"*/{file}.toml"))
     raise ConfigError(f"{game!r} has no {file}{did_you_mean(game, known)}", source=path)
 
@@ -65,7 +48,7 @@ def unknown(what: str, name: str, known: Collection[str]) -> ConfigError:
 
 
 def find_fact(what: str, name: str, facts: Mapping[str, T]) -> T:
-    """Return the fact with a name; raises `unknown` if there is none."""
+    """Return the fact with a name; raises `ConfigError` if there is none."""
     if name not in facts:
         raise unknown(what, name, facts)
     return facts[name]
@@ -110,31 +93,3 @@ class EventFlags(FactFile, frozen=True, kw_only=True):
 def load_event_flags(game: str) -> EventFlags:
     """Read the event flags of a game; raises the errors of `read_game_facts`."""
     return read_game_facts(game, "event_flags", EventFlags)
-
-
-class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Earliest times in an animation at which the next attack (or parry), roll or step is accepted, in game time."""
-
-    attack: Seconds
-    roll: Seconds
-    move: Seconds
-
-
-class Animations(FactFile, frozen=True, kw_only=True):
-    """The file ``animations.toml``: when each animation of the player accepts the next action.
-
-    After ``critical`` animations, the player can no longer win. The order of ``locks_s`` numbers the animations in
-    observations.
-    """
-
-    critical: tuple[Text, ...]
-    locks_s: Annotated[dict[str, Lock], Meta(min_length=1)]
-
-    def lock_of(self, name: str) -> Lock:
-        """Return the locks of an animation; raises `ConfigError` if the name is unknown."""
-        return find_fact("animation", name, self.locks_s)
-
-
-def load_animations(game: str) -> Animations:
-    """Read the animations of a game; raises the errors of `read_game_facts`."""
-    return read_game_facts(game, "animations", Animations)

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from soulslab.errors import LaunchError
-from soulslab.games.facts import unknown
+from soulslab.games.facts import find_fact
 from soulslab.siphon.profile import Profile
 
 #: Folders of Steam on Linux: its own installer, Debian's package, Flatpak.
@@ -52,9 +52,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 def app_of(game: str) -> SteamApp:
     """Return the store entry of a game by its name in soulslab; raises `ConfigError` if the name is unknown."""
-    if game not in APPS:
-        raise unknown("game of Steam", game, APPS)
-    return APPS[game]
+    return find_fact("game of Steam", game, APPS)
 
 
 def find_installation(
@@ -62,12 +60,8 @@ def find_installation(
 ) -> Installation:
     """Find an installed game.
 
-    Args:
-        game: ``elden_ring`` or ``dark_souls_3``.
-        executable: File name of the program.
-        folder: Folder of the program; None searches the libraries of Steam.
-        proton: Program that starts the game; None uses the latest Proton installed with Steam.
-        home: Home folder; None uses that of the current user.
+    Without a folder, the libraries of Steam are searched. Without Proton, the latest one installed with Steam is used.
+    Without a home folder, it is that of the current user.
 
     Raises:
         LaunchError: Steam, the game or Proton was not found; the message lists the searched folders.

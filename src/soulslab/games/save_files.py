@@ -1,17 +1,12 @@
-"""Save files of games: find them, copy them with a checksum, and restore them.
-
-::
-
-    save = find_save_file("elden_ring", installation.prefix)
-    backup(save, Path("margit.sl2"))
-    restore(Path("margit.sl2"), save)      # while the game does not have the file open
-"""
+"""Save files of games: find them, copy them with a checksum, and restore them (docs/game_interfaces.md)."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from soulslab.errors import SaveFileError
@@ -20,21 +15,12 @@ from soulslab.siphon.process.discovery import writers_of
 
 #: Folder within a Proton prefix.
 ROAMING = "pfx/drive_c/users/steamuser/AppData/Roaming"
-#: Suffix of the checksum file checksum_file a backup, in the format of ``sha256sum``.
+#: Suffix of the checksum file of a backup, in the format of ``sha256sum``.
 CHECKSUM = ".sha256"
 
 
 def find_save_file(game: str, prefix: Path) -> Path:
-    """Return the save file of a game that has one player.
-
-    Args:
-        game: ``elden_ring`` or ``dark_souls_3``.
-        prefix: Wine prefix of the game (`soulslab.games.installation.Installation`).
-
-    Raises:
-        SaveFileError: No save file was found, or several.
-        ConfigError: The game is unknown.
-    """
+    """Return the save file in the Wine prefix of a game; raises `SaveFileError` if there is none, or several."""
     app = app_of(game)
     folder = prefix / ROAMING / app.saves
     found = sorted(folder.glob(f"*/{app.save_file}"))
@@ -46,14 +32,7 @@ def find_save_file(game: str, prefix: Path) -> Path:
 
 
 def backup(save: Path, copy: Path) -> str:
-    """Copy a save file, and write the checksum checksum_file the copy.
-
-    Args:
-        save: Save file of the game.
-        copy: Path of the copy; an existing file is replaced.
-
-    Returns:
-        The SHA-256 checksum in hexadecimal.
+    """Copy a save file, with a checksum file beside the copy, and return the SHA-256 checksum in hexadecimal.
 
     Raises:
         SaveFileError: The file cannot be read, a process has it open for writing, or it changed during the copy.
@@ -62,19 +41,15 @@ def backup(save: Path, copy: Path) -> str:
     before = _checksum(save)
     _replace(save, copy)
     if not before == _checksum(save) == _checksum(copy):
-        raise SaveFileError(
-            save, "changed while it was copied; return to the title screen of the game, then copy again"
-        )
+        raise SaveFileError(save, "changed while it was copied; return to the game's title screen, then copy again")
     copy.with_name(copy.name + CHECKSUM).write_text(f"{before}  {copy.name}\n", encoding="utf-8")
     return before
 
 
 def restore(copy: Path, save: Path) -> None:
-    """Replace the save file of the game by a copy, in one atomic step.
+    """Replace the save file of the game by a copy that `backup` wrote, in one atomic step.
 
-    Args:
-        copy: A file written by `backup`, with its checksum file.
-        save: Save file of the game. A running game reads it at its next load.
+    A running game reads the file at its next load.
 
     Raises:
         SaveFileError: The copy does not match its checksum, or a process has the save file open for writing.
@@ -91,11 +66,18 @@ def restore(copy: Path, save: Path) -> None:
     _replace(copy, save)
 
 
-def _refuse_written(path: Path) -> None:
+@contextmanager
+def _failing(path: Path, problem: str) -> Iterator[None]:
+    """Raise a `SaveFileError` with this problem for an error of the operating system."""
     try:
-        writers = writers_of(path)
+        yield
     except OSError as error:
-        raise SaveFileError(path, f"cannot be checked for writers: {error.strerror}") from error
+        raise SaveFileError(path, f"{problem}: {error.strerror}") from error
+
+
+def _refuse_written(path: Path) -> None:
+    with _failing(path, "cannot be checked for writers"):
+        writers = writers_of(path)
     if writers:
         listed = ", ".join(map(str, writers))
         problem = f"is open for writing in process {listed}; return to the title screen of the game, or exit the game"
@@ -103,19 +85,16 @@ def _refuse_written(path: Path) -> None:
 
 
 def _checksum(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise SaveFileError(path, f"cannot be read: {error.strerror}") from error
+    with _failing(path, "cannot be read"), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _replace(source: Path, target: Path) -> None:
     """Copy a file atomically: a reader of the target gets the complete old file or the complete new file."""
-    try:
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".soulslab-") as folder:
-            new = Path(folder) / target.name
-            shutil.copy2(source, new)
-            new.replace(target)
-    except OSError as error:
-        raise SaveFileError(target, f"cannot be written: {error.strerror}") from error
+    with (
+        _failing(target, "cannot be written"),
+        tempfile.TemporaryDirectory(dir=target.parent, prefix=".soulslab-") as folder,
+    ):
+        new = Path(folder) / target.name
+        shutil.copy2(source, new)
+        new.replace(target)

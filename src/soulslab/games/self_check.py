@@ -1,11 +1,5 @@
 """Self-check of a profile on a running game: can every attribute be read, and does its value match its facts?
 
-::
-
-    check = check_session(session)          # nothing is written to the game
-    check.is_ok, check.rows[0].verdict
-    check.require("player.hp", "boss.hp")   # raises SelfCheckError with each failed attribute and the reason
-
 The check prevents an agent from writing to wrong addresses of a game version that the profile does not support.
 """
 
@@ -43,7 +37,7 @@ class Verdict(enum.Enum):
     OTHER_VERSION = "unknown for this version"
 
 
-class AlternativeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class AlternativeCheck(msgspec.Struct, frozen=True, eq=False):
     """Result for an alternative source of an attribute; the detail is the value, or the reason for the failure."""
 
     source: str
@@ -55,14 +49,12 @@ class AttributeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Result for one attribute.
 
     Attributes:
-        name: Name of the attribute.
         verdict: ``OK``, or the first problem. ``NOT_LOADED`` means that a pointer is null or an entity does not exist,
             as before a character is loaded; ``UNREADABLE`` means that the pointer chain is broken.
         reason: The reason, with the pointer, the values or the sources; "" for ``OK``.
         is_needed: The caller named it, or the fight of the profile needs it.
         address: Address at the last read; 0 if the chain could not be followed.
         value: Last value; None if it could not be read.
-        unit: Unit of the value.
         source: Source of the alternative in use, or of the first one.
         others: Results for the other alternatives.
         versions: Game versions that have this attribute; empty if the profile lists no versions.
@@ -86,12 +78,11 @@ class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Result of a self-check of a profile on a running game.
 
     Attributes:
-        game: Name of the profile.
         version: Version of the executable; "" if it has none.
         is_known_version: The profile lists the version, or lists no versions.
         span_s: Game time between the first and the last read.
         n_looks: Number of times that all attributes were read.
-        rows: One result for each attribute, in the order of the profile.
+        rows: One for each attribute, in the order of the profile.
     """
 
     game: str
@@ -107,15 +98,9 @@ class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return not any(row.is_needed and row.verdict is not Verdict.OK for row in self.rows)
 
     def require(self, *names: str, may_be_loading: bool = False) -> None:
-        """Raise an error if attributes failed.
+        """Raise `SelfCheckError` if attributes failed; without names, those with ``is_needed``.
 
-        Args:
-            names: Needed attributes; without names, those with ``is_needed``.
-            may_be_loading: Also accept attributes that are not loaded yet.
-
-        Raises:
-            SelfCheckError: Attributes failed; the message names each one and the reason.
-            UnknownAttributeError: The profile has no such attribute.
+        With `may_be_loading`, attributes that are not loaded yet are accepted, too.
         """
         rows = {row.name: row for row in self.rows}
         wanted = names or tuple(row.name for row in self.rows if row.is_needed)
@@ -151,14 +136,13 @@ def check_session(
     and games of read-only sessions, keep running.
 
     Args:
-        session: Local or remote session of the game.
+        session: The session.
         needed: Attributes that have to be OK; None uses `needed_by`.
         span_s: Game time from the first to the last read, more than 0.
         n_looks: Number of reads, at least 2.
 
     Raises:
         ConfigError: ``span_s`` or ``n_looks`` is too small.
-        UnknownAttributeError: A needed attribute is not in the profile.
         SiphonError: The session failed: the game has exited, its clock stalled, or the server cannot be reached.
     """
     if not span_s > 0 or n_looks < 2:
@@ -174,21 +158,20 @@ def check_session(
         passed_s += _pass_time(session, span_s / (n_looks - 1))
         looks.append(session.examine())
     info = session.info
-    rows = [
-        _check_attribute(
-            _Readings(profile, name, tuple(look.get(name, ()) for look in looks), info.version, passed_s),
-            is_needed=name in wanted,
-            held=info.sources.get(name, ""),
-        )
+    readings = [
+        _Readings(profile, name, tuple(look.get(name, ()) for look in looks), info.version, passed_s)
         for name in profile.attributes
     ]
+    rows = tuple(
+        _check_attribute(seen, is_needed=seen.name in wanted, held=info.sources.get(seen.name, "")) for seen in readings
+    )
     return SelfCheck(
         game=profile.name,
         version=info.version,
         is_known_version=not profile.process.versions or info.version in profile.process.versions,
         span_s=passed_s,
         n_looks=n_looks,
-        rows=tuple(rows),
+        rows=rows,
     )
 
 
@@ -210,11 +193,7 @@ def _pass_time(session: Session, seconds: float) -> float:
 
 
 class _Readings(msgspec.Struct, frozen=True, eq=False):
-    """Readings of one attribute, over a game time of ``passed_s``.
-
-    ``looks`` has, for each read, the finding of each alternative; it is empty if the attribute is unknown for the
-    version.
-    """
+    """Readings of one attribute: for each read, the finding of each alternative; none if the version lacks it."""
 
     profile: Profile
     name: str
@@ -233,18 +212,10 @@ class _Readings(msgspec.Struct, frozen=True, eq=False):
         of = {version for one in variants_of(self.facts) for version in versions_of(self.profile, one)}
         return tuple(version for version in self.profile.process.versions if version in of)
 
-    def index_in_use(self, source: str) -> int:
-        """Return the index of the alternative in use: that of the session, or the first one without a problem."""
-        first = self.looks[0]
-        for index, finding in enumerate(first):
-            if finding.source == source:
-                return index
-        flawless = (index for index in range(len(first)) if not any(look[index].trouble for look in self.looks))
-        return next(flawless, 0)
-
-    def findings_of(self, index: int) -> list[Finding]:
-        """Return the finding of one alternative at each read."""
-        return [look[index] for look in self.looks]
+    def first_flawless(self) -> int:
+        """Return the index of the first alternative that had no problem at any read, otherwise 0."""
+        indices = range(len(self.looks[0]))
+        return next((index for index in indices if not any(look[index].trouble for look in self.looks)), 0)
 
 
 def _check_attribute(seen: _Readings, *, is_needed: bool, held: str) -> AttributeCheck:
@@ -262,25 +233,19 @@ def _check_attribute(seen: _Readings, *, is_needed: bool, held: str) -> Attribut
     )
     if not seen.looks[0]:
         return row
-    index = seen.index_in_use(held)
+    first = seen.looks[0]
+    index = next((i for i, finding in enumerate(first) if finding.source == held), seen.first_flawless())
     others = tuple(_alternatives(seen, index))
     last = seen.looks[-1][index]
     contrary = [f"{other.source} gives {other.detail}" for other in others if other.outcome == "disagrees"]
     verdict, reason = _verdict(seen, index, contrary)
-    return msgspec.structs.replace(
-        row,
-        verdict=verdict,
-        reason=reason,
-        address=last.address,
-        value=last.value,
-        source=last.source,
-        others=others,
-    )
+    found = {"address": last.address, "value": last.value, "source": last.source}
+    return msgspec.structs.replace(row, verdict=verdict, reason=reason, others=others, **found)
 
 
 def _verdict(seen: _Readings, index: int, contrary: Sequence[str]) -> tuple[Verdict, str]:
     """Return the first problem of the alternative in use, and the reason."""
-    findings = seen.findings_of(index)
+    findings = [look[index] for look in seen.looks]
     troubled = next((finding for finding in findings if finding.trouble), None)
     if troubled is not None:
         all_problems = "; ".join(dict.fromkeys(look.problem for look in seen.looks[0] if look.problem))
@@ -315,12 +280,11 @@ def _alternatives(seen: _Readings, in_use: int) -> Iterator[AlternativeCheck]:
         both = [(look[in_use], look[index]) for look in seen.looks]
         pairs = [pair for pair in both if not (pair[0].trouble or pair[1].trouble)]
         if last.trouble:
-            yield AlternativeCheck(source=last.source, outcome="fails", detail=last.problem)
+            yield AlternativeCheck(last.source, "fails", last.problem)
+            continue
         # A moving value may change between two reads, so agreement at one read is enough.
-        elif any(_is_same(one.value, other.value) for one, other in pairs):
-            yield AlternativeCheck(source=last.source, outcome="agrees", detail=repr(last.value))
-        else:
-            yield AlternativeCheck(source=last.source, outcome="disagrees", detail=repr(last.value))
+        agrees = any(_is_same(one.value, other.value) for one, other in pairs)
+        yield AlternativeCheck(last.source, "agrees" if agrees else "disagrees", repr(last.value))
 
 
 def _is_same(one: Value, other: Value) -> bool:

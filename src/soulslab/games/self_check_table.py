@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from soulslab.errors import cut
 from soulslab.games.self_check import AttributeCheck, SelfCheck, Verdict
 from soulslab.siphon.profile import Value
 from soulslab.siphon.terminal_output import format_value
@@ -73,13 +74,9 @@ def _notes(row: AttributeCheck) -> str:
     """Return the reason, and for an attribute with alternatives the one in use; the file contains all details."""
     access = [] if row.is_writable else ["read-only"]
     reason = [row.reason] if row.reason else []
-    in_use = [f"uses: {_short(row.source)}"] if row.others else []
-    others = [f"{other.outcome}: {_short(other.source)}" for other in row.others]
+    in_use = [f"uses: {cut(row.source, SOURCE_LENGTH)}"] if row.others else []
+    others = [f"{other.outcome}: {cut(other.source, SOURCE_LENGTH)}" for other in row.others]
     return "; ".join([*reason, *in_use, *others, *access])
-
-
-def _short(source: str) -> str:
-    return source if len(source) <= SOURCE_LENGTH else f"{source[: SOURCE_LENGTH - 3]}..."
 
 
 def _plain(value: Value) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,28 +16,36 @@ import msgspec
 from soulslab.closing import Closing
 from soulslab.errors import ConfigError, PointerError, SiphonError
 from soulslab.games.boss_facts import BossFacts, Pose, load_boss_facts, with_boss
-from soulslab.games.character import AttributeProperty, Character, GamePermissions, Position, from_memory, to_memory
-from soulslab.games.event_flags import FlagMemory
-from soulslab.games.facts import GAMES, WarpPoints
+from soulslab.games.character import (
+    AttributeGroup,
+    AttributeProperty,
+    Character,
+    GamePermissions,
+    Position,
+    from_memory,
+    to_memory,
+)
+from soulslab.games.facts import GAMES, EventFlags, WarpPoints
 from soulslab.games.installation import find_installation, launchable
 from soulslab.games.waiting import Patience, wait_until
+from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.local import open_session
 from soulslab.siphon.process.discovery import refuse_anti_cheat
-from soulslab.siphon.profile import Value, load_profile
+from soulslab.siphon.profile import NumberType, Value, load_profile
 from soulslab.siphon.session import LOADING, Session, SessionOptions
 
 #: The poll interval separates two key presses, because a second press while locked on would release the lock.
 LOCK_ON = Patience(deadline_s=5.0, poll_s=0.5)
 
 
-class CameraPose(msgspec.Struct, frozen=True, kw_only=True):
+class CameraPose(msgspec.Struct, frozen=True):
     """Position of the camera, and its viewing direction as a unit vector: x, y, height."""
 
     position_m: Position
     direction: Position
 
 
-class Camera:
+class Camera(AttributeGroup):
     """The camera and the lock-on; each access raises the errors of `Session.read` and `Session.write`.
 
     Attributes:
@@ -47,35 +55,21 @@ class Camera:
 
     lock_range_m = AttributeProperty("lock.bonus_range_m", float)
     lock_sight_time_s = AttributeProperty("lock.sight_time_s", float)
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.prefix = ""
+    is_locked_on = AttributeProperty("lock_on", bool, is_writable=False)
+    """Whether the camera is locked on an enemy."""
 
     @property
     def pose(self) -> CameraPose:
         """Position and direction, read in one snapshot."""
-        seen = self.session.snapshot(("camera.position", "camera.direction"))
-        return CameraPose(
-            position_m=from_memory(seen["camera.position"]), direction=from_memory(seen["camera.direction"])
-        )
+        seen = self.session.snapshot(("camera.position", "camera.direction")).values()
+        return CameraPose(*map(from_memory, seen))
 
     def turn(self, direction: Position) -> None:
         """Set the viewing direction, a unit vector: x, y, height."""
         self.session.write({"camera.direction": to_memory(direction)})
 
-    @property
-    def is_locked_on(self) -> bool:
-        """Whether the camera is locked on an enemy."""
-        return bool(self.session.read("lock_on"))
-
     def lock_on(self, patience: Patience = LOCK_ON) -> None:
-        """Press the lock-on key until the camera is locked on an enemy.
-
-        Raises:
-            WaitTimeoutError: The camera did not lock on before the deadline.
-            KeyError: The profile has no key ``lock_on``.
-        """
+        """Press the lock-on key until the camera is locked on an enemy; raises `WaitTimeoutError`."""
         key = self.session.profile.keys["lock_on"]
         wait_until(self.session, "the camera to lock on", lambda: self.is_locked_on, bool, patience, (key,))
 
@@ -117,6 +111,45 @@ def _restore(session: Session, before: Mapping[str, Value]) -> list[SiphonError]
     return errors
 
 
+class FlagMemory(ABC):
+    """Event flags of a running game, by number or by the boss's name in ``event_flags.toml``.
+
+    A subclass knows where a game stores them.
+    """
+
+    def __init__(self, session: Session, known: EventFlags) -> None:
+        self._session = session
+        self._known = known
+
+    @abstractmethod
+    def locate(self, number: int) -> ChainNumber:
+        """Return the current memory location of a flag.
+
+        Raises:
+            EntityNotFoundError: The game has no storage for a flag of this number, or has not loaded that part.
+            SiphonError: Errors of `Session.read_number`.
+        """
+
+    def __getitem__(self, number: int) -> bool:
+        """Return whether a flag is set; raises the errors of `locate`."""
+        return bool(self._session.read_number(self.locate(number)))
+
+    def __setitem__(self, number: int, is_set: bool) -> None:
+        """Set or clear a flag; raises the errors of `locate` and `Session.write_number`."""
+        self._session.write_number(self.locate(number), is_set)
+
+    def is_defeated(self, boss: str) -> bool:
+        """Return whether a boss is marked as defeated; raises `ConfigError` if no flag is known for it."""
+        return self[self._known.defeat_of(boss)]
+
+    def set_defeated(self, boss: str, is_defeated: bool) -> None:
+        """Mark a boss as defeated or not defeated; the game reads the flag when it loads the place."""
+        self[self._known.defeat_of(boss)] = is_defeated
+
+    def _read_integer(self, base: str, kind: NumberType, *offsets: int) -> int:
+        return int(self._session.read_number(ChainNumber(base=base, offsets=offsets, type=kind)))
+
+
 Screen: TypeAlias = Literal["title", "loading", "cutscene", "world"]
 """Screen that the game shows: main menu, loading screen, cutscene or film, or the world."""
 
@@ -132,17 +165,13 @@ NO_SLOT = -1
 MENU = Patience(deadline_s=60.0, poll_s=0.5)
 
 
-class SoulsGame(Closing):
+class SoulsGame(AttributeGroup, Closing):
     """A Souls game; each access raises the errors of `Session.read` and `Session.write`.
 
-    Args:
-        session: Session of the game; `close` and the end of a ``with`` block close it.
+    `close` and the end of a ``with`` block close the session.
 
     Attributes:
-        session: The session.
-        player: The player.
         boss: The boss of the profile (`soulslab.games.boss_facts.with_boss` selects another one).
-        camera: The camera.
         allowed: Permissions for all characters.
         warp_points: Bonfires or sites of grace.
         event_flags: Event flags, by number and by name.
@@ -158,16 +187,14 @@ class SoulsGame(Closing):
     last_rest: str
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self.camera = Camera(session)
         self.allowed = GamePermissions(session)
 
     # --- time -----------------------------------------------------------------------------------------------
 
-    @property
-    def time_s(self) -> float:
-        """Play time of the save file. It also advances while the game is paused; use `Session.clock` for stepping."""
-        return float(self.session.read("game.time_s"))
+    time_s = AttributeProperty("game.time_s", float, is_writable=False)
+    """Play time of the save file. It also advances while the game is paused; use `Session.clock` for stepping."""
 
     @property
     def speed(self) -> float:
@@ -212,11 +239,7 @@ class SoulsGame(Closing):
             return False
 
     def wait_for_control(self, patience: Patience = LOADED) -> None:
-        """Wait until the player is in control.
-
-        Raises:
-            WaitTimeoutError: The player was not in control before the deadline.
-        """
+        """Wait until the player is in control; raises `WaitTimeoutError`."""
         wait_until(
             self.session,
             "the player to be in control",
@@ -259,9 +282,9 @@ class SoulsGame(Closing):
         """
         character = character or self.player
         group, known = character.group, self.session.profile.attributes
-        # Attributes that disable death and gravity; without one for the character, the one for all.
-        protections = [name for name in (f"{group}.no_death", "debug.no_death") if name in known][:1]
-        protections += [name for name in (f"{group}.no_gravity",) if name in known]
+        # Without an attribute that disables the death of the character, the one for all.
+        no_death = f"{group}.no_death" if f"{group}.no_death" in known else "debug.no_death"
+        protections = [name for name in (no_death, f"{group}.no_gravity") if name in known]
         values: dict[str, Value] = {f"{group}.position": to_memory(pose.position_m)}
         if pose.angle_rad is not None:
             values[f"{group}.angle"] = pose.angle_rad
@@ -277,11 +300,7 @@ class SoulsGame(Closing):
             )
 
     def pose_of(self, facts: BossFacts, name: str) -> Pose:
-        """Return a pose of a boss in the coordinate system that `teleport` uses.
-
-        Args:
-            facts: Facts about the boss.
-            name: Name of the pose: ``fog_wall``.
+        """Return a pose of a boss, such as ``fog_wall``, in the coordinate system that `teleport` uses.
 
         Raises:
             MissingFactError: The pose is not published.
@@ -309,7 +328,7 @@ class SoulsGame(Closing):
             loaded: Deadline for loading.
 
         Raises:
-            ConfigError: The warp point is unknown; the message suggests a similar name.
+            ConfigError: The warp point is unknown.
             WaitTimeoutError: The player did not die, or the game did not finish loading.
         """
         self.last_rest_point = name
@@ -363,7 +382,7 @@ class SoulsGame(Closing):
             folder: Folder of the program; None searches the libraries of Steam.
             proton: Program that starts the game; None uses the latest Proton installed with Steam.
             home: Home folder of the user of Steam; None uses that of the current user.
-            options: Session options.
+            options: Options of the session.
 
         Raises:
             LaunchError: The game is not installed or does not start; the message says what is missing.

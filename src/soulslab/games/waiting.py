@@ -55,7 +55,7 @@ def wait_until(
     is stopped or running as before. While the game loads and the value cannot be read, the condition counts as false.
 
     Args:
-        session: Session of the game.
+        session: The session.
         what: Description of the condition for the error message: ``the player to be in control``.
         look: Reads the value for the condition.
         is_reached: Returns whether the condition is true for the value.
@@ -85,15 +85,9 @@ def wait_until(
 
 
 def press_each(session: Session, keys: tuple[str, ...], each_s: float) -> None:
-    """Press keys one after another, each down for half of its time and up for the other half; release all other keys.
+    """Press keys one after another, each down for half of its game time and up for the other half; release all others.
 
-    Args:
-        session: Session of the game.
-        keys: Keys to press, in order.
-        each_s: Game time for each key.
-
-    Raises:
-        SiphonError: Errors of `Clock.advance` and `Input.set_held`.
+    Raises the errors of `Clock.advance` and `Input.set_held`.
     """
     with _resuming(session):
         for key in keys:

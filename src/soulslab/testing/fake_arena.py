@@ -18,13 +18,10 @@ from soulslab.arena.live_fight import BUTTONS, LiveFight, LiveFightOptions
 from soulslab.arena.records import TICKS_PER_S
 from soulslab.arena.top_down import draw_duel
 from soulslab.errors import (
-    ClockStalledError,
     PatternError,
     PointerError,
-    ProcessExitedError,
     ReadOnlyError,
     UnknownAttributeError,
-    WindowGoneError,
 )
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.attributes.alternatives import Finding, examine_variant
@@ -32,27 +29,26 @@ from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import Profile, Value, load_profile
 from soulslab.siphon.session import SessionOptions
-from soulslab.testing.fake_game import FakeGame, FakeInput, FakeOpener, fake_info
+from soulslab.testing.fake_game import FakeGame, FakeOpener, InProcessGame, fake_info
 
 PID = 4343
 WINDOW_PX = (320, 180)
 
 
-class FakeArena:
-    """The game of a `FakeArenaSession`, with switches that simulate failures of real games.
+class FakeArena(InProcessGame):
+    """The game of a `FakeArenaSession`.
 
     Attributes:
         fight: The fight; tests read and change it.
-        input: The pressed keys.
-        is_alive: False means that the process has ended.
-        is_stalled: True means that game time no longer advances.
-        has_window: False means that the window was closed.
         is_deaf: True means that the game ignores all keys.
         n_drawn: Number of times the window was drawn.
         of_fighters: Attributes that cannot be read while the game loads.
     """
 
+    name, pid, window_px = "arena", PID, WINDOW_PX
+
     def __init__(self, profile: Profile, options: Mapping[str, str]) -> None:
+        super().__init__()
         boss = load_boss(options.get("boss", "judge"), list(load_knight().knock_backs))
         self.fight = LiveFight(
             boss,
@@ -64,10 +60,6 @@ class FakeArena:
         )
         self.profile = profile
         self.binding = Binding(profile.duel, profile.attributes)
-        self.input = FakeInput()
-        self.is_alive = True
-        self.is_stalled = False
-        self.has_window = True
         self.is_deaf = False
         self.n_drawn = 0
         # In units of 1 / (ticks per s) ns, so that fractions of a tick add up exactly.
@@ -78,15 +70,8 @@ class FakeArena:
         }
         self._buttons = {key: name for name, key in profile.keys.items()}
 
-    def check_alive(self) -> None:
-        """Raise `ProcessExitedError` if the process has ended."""
-        if not self.is_alive:
-            raise ProcessExitedError(f"process {PID} (arena) has ended", pid=PID)
-
-    def pass_time(self, seconds: float) -> None:
-        """Advance the fight by this much time."""
-        if self.is_stalled:
-            raise ClockStalledError("the game time of the arena does not advance; restart the session", 0.0)
+    def play(self, seconds: float) -> None:
+        """See `InProcessGame.play`."""
         self._time_left_ns += round(seconds * 1e9 * self.fight.speed) * TICKS_PER_S
         n_ticks, self._time_left_ns = divmod(self._time_left_ns, 10**9)
         for _ in range(n_ticks):
@@ -103,17 +88,11 @@ class FakeArena:
             self.fight.restart()
         self.fight.tick(held & set(BUTTONS), [name for name in pressed if name in BUTTONS])
 
-    def check_window(self) -> None:
-        """Raise an error if the process has ended or the window was closed."""
-        self.check_alive()
-        if not self.has_window:
-            raise WindowGoneError("the window of the arena was closed; restart the session")
-
     def draw(self) -> NDArray[np.uint8]:
-        """Return an image of the window, RGB, (height, width, 3) uint8."""
-        self.check_window()
+        """See `InProcessGame.draw`."""
+        _, height_px = self.read_size_px()
         self.n_drawn += 1
-        picture = draw_duel(self.fight.boss, self.fight.fight, self.fight.duel, height_px=WINDOW_PX[1])
+        picture = draw_duel(self.fight.boss, self.fight.fight, self.fight.duel, height_px=height_px)
         return np.ascontiguousarray(picture)
 
 
@@ -129,29 +108,30 @@ class _Attributes:
 
     def read_many(self, names: Sequence[str] | None) -> dict[str, Value]:
         arena = self._arena
-        arena.check_alive()
-        values = arena.binding.values(arena.fight)
-        wanted = tuple(names) if names is not None else tuple(values)
-        for name in wanted:
-            if name not in values:
-                raise UnknownAttributeError(name, values)
+        values = self._select(names)
+        for name in values:
             if arena.fight.stage == "loading" and name in arena.of_fighters:
                 problem = "is not available while the game loads"
                 raise PointerError(problem, attribute=name, level=0, address=0, pid=PID, is_null=True)
-        return {name: values[name] for name in wanted}
+        return values
 
     def examine(self, names: Sequence[str] | None) -> dict[str, tuple[Finding, ...]]:
+        facts = self._arena.profile.attributes
+        # The fight has no memory layout, so addresses do not exist.
+        return {
+            name: (examine_variant(facts[name].source, partial(self.read, name), lambda: 0),)
+            for name in self._select(names)
+        }
+
+    def _select(self, names: Sequence[str] | None) -> dict[str, Value]:
+        """Return the values of the named attributes, even while the game loads; None for all."""
         arena = self._arena
         arena.check_alive()
-        known = arena.binding.values(arena.fight)
-        found: dict[str, tuple[Finding, ...]] = {}
-        for name in tuple(names) if names is not None else tuple(known):
-            if name not in known:
-                raise UnknownAttributeError(name, known)
-            source = arena.profile.attributes[name].source
-            # The fight has no memory layout, so addresses do not exist.
-            found[name] = (examine_variant(source, partial(self.read, name), lambda: 0),)
-        return found
+        values = arena.binding.values(arena.fight)
+        for name in names or ():
+            if name not in values:
+                raise UnknownAttributeError(name, values)
+        return values if names is None else {name: values[name] for name in names}
 
     def write(self, values: Mapping[str, Value]) -> None:
         arena = self._arena
@@ -162,27 +142,21 @@ class _Attributes:
         arena.binding.apply(arena.fight, values)
 
     def read_number(self, where: ChainNumber) -> Number:
-        raise _no_memory(where)
+        problem = "has no memory address: the fake session only has the attributes of the fight"
+        raise PatternError(problem, base=where.base)
 
     def write_number(self, where: ChainNumber, value: Number) -> None:
         del value
-        raise _no_memory(where)
-
-
-def _no_memory(where: ChainNumber) -> PatternError:
-    return PatternError("has no memory address: the fake session only has the attributes of the fight", base=where.base)
+        self.read_number(where)
 
 
 class FakeArenaSession(LocalSession):
-    """Session with the built-in fight in this process.
+    """Session with the built-in fight in this process; `arena` is the game since the last start.
 
     Args:
         options: Session options; their ``options`` are those of the profile's command (``boss``, ``phase``, ``seed``,
             ``poses``).
         profile: Names and keys; None uses the profile of the arena.
-
-    Attributes:
-        arena: The game since the last start; tests read it and simulate failures with it.
     """
 
     arena: FakeArena

@@ -11,21 +11,14 @@ from soulslab.siphon.profile import ClockGrade
 
 
 class FakeClock:
-    """Calls a function for each advance (`soulslab.siphon.clock.Clock`).
+    """Calls ``on_advance`` with the game time of each advance, in seconds (`soulslab.siphon.clock.Clock`).
 
-    Args:
-        on_advance: Called with the game time of each advance, in seconds; its exceptions reach the caller.
-        grade: Grade to report.
-        check_alive: Called before each change; raises `ProcessExitedError` if the game is to have ended.
+    ``check_alive`` is called before each change; it raises `ProcessExitedError` if the game is to have ended.
     """
 
-    def __init__(
-        self,
-        on_advance: Callable[[float], None],
-        grade: ClockGrade = "lockstep",
-        check_alive: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.grade = grade
+    grade: ClockGrade = "lockstep"
+
+    def __init__(self, on_advance: Callable[[float], None], check_alive: Callable[[], None] = lambda: None) -> None:
         self._on_advance = on_advance
         self._check_alive = check_alive
         self._speed = 1.0

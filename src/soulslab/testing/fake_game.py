@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.errors import ProcessExitedError, WindowGoneError
+from soulslab.errors import ClockStalledError, ProcessExitedError, WindowGoneError
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.capture.pixels import convert
 from soulslab.siphon.input.held_input import Change, HeldInput
@@ -44,16 +44,16 @@ class _FakeSender:
 
 
 class FakeInput(HeldInput):
-    """An `Input` without a game."""
+    """An `Input` without a game.
+
+    Attributes:
+        events: All sent changes: name of the key, and whether it was pressed.
+    """
 
     def __init__(self) -> None:
         self._fake = _FakeSender()
+        self.events = self._fake.events
         super().__init__(self._fake)
-
-    @property
-    def events(self) -> list[tuple[str, bool]]:
-        """All sent changes: name of the key, and whether it was pressed."""
-        return self._fake.events
 
     @property
     def mouse_px(self) -> tuple[int, int]:
@@ -66,60 +66,82 @@ class FakeCapture:
 
     Args:
         paint: Returns the current picture: (H, W, 3) RGB, uint8; raises WindowGoneError if there is none.
-        size_px: Returns its current width and height without drawing; None to draw it.
+        size_px: Returns its current width and height without drawing.
     """
 
     backend = "fake"
 
-    def __init__(
-        self, paint: Callable[[], NDArray[np.uint8]], size_px: Callable[[], tuple[int, int]] | None = None
-    ) -> None:
-        self._paint: Callable[[], NDArray[np.uint8]] | None = paint
+    def __init__(self, paint: Callable[[], NDArray[np.uint8]], size_px: Callable[[], tuple[int, int]]) -> None:
+        self._paint = paint
         self._size_px = size_px
+        self._is_closed = False
 
     @property
     def size_px(self) -> tuple[int, int]:
         """See `Capture.size_px`."""
-        if self._size_px is None or self._paint is None:
-            height, width = self._painted().shape[:2]
-            return width, height
+        self._refuse_closed()
         return self._size_px()
 
     def grab(self, frame_format: FrameFormat) -> NDArray[np.uint8]:
         """See `Capture.grab`."""
-        bgrx = np.asarray(cv2.cvtColor(self._painted(), cv2.COLOR_RGB2BGRA), np.uint8)
+        self._refuse_closed()
+        bgrx = np.asarray(cv2.cvtColor(self._paint(), cv2.COLOR_RGB2BGRA), np.uint8)
         return convert(bgrx, frame_format)
 
     def close(self) -> None:
         """See `Capture.close`."""
-        self._paint = None
+        self._is_closed = True
 
-    def _painted(self) -> NDArray[np.uint8]:
-        if self._paint is None:
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
             raise WindowGoneError("this capture was closed")
-        return self._paint()
 
 
-class InProcessGame(Protocol):
-    """A game that runs in this process, with its keyboard and mouse."""
+class InProcessGame(ABC):
+    """A game that runs in this process, with switches that simulate failures of real games.
 
-    input: FakeInput
+    Attributes:
+        input: Its keyboard and mouse.
+        is_alive: False means that the process has ended.
+        is_stalled: True means that game time no longer advances.
+        has_window: False means that the window was closed.
+    """
+
+    name: str
+    pid: int
+    window_px: tuple[int, int]
+
+    def __init__(self) -> None:
+        self.input = FakeInput()
+        self.is_alive = True
+        self.is_stalled = False
+        self.has_window = True
 
     def check_alive(self) -> None:
-        """Raise `ProcessExitedError` if it has ended."""
-        ...
+        """Raise `ProcessExitedError` if the process has ended."""
+        if not self.is_alive:
+            raise ProcessExitedError(f"process {self.pid} ({self.name}) has ended", pid=self.pid)
 
     def pass_time(self, seconds: float) -> None:
-        """Advance its time."""
-        ...
+        """Advance game time; raises `ClockStalledError` if `is_stalled` is set."""
+        if self.is_stalled:
+            raise ClockStalledError(f"the game time of the {self.name} does not advance; restart the session", 0.0)
+        self.play(seconds)
 
-    def check_window(self) -> None:
-        """Raise `WindowGoneError` if its window is closed."""
-        ...
+    @abstractmethod
+    def play(self, seconds: float) -> None:
+        """Advance game time."""
 
+    def read_size_px(self) -> tuple[int, int]:
+        """Return width and height of the window; raises an error if the process or the window is gone."""
+        self.check_alive()
+        if not self.has_window:
+            raise WindowGoneError(f"the window of the {self.name} was closed; restart the session")
+        return self.window_px
+
+    @abstractmethod
     def draw(self) -> NDArray[np.uint8]:
-        """Return the picture of its window, (H, W, 3) RGB."""
-        ...
+        """Return the picture of the window, (H, W, 3) RGB, uint8; raises the errors of `read_size_px`."""
 
 
 class FakeGame:
@@ -128,23 +150,15 @@ class FakeGame:
     def __init__(self, game: InProcessGame, attributes: Attributes, options: SessionOptions, info: SessionInfo) -> None:
         self.attributes = attributes
         self.info = info
-        self._game = game
+        self.check_alive = game.check_alive
         # Looked up at each call, because tests replace the methods of the game.
         self.clock = FakeClock(lambda seconds: game.pass_time(seconds), check_alive=game.check_alive)  # noqa: PLW0108
         self.input = game.input if options.with_window else None
-        self.capture = FakeCapture(game.draw, self._size_px) if options.with_window else None
-
-    def _size_px(self) -> tuple[int, int]:
-        self._game.check_window()
-        return self.info.window_px
+        self.capture = FakeCapture(game.draw, game.read_size_px) if options.with_window else None
 
     def explain_exit(self, error: ProcessExitedError) -> ProcessExitedError:
         """See `soulslab.siphon.local.Game.explain_exit`: adds nothing."""
         return error
-
-    def check_alive(self) -> None:
-        """See `soulslab.siphon.local.Game.check_alive`."""
-        self._game.check_alive()
 
     def close(self) -> None:
         """See `soulslab.siphon.local.Game.close`."""

@@ -24,6 +24,7 @@ class FakeMemory:
     Attributes:
         pid: Reported process id.
         n_reads: Number of reads; a batch counts as one.
+        has_ended: Whether the process has ended.
     """
 
     def __init__(self, pid: int = 1) -> None:
@@ -31,7 +32,7 @@ class FakeMemory:
         self.n_reads = 0
         self._starts: list[int] = []
         self._maps: list[tuple[Region, bytearray]] = []
-        self._has_ended = False
+        self.has_ended = False
         self._is_closed = False
 
     def map(
@@ -59,10 +60,6 @@ class FakeMemory:
         """Unmap the bytes at an address."""
         index = self._starts.index(address)
         del self._starts[index], self._maps[index]
-
-    def exit(self) -> None:
-        """End the process."""
-        self._has_ended = True
 
     def read(self, address: int, size: int) -> bytes:
         """See `Memory.read`."""
@@ -125,7 +122,7 @@ class FakeMemory:
     def _check_open(self) -> None:
         if self._is_closed:
             raise SessionStateError(f"the memory of process {self.pid} is closed; open it again")
-        if self._has_ended:
+        if self.has_ended:
             raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
 
 

@@ -18,13 +18,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.errors import ClockStalledError, ProcessExitedError, WindowGoneError
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.local import LocalSession
 from soulslab.siphon.profile import Attribute, Base, ClockFacts, Process, Profile, Value
 from soulslab.siphon.session import SessionOptions
-from soulslab.testing.fake_game import FakeGame, FakeInput, FakeOpener, fake_info
+from soulslab.testing.fake_game import FakeGame, FakeOpener, InProcessGame, fake_info
 from soulslab.testing.fake_memory import FakeMemory
 
 TICK_HZ = 60.0
@@ -108,29 +107,20 @@ class ToyValues(MutableMapping[str, Value]):
         return len(LAYOUT)
 
 
-class Toy:
-    """The toy game, with switches for the failures of real games.
+class Toy(InProcessGame):
+    """The toy game, with its memory and the values of its attributes."""
 
-    Attributes:
-        memory: Its memory.
-        input: Its keyboard and mouse.
-        values: Values of its attributes.
-        has_window: Whether its window is open.
-        is_stalled: Whether its time is stuck.
-    """
+    name, pid, window_px = "toy", TOY_PID, WINDOW_PX
 
     def __init__(self, level: int = 1) -> None:
         self.memory = FakeMemory(TOY_PID)
-        self.input = FakeInput()
-        self.has_window = True
-        self.is_stalled = False
+        super().__init__()
         self._root = self.memory.map(ROOT_AT, bytearray(8))
         owner = self.memory.map(OWNER_AT, bytearray(OWNER_OFFSET + 8))
         struct.pack_into("<Q", owner, OWNER_OFFSET, OBJECT_AT)
         self.values = ToyValues(self.memory.map(OBJECT_AT, bytearray(OBJECT_SIZE)))
         self.values.update(hp=100, level=level, name="toy")
         self.is_loading = False
-        self._is_alive = True
         self._time_s = 0.0
 
     @property
@@ -145,32 +135,19 @@ class Toy:
     @property
     def is_alive(self) -> bool:
         """Whether its process runs."""
-        return self._is_alive
+        return not self.memory.has_ended
 
     @is_alive.setter
     def is_alive(self, is_alive: bool) -> None:
-        self._is_alive = is_alive
-        if not is_alive:
-            self.memory.exit()
+        self.memory.has_ended = not is_alive
 
     @property
     def held(self) -> frozenset[str]:
         """Keys that are held."""
         return self.input.held
 
-    @held.setter
-    def held(self, keys: frozenset[str]) -> None:
-        self.input.set_held(keys)
-
-    def check_alive(self) -> None:
-        """Raise `ProcessExitedError` if the process has ended."""
-        if not self._is_alive:
-            raise ProcessExitedError(f"process {TOY_PID} (toy) has ended", pid=TOY_PID)
-
-    def pass_time(self, seconds: float) -> None:
-        """Advance by as many ticks as fit; raise `ClockStalledError` if `is_stalled` is set."""
-        if self.is_stalled:
-            raise ClockStalledError("the game time of the toy does not advance; restart the session", 0.0)
+    def play(self, seconds: float) -> None:
+        """See `InProcessGame.play`; advances by as many ticks as fit."""
         self._time_s += seconds
         while self.values["ticks"] < int(self._time_s * TICK_HZ + 1e-6):
             self._tick()
@@ -185,30 +162,21 @@ class Toy:
         values["hp"] = max(0, values["hp"] - values["is_hurt"])
         values["ticks"] += 1
 
-    def check_window(self) -> None:
-        """See `InProcessGame.check_window`."""
-        self.check_alive()
-        if not self.has_window:
-            raise WindowGoneError("the window of the toy was closed; restart the session")
-
     def draw(self) -> NDArray[np.uint8]:
-        """Return the picture of its window, RGB: the red of a pixel is the health, the green the tick."""
-        self.check_window()
-        pixels = np.zeros((WINDOW_PX[1], WINDOW_PX[0], 3), np.uint8)
+        """See `InProcessGame.draw`: the red of a pixel is the health, the green the tick."""
+        width_px, height_px = self.read_size_px()
+        pixels = np.zeros((height_px, width_px, 3), np.uint8)
         pixels[..., 0] = self.values["hp"]
         pixels[..., 1] = self.values["ticks"] % 256
         return pixels
 
 
 class FakeSession(LocalSession):
-    """A session with the toy: the logic of a local session on fake backends.
+    """A session with the toy (since the last start): the logic of a local session on fake backends.
 
     Args:
         options: Session options; `options` may name a ``level``.
         env: The profile's ``[env]`` table.
-
-    Attributes:
-        toy: The toy of the last start, to inspect and to break.
     """
 
     toy: Toy
@@ -220,6 +188,5 @@ class FakeSession(LocalSession):
     def _start(self, profile: Profile, options: SessionOptions) -> FakeGame:
         self.toy = toy = Toy(level=int({**profile.process.options, **options.options}["level"]))
         info = msgspec.structs.replace(fake_info(TOY_PID, "/toy", WINDOW_PX, options), module_base=MODULE_BASE)
-        return FakeGame(
-            toy, AttributeTable(profile, toy.memory, ResolvedAddresses(bases={"toy": ROOT_AT})), options, info
-        )
+        table = AttributeTable(profile, toy.memory, ResolvedAddresses(bases={"toy": ROOT_AT}))
+        return FakeGame(toy, table, options, info)

@@ -24,22 +24,14 @@ LIFE, EPISODE, STEP = range(3)
 class Paced(gymnasium.Env[NDArray[np.float32], np.int64]):
     """An environment with a step every ``step_s``.
 
-    By default it has as many features and actions as the built-in fight. The last action is masked. The reward is 1 for
-    action 0, otherwise 0.
+    By default it has as many features (at least 3) and actions (at least 2) as the built-in fight. The last action is
+    masked. The reward is 1 for action 0, otherwise 0. The lateness and the agent's time of each step are written to the
+    file `log`, if it is not ""; see `read_log`.
     """
 
     def __init__(
         self, step_s: float = 0.1, n_features: int = 74, n_actions: int = 20, n_steps: int = 100, log: str = ""
     ) -> None:
-        """Create the environment.
-
-        Args:
-            step_s: Wall time per step (s).
-            n_features: Number of features F, at least 3.
-            n_actions: Number of actions A, at least 2.
-            n_steps: Steps per episode.
-            log: File for the lateness and the agent's time of each step; "" for none. See `read_log`.
-        """
         self.observation_space = Box(-np.inf, np.inf, (n_features,), np.float32)
         self.action_space = Discrete(n_actions)
         self._step_s = step_s
@@ -73,13 +65,8 @@ class Paced(gymnasium.Env[NDArray[np.float32], np.int64]):
             self._log.write(np.array([late_s, now - self._observed_at]).tobytes())
         self._obs[STEP] += 1.0
         is_over = bool(self._obs[STEP] >= self._n_steps)
-        return (
-            self._observe(),
-            float(action == 0),
-            is_over,
-            False,
-            {"action_mask": self._mask.copy(), "late_s": late_s},
-        )
+        info = {"action_mask": self._mask.copy(), "late_s": late_s}
+        return self._observe(), float(action == 0), is_over, False, info
 
     def close(self) -> None:
         """Close the log."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from soulslab.arena.knight_file import load_knight
 from soulslab.arena.vocabulary import BOSS_ATTACKS, BOSS_MISC, BOSS_MOVEMENT
+from soulslab.config import load_settings
 from soulslab.errors import ConfigError
 from soulslab.games.boss_facts import boss_names, load_boss_facts
 from soulslab.games.elden_ring import load_keybinds
-from soulslab.games.facts import GAMES, WarpPoints, load_animations, load_event_flags, load_warp_points, read_facts
+from soulslab.games.facts import GAMES, WarpPoints, load_event_flags, load_warp_points
 from soulslab.siphon.keys import KEYS
 
 REAL = ("dark_souls_3", "elden_ring")
@@ -41,18 +41,6 @@ def test_an_unknown_warp_point_is_an_error_with_a_suggestion():
 def test_an_unknown_game_is_an_error_with_a_suggestion():
     with pytest.raises(ConfigError, match="'elden_rin' has no warp_points; did you mean 'elden_ring'"):
         load_warp_points("elden_rin")
-
-
-def test_the_animations_equal_those_of_the_built_in_knight():
-    animations = load_animations("dark_souls_3")
-    knight = load_knight()
-    assert tuple(animations.locks_s) == knight.animations
-    for name, locks in knight.locks_s.items():
-        lock = animations.lock_of(name)
-        assert (lock.attack, lock.roll, lock.move) == locks
-    assert animations.critical == ("DeathIdle",)
-    with pytest.raises(ConfigError, match="unknown animation 'RollingMedum'; did you mean 'RollingMedium"):
-        animations.lock_of("RollingMedum")
 
 
 def test_the_animations_of_iudex_equal_the_vocabulary():
@@ -106,7 +94,7 @@ def test_a_malformed_file_is_refused_with_its_place(tmp_path, text, path, proble
     file = tmp_path / "warp_points.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        read_facts(file, WarpPoints)
+        load_settings(WarpPoints, file)
     assert caught.value.path == path
     assert problem in caught.value.problem
     assert str(caught.value).startswith(str(file))

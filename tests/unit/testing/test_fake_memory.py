@@ -13,7 +13,7 @@ class TestFakeMemory(MemoryContract):
         memory = FakeMemory(7)
         content = bytes(i * 7 % 251 for i in range(2 * PAGE))
         memory.map(ADDRESS, bytearray(content))
-        return Subject(memory, ADDRESS, content, memory.exit)
+        return Subject(memory, ADDRESS, content, lambda: setattr(memory, "has_ended", True))
 
 
 def test_writes_to_the_array_change_the_memory():

@@ -43,9 +43,8 @@ _FIGHTING: Final = STAGES.index("fighting")
 def key_log_from_recording(recording: Recording, boss: str | Path = "judge") -> KeyLog:
     """Return the fights of a recording as a key log, from the first fight that was recorded from its start.
 
-    Args:
-        recording: Recording of the built-in game with all attributes of its profile.
-        boss: Path of a boss file that is compared in addition to the built-in bosses.
+    The recording has all attributes of the arena's profile. `boss` may be the path of a boss file, which is compared in
+    addition to the built-in bosses.
 
     Raises:
         RecordingError: The recording is of another game, lacks ticks, or does not contain the start of a fight.
@@ -94,33 +93,27 @@ class _Samples:
         values: Mapping[str, NDArray[Any]] = {name: recording.attributes[name][readable] for name in _NEEDED}
         self._ticks = values["game.tick"].astype(np.int64)
         self._values = values
+        self._numbers = values["fight.number"].astype(np.int64)
+        self._fight_starts = self._ticks - values["fight.tick"].astype(np.int64)
+        self._is_fighting = values["game.stage"] == _FIGHTING
         self.rules = int(values["fight.rules"][0])
         self.first_number = 0
         self.generators = self._generators()
 
     def first_tick(self) -> int:
-        """Return the tick of the game before the first tick of the first fight that was recorded from its start.
-
-        Raises `RecordingError` if no fight was recorded from its start.
-        """
-        numbers, ticks = self._values["fight.number"].astype(np.int64), self._values["fight.tick"].astype(np.int64)
-        for i in np.flatnonzero(self._values["game.stage"] == _FIGHTING):
-            start_tick = int(self._ticks[i] - ticks[i])
-            is_whole = ticks[i] <= HISTORY_TICKS - 2 * SLACK_TICKS
-            is_settled = numbers[i] in self.generators and self._is_start_consistent(int(i), start_tick)
-            if is_whole and is_settled:
-                self.first_number = int(numbers[i])
-                return start_tick
+        """Return the tick of the game before the first tick of the first fight that was recorded from its start."""
+        for i in np.flatnonzero(self._is_fighting):
+            is_whole = self._ticks[i] - self._fight_starts[i] <= HISTORY_TICKS - 2 * SLACK_TICKS
+            if is_whole and self._is_start_consistent(int(i)):
+                self.first_number = int(self._numbers[i])
+                return int(self._fight_starts[i])
         raise RecordingError(
             self._path,
             "it contains no start of a fight; start recording, then press the restart key, or record with --start",
         )
 
     def codes(self, first_tick: int) -> list[int]:
-        """Return the action code of each tick after ``first_tick``.
-
-        Raises `RecordingError` if some ticks are in no sample, because there were too few samples.
-        """
+        """Return the action code of each tick after ``first_tick``; raise an error if a tick is in no sample."""
         found: dict[int, int] = {}
         last = int(self._ticks.max())
         for tick, history in zip(self._ticks.tolist(), self._values["game.history"], strict=True):
@@ -148,22 +141,18 @@ class _Samples:
             if first_tick < tick - SLACK_TICKS and tick + SLACK_TICKS <= last_tick:
                 yield Check(tick=tick, digest=int(digest), slack_ticks=SLACK_TICKS)
 
-    def _is_start_consistent(self, i: int, start_tick: int) -> bool:
+    def _is_start_consistent(self, i: int) -> bool:
         """Return whether one of the next samples of the fight gives the same start tick."""
-        numbers, ticks = self._values["fight.number"], self._values["fight.tick"].astype(np.int64)
-        same = [
-            j
-            for j in range(i + 1, len(self._ticks))
-            if numbers[j] == numbers[i] and self._values["game.stage"][j] == _FIGHTING
-        ]
-        return not same or any(int(self._ticks[j] - ticks[j]) == start_tick for j in same[:3])
+        is_later = (np.arange(len(self._ticks)) > i) & (self._numbers == self._numbers[i]) & self._is_fighting
+        starts = self._fight_starts[is_later][:3]
+        return not starts.size or bool((starts == self._fight_starts[i]).any())
 
     def _generators(self) -> dict[int, int]:
         """Return the most frequent generator state of each fight, by the number of the fight."""
-        numbers, states = self._values["fight.number"].astype(np.int64), self._values["fight.generator"]
+        states = self._values["fight.generator"]
         found = {}
-        for number in np.unique(numbers):
-            distinct, counts = np.unique(states[numbers == number], return_counts=True)
+        for number in np.unique(self._numbers):
+            distinct, counts = np.unique(states[self._numbers == number], return_counts=True)
             found[int(number)] = int(distinct[np.argmax(counts)])
         return found
 

@@ -1,11 +1,6 @@
 """Dark Souls III over a session. The facts are in ``profile.toml``, from public sources and not checked on a real game.
 
-::
-
-    with DarkSouls3(open_session(load_profile(PROFILE_PATH))) as game:
-        game.player.hp, game.boss.animation.name
-        game.allowed.attacks = False
-        game.teleport(load_boss_facts("dark_souls_3", "iudex").pose("fog_wall"))
+docs/game_interfaces.md has an example.
 """
 
 from __future__ import annotations
@@ -14,10 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from soulslab.errors import EntityNotFoundError
-from soulslab.games.character import Animation, Character
-from soulslab.games.event_flags import FlagMemory
+from soulslab.games.character import Animation, AttributeProperty, Character
 from soulslab.games.facts import load_event_flags, load_warp_points
-from soulslab.games.souls_game import MENU, SoulsGame
+from soulslab.games.souls_game import MENU, FlagMemory, SoulsGame
 from soulslab.games.waiting import Patience, press_each
 from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.session import Session
@@ -128,9 +122,6 @@ class DarkSouls3(SoulsGame):
     """Dark Souls III; see `SoulsGame` for the members shared with Elden Ring.
 
     Positions are in the coordinate system of the physics, for player and bosses: x, y, height, in metres.
-
-    Args:
-        session: Session of the game.
     """
 
     name = GAME
@@ -168,28 +159,16 @@ class DarkSouls3(SoulsGame):
         width, height = size
         self.session.write({"window.width_px": width, "window.height_px": height})
 
-    @property
-    def window_mode(self) -> int:
-        """Display mode of the window; the meaning of the numbers is not published."""
-        return int(self.session.read("window.mode"))
-
-    @window_mode.setter
-    def window_mode(self, mode: int) -> None:
-        self.session.write({"window.mode": mode})
+    window_mode = AttributeProperty("window.mode", int)
+    """Display mode of the window; the meaning of the numbers is not published."""
 
     # --- the menu -------------------------------------------------------------------------------------------
 
     def leave_world(self, keys: tuple[str, ...], patience: Patience = MENU) -> None:
-        """Return from the world to the title screen by pressing keys.
+        """Return from the world to the title screen by pressing keys one after another; raises `WaitTimeoutError`.
 
-        The keys that lead there are not published, and no attribute says which menu is open.
-
-        Args:
-            keys: Keys to press one after another, each for half a poll interval: ``("ESC", ...)``.
-            patience: Deadline for the title screen; its poll interval is the time for each key.
-
-        Raises:
-            WaitTimeoutError: The title screen did not appear.
+        The keys that lead there are not published, and no attribute says which menu is open. The poll interval is the
+        time for each key, which is down during its first half.
         """
         press_each(self.session, keys, patience.poll_s)
         self._await_screen("the title", ("title",), patience)

@@ -1,11 +1,6 @@
 """Elden Ring over a session. The facts are in ``profile.toml``, from public sources and not checked on a real game.
 
-::
-
-    facts = load_boss_facts("elden_ring", "margit")
-    with EldenRing(open_session(with_boss(load_profile(PROFILE_PATH), facts))) as game:
-        game.player.hp, game.boss.hp
-        game.teleport(game.from_block(facts.pose("fog_wall")))
+docs/game_interfaces.md has an example.
 """
 
 from __future__ import annotations
@@ -18,12 +13,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from soulslab.config import load_settings
 from soulslab.errors import ConfigError, EntityNotFoundError
 from soulslab.games.boss_facts import BossFacts, Pose
-from soulslab.games.character import Animation, Character, Position, from_memory
-from soulslab.games.event_flags import FlagMemory
-from soulslab.games.facts import FactFile, Text, load_event_flags, load_warp_points, read_facts
-from soulslab.games.souls_game import LOADED, SoulsGame
+from soulslab.games.character import Animation, AttributeProperty, Character, Position, from_memory
+from soulslab.games.facts import FactFile, Text, load_event_flags, load_warp_points
+from soulslab.games.souls_game import LOADED, FlagMemory, SoulsGame
 from soulslab.games.waiting import Patience
 from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.session import Session
@@ -77,11 +72,8 @@ class FlagTree(FlagMemory):
         node: tuple[int, ...] = (HEAD, PARENT)
         for depth in range(MAX_DEPTH):
             if self._read_integer(BASE, "u8", *node, IS_NIL):
-                raise EntityNotFoundError(
-                    f"event flag {number}",
-                    f"the tree has no block {key} (searched {depth} levels)",
-                    depth,
-                )
+                problem = f"the tree has no block {key} (searched {depth} levels)"
+                raise EntityNotFoundError(f"event flag {number}", problem, depth)
             found = self._read_integer(BASE, "u32", *node, KEY)
             if found == key:
                 return node
@@ -118,12 +110,8 @@ class Keybinds(FactFile, frozen=True, kw_only=True):
 
 
 def load_keybinds(path: Path = KEYBINDS_PATH) -> Mapping[str, Keybind]:
-    """Return the actions by name, ordered by index.
-
-    Raises:
-        ConfigError: The file is malformed, or the indices are not consecutive from 0.
-    """
-    actions = sorted(read_facts(path, Keybinds).actions.items(), key=lambda item: item[1].index)
+    """Return the actions by name, ordered by index; raises `ConfigError` if the file is malformed."""
+    actions = sorted(load_settings(Keybinds, path).actions.items(), key=lambda item: item[1].index)
     if [action.index for _, action in actions] != list(range(len(actions))):
         raise ConfigError("must be consecutive numbers from 0", path="actions.*.index", source=path)
     return dict(actions)
@@ -136,9 +124,6 @@ class EldenRing(SoulsGame):
     near the player and may move when the game loads another part of the world. Published positions are in the
     coordinate system of the map block that contains the player (``player.block_position``); `from_block` converts them
     for the current block.
-
-    Args:
-        session: Session of the game.
     """
 
     name = GAME
@@ -153,15 +138,10 @@ class EldenRing(SoulsGame):
 
     # --- positions ------------------------------------------------------------------------------------------
 
-    @property
-    def block(self) -> int:
-        """Number of the map block that contains the player."""
-        return int(self.session.read("world.block"))
-
-    @property
-    def block_position_m(self) -> Position:
-        """Position of the player in its block: x, y, height."""
-        return from_memory(self.session.read("player.block_position"))
+    block = AttributeProperty("world.block", int, is_writable=False)
+    """Number of the map block that contains the player."""
+    block_position_m = AttributeProperty("player.block_position", from_memory, is_writable=False)
+    """Position of the player in its block: x, y, height."""
 
     @property
     def block_origin_m(self) -> Position:
@@ -177,15 +157,7 @@ class EldenRing(SoulsGame):
         return msgspec.structs.replace(pose, position_m=moved)
 
     def pose_of(self, facts: BossFacts, name: str) -> Pose:
-        """Return a pose of a boss in the coordinate system of the physics.
-
-        Args:
-            facts: Facts about the boss; the player has to be in the block to which the file refers.
-            name: Name of the pose: ``fog_wall``.
-
-        Raises:
-            MissingFactError: The pose is not published.
-        """
+        """See `SoulsGame.pose_of`; the player has to be in the block to which the file of the boss refers."""
         pose = facts.pose(name)
         return self.from_block(pose) if facts.frame == "player.block_position" else pose
 
@@ -205,10 +177,6 @@ class EldenRing(SoulsGame):
     # --- the menu -------------------------------------------------------------------------------------------
 
     def leave_world(self, patience: Patience = LOADED) -> None:
-        """Return from the world to the title screen, as the game's own menu does.
-
-        Raises:
-            WaitTimeoutError: The title screen did not appear.
-        """
+        """Return from the world to the title screen, as the game's own menu does; raises `WaitTimeoutError`."""
         self.session.write({"menu.quit_out": QUIT_OUT})
         self._await_screen("the title", ("title",), patience)

@@ -202,7 +202,7 @@ def test_a_base_without_address_is_reported():
 def test_after_the_end_of_the_process():
     game = Game()
     game.table.read("hp")
-    game.memory.exit()
+    game.memory.has_ended = True
     for use in (
         lambda: game.table.read("hp"),
         lambda: game.table.write({"hp": 5}),

@@ -51,7 +51,7 @@ def test_each_frame_is_a_new_array(frame_format):
 
 def test_the_fake_paints_and_resizes():
     picture = np.ascontiguousarray(SCREEN[..., 2::-1])
-    capture = FakeCapture(lambda: picture)
+    capture = FakeCapture(lambda: picture, lambda: (160, 120))
     assert capture.size_px == (160, 120)
     assert np.array_equal(capture.grab(NATIVE), picture)
     assert np.array_equal(capture.grab(FrameFormat(84, 84, True)), reference(SCREEN, FrameFormat(84, 84, True)))

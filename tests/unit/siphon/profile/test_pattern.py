@@ -176,7 +176,7 @@ def test_a_pattern_with_too_many_matches_is_refused():
 def test_an_exited_process_is_not_reported_as_an_unreadable_page():
     memory = FakeMemory()
     memory.map(START, bytearray(10))
-    memory.exit()
+    memory.has_ended = True
     with pytest.raises(ProcessExitedError):
         scan({"x": Pattern.parse("00")}, memory, [(START, START + 10)])
 

@@ -21,7 +21,7 @@ from soulslab.arena.window.figures.effect_shapes import tendril_line
 from soulslab.arena.window.figures.rig import free_palm_of, place_parts, tip_of
 from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, Style, wind_up_pose
 
-KNOCK_BACKS = list(load_knight().knock_backs)
+KNOCK_BACKS = tuple(load_knight().knock_backs)
 
 
 def new_game(boss: str) -> LiveFight:

@@ -40,7 +40,7 @@ def test_keys_are_released_before_the_steps():
     seen = []
 
     def hold(toy):
-        toy.held = frozenset({"W"})
+        toy.input.set_held({"W"})
         watch(toy, seen)
 
     play([{"write": {"hp": 5}}], hold)
