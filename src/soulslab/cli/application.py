@@ -5,8 +5,6 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or configuration, 130 interrupte
 Each command imports what it needs when it runs, so that ``soulslab --help`` is fast.
 """
 
-# ruff: noqa: PLC0415
-
 from __future__ import annotations
 
 import sys

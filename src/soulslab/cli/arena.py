@@ -1,11 +1,8 @@
 """``soulslab arena``: play the built-in fight in a window."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from soulslab.cli.parameters import Flag, Repeated, option_group
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,8 +23,7 @@ _RECORDINGS = (".h5", ".hdf5")
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class FightFlags:
     """The fight.
 
@@ -43,8 +40,7 @@ class FightFlags:
     poses: Literal["fixed", "random"] = "fixed"
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class ScreenFlags:
     """The window.
 
@@ -60,13 +56,12 @@ class ScreenFlags:
     size: str = "800x450"
     renderer: Literal["auto", "gpu", "software"] = "auto"
     speed: Annotated[float, Parameter(validator=Number(gt=0, lte=100))] = 1.0
-    fullscreen: Annotated[bool, Parameter(negative="")] = False
-    buttons: Annotated[bool, Parameter(negative="")] = False
-    no_help: Annotated[bool, Parameter(negative="")] = False
+    fullscreen: Flag = False
+    buttons: Flag = False
+    no_help: Flag = False
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class KeyFlags:
     """The keys.
 
@@ -77,12 +72,11 @@ class KeyFlags:
     """
 
     keys: Path | None = None
-    key: Annotated[list[str] | None, Parameter(negative="")] = None
+    key: Repeated = None
     mask: Path | None = None
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class LogFlags:
     """Key logs.
 
@@ -97,21 +91,13 @@ class LogFlags:
 
 def arena(
     *,
-    fight: FightFlags | None = None,
-    screen: ScreenFlags | None = None,
-    keys: KeyFlags | None = None,
-    logs: LogFlags | None = None,
+    fight: FightFlags = FightFlags(),
+    screen: ScreenFlags = ScreenFlags(),
+    keys: KeyFlags = KeyFlags(),
+    logs: LogFlags = LogFlags(),
 ) -> int:
-    """Fight a boss yourself in a window.
-
-    Args:
-        fight: The fight.
-        screen: The window.
-        keys: The keys.
-        logs: Key logs.
-    """
-    fight, logs = fight or FightFlags(), logs or LogFlags()
-    settings, profile = _settings(fight, screen or ScreenFlags(), keys or KeyFlags(), logs.log)
+    """Fight a boss yourself in a window."""
+    settings, profile = _settings(fight, screen, keys, logs.log)
     replay = _replay(logs.replay, fight, logs.log) if logs.replay else None
     from soulslab.arena.binding import Binding
     from soulslab.arena.window.game_loop import run

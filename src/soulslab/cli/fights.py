@@ -1,11 +1,8 @@
 """``soulslab fights``: record demonstrations, and show data sets of them."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +10,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_OK, table_console
-from soulslab.cli.parameters import SEED, TokenFile, check_run, token_overrides
+from soulslab.cli.parameters import Flag, Overrides, Seed, TokenFile, check_run, option_group, token_overrides
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,8 +23,7 @@ _log = logging.getLogger(__name__)
 fights = App(name="fights", help="Record fights as demonstrations, and show recorded data sets.")
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class WhoFlags:
     """The player.
 
@@ -42,8 +38,7 @@ class WhoFlags:
     keys: Path | None = None
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class WhereFlags:
     """The fight.
 
@@ -59,7 +54,7 @@ class WhereFlags:
     config: Path | None = None
     boss: str | None = None
     phase: str | None = None
-    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+    overrides: Overrides = None
     token_file: TokenFile = None
 
     def env(self) -> tuple[str, dict[str, Any]]:
@@ -77,25 +72,23 @@ class WhereFlags:
 def record(
     out: Path,
     *,
-    who: WhoFlags | None = None,
-    where: WhereFlags | None = None,
+    who: WhoFlags = WhoFlags(),
+    where: WhereFlags = WhereFlags(),
     n_fights: Annotated[int, Parameter(name="--fights", validator=Number(gte=1))] = 20,
-    seed: Annotated[int, Parameter(validator=SEED)] = 0,
-    append: Annotated[bool, Parameter(negative="")] = False,
+    seed: Seed = 0,
+    append: Flag = False,
 ) -> int:
     """Record fights as a Minari data set for learning from demonstrations.
 
     Args:
         out: Folder of the data set.
-        who: The player.
-        where: The fight.
         n_fights: Number of fights; ignored for a human player and a key log.
         seed: Seed of the fights, which differ from those of every evaluation.
         append: Append to an existing data set; fights that it contains are not recorded again.
     """
     from soulslab.fights.recording import FightRecorder, fight_seeds
 
-    who, (env_id, options) = who or WhoFlags(), (where or WhereFlags()).env()
+    env_id, options = where.env()
     if who.policy and who.keys:
         raise ConfigError("cannot be combined; give one of them", source="--policy and --keys")
     if who.policy:

@@ -1,10 +1,7 @@
 """``soulslab games``: list shipped profiles, and check a profile on a running game."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,13 +10,12 @@ from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, open_game
 from soulslab.cli.output import check_json, table_console, write_json
-from soulslab.cli.parameters import PositiveFloat
+from soulslab.cli.parameters import Game, PositiveFloat, Repeated, option_group
 
 games = App(name="games", help="List shipped profiles, and check a profile on a running game.")
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class CheckFlags:
     """The check.
 
@@ -30,7 +26,7 @@ class CheckFlags:
         json: Also write the table to this file.
     """
 
-    need: Annotated[list[str] | None, Parameter(negative="")] = None
+    need: Repeated = None
     seconds: PositiveFloat = 1.0
     looks: Annotated[int, Parameter(validator=Number(gte=2, lte=1000))] = 5
     json: Path | None = None
@@ -53,22 +49,14 @@ def list_games() -> None:
 
 
 @games.command
-def check(game: Path, *, flags: GameFlags | None = None, what: CheckFlags | None = None) -> int:
-    """Check every attribute of a profile on a running game, without writing; exit code 1 if a needed one fails.
-
-    Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
-        flags: The game to attach to.
-        what: The check.
-    """
+def check(game: Game, *, flags: GameFlags = GameFlags(), what: CheckFlags = CheckFlags()) -> int:
+    """Check every attribute of a profile on a running game, without writing; exit code 1 if a needed one fails."""
     from soulslab.games.self_check import check_session
     from soulslab.games.self_check_table import check_rows, check_table
 
-    what = what or CheckFlags()
     check_json(what.json)
     with open_game(game, flags, is_read_only=True, with_window=False) as session:
         found = check_session(session, what.need, span_s=what.seconds, n_looks=what.looks)
     table_console().print(check_table(found))
-    if what.json:
-        write_json(what.json, check_rows(found))
+    write_json(what.json, check_rows(found))
     return 0 if found.is_ok else 1

@@ -1,12 +1,9 @@
 """``soulslab siphon tap``, ``hold``, ``toggle``, ``move``, ``stream`` and ``shell``: manual control of a game."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, open_game
-from soulslab.cli.parameters import PositiveFloat
+from soulslab.cli.parameters import Game, PositiveFloat, option_group
 
 if TYPE_CHECKING:
     from soulslab.siphon.manual_control import ManualControl
@@ -26,7 +23,7 @@ Pixels = Annotated[int, Parameter(allow_leading_hyphen=True)]
 
 
 @contextmanager
-def _open_control(game: Path, flags: GameFlags | None) -> Iterator[ManualControl]:
+def _open_control(game: Path, flags: GameFlags) -> Iterator[ManualControl]:
     """Open a session with a game, and release all keys at the end."""
     from soulslab.siphon.manual_control import ManualControl
 
@@ -35,14 +32,12 @@ def _open_control(game: Path, flags: GameFlags | None) -> Iterator[ManualControl
 
 
 def tap(
-    game: Path, *keys: str, flags: GameFlags | None = None, hold_ms: Milliseconds = 100, delay_ms: Milliseconds = 0
+    game: Game, *keys: str, flags: GameFlags = GameFlags(), hold_ms: Milliseconds = 100, delay_ms: Milliseconds = 0
 ) -> None:
     """Press keys of a game together and release them.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
-        flags: The game to attach to.
         hold_ms: Game time for which the keys are held down.
         delay_ms: Game time between two presses and between two releases.
     """
@@ -50,26 +45,22 @@ def tap(
         control.tap(keys, hold_s=hold_ms / 1000, delay_s=delay_ms / 1000)
 
 
-def hold(game: Path, *keys: str, flags: GameFlags | None = None, seconds: PositiveFloat = 1.0) -> None:
+def hold(game: Game, *keys: str, flags: GameFlags = GameFlags(), seconds: PositiveFloat = 1.0) -> None:
     """Hold keys of a game down for some time; Ctrl-C releases them.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
-        flags: The game to attach to.
         seconds: Game time.
     """
     with _open_control(game, flags) as control:
         control.tap(keys, hold_s=seconds)
 
 
-def toggle(game: Path, *keys: str, flags: GameFlags | None = None) -> None:
+def toggle(game: Game, *keys: str, flags: GameFlags = GameFlags()) -> None:
     """Press keys of a game; Enter releases and presses them alternately, Ctrl-D releases them and ends.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
-        flags: The game to attach to.
     """
     import sys
 
@@ -84,14 +75,12 @@ def toggle(game: Path, *keys: str, flags: GameFlags | None = None) -> None:
             console.print(f"down: {' '.join(control.down) or '(none)'}", markup=False)
 
 
-def move(game: Path, dx_px: Pixels, dy_px: Pixels, *, flags: GameFlags | None = None, steps: Count = 1) -> None:
+def move(game: Game, dx_px: Pixels, dy_px: Pixels, *, flags: GameFlags = GameFlags(), steps: Count = 1) -> None:
     """Move the mouse of a game relative to its position.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         dx_px: Pixels to the right; negative to the left.
         dy_px: Pixels downwards; negative upwards.
-        flags: The game to attach to.
         steps: Number of equal movements, 10 ms apart.
     """
     from soulslab.siphon.manual_control import ManualControl
@@ -100,8 +89,7 @@ def move(game: Path, dx_px: Pixels, dy_px: Pixels, *, flags: GameFlags | None = 
         ManualControl(session).move(dx_px, dy_px, n_steps=steps)
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class StreamFlags:
     """The frames.
 
@@ -119,22 +107,18 @@ class StreamFlags:
 
 
 def stream(
-    game: Path, folder: Path | None = None, *, flags: GameFlags | None = None, what: StreamFlags | None = None
+    game: Game, folder: Path | None = None, *, flags: GameFlags = GameFlags(), what: StreamFlags = StreamFlags()
 ) -> None:
     """Capture frames of a game's window continuously; Ctrl-C stops.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         folder: Folder for numbered PNG files; without it, the frames are only counted.
-        flags: The game to attach to.
-        what: The frames.
     """
     from rich.console import Console
 
     from soulslab.siphon.capture import FrameFormat
     from soulslab.siphon.manual_control import ManualControl
 
-    what = what or StreamFlags()
     frame = FrameFormat(*what.size_px, what.grey)
     with open_game(game, flags, is_read_only=True, with_window=True) as session:
         taken = ManualControl(session).stream(folder, frame, rate_hz=what.rate_hz, n_frames=what.frames)
@@ -148,14 +132,10 @@ def stream(
     )
 
 
-def shell(game: Path, *, flags: GameFlags | None = None) -> None:
+def shell(game: Game, *, flags: GameFlags = GameFlags()) -> None:
     """Read, write, press keys and save frames in a prompt; help lists the commands, Ctrl-D ends.
 
     Commands can also come from a pipe or a file; the first error then ends the shell.
-
-    Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
-        flags: The game to attach to.
     """
     import sys
 

@@ -1,10 +1,7 @@
 """``soulslab siphon verify`` and ``compare``: verify the time of games, and compare two traces."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +9,11 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import check_json, make_folder, table_console, write_json
-from soulslab.cli.parameters import SEED, read_pairs
+from soulslab.cli.parameters import Repeated, Seed, option_group, read_pairs
 from soulslab.errors import ConfigError
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class VerifyFlags:
     """The verification.
 
@@ -34,15 +30,15 @@ class VerifyFlags:
 
     episodes: Annotated[int, Parameter(validator=Number(gte=2, lte=1000))] = 5
     steps: Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000))] = 2000
-    seed: Annotated[int, Parameter(validator=SEED)] = 0
+    seed: Seed = 0
     ticks: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1
     load: Annotated[int, Parameter(validator=Number(gte=0, lte=1024))] = 0
-    option: Annotated[list[str] | None, Parameter(negative="")] = None
+    option: Repeated = None
     record: Path | None = None
     json: Path | None = None
 
 
-def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
+def verify(*profiles: Path, flags: VerifyFlags = VerifyFlags()) -> int:
     """Verify that the time of games is exact, with random keys; exit code 1 if it is not.
 
     Each game is started several times and plays the same episode. It is verified if its clock is lockstep, if it does
@@ -51,14 +47,12 @@ def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
 
     Args:
         profiles: Profiles of games, or names of shipped games (doom).
-        flags: The verification.
     """
     from soulslab.envs.verification import VerifySettings, verify_game
     from soulslab.envs.verification_report import verification_rows, verification_table
     from soulslab.games import profile_path
     from soulslab.siphon.profile import load_profile
 
-    flags = flags or VerifyFlags()
     if not profiles:
         raise ConfigError("needs at least one profile, such as my_game.toml", source="soulslab siphon verify")
     if flags.record is not None and len({game.stem for game in profiles}) < len(profiles):
@@ -81,8 +75,7 @@ def verify(*profiles: Path, flags: VerifyFlags | None = None) -> int:
                 name=game.stem,
             )
             found.append(verify_game(profile, settings, source=str(game)))
-            if flags.json:
-                write_json(flags.json, verification_rows(found))
+            write_json(flags.json, verification_rows(found))
     finally:  # also after Ctrl-C
         table_console().print(verification_table(found))
     return 0 if all(one.is_verified for one in found) else 1
@@ -107,6 +100,5 @@ def compare(one: Path, two: Path, *, json: Path | None = None) -> int:
     text = describe(difference) if difference else f"the traces are equal in all {len(first)} steps"
     Console(soft_wrap=True).print(text, markup=False, highlight=False)
     row = difference_row(difference)
-    if json:
-        write_json(json, [row] if row else [])
+    write_json(json, [row] if row else [])
     return 1 if difference else 0

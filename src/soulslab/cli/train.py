@@ -1,11 +1,8 @@
 """``soulslab train``, ``demo`` and ``tune``."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +10,16 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, table_console
-from soulslab.cli.parameters import SEED, TokenFile, token_options, token_overrides
+from soulslab.cli.parameters import (
+    SEED,
+    Flag,
+    Overrides,
+    Repeated,
+    TokenFile,
+    option_group,
+    token_options,
+    token_overrides,
+)
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -23,8 +29,7 @@ if TYPE_CHECKING:
     from soulslab.learn.tuning.settings import TuneSettings
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class SettingsFlags:
     """Settings of a run.
 
@@ -39,7 +44,7 @@ class SettingsFlags:
 
     env: str | None = None
     config: Path | None = None
-    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+    overrides: Overrides = None
     token_file: TokenFile = None
 
     def changes(self) -> list[str]:
@@ -48,8 +53,7 @@ class SettingsFlags:
         return [*env, *(self.overrides or []), *token_overrides(self.token_file)]
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class ResumeFlags:
     """The run to resume.
 
@@ -59,22 +63,20 @@ class ResumeFlags:
     """
 
     resume: Path | None = None
-    trust: Annotated[bool, Parameter(negative="")] = False
+    trust: Flag = False
 
 
 def train(
     *,
-    flags: SettingsFlags | None = None,
+    flags: SettingsFlags = SettingsFlags(),
     run_dir: Path | None = None,
-    resuming: ResumeFlags | None = None,
+    resuming: ResumeFlags = ResumeFlags(),
     prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
 ) -> int:
     """Train an agent.
 
     Args:
-        flags: Settings of the run.
         run_dir: Folder for the files of the run; by default, runs/ and the current time.
-        resuming: The run to resume.
         prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
     """
     from soulslab.learn.configs import config_path
@@ -84,7 +86,6 @@ def train(
     from soulslab.learn.training import load_new_run_settings, load_run_settings
     from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
-    flags, resuming = flags or SettingsFlags(), resuming or ResumeFlags()
     resume = resuming.resume
     if resume is not None and (flags.config is not None or run_dir is not None):
         raise ConfigError(
@@ -111,7 +112,7 @@ def train(
 def demo(
     *,
     config: Path = Path("demo.toml"),
-    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    overrides: Overrides = None,
     run_dir: Path = Path("runs/demo"),
 ) -> int:
     """Train an agent on the built-in boss fight, evaluate it, and film a won fight.
@@ -141,8 +142,7 @@ def _new_folder(parent: str) -> Path:
     return Path(parent) / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class TuneFlags:
     """The search.
 
@@ -162,15 +162,15 @@ class TuneFlags:
     """
 
     config: Path | None = None
-    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+    overrides: Overrides = None
     space: Path | None = None
-    search: Annotated[list[str] | None, Parameter(negative="")] = None
+    search: Repeated = None
     objective: Literal["win_rate", "decisions_to_50", "decisions_to_80", "return"] | None = None
     trials: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     seeds: Annotated[list[int] | None, Parameter(validator=SEED, consume_multiple=True, negative="")] = None
     token_file: TokenFile = None
 
-    trust: Annotated[bool, Parameter(negative="")] = False
+    trust: Flag = False
 
     def study(self) -> dict[str, Any]:
         """Return the changes of the table [study]."""
@@ -186,7 +186,7 @@ def tune(
     *,
     study: Path | None = None,
     processes: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 1,
-    flags: TuneFlags | None = None,
+    flags: TuneFlags = TuneFlags(),
 ) -> int:
     """Search for good settings with many short runs; poor runs are stopped early.
 
@@ -194,7 +194,6 @@ def tune(
         study: Folder of the study; an existing study is resumed, and needs no other flag. By default, studies/ and the
             current time.
         processes: Number of parallel training runs.
-        flags: The search.
     """
     from soulslab.envs.registration import register_all
     from soulslab.learn.tuning.running import tune as run_study
@@ -202,7 +201,6 @@ def tune(
     from soulslab.learn.tuning.study_report import StudyBar, study_report, summary
     from soulslab.learn.untrusted import trust_flag
 
-    flags = flags or TuneFlags()
     folder = study or _new_folder("studies")
     settings, tuning = _load_study(folder, flags)
     with StudyBar(tuning.study.objective, settings.run.total_steps) as bar:
