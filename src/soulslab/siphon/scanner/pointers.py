@@ -8,6 +8,8 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -167,26 +169,22 @@ class PointerMap:
 
     def _paths_from(self, levels: list[_Level], index: int, module: Module, limit: int) -> Iterator[PointerPath]:
         """Yield the paths that start with one pointer of the last level."""
-        last = levels[-1]
-        offset = int(last.holders[index]) - module.start
-        first = int(last.offsets[index])
-        for n, rest in enumerate(_ways(levels[:-1], int(last.parents[index]))):
-            if n >= limit:
-                return
-            yield PointerPath(len(levels), (first, *rest), module.name, offset)
+        offset = int(levels[-1].holders[index]) - module.start
+        for offsets in islice(_ways(levels, range(index, index + 1)), limit):
+            yield PointerPath(len(levels), offsets, module.name, offset)
 
 
-def _ways(levels: list[_Level], address: int) -> Iterator[tuple[int, ...]]:
-    """Yield the offsets of all paths from a pointer of the last level to the target."""
-    if not levels:
-        yield ()
-        return
-    level = levels[-1]
-    low = int(np.searchsorted(level.holders, np.uint64(address), "left"))
-    high = int(np.searchsorted(level.holders, np.uint64(address), "right"))
-    for index in range(low, high):
-        for rest in _ways(levels[:-1], int(level.parents[index])):
-            yield (int(level.offsets[index]), *rest)
+def _ways(levels: list[_Level], indices: range) -> Iterator[tuple[int, ...]]:
+    """Yield the offsets of all paths from some pointers of the last level to the target."""
+    *before, level = levels
+    for index in indices:
+        offset, address = int(level.offsets[index]), level.parents[index]
+        if not before:
+            yield (offset,)
+            continue
+        low, high = (int(np.searchsorted(before[-1].holders, address, side)) for side in ("left", "right"))
+        for rest in _ways(before, range(low, high)):
+            yield (offset, *rest)
 
 
 def modules_of(memory: Memory, image: Image, *, with_libraries: bool = False) -> list[Module]:
@@ -230,14 +228,12 @@ def holding(
     paths: Sequence[PointerPath], memory: Memory, modules: Sequence[Module], is_right: Callable[[int], bool]
 ) -> list[PointerPath]:
     """Return the paths of an earlier run that lead to a correct address now."""
-    return [path for path in paths if _leads(path, memory, modules, is_right)]
-
-
-def _leads(path: PointerPath, memory: Memory, modules: Sequence[Module], is_right: Callable[[int], bool]) -> bool:
-    try:
-        return is_right(follow(path, memory, modules))
-    except (MemoryAccessError, ImageError):
-        return False  # it cannot be followed in this run
+    kept = []
+    for path in paths:
+        with suppress(MemoryAccessError, ImageError):  # it cannot be followed in this run
+            if is_right(follow(path, memory, modules)):
+                kept.append(path)
+    return kept
 
 
 def _read_pointers(memory: Memory, progress: Progress | None) -> tuple[Addresses, Addresses]:

@@ -129,16 +129,13 @@ class TickSearch:
         step_growth = after - before
         counters, n_clocks, n_frames = [], int(carries.sum()), 0
         for i, address in enumerate(addresses.tolist()):
+            is_change = np.diff(table[:, i]) != 0
+            is_fast = np.count_nonzero(is_change) > MAX_CHANGING * N_FINE_STEPS
             counter = _tick_counter(address, table[:, i])
-            if counter is not None and not _follows(np.diff(table[:, i]) != 0, is_active):
-                n_clocks += 1
-            elif counter is not None:
+            if counter is not None and _follows(is_change, is_active):
                 counters.append(counter)
-            elif is_readable[i] and np.count_nonzero(np.diff(table[:, i])) > MAX_CHANGING * N_FINE_STEPS:
-                if step_growth[i] == 1:
-                    n_frames += 1
-                else:
-                    n_clocks += 1
+            elif counter is None and is_readable[i] and is_fast and step_growth[i] == 1:
+                n_frames += 1
             else:
                 n_clocks += 1
         counters.sort(key=lambda counter: (round(counter.period_s, 3), -counter.value, counter.address))
