@@ -20,7 +20,6 @@ from soulslab.siphon.profile.pattern import Pattern
 
 #: Wall time without a change after which code counts as complete.
 STILL_S = 2.0
-N_BYTES = {"u8": 1, "i8": 1, "u32": 4, "i32": 4}
 
 _log = logging.getLogger(__name__)
 
@@ -209,7 +208,7 @@ def _pick(one: _Sought, matches: Sequence[int]) -> int:
 
 def _number(one: _Sought, fact: CodeOffset, start: int, memory: Memory) -> int:
     """Return the value of a code offset, read from the code."""
-    data = memory.read(start + fact.at, N_BYTES[fact.type])
+    data = memory.read(start + fact.at, int(fact.type[1:]) // 8)
     offset = int.from_bytes(data, "little", signed=fact.type[0] == "i") + fact.adjust
     low, high = fact.range
     if not low <= offset <= high:

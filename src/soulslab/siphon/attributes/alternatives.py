@@ -166,5 +166,4 @@ def examine_variant(source: str, read: Callable[[], Value], address: Callable[[]
 def _trouble(error: SiphonError) -> Trouble:
     if isinstance(error, PatternError):
         return "code"
-    is_loading = isinstance(error, EntityNotFoundError) or (isinstance(error, PointerError) and error.is_null)
-    return "loading" if is_loading else "pointer"
+    return "loading" if _may_be_loading(error) else "pointer"

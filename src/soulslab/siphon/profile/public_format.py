@@ -127,10 +127,10 @@ def from_public(data: Mapping[str, Any], source: str) -> PublicProfile:
                 _attribute(attribute, entity=TARGET_ENTITY)
                 injected[name] = attribute
                 continue
-            pattern = str(_parse(attribute.pattern))
-            base = names.setdefault(pattern, f"pattern_{len(names) + 1}")
-            bases[base] = _base(pattern)
-            attributes[name] = _attribute(attribute, base=base)
+            base = _base(attribute.pattern)
+            of = names.setdefault(base.pattern, f"pattern_{len(names) + 1}")
+            bases[of] = base
+            attributes[name] = _attribute(attribute, base=of)
         except ProfileError as mistake:
             raise error(mistake.problem, f"{join_place('attributes', name)}.{mistake.path}") from mistake
     info = public.process_info
@@ -218,20 +218,17 @@ def _signed(offset: Any) -> Any:
     return offset - 2**64 if isinstance(offset, int) and 2**63 <= offset < 2**64 else offset
 
 
-def _parse(text: str) -> Pattern:
-    try:
-        return Pattern.parse(text)
-    except ProfileError as error:
-        raise ProfileError(error.problem, path="pattern") from error
-
-
 def _base(text: str) -> Base:
     """Return the base for a pattern."""
-    wildcard = Pattern.parse(text).masks.find(0)
+    try:
+        pattern = Pattern.parse(text)
+    except ProfileError as error:
+        raise ProfileError(error.problem, path="pattern") from error
+    wildcard = pattern.masks.find(0)
     if wildcard < 0:
         raise ProfileError("has no '??', so it says not where the displacement is", path="pattern")
     return Base(
-        pattern=text,
+        pattern=str(pattern),
         displacement_at=wildcard,
         instruction_end=INSTRUCTION_END,
         pick=0,

@@ -72,16 +72,10 @@ class CommittedFile(io.RawIOBase):
         self._committed_pages = 0
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return that all operations are possible."""
         return True
 
-    def writable(self) -> bool:
-        """Say yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Say yes."""
-        return True
+    writable = seekable = readable
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position; return it."""
