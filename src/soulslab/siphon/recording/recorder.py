@@ -35,7 +35,7 @@ from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.profile.facts import is_for_all
-from soulslab.siphon.recording.hdf5 import Columns, Layout, Sample
+from soulslab.siphon.recording.hdf5 import Layout, Sample
 from soulslab.siphon.recording.recording_writer import Destination, Writer
 from soulslab.siphon.session import Frame, Snapshot
 
@@ -202,10 +202,7 @@ class Recorder(Closing):
         return RecordingStatus(
             is_recording=is_recording,
             n_samples=self._n_samples,
-            n_late=self._counts["late"],
-            n_overflowed=self._counts["overflowed"],
-            n_failed=self._counts["failed"],
-            n_unreadable=self._counts["unreadable"],
+            **{f"n_{what}": n for what, n in self._counts.items()},
             duration_s=(self._end_s or time.perf_counter()) - self._start_s,
             latency_ms=writer.latency_ms,
             average_latency_ms=writer.average_latency_ms,
@@ -242,7 +239,7 @@ class Recorder(Closing):
         if self.video is not None:
             facts["video"] = self.video.name
         layout = Layout(
-            columns=Columns(self._names, profile.attributes),
+            attributes={name: profile.attributes[name] for name in self._names},
             frame_shape=None if first.frame is None or self.video else (first.frame.shape[0], first.frame.shape[1]),
             is_compressed=options.compression == "gzip",
             facts=facts,
