@@ -115,7 +115,6 @@ def arena(
 
 
 def _replay(path: Path, fight: FightFlags, log: Path | None) -> Replay:
-    """Return the replay of a key log or a recording."""
     from soulslab.arena.window.key_log import Replay, read_key_log
 
     if fight != FightFlags(boss=fight.boss):
@@ -162,7 +161,6 @@ def _settings(
 
 
 def _boss(boss: str) -> str | Path:
-    """Return the name of a shipped boss, or the path of a boss file."""
     from soulslab.arena.boss_file import boss_names
 
     return boss if boss in boss_names() or not Path(boss).suffix else Path(boss)

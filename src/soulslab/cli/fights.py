@@ -123,7 +123,6 @@ def show(data: str) -> int:
 
 
 def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None:
-    """Record fights of the chosen player."""
     from rich.progress import track
 
     from soulslab.fights import human_fights, recording

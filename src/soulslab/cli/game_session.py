@@ -69,7 +69,6 @@ def open_game(game: Path, flags: GameFlags, *, is_read_only: bool, with_window: 
 
 
 def _connect(address: str, flags: GameFlags) -> RemoteSession:
-    """Attach to the game of a server."""
     from soulslab.siphon.rpc.access import find_token
     from soulslab.siphon.rpc.client import connect
 

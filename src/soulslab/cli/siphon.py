@@ -222,7 +222,6 @@ def scan(profile: Path, *command: str, flags: ScanFlags = ScanFlags()) -> None:
 
 
 def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> Profile:
-    """Return the profile in the file, or a new profile for the game to scan."""
     import msgspec
 
     from soulslab.siphon.profile import load_profile

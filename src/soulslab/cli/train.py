@@ -136,7 +136,6 @@ def demo(
 
 
 def _new_folder(parent: str) -> Path:
-    """Return a new folder, named after the current time."""
     from datetime import datetime
 
     return Path(parent) / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"

@@ -64,7 +64,6 @@ def find_lockstep_fault(
 
 
 def _find_motion(clock: LockstepClock, observe: Callable[[], Observation]) -> str:
-    """Return a description of changes while game time is held."""
     before, n_reads = observe(), clock.n_time_reads
     deadline = time.monotonic() + STAND_S
     while time.monotonic() < deadline:

@@ -239,7 +239,6 @@ class LocalSession(Closing):
 
     @contextmanager
     def _using(self) -> Iterator[Game]:
-        """Lock the session and yield its game."""
         with self._lock:
             self._refuse_closed()
             if self._game is None:

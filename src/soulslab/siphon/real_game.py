@@ -168,7 +168,6 @@ class RealGameOpener:
             display.close()
 
     def _start(self, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float) -> RealGame:
-        """Start the game."""
         display, environment = options.display, dict(page.environment()) if page else {}
         if display == "private":
             # A new one for each start: an X server keeps the place of the pointer, by which games choose in menus.
@@ -200,7 +199,6 @@ class RealGameOpener:
     def _complete(
         self, game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float
     ) -> None:
-        """Open all parts of a running process."""
         refuse_anti_cheat(game.pid, profile.process)
         if options.controller:
             # Before the clock and the keys are touched, so that another controller is not disturbed.
@@ -232,7 +230,6 @@ class RealGameOpener:
         )
 
     def _connect(self, game: RealGame, options: SessionOptions) -> XConnection:
-        """Connect to the display of the game."""
         if game.process is None:
             name = _given_display(options) or display_of(game.pid)
         else:
@@ -325,17 +322,14 @@ def _step_to_window(game: RealGame, start: HeldStart, connection: XConnection, t
 
 
 def _given_display(options: SessionOptions) -> str:
-    """Return the display of a running game; "" for the display that it was started with."""
     return "" if options.display == "private" else options.display
 
 
 def _title(profile: Profile, options: SessionOptions) -> str:
-    """Return the text that the title of the window must contain."""
     return options.window_title or profile.process.window_title
 
 
 def _check(options: SessionOptions) -> None:
-    """Raise `ConfigError` for an option with an invalid value."""
     for name, choices in CHOICES.items():
         if getattr(options, name) not in choices:
             known = ", ".join(repr(choice) for choice in choices)
@@ -347,7 +341,6 @@ def _check(options: SessionOptions) -> None:
 
 
 def _is_to_start(profile: Profile, options: SessionOptions) -> bool:
-    """Return whether to start the game instead of finding it."""
     if options.launch == "auto":
         return not options.pid and bool(profile.process.command)
     return options.launch == "always"

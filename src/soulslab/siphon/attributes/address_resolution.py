@@ -108,7 +108,6 @@ class CompleteCode:
         return now_s - self._since_s >= STILL_S and (image.kind == "elf" or self._has_some(image))
 
     def _checksum(self, image: Image) -> int:
-        """Return a checksum of the code; unreadable pages are left out."""
         checksum = 0
         for _, data in chunks(self._memory, [Region(*ends, True, False, True, "") for ends in image.code_ranges]):
             checksum = zlib.crc32(data.data, checksum)
@@ -134,7 +133,6 @@ class _Sought(msgspec.Struct, frozen=True):
 
 
 def _sought(profile: Profile, version: str) -> Iterator[_Sought]:
-    """Yield the bases and code offsets to resolve for a version."""
     for table in ("bases", "code_offsets"):
         facts: Mapping[str, Base | CodeOffset] = getattr(profile, table)
         for name, fact in facts.items():
@@ -191,7 +189,6 @@ def _resolve(one: _Sought, matches: Sequence[int], memory: Memory, image: Image)
 
 
 def _pick(one: _Sought, matches: Sequence[int]) -> int:
-    """Return the match that `pick` selects."""
     pattern, pick = one.fact.pattern, one.fact.pick
     if not matches:
         raise one.error(f"{pattern!r} was found nowhere")
@@ -207,7 +204,6 @@ def _pick(one: _Sought, matches: Sequence[int]) -> int:
 
 
 def _number(one: _Sought, fact: CodeOffset, start: int, memory: Memory) -> int:
-    """Return the value of a code offset, read from the code."""
     data = memory.read(start + fact.at, int(fact.type[1:]) // 8)
     offset = int.from_bytes(data, "little", signed=fact.type[0] == "i") + fact.adjust
     low, high = fact.range

@@ -85,7 +85,6 @@ class AlternativeSelection:
 
 
 def _may_be_loading(error: SiphonError) -> bool:
-    """Return whether a failed variant may become readable once the game has loaded."""
     return isinstance(error, EntityNotFoundError) or (isinstance(error, PointerError) and error.is_null)
 
 

@@ -107,7 +107,6 @@ def scan(patterns: Mapping[str, Pattern], memory: Memory, ranges: Sequence[tuple
 
 
 def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return sorted ranges, with overlapping ones merged."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if merged and start < merged[-1][1]:

@@ -212,6 +212,5 @@ def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int)
 def _are_pointers(
     places: NDArray[np.int64], pointers: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the valid pointers and their indices."""
     keep = (pointers >= MIN_POINTER) & (pointers < MAX_POINTER)
     return places[keep], pointers[keep]

@@ -63,7 +63,6 @@ class Pattern(msgspec.Struct, frozen=True):
 
 
 def _split(text: str) -> list[str]:
-    """Split a pattern into the two characters of each byte."""
     parts: list[str] = []
     for word in text.split():
         if word == "?":
@@ -79,7 +78,6 @@ def _split(text: str) -> list[str]:
 
 
 def _format(value: int, mask: int) -> str:
-    """Return a byte in the notation of patterns."""
     text = f"{value:02X}"
     return (text[0] if mask & 0xF0 else "?") + (text[1] if mask & 0x0F else "?")
 

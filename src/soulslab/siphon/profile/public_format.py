@@ -219,7 +219,6 @@ def _signed(offset: Any) -> Any:
 
 
 def _base(text: str) -> Base:
-    """Return the base for a pattern."""
     try:
         pattern = Pattern.parse(text)
     except ProfileError as error:
@@ -238,7 +237,6 @@ def _base(text: str) -> Base:
 
 
 def _attribute(public: PublicAttribute, *, base: str = "", entity: str = "") -> Attribute:
-    """Return an attribute that starts from a base or an entity."""
     kind, bit = _TYPES[public.type], 0
     mask = public.mask or WHOLE_BYTE
     if mask != WHOLE_BYTE:

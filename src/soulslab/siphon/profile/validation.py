@@ -385,7 +385,6 @@ def _version_mistakes(place: str, variant: Fact, profile: Profile) -> Iterator[M
 
 
 def _kind(variant: Attribute) -> str:
-    """Return the kind of value of a variant."""
     if variant.type in NUMBER_CODES:
         return "whole number" if variant.type[0] != "f" and variant.scale == 1.0 else "fraction"
     return {"flag": "bool", "utf8": "text", "utf16": "text"}.get(variant.type, variant.type)

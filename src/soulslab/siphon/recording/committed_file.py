@@ -145,7 +145,6 @@ class CommittedFile(io.RawIOBase):
             os.close(self._handle)
 
     def _apply(self) -> None:
-        """Write the journal, then its pages, then delete it."""
         if self._held_back:
             pages = {page: bytes(data) for page, data in self._held_back.items()}
             _write_journal(journal_of(self.path), _Journal(JOURNAL_FORMAT, self._size, pages))

@@ -253,7 +253,6 @@ class Recorder(Closing):
     # --- the sampler's thread -------------------------------------------------------------------------------
 
     def _sample_until_end(self) -> None:
-        """Take the samples on schedule until the end."""
         try:
             self._end = self._sample_on_time()
         except (ProcessExitedError, SessionStateError) as error:
@@ -289,7 +288,6 @@ class Recorder(Closing):
             k = max(k + 1, now)
 
     def _wait_until(self, due_s: float) -> bool:
-        """Wait; return whether to continue."""
         while True:
             # A program that did not stop the recording would wait for this thread at exit without end.
             if not threading.main_thread().is_alive():
@@ -318,7 +316,6 @@ class Recorder(Closing):
         self._n_samples += 1
 
     def _sample(self) -> Sample:
-        """Read attributes and keys, and capture a frame, now."""
         wall_time_s, start_s = time.time(), time.perf_counter()
         values, game_time_s = self._read()
         read_s = time.perf_counter()
@@ -334,7 +331,6 @@ class Recorder(Closing):
         return Sample(wall_time_s, game_time_s, values, held, frame, latencies_ms, start_s, end_s)
 
     def _read(self) -> tuple[dict[str, Value], float]:
-        """Return the readable attributes, and the game time."""
         try:
             snapshot = self._session.snapshot(self._names)
         except _UNREADABLE as error:

@@ -118,7 +118,6 @@ def set_values(document: tomlkit.TOMLDocument, table: str, values: Mapping[str, 
 
 
 def _table(values: Mapping[str, Any]) -> Table:
-    """Return a TOML table, with offsets in hexadecimal digits."""
     table = tomlkit.table()
     for name, value in values.items():
         if name == "offset":

@@ -165,7 +165,6 @@ def check_name_is_free(bench: Workbench, name: str) -> None:
 
 
 def _values(bench: Workbench, _words: list[str]) -> None:
-    """Show the values of the profile in the running game."""
     if not bench.file.exists():
         raise ScanError(f"{bench.file} does not exist yet; the command save creates it")
     profile = load_profile(bench.file)
@@ -237,7 +236,6 @@ def _try(bench: Workbench, found: Found) -> Value:
 
 
 def _named(words: list[str]) -> dict[str, str]:
-    """Return the arguments of the form ``name=value``."""
     given = {}
     for word in words:
         name, equals, value = word.partition("=")

@@ -158,7 +158,6 @@ class PointerMap:
         return _Level(holders[order], parents[order], offsets[order])
 
     def _locate(self, addresses: Addresses) -> NDArray[np.intp]:
-        """Return the module that each address lies in; -1 for none."""
         starts = np.array([module.start for module in self._modules], np.uint64)
         ends = np.array([module.end for module in self._modules], np.uint64)
         if not starts.size:

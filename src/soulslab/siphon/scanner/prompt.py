@@ -91,7 +91,6 @@ def _env_values(document: TOMLDocument, actions: list[str]) -> dict[str, Any]:
 
 
 def _reset_steps(inputs: list[KeyInput], names: dict[str, str]) -> AoT:
-    """Return the steps of a reset that restarts the game and repeats the inputs."""
     steps = tomlkit.aot()
     steps.append(tomlkit.item({"restart": True}))
     for entry in inputs:

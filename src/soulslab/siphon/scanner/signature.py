@@ -88,7 +88,6 @@ def find_signature(memory: Memory, image: Image, address: int, *, reach: int = D
 
 
 def _references(memory: Memory, image: Image, address: int, reach: int) -> Iterator[_Reference]:
-    """Yield the instructions that refer to an address or shortly below."""
     code = [Region(*ends, True, False, True, "") for ends in image.code_ranges]
     overlap = _BEFORE + 4 + 4
     for start, data in chunks(memory, code, extra=overlap):
@@ -145,7 +144,6 @@ def _pattern(memory: Memory, reference: _Reference, length: int) -> Pattern:
 
 
 def _moving(code: Sequence[int], reference: _Reference) -> Iterator[int]:
-    """Yield the probable positions of 32-bit displacements."""
     yield reference.displacement_at
     for at in range(reference.end + 1, len(code)):
         before, last = code[at - 2], code[at - 1]

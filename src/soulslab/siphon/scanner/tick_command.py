@@ -84,7 +84,6 @@ def _tick(bench: Workbench, words: list[str]) -> None:
 
 
 def _is_own_entry(bench: Workbench, name: str) -> bool:
-    """Return whether the profile has a tick counter with a name that an earlier `tick` has written."""
     if not bench.file.exists():
         return False
     attribute = load_profile(bench.file).attributes.get(name)
@@ -223,7 +222,6 @@ def _facts(facts: ClockFacts, period_s: float, boundary: Boundary) -> ClockFacts
 
 
 def _write_counter(bench: Workbench, name: str, setting: TickSetting, counters: Sequence[TickCounter]) -> None:
-    """Write the counter and the clock settings into the profile."""
     path = _path_to(bench, setting.counter, counters)
     values = _clock_values(setting.period_s, setting.boundary)
     if path is None:

@@ -278,7 +278,6 @@ def exact_period_s(period_s: float, tolerance_s: float) -> float:
 
 
 def _has_rate(growth: Counts, seconds: float) -> NDArray[np.bool_]:
-    """Return which counts are in the range of rates."""
     is_in_range: NDArray[np.bool_] = (growth >= max(MIN_HZ * seconds - 1, 1)) & (growth <= MAX_HZ * seconds + 1)
     return is_in_range
 

@@ -128,7 +128,6 @@ class ValueScan:
         return found
 
     def _search(self, start: int, data: Bytes, condition: Condition) -> _Block | None:
-        """Return the candidates of a piece of memory."""
         skip = -start % self._alignment
         start, data = start + skip, data[skip:]
         # The extra bytes are one fewer than a value, so none that begins in the next piece is found here.
@@ -142,7 +141,6 @@ class ValueScan:
         return _Block(start, (indices * self._alignment).astype(np.uint32), view[indices])
 
     def _narrow(self, block: _Block, condition: Condition) -> _Block | None:
-        """Return the remaining candidates of a block."""
         offsets = self._offsets_of(block)
         now, is_readable = self._read(block.start, offsets)
         mask = mask_of(condition, now, block.values) & is_readable
