@@ -261,11 +261,7 @@ class LocalSession(Closing):
 
 
 def open_session(profile: Profile, options: SessionOptions | None = None) -> LocalSession:
-    """Attach to a game or start it.
-
-    Args:
-        profile: Profile of the game.
-        options: Session options; by default the game starts on a private display.
+    """Attach to a game or start it, by default on a private display.
 
     Raises:
         ProcessNotFoundError, AmbiguousProcessError, AttachDeniedError: Attaching failed.

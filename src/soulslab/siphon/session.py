@@ -212,8 +212,6 @@ class StepResult(msgspec.Struct, frozen=True, eq=False):
     """Result of a step.
 
     Attributes:
-        advance: Result of the advance.
-        snapshot: Attributes that were read.
         frame: Captured image; None if none was requested.
     """
 

@@ -47,11 +47,7 @@ def resolve_addresses(
 ) -> ResolvedAddresses:
     """Find all bases and code offsets of a profile that are known for the version of the game.
 
-    Args:
-        profile: Profile of the game.
-        memory: Memory of the game.
-        image: Executable of the game.
-        allow_missing: Record every pattern that is not found in `ResolvedAddresses.missing` instead of raising.
+    With `allow_missing`, every pattern that is not found is an error in `ResolvedAddresses.missing`.
 
     Raises:
         PatternError: An attribute has no other variant, and a pattern that it needs has no match, has several matches
@@ -76,14 +72,11 @@ def resolve_addresses(
     mistakes = [mistake for place, mistake in missing.items() if place not in may_miss]
     if mistakes:
         raise _explain(mistakes, image, sum(end - start for start, end in ranges), n_unreadable)
-    return ResolvedAddresses(
-        bases={sought[place].name: found[place] for place in found if isinstance(sought[place].fact, Base)},
-        code_offsets={
-            sought[place].name: found[place] for place in found if isinstance(sought[place].fact, CodeOffset)
-        },
-        missing=missing,
-        version=image.version,
+    bases, code_offsets = (
+        {one.name: found[place] for place, one in sought.items() if place in found and isinstance(one.fact, kind)}
+        for kind in (Base, CodeOffset)
     )
+    return ResolvedAddresses(bases=bases, code_offsets=code_offsets, missing=missing, version=image.version)
 
 
 class CompleteCode:
@@ -157,10 +150,9 @@ def _scan(
     ranges: Sequence[tuple[int, int]],
     missing: dict[str, PatternError],
 ) -> tuple[dict[str, list[int]], int]:
-    """Search for all patterns in one pass; `missing` receives the errors for patterns with too many matches.
+    """Return the matches of all patterns, by their places in the profile, and the number of unreadable bytes.
 
-    Returns:
-        The matches of each pattern by its place in the profile, and the number of unreadable bytes.
+    `missing` receives the errors for patterns with too many matches.
     """
     patterns = {place: Pattern.parse(one.fact.pattern) for place, one in sought.items() if one.fact.pattern}
     while patterns:

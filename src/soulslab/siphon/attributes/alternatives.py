@@ -135,13 +135,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Result of reading one variant of an attribute.
 
     Attributes:
-        source: Source of the variant.
         trouble: "" if the value is plausible; ``loading`` if a pointer is null or an entity does not exist, as in a
             menu; ``pointer`` if a pointer leads to no memory; ``range`` if the value is implausible; ``code`` if a
             pattern has no match.
         problem: Text of the error; "" without trouble.
         address: Address of the value; 0 if it was not reached.
-        value: Value that was read; None if nothing was read.
     """
 
     source: str
@@ -158,11 +156,7 @@ def examine_variant(source: str, read: Callable[[], Value], address: Callable[[]
         return Finding(source=source, address=address(), value=value)
     except ImplausibleValueError as error:
         return Finding(source=source, trouble="range", problem=str(error), address=address(), value=error.value)
-    except (PatternError, PointerError, EntityNotFoundError) as error:
-        return Finding(source=source, trouble=_trouble(error), problem=str(error))
-
-
-def _trouble(error: SiphonError) -> Trouble:
-    if isinstance(error, PatternError):
-        return "code"
-    return "loading" if _may_be_loading(error) else "pointer"
+    except PatternError as error:
+        return Finding(source=source, trouble="code", problem=str(error))
+    except (PointerError, EntityNotFoundError) as error:
+        return Finding(source=source, trouble="loading" if _may_be_loading(error) else "pointer", problem=str(error))

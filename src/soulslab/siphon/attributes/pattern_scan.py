@@ -85,15 +85,9 @@ class CodeScan:
 
 
 def scan(patterns: Mapping[str, Pattern], memory: Memory, ranges: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
-    """Find patterns in one scan; unreadable pages are skipped and logged.
+    """Return the start addresses of all matches of each pattern, ascending.
 
-    Args:
-        patterns: Patterns by name.
-        memory: Memory to scan.
-        ranges: Start and end of each range; a match lies in one range with all of its bytes.
-
-    Returns:
-        Start addresses of the matches of each pattern, ascending.
+    Unreadable pages are skipped and logged. A match lies in one of the ranges (start, end) with all of its bytes.
 
     Raises:
         PatternError: A pattern has more than 4096 matches.

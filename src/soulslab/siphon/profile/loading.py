@@ -29,11 +29,7 @@ def load_profile(path: Path) -> Profile:
 
 
 def parse_profile(data: Any, source: str) -> Profile:
-    """Validate a profile that was read as tables.
-
-    Args:
-        data: The tables, as `tomllib` reads them, in our format or in the public Siphon format.
-        source: Name of the source, for errors.
+    """Validate a profile that was read by `tomllib`, in our format or in the public one; errors name the source.
 
     Raises:
         ProfileError: The tables are malformed; ``error.path`` is the place of the error.

@@ -31,11 +31,9 @@ class Pattern(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        """Parse a pattern.
+        """Parse a pattern: two characters for each byte, hex digits or ``?`` for any, as ``48 8B 4? ??``.
 
-        Args:
-            text: Two characters for each byte, hex digits or ``?`` for any, as ``48 8B 4? ??``; spaces are optional. A
-                single ``?`` is any byte.
+        Spaces are optional. A single ``?`` is any byte.
 
         Raises:
             ProfileError: The pattern is malformed, longer than 256 bytes, or has no fixed byte.

@@ -103,11 +103,7 @@ def is_public(data: Mapping[str, Any]) -> bool:
 
 
 def from_public(data: Mapping[str, Any], source: str) -> PublicProfile:
-    """Convert a public profile to ours.
-
-    Args:
-        data: Tables, as read from TOML or rebuilt from a ``SetProcessConfigRequest``.
-        source: Name of the source, for errors.
+    """Convert a public profile, read from TOML or rebuilt from a ``SetProcessConfigRequest``; errors name the source.
 
     Raises:
         ProfileError: The tables are malformed; ``error.path`` is the place of the error.
@@ -144,16 +140,10 @@ def from_public(data: Mapping[str, Any], source: str) -> PublicProfile:
 
 
 def resolve_injected(public: PublicProfile, known: Profile) -> Profile:
-    """Add the attributes that need an entity, starting from an entity of one of our profiles.
+    """Return the profile with all attributes; those that need an entity start from one of our profile `known`.
 
-    Args:
-        public: Public profile.
-        known: Our profile for the same game. Its entity ``target`` represents the locked-on enemy; a single entity does
-            so under any name.
-
-    Returns:
-        The public profile with all of its attributes, and with the facts and versions of the known profile that they
-        need.
+    In a known profile, the entity ``target`` represents the locked-on enemy; a single entity does so under any name.
+    The facts and versions that the attributes need are taken from it.
 
     Raises:
         ProfileError: The known profile has no such entity.

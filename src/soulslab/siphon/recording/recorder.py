@@ -79,7 +79,6 @@ class RecordingStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of a recording.
 
     Attributes:
-        is_recording: Whether it is running.
         n_samples: Number of samples taken; during the recording some of them are not written yet.
         n_dropped: Number of missing samples: the sum of the next three.
         n_late: Samples not taken because the previous one took too long.

@@ -48,13 +48,8 @@ class KeyInput(msgspec.Struct, frozen=True):
 class Workbench:
     """The state of a scan.
 
-    Attributes:
-        file: Path of the profile, which need not exist.
-        ask: Asks the user for a line; None without a user.
-        search: Current search.
-        paths: Result of ``path``; None before.
-        inputs: Keys and waits since the game was started.
-        is_exact_start: Whether the time of the game has passed in these inputs only.
+    The file of the profile need not exist; `ask` is None without a user. `inputs` are the keys and waits since the game
+    was started; with `is_exact_start`, the time of the game has passed in these only.
     """
 
     def __init__(
