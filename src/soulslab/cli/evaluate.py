@@ -30,8 +30,6 @@ class EvaluateFlags:
         greedy: Only evaluate greedy actions; by default, greedy and sampled actions.
         sampled: Only evaluate sampled actions; by default, greedy and sampled actions.
         json: Also write the tables to this file.
-        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
-            variable SOULSLAB_TOKEN is used.
         trust: The policy's file may choose programs, profiles, servers and modules of the environment.
     """
 

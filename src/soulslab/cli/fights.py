@@ -24,40 +24,29 @@ fights = App(name="fights", help="Record fights as demonstrations, and show reco
 
 
 @option_group
-class WhoFlags:
-    """The player.
+class FightFlags:
+    """The player and the fight.
 
     Attributes:
         player: reference: a script that knows the arena's bosses; human: you, in this terminal.
         policy: Folder of a run, or a policy file, to use as the player.
         keys: Key log of fights in the window (soulslab arena --log); its complete fights are recorded.
+        config: Config with the environment and its options, to be used for training later.
+        boss: Boss; by default, that of the config.
+        phase: 1, 2 or full; by default, that of the config.
+        overrides: Change one setting of the environment, as env.options.skip_locked=true; may be repeated.
     """
 
     player: Literal["reference", "human"] = "reference"
     policy: Path | None = None
     keys: Path | None = None
-
-
-@option_group
-class WhereFlags:
-    """The fight.
-
-    Attributes:
-        config: Config with the environment and its options, to be used for training later.
-        boss: Boss; by default, that of the config.
-        phase: 1, 2 or full; by default, that of the config.
-        overrides: Change one setting of the environment, as env.options.skip_locked=true; may be repeated.
-        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
-            variable SOULSLAB_TOKEN is used.
-    """
-
     config: Path | None = None
     boss: str | None = None
     phase: str | None = None
     overrides: Overrides = None
     token_file: TokenFile = None
 
-    def env(self) -> tuple[str, dict[str, Any]]:
+    def environment(self) -> tuple[str, dict[str, Any]]:
         """Return the environment's id and its options."""
         from soulslab.fights.recording import env_settings
         from soulslab.learn.configs import config_path
@@ -72,8 +61,7 @@ class WhereFlags:
 def record(
     out: Path,
     *,
-    who: WhoFlags = WhoFlags(),
-    where: WhereFlags = WhereFlags(),
+    flags: FightFlags = FightFlags(),
     n_fights: Annotated[int, Parameter(name="--fights", validator=Number(gte=1))] = 20,
     seed: Seed = 0,
     append: Flag = False,
@@ -88,15 +76,15 @@ def record(
     """
     from soulslab.fights.recording import FightRecorder, fight_seeds
 
-    env_id, options = where.env()
-    if who.policy and who.keys:
+    env_id, options = flags.environment()
+    if flags.policy and flags.keys:
         raise ConfigError("cannot be combined; give one of them", source="--policy and --keys")
-    if who.policy:
-        check_run(who.policy)
-    name = str(who.policy or ("human" if who.keys else who.player))
+    if flags.policy:
+        check_run(flags.policy)
+    name = str(flags.policy or ("human" if flags.keys else flags.player))
     with FightRecorder(out, env_id, options, name, is_continued=append) as recorder:
         try:
-            _fight(recorder, who, fight_seeds(seed, n_fights, recorder.writer.seeds))
+            _fight(recorder, flags, fight_seeds(seed, n_fights, recorder.writer.seeds))
         finally:
             if recorder.n_fights:
                 _log.info(
@@ -122,20 +110,20 @@ def show(data: str) -> int:
     return EXIT_OK
 
 
-def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None:
+def _fight(recorder: FightRecorder, flags: FightFlags, seeds: Sequence[int]) -> None:
     from rich.progress import track
 
     from soulslab.fights import human_fights, recording
 
-    if who.policy:
+    if flags.policy:
         from soulslab.learn.players import load_player
 
-        player = load_player(who.policy)
+        player = load_player(flags.policy)
         for seed in track(seeds, "fighting", transient=True):
             recorder.play(player, seed)
-    elif who.keys:
-        human_fights.record_key_log(recorder, who.keys)
-    elif who.player == "human":
+    elif flags.keys:
+        human_fights.record_key_log(recorder, flags.keys)
+    elif flags.player == "human":
         human_fights.record_in_terminal(recorder, seeds[0])
     else:
         for seed in track(seeds, "fighting", transient=True):

@@ -10,26 +10,9 @@ from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, open_game
 from soulslab.cli.output import check_json, table_console, write_json
-from soulslab.cli.parameters import Game, PositiveFloat, Repeated, option_group
+from soulslab.cli.parameters import Game, PositiveFloat, Repeated
 
 games = App(name="games", help="List shipped profiles, and check a profile on a running game.")
-
-
-@option_group
-class CheckFlags:
-    """The check.
-
-    Attributes:
-        need: Attribute that must pass; may be repeated. By default, all that the fight of the profile needs.
-        seconds: Game time from the first reading to the last.
-        looks: Number of readings.
-        json: Also write the table to this file.
-    """
-
-    need: Repeated = None
-    seconds: PositiveFloat = 1.0
-    looks: Annotated[int, Parameter(validator=Number(gte=2, lte=1000))] = 5
-    json: Path | None = None
 
 
 @games.command(name="list")
@@ -49,14 +32,29 @@ def list_games() -> None:
 
 
 @games.command
-def check(game: Game, *, flags: GameFlags = GameFlags(), what: CheckFlags = CheckFlags()) -> int:
-    """Check every attribute of a profile on a running game, without writing; exit code 1 if a needed one fails."""
+def check(
+    game: Game,
+    *,
+    flags: GameFlags = GameFlags(),
+    need: Repeated = None,
+    seconds: PositiveFloat = 1.0,
+    looks: Annotated[int, Parameter(validator=Number(gte=2, lte=1000))] = 5,
+    json: Path | None = None,
+) -> int:
+    """Check every attribute of a profile on a running game, without writing; exit code 1 if a needed one fails.
+
+    Args:
+        need: Attribute that must pass; may be repeated. By default, all that the fight of the profile needs.
+        seconds: Game time from the first reading to the last.
+        looks: Number of readings.
+        json: Also write the table to this file.
+    """
     from soulslab.games.self_check import check_session
     from soulslab.games.self_check_table import check_rows, check_table
 
-    check_json(what.json)
+    check_json(json)
     with open_game(game, flags, is_read_only=True, with_window=False) as session:
-        found = check_session(session, what.need, span_s=what.seconds, n_looks=what.looks)
+        found = check_session(session, need, span_s=seconds, n_looks=looks)
     table_console().print(check_table(found))
-    write_json(what.json, check_rows(found))
+    write_json(json, check_rows(found))
     return 0 if found.is_ok else 1

@@ -24,7 +24,14 @@ Repeated: TypeAlias = Annotated[list[str] | None, Parameter(negative="")]
 Overrides: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negative="")]
 PositiveFloat: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0))]
 #: The flag ``--token-file``; see `token_options`. Its value may be ``-``.
-TokenFile: TypeAlias = Annotated[Path | None, Parameter(allow_leading_hyphen=True)]
+TokenFile: TypeAlias = Annotated[
+    Path | None,
+    Parameter(
+        allow_leading_hyphen=True,
+        help="File with the token of the environment's server; - asks for the token. By default, the environment "
+        "variable SOULSLAB_TOKEN is used.",
+    ),
+]
 Game: TypeAlias = Annotated[
     Path, Parameter(help="Profile of the game, name of a shipped game (doom), or address of a server.")
 ]

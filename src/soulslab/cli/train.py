@@ -30,22 +30,28 @@ if TYPE_CHECKING:
 
 
 @option_group
-class SettingsFlags:
-    """Settings of a run.
+class TrainFlags:
+    """The settings and the folder of a run.
 
     Attributes:
         env: Gymnasium id of the environment; by default, that of the config.
         config: TOML file, or the name of a shipped config, such as demo.toml; by default, the shipped config of the
             environment.
         overrides: Change one setting, as learner.lr=1e-4; may be repeated.
-        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
-            variable SOULSLAB_TOKEN is used.
+        run_dir: Folder for the files of the run; by default, runs/ and the current time.
+        resume: Folder of a run to resume, with the settings that it was started with.
+        trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
+        prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
     """
 
     env: str | None = None
     config: Path | None = None
     overrides: Overrides = None
     token_file: TokenFile = None
+    run_dir: Path | None = None
+    resume: Path | None = None
+    trust: Flag = False
+    prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None
 
     def changes(self) -> list[str]:
         """Return the settings that the flags change, in the form of ``--set``."""
@@ -53,32 +59,8 @@ class SettingsFlags:
         return [*env, *(self.overrides or []), *token_overrides(self.token_file)]
 
 
-@option_group
-class ResumeFlags:
-    """The run to resume.
-
-    Attributes:
-        resume: Folder of a run to resume, with the settings that it was started with.
-        trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
-    """
-
-    resume: Path | None = None
-    trust: Flag = False
-
-
-def train(
-    *,
-    flags: SettingsFlags = SettingsFlags(),
-    run_dir: Path | None = None,
-    resuming: ResumeFlags = ResumeFlags(),
-    prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
-) -> int:
-    """Train an agent.
-
-    Args:
-        run_dir: Folder for the files of the run; by default, runs/ and the current time.
-        prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
-    """
+def train(*, flags: TrainFlags = TrainFlags()) -> int:
+    """Train an agent."""
     from soulslab.learn.configs import config_path
     from soulslab.learn.run_folder import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
@@ -86,20 +68,20 @@ def train(
     from soulslab.learn.training import load_new_run_settings, load_run_settings
     from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
-    resume = resuming.resume
-    if resume is not None and (flags.config is not None or run_dir is not None):
+    resume = flags.resume
+    if resume is not None and (flags.config is not None or flags.run_dir is not None):
         raise ConfigError(
             "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
         )
-    folder = resume or run_dir or _new_folder("runs")
+    folder = resume or flags.run_dir or _new_folder("runs")
     if resume is not None:
         settings = load_run_settings(resume / CONFIG_NAME, flags.changes())
-        if not resuming.trust:
+        if not flags.trust:
             check_stored_settings(settings, resume / CONFIG_NAME, flags.changes())
     else:
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.changes())
-    sinks = run_sinks(folder, prometheus_port=prometheus)
+    sinks = run_sinks(folder, prometheus_port=flags.prometheus)
     result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
@@ -155,8 +137,6 @@ class TuneFlags:
         objective: Objective, instead of that in the file; by default win_rate.
         trials: Total number of trials, instead of that in the file; by default 40.
         seeds: Seeds of the runs of each trial, instead of those in the file; by default 0.
-        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
-            variable SOULSLAB_TOKEN is used.
         trust: With the folder of an existing study: its files may choose programs, profiles, servers and modules.
     """
 
