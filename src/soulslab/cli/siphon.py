@@ -105,45 +105,41 @@ def capture(
 # --- recording ----------------------------------------------------------------------------------------------
 
 
-@option_group
-class RecordFlags:
-    """The recording.
+@siphon.command
+def record(
+    game: Game,
+    file: Path,
+    *,
+    flags: GameFlags = GameFlags(),
+    seconds: PositiveFloat | None = None,
+    rate_hz: Annotated[float, Parameter(validator=Number(gt=0, lte=1000))] = 60.0,
+    frames: Literal["raw", "video", "none"] = "raw",
+    attribute: Repeated = None,
+    size_px: tuple[int, int] = (0, 0),
+) -> None:
+    """Record values, keys and frames of a game to HDF5; Ctrl-C stops and keeps the recording.
 
-    Attributes:
+    Args:
+        file: New file, such as fight.h5.
         seconds: Stop after this time; by default, Ctrl-C stops.
         rate_hz: Samples per second.
         frames: raw: uncompressed, in the file; video: a video file beside it; none: only values.
         attribute: Attribute to read; by default all; may be repeated.
         size_px: Width and height of the frames; by default, the size of the window.
     """
-
-    seconds: PositiveFloat | None = None
-    rate_hz: Annotated[float, Parameter(validator=Number(gt=0, lte=1000))] = 60.0
-    frames: Literal["raw", "video", "none"] = "raw"
-    attribute: Repeated = None
-    size_px: tuple[int, int] = (0, 0)
-
-
-@siphon.command
-def record(game: Game, file: Path, *, flags: GameFlags = GameFlags(), what: RecordFlags = RecordFlags()) -> None:
-    """Record values, keys and frames of a game to HDF5; Ctrl-C stops and keeps the recording.
-
-    Args:
-        file: New file, such as fight.h5.
-    """
     from rich.console import Console
 
     from soulslab.siphon.recording.recorder import RecordingOptions
     from soulslab.siphon.terminal_output import record as record_game
 
-    has_frames = what.frames != "none"
+    has_frames = frames != "none"
     options = RecordingOptions(
-        rate_hz=what.rate_hz,
-        attributes=tuple(what.attribute) if what.attribute else None,
-        frames="dataset" if what.frames == "raw" else what.frames,
+        rate_hz=rate_hz,
+        attributes=tuple(attribute) if attribute else None,
+        frames="dataset" if frames == "raw" else frames,
         with_keys=has_frames,
-        frame_px=what.size_px,
-        max_duration_s=what.seconds or 0.0,
+        frame_px=size_px,
+        max_duration_s=seconds or 0.0,
     )
     with open_game(game, flags, is_read_only=True, with_window=has_frames) as session:
         record_game(session, file, options, Console())

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, open_game
-from soulslab.cli.parameters import Game, PositiveFloat, option_group
+from soulslab.cli.parameters import Game, PositiveFloat
 
 if TYPE_CHECKING:
     from soulslab.siphon.manual_control import ManualControl
@@ -89,39 +89,33 @@ def move(game: Game, dx_px: Pixels, dy_px: Pixels, *, flags: GameFlags = GameFla
         ManualControl(session).move(dx_px, dy_px, n_steps=steps)
 
 
-@option_group
-class StreamFlags:
-    """The frames.
-
-    Attributes:
-        rate_hz: Frames per second.
-        frames: Stop after this number of frames.
-        size_px: Width and height of the frames; by default, the size of the window.
-        grey: Greyscale.
-    """
-
-    rate_hz: PositiveFloat = 10.0
-    frames: Count | None = None
-    size_px: tuple[int, int] = (0, 0)
-    grey: bool = False
-
-
 def stream(
-    game: Game, folder: Path | None = None, *, flags: GameFlags = GameFlags(), what: StreamFlags = StreamFlags()
+    game: Game,
+    folder: Path | None = None,
+    *,
+    flags: GameFlags = GameFlags(),
+    rate_hz: PositiveFloat = 10.0,
+    frames: Count | None = None,
+    size_px: tuple[int, int] = (0, 0),
+    grey: bool = False,
 ) -> None:
     """Capture frames of a game's window continuously; Ctrl-C stops.
 
     Args:
         folder: Folder for numbered PNG files; without it, the frames are only counted.
+        rate_hz: Frames per second.
+        frames: Stop after this number of frames.
+        size_px: Width and height of the frames; by default, the size of the window.
+        grey: Greyscale.
     """
     from rich.console import Console
 
     from soulslab.siphon.capture import FrameFormat
     from soulslab.siphon.manual_control import ManualControl
 
-    frame = FrameFormat(*what.size_px, what.grey)
+    frame = FrameFormat(*size_px, grey)
     with open_game(game, flags, is_read_only=True, with_window=True) as session:
-        taken = ManualControl(session).stream(folder, frame, rate_hz=what.rate_hz, n_frames=what.frames)
+        taken = ManualControl(session).stream(folder, frame, rate_hz=rate_hz, n_frames=frames)
     width, height = taken.size_px
     rate = taken.n_frames / max(taken.seconds, 1e-9)
     Console(soft_wrap=True).print(

@@ -9,15 +9,29 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import check_json, make_folder, table_console, write_json
-from soulslab.cli.parameters import Repeated, Seed, option_group, read_pairs
+from soulslab.cli.parameters import Repeated, Seed, read_pairs
 from soulslab.errors import ConfigError
 
 
-@option_group
-class VerifyFlags:
-    """The verification.
+def verify(
+    *profiles: Path,
+    episodes: Annotated[int, Parameter(validator=Number(gte=2, lte=1000))] = 5,
+    steps: Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000))] = 2000,
+    seed: Seed = 0,
+    ticks: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1,
+    load: Annotated[int, Parameter(validator=Number(gte=0, lte=1024))] = 0,
+    option: Repeated = None,
+    record: Path | None = None,
+    json: Path | None = None,
+) -> int:
+    """Verify that the time of games is exact, with random keys; exit code 1 if it is not.
 
-    Attributes:
+    Each game is started several times and plays the same episode. It is verified if its clock is lockstep, if it does
+    not advance while it is paused, if no step loses or repeats a tick, and if the values and pixels of all episodes
+    are equal.
+
+    Args:
+        profiles: Profiles of games, or names of shipped games (doom).
         episodes: Number of repetitions of the episode, each in a new process.
         steps: Steps of an episode.
         seed: Seed of the keys.
@@ -27,27 +41,6 @@ class VerifyFlags:
         record: Folder for a trace of each episode, for soulslab siphon compare; old traces are replaced.
         json: Also write the table to this file.
     """
-
-    episodes: Annotated[int, Parameter(validator=Number(gte=2, lte=1000))] = 5
-    steps: Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000))] = 2000
-    seed: Seed = 0
-    ticks: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1
-    load: Annotated[int, Parameter(validator=Number(gte=0, lte=1024))] = 0
-    option: Repeated = None
-    record: Path | None = None
-    json: Path | None = None
-
-
-def verify(*profiles: Path, flags: VerifyFlags = VerifyFlags()) -> int:
-    """Verify that the time of games is exact, with random keys; exit code 1 if it is not.
-
-    Each game is started several times and plays the same episode. It is verified if its clock is lockstep, if it does
-    not advance while it is paused, if no step loses or repeats a tick, and if the values and pixels of all episodes
-    are equal.
-
-    Args:
-        profiles: Profiles of games, or names of shipped games (doom).
-    """
     from soulslab.envs.verification import VerifySettings, verify_game
     from soulslab.envs.verification_report import verification_rows, verification_table
     from soulslab.games import profile_path
@@ -55,27 +48,27 @@ def verify(*profiles: Path, flags: VerifyFlags = VerifyFlags()) -> int:
 
     if not profiles:
         raise ConfigError("needs at least one profile, such as my_game.toml", source="soulslab siphon verify")
-    if flags.record is not None and len({game.stem for game in profiles}) < len(profiles):
+    if record is not None and len({game.stem for game in profiles}) < len(profiles):
         raise ConfigError("the traces of two of the profiles have the same name; rename a profile", source="--record")
-    check_json(flags.json)
+    check_json(json)
     games = [(game, load_profile(profile_path(game))) for game in profiles]
-    if flags.record is not None:
-        make_folder(flags.record)
+    if record is not None:
+        make_folder(record)
     found = []
     try:
         for game, profile in games:
             settings = VerifySettings(
-                n_episodes=flags.episodes,
-                n_steps=flags.steps,
-                seed=flags.seed,
-                step_ticks=flags.ticks,
-                n_load=flags.load,
-                options=read_pairs(flags.option or [], "--option"),
-                record_dir=flags.record,
+                n_episodes=episodes,
+                n_steps=steps,
+                seed=seed,
+                step_ticks=ticks,
+                n_load=load,
+                options=read_pairs(option or [], "--option"),
+                record_dir=record,
                 name=game.stem,
             )
             found.append(verify_game(profile, settings, source=str(game)))
-            write_json(flags.json, verification_rows(found))
+            write_json(json, verification_rows(found))
     finally:  # also after Ctrl-C
         table_console().print(verification_table(found))
     return 0 if all(one.is_verified for one in found) else 1
