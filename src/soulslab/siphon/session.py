@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Annotated, Protocol, Self
+from contextlib import AbstractContextManager
+from typing import Annotated, Protocol
 
 import msgspec
 import numpy as np
@@ -31,7 +31,8 @@ from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
-from soulslab.siphon.profile import ClockGrade, InputBackend, Profile, Value
+from soulslab.siphon.profile import ClockGrade, Profile, Value
+from soulslab.siphon.profile.schema import InputBackend
 
 LOADING = (PointerError, EntityNotFoundError, ImplausibleValueError, UndecidedAttributeError)
 """Errors of reading while a game loads."""
@@ -220,7 +221,7 @@ class StepResult(msgspec.Struct, frozen=True, eq=False):
     frame: Frame | None
 
 
-class Session(Protocol):
+class Session(AbstractContextManager["Session"], Protocol):
     """An attached game.
 
     Every method raises `ProcessExitedError` when the game has ended and `SessionStateError` after `close`; every method
@@ -342,9 +343,3 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Release keys and time, and end the game if the session started it; a second call does nothing."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...

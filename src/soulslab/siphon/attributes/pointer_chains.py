@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from soulslab.errors import EntityNotFoundError, PatternError, UnknownAttributeError
 from soulslab.siphon.attributes.value_codecs import size_of
 from soulslab.siphon.memory import Memory, read_scattered
-from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, NumberType, Offset, Profile
+from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, NumberType, Profile
 from soulslab.siphon.profile.facts import numbers
+from soulslab.siphon.profile.schema import Offset
 
 Number: TypeAlias = int | float | bool
 #: Name of such a number in errors.

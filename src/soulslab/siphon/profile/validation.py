@@ -68,8 +68,7 @@ def find_mistakes(profile: Profile) -> Iterator[Mistake]:
     for name, code_offset in profile.code_offsets.items():
         yield from code_offset_mistakes(join_place("code_offsets", name), code_offset)
     for name, entity in profile.entities.items():
-        yield from _entity_mistakes(join_place("entities", name), entity, profile)
-        yield from list_mistakes(name, entity)
+        yield from _entity_mistakes(name, entity, profile)
     for name, attribute in profile.attributes.items():
         yield from _attribute_mistakes(name, attribute, profile)
     yield from version_mistakes(profile)
@@ -160,7 +159,13 @@ def _displacement_mistakes(place: str, base: Base, pattern: Pattern) -> Iterator
         )
 
 
-def _entity_mistakes(place: str, entity: Entity, profile: Profile) -> Iterator[Mistake]:
+def _entity_mistakes(name: str, entity: Entity, profile: Profile) -> Iterator[Mistake]:
+    place = join_place("entities", name)
+    lists = [(variant.begin, variant.end, variant.versions) for variant in variants_of(entity)]
+    for index, variant in enumerate(lists):
+        if variant in lists[:index]:
+            problem = "says the same as the entity or an alternative before it; leave it out"
+            yield problem, place_of(name, index, "entities")
     yield from offset_mistakes(place, entity, profile)
     if entity.base not in profile.bases:
         yield unknown("base", entity.base, profile.bases), f"{place}.base"
@@ -360,15 +365,6 @@ def alternative_mistakes(name: str, attribute: Attribute) -> Iterator[Mistake]:
             yield f"{kinds}; both have to give the same kind of value", f"{place}.type"
         if any(_variant(variant) == _variant(before) for before in variants[:index]):
             yield "says the same as the attribute or an alternative before it; leave it out", place
-
-
-def list_mistakes(name: str, entity: Entity) -> Iterator[Mistake]:
-    """Yield alternatives of a list that equal an earlier definition."""
-    variants = [(variant.begin, variant.end, variant.versions) for variant in variants_of(entity)]
-    for index, variant in enumerate(variants):
-        if variant in variants[:index]:
-            place = place_of(name, index, "entities")
-            yield "says the same as the entity or an alternative before it; leave it out", place
 
 
 def _version_mistakes(place: str, variant: Fact, profile: Profile) -> Iterator[Mistake]:

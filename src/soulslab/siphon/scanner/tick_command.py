@@ -12,7 +12,8 @@ import numpy as np
 from soulslab.errors import ClockStalledError, ScanError
 from soulslab.siphon.clock.lockstep_page import PAGE_LINK, library_path
 from soulslab.siphon.memory import Region
-from soulslab.siphon.profile import Boundary, ClockFacts, load_profile
+from soulslab.siphon.profile import ClockFacts, load_profile
+from soulslab.siphon.profile.schema import Boundary
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, remove_entry, set_values
 from soulslab.siphon.scanner.path_commands import check_name_is_free, signature_of
 from soulslab.siphon.scanner.pointers import Module, PointerMap, PointerPath, holding
