@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, open_game
-from soulslab.cli.output import check_json, table_console, write_json
+from soulslab.cli.output import check_json, print_line, table_console, write_json
 from soulslab.cli.parameters import Game, PositiveFloat, Repeated
 
 games = App(name="games", help="List shipped profiles, and check a profile on a running game.")
@@ -18,17 +18,13 @@ games = App(name="games", help="List shipped profiles, and check a profile on a 
 @games.command(name="list")
 def list_games() -> None:
     """List the games that have a shipped profile."""
-    from rich.console import Console
-
     from soulslab.games import known_games, profile_path
     from soulslab.siphon.profile import load_profile
 
-    console = Console(soft_wrap=True)
     for name in known_games():
         profile = load_profile(profile_path(Path(name)))
         versions = f", versions {', '.join(profile.process.versions)}" if profile.process.versions else ""
-        text = f"{name}  {profile.process.executable}, {len(profile.attributes)} attributes{versions}"
-        console.print(text, markup=False, highlight=False)
+        print_line(f"{name}  {profile.process.executable}, {len(profile.attributes)} attributes{versions}")
 
 
 @games.command

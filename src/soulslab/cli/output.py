@@ -28,6 +28,12 @@ def table_console() -> Console:
     return Console(width=None if has_width else PIPE_COLUMNS)
 
 
+def print_line(text: str) -> None:
+    """Print a line as it is, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def check_json(path: Path | None) -> None:
     """Raise `ConfigError` if a JSON file cannot be written, before its contents are measured."""
     if path is None:

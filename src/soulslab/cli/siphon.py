@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,7 +10,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, check_start, flag_name, open_game
-from soulslab.cli.output import table_console
+from soulslab.cli.output import print_line, table_console
 from soulslab.cli.parameters import Flag, Game, PositiveFloat, Repeated, option_group, read_pairs
 from soulslab.errors import ConfigError
 
@@ -60,13 +61,10 @@ def read(game: Game, *names: str, flags: GameFlags = GameFlags()) -> None:
     Args:
         names: Names of attributes; by default all.
     """
-    from rich.console import Console
-
-    console = Console(soft_wrap=True)
     with open_game(game, flags, is_read_only=True, with_window=False) as session:
         for name, value in session.snapshot(names or None).items():
             unit = session.profile.attributes[name].unit
-            console.print(f"{name} = {value}{' ' if unit else ''}{unit}", markup=False, highlight=False)
+            print_line(f"{name} = {value}{' ' if unit else ''}{unit}")
 
 
 @siphon.command
@@ -187,8 +185,6 @@ def scan(profile: Path, *command: str, flags: ScanFlags = ScanFlags()) -> None:
         profile: Profile to write to; the first save creates it if it does not exist.
         command: Command that starts the game, after --.
     """
-    import sys
-
     from rich.console import Console
 
     from soulslab.siphon.scanner.prompt import ask, run_prompt, typed_lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, open_game
+from soulslab.cli.output import print_line
 from soulslab.cli.parameters import Game, PositiveFloat
 
 if TYPE_CHECKING:
@@ -62,17 +64,12 @@ def toggle(game: Game, *keys: str, flags: GameFlags = GameFlags()) -> None:
     Args:
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
     """
-    import sys
-
-    from rich.console import Console
-
-    console = Console()
     with _open_control(game, flags) as control:
         control.toggle(keys)
-        console.print(f"down: {' '.join(control.down)}; Enter releases, Ctrl-D ends", markup=False)
+        print_line(f"down: {' '.join(control.down)}; Enter releases, Ctrl-D ends")
         for _ in sys.stdin:
             control.toggle(keys)
-            console.print(f"down: {' '.join(control.down) or '(none)'}", markup=False)
+            print_line(f"down: {' '.join(control.down) or '(none)'}")
 
 
 def move(game: Game, dx_px: Pixels, dy_px: Pixels, *, flags: GameFlags = GameFlags(), steps: Count = 1) -> None:
@@ -108,8 +105,6 @@ def stream(
         size_px: Width and height of the frames; by default, the size of the window.
         grey: Greyscale.
     """
-    from rich.console import Console
-
     from soulslab.siphon.capture import FrameFormat
     from soulslab.siphon.manual_control import ManualControl
 
@@ -118,12 +113,8 @@ def stream(
         taken = ManualControl(session).stream(folder, frame, rate_hz=rate_hz, n_frames=frames)
     width, height = taken.size_px
     rate = taken.n_frames / max(taken.seconds, 1e-9)
-    Console(soft_wrap=True).print(
-        f"{taken.n_frames} frames of {width}x{height} px in {taken.seconds:.1f} s ({rate:.1f} Hz)"
-        f"{f' in {folder}' if folder else ''}",
-        markup=False,
-        highlight=False,
-    )
+    where = f" in {folder}" if folder else ""
+    print_line(f"{taken.n_frames} frames of {width}x{height} px in {taken.seconds:.1f} s ({rate:.1f} Hz){where}")
 
 
 def shell(game: Game, *, flags: GameFlags = GameFlags()) -> None:
@@ -131,17 +122,15 @@ def shell(game: Game, *, flags: GameFlags = GameFlags()) -> None:
 
     Commands can also come from a pipe or a file; the first error then ends the shell.
     """
-    import sys
-
     from rich.console import Console
 
     from soulslab.siphon.manual_control import Shell
     from soulslab.siphon.scanner.prompt import typed_lines
 
     is_interactive = sys.stdin.isatty()
-    console = Console(soft_wrap=True)
     with _open_control(game, flags) as control:
         if is_interactive:
             profile, info = control.session.profile, control.session.info
-            console.print(f"{profile.name}: process {info.pid}; help lists the commands", markup=False)
-        Shell(control, console).run(typed_lines() if is_interactive else sys.stdin, is_interactive=is_interactive)
+            print_line(f"{profile.name}: process {info.pid}; help lists the commands")
+        lines = typed_lines() if is_interactive else sys.stdin
+        Shell(control, Console(soft_wrap=True)).run(lines, is_interactive=is_interactive)

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import check_json, make_folder, table_console, write_json
+from soulslab.cli.output import check_json, make_folder, print_line, table_console, write_json
 from soulslab.cli.parameters import Repeated, Seed, read_pairs
 from soulslab.errors import ConfigError
 
@@ -82,16 +82,13 @@ def compare(one: Path, two: Path, *, json: Path | None = None) -> int:
         two: Another trace.
         json: Also write the difference to this file.
     """
-    from rich.console import Console
-
     from soulslab.envs.trace import first_difference, read_trace
     from soulslab.envs.verification_report import describe, difference_row
 
     check_json(json)
     first, second = read_trace(one), read_trace(two)
     difference = first_difference(first, second)
-    text = describe(difference) if difference else f"the traces are equal in all {len(first)} steps"
-    Console(soft_wrap=True).print(text, markup=False, highlight=False)
+    print_line(describe(difference) if difference else f"the traces are equal in all {len(first)} steps")
     row = difference_row(difference)
     write_json(json, [row] if row else [])
     return 1 if difference else 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, table_console
+from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_line, table_console
 from soulslab.cli.parameters import (
     SEED,
     Flag,
@@ -104,8 +104,6 @@ def demo(
         overrides: Change one setting, as run.seed=1; may be repeated.
         run_dir: Folder for all files; a finished demo in it is renamed, an interrupted demo is resumed.
     """
-    from rich.console import Console
-
     from soulslab.demo import run_demo
     from soulslab.learn.configs import config_path
 
@@ -113,7 +111,7 @@ def demo(
     if report is None:
         _log.info("to resume: soulslab demo --run-dir %s", run_dir)
         return EXIT_INTERRUPTED
-    Console(soft_wrap=True).print(f"{report.line()}; see {run_dir}", highlight=False)
+    print_line(f"{report.line()}; see {run_dir}")
     return EXIT_OK
 
 
