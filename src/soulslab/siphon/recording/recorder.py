@@ -36,7 +36,7 @@ from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.profile.facts import is_for_all
 from soulslab.siphon.recording.hdf5 import Layout, Sample
-from soulslab.siphon.recording.recording_writer import Destination, Writer
+from soulslab.siphon.recording.recording_writer import Writer
 from soulslab.siphon.session import Frame, Snapshot
 
 MEBIBYTE = 2**20
@@ -174,7 +174,7 @@ class Recorder(Closing):
         self._n_samples = 1
         self.video = path.with_suffix(".mp4") if options.frames == "video" else None
         self._queue: queue.Queue[Sample | None] = queue.Queue(self._queue_size(first))
-        self._writer = Writer(self._open(first), self._queue, self._start_s)
+        self._writer = Writer(path, self.video, self._layout(first), self._queue, self._start_s)
         self._queue.put(first)
         self._threads = [
             threading.Thread(target=self._sample_until_end, name="recording: sampler"),
@@ -232,18 +232,17 @@ class Recorder(Closing):
         """Stop the recording, with the errors of `stop`."""
         self.stop()
 
-    def _open(self, first: Sample) -> Destination:
+    def _layout(self, first: Sample) -> Layout:
         options, profile = self._options, self._session.profile
         facts = {"game": profile.name, "executable": profile.process.executable, "rate_hz": options.rate_hz}
         if self.video is not None:
             facts["video"] = self.video.name
-        layout = Layout(
+        return Layout(
             attributes={name: profile.attributes[name] for name in self._names},
             frame_shape=None if first.frame is None or self.video else (first.frame.shape[0], first.frame.shape[1]),
             is_compressed=options.compression == "gzip",
             facts=facts,
         )
-        return Destination(self.path, self.video, layout, options.rate_hz)
 
     def _queue_size(self, first: Sample) -> int:
         n_bytes = first.frame.nbytes if first.frame is not None else 1
