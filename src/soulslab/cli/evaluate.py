@@ -49,8 +49,7 @@ class EvaluateFlags:
     def environment(self, trained_id: str, trained: dict[str, Any], source: Path) -> tuple[str, dict[str, Any]]:
         """Return the environment's id and its options, given those of the training and the file of the policy.
 
-        Raises:
-            UntrustedFileError: The file chooses what is run, and is not trusted.
+        Raises `UntrustedFileError` if the file chooses what is run, and is not trusted.
         """
         from soulslab.config import read_overrides
         from soulslab.learn.untrusted import check_named_environment
@@ -63,13 +62,6 @@ class EvaluateFlags:
         if not self.trust:
             check_named_environment("" if self.env else trained_id, kept, source)
         return self.env or trained_id, {**kept, **named, **token_options(self.token_file)}
-
-    def selections(self) -> list[str]:
-        """Return the selections of actions to evaluate; without flags, both."""
-        chosen = [
-            selection for selection, is_chosen in (("greedy", self.greedy), ("sampled", self.sampled)) if is_chosen
-        ]
-        return chosen or ["greedy", "sampled"]
 
 
 def evaluate(run: Path, *, flags: EvaluateFlags = EvaluateFlags()) -> int:
@@ -92,7 +84,9 @@ def evaluate(run: Path, *, flags: EvaluateFlags = EvaluateFlags()) -> int:
     env_id, options = flags.environment(header.env_id, _without_functions(header.env_options), run)
     evaluations = {}
     sink = ConsoleSink()
-    for selection in flags.selections():
+    for selection in ("greedy", "sampled"):
+        if (flags.greedy or flags.sampled) and not getattr(flags, selection):
+            continue
         settings = EvaluationSettings(
             env_id=env_id,
             env_options=options,

@@ -57,10 +57,8 @@ def token_options(token_file: Path | None) -> dict[str, str]:
     """Return the options of an environment for the flag ``--token-file``; empty without a file.
 
     With ``-`` the token is read from the terminal or from standard input. It is put into the environment variable
-    ``SOULSLAB_TOKEN`` for the processes of a run; other users cannot read it there.
-
-    Raises:
-        ConfigError: The file cannot be used, or the entered token is empty.
+    ``SOULSLAB_TOKEN`` for the processes of a run; other users cannot read it there. Raises `ConfigError` if the file
+    cannot be used, or the entered token is empty.
     """
     if token_file is None:
         return {}

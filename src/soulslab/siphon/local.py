@@ -108,8 +108,7 @@ class GameOpener(Protocol):
 class LocalSession(Closing):
     """A session with a game on this machine (`soulslab.siphon.session.Session`).
 
-    Raises:
-        SiphonError: The session cannot be opened; nothing is left behind.
+    Raises `SiphonError` if it cannot be opened; nothing is left behind.
     """
 
     def __init__(self, profile: Profile, options: SessionOptions, opener: GameOpener) -> None:

@@ -41,8 +41,7 @@ class TickAlignment:
     def align(self, session: Session) -> None:
         """Align the game, unless it was aligned since its last start or its clock cannot be aligned.
 
-        Raises:
-            WaitTimeoutError: The tick count does not grow.
+        Raises `WaitTimeoutError` if the tick count does not grow.
         """
         info = session.info
         if not self.attribute or info.clock_grade != "lockstep" or self._aligned == (info.pid, info.n_starts):

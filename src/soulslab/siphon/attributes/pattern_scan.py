@@ -25,9 +25,7 @@ _log = logging.getLogger(__name__)
 class CodeScan:
     """One scan of the memory of a process, in blocks.
 
-    Attributes:
-        matches: Start addresses of the matches of each pattern, ascending.
-        n_unreadable: Number of unreadable bytes that were skipped.
+    `matches` are the start addresses of the matches of each pattern, ascending; unreadable bytes are skipped.
     """
 
     def __init__(self, patterns: Mapping[str, Pattern], memory: Memory, block_size: int = CHUNK_BYTES) -> None:
@@ -88,10 +86,7 @@ def scan(patterns: Mapping[str, Pattern], memory: Memory, ranges: Sequence[tuple
     """Return the start addresses of all matches of each pattern, ascending.
 
     Unreadable pages are skipped and logged. A match lies in one of the ranges (start, end) with all of its bytes.
-
-    Raises:
-        PatternError: A pattern has more than 4096 matches.
-        ProcessExitedError: The process has ended.
+    Raises `PatternError` if a pattern has more than 4096 matches, and `ProcessExitedError`.
     """
     if not patterns:
         return {}

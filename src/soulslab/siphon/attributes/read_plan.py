@@ -208,10 +208,7 @@ class ReadPlan:
     def read(self) -> memoryview:
         """Return the bytes of the values, concatenated; the next call may overwrite the buffer.
 
-        Raises:
-            PointerError: A chain cannot be followed.
-            EntityNotFoundError: An entity is not in its list.
-            ProcessExitedError: The process has ended.
+        Raises `PointerError` if a chain cannot be followed, `EntityNotFoundError`, and `ProcessExitedError`.
         """
         if self._is_cached:
             try:

@@ -33,10 +33,8 @@ class Pattern(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> Pattern:
         """Parse a pattern: two characters for each byte, hex digits or ``?`` for any, as ``48 8B 4? ??``.
 
-        Spaces are optional. A single ``?`` is any byte.
-
-        Raises:
-            ProfileError: The pattern is malformed, longer than 256 bytes, or has no fixed byte.
+        Spaces are optional. A single ``?`` is any byte. Raises `ProfileError` if the pattern is malformed, longer than
+        256 bytes, or has no fixed byte.
         """
         values, masks = bytearray(), bytearray()
         for byte in _split(text):

@@ -61,9 +61,7 @@ class PublicAttribute(msgspec.Struct, frozen=True, kw_only=True):
     """An attribute as a public profile defines it.
 
     Attributes:
-        pattern: Hex bytes and ``??``.
         offsets: As in `Attribute`; an empty list is the same as a single 0.
-        type: Type of the value.
         length: Number of bytes of an ``array``.
         method: How the first address is found: by the pattern, or by an injected library (``dll``).
         mask: Bits of a ``bool`` that count; 0xFF for all. Clients before 1.2.0 send no mask, which arrives as 0.
@@ -103,10 +101,9 @@ def is_public(data: Mapping[str, Any]) -> bool:
 
 
 def from_public(data: Mapping[str, Any], source: str) -> PublicProfile:
-    """Convert a public profile, read from TOML or rebuilt from a ``SetProcessConfigRequest``; errors name the source.
+    """Convert a public profile, read from TOML or rebuilt from a ``SetProcessConfigRequest``.
 
-    Raises:
-        ProfileError: The tables are malformed; ``error.path`` is the place of the error.
+    Raises `ProfileError` with the source if the tables are malformed; ``error.path`` is the place of the error.
     """
 
     def error(problem: str, place: str) -> ProfileError:
@@ -143,10 +140,7 @@ def resolve_injected(public: PublicProfile, known: Profile) -> Profile:
     """Return the profile with all attributes; those that need an entity start from one of our profile `known`.
 
     In a known profile, the entity ``target`` represents the locked-on enemy; a single entity does so under any name.
-    The facts and versions that the attributes need are taken from it.
-
-    Raises:
-        ProfileError: The known profile has no such entity.
+    The facts and versions that the attributes need are taken from it. Raises `ProfileError` if it has no such entity.
     """
     if not public.injected:
         return public.profile

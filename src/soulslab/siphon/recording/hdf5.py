@@ -70,8 +70,7 @@ class Sample(msgspec.Struct, eq=False):
         values: Attributes that could be read.
         frame: (H, W, 3) RGB, uint8; None without frames.
         latencies_ms: See `LATENCIES`; the last two are set when the sample is written.
-        start_s: ``time.perf_counter()`` at the beginning of the sample.
-        end_s: ``time.perf_counter()`` at the end of the sample.
+        start_s, end_s: ``time.perf_counter()`` at the beginning and the end of the sample.
     """
 
     wall_time_s: float

@@ -59,7 +59,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the search.
 
     Attributes:
-        max_depth: Maximum number of pointers to follow.
         max_offset: Maximum offset after each pointer, in bytes.
         max_paths: Maximum number of paths; the shortest are returned. With a `max_offset` above `NEAR_OFFSET`, as many
             paths with smaller offsets can be returned in addition.
@@ -99,12 +98,11 @@ class PointerMap:
         self.n_pointers = int(self._values.size)
 
     def paths_to(self, target: int, limits: Limits | None = None) -> list[PointerPath]:
-        """Search the paths that lead to an address now, within limits.
+        """Return the paths that lead to an address now, within limits.
 
-        Returns:
-            First the paths with offsets up to `NEAR_OFFSET`, then the others; in both parts the shortest first, and
-            among those the ones with the smallest offsets. Most are accidental: keep the paths that still work after a
-            restart (`verify`).
+        Paths with offsets up to `NEAR_OFFSET` come first, then the others; in both parts the shortest first, and among
+        those the ones with the smallest offsets. Most are accidental: keep the paths that still work after a restart
+        (`verify`).
         """
         limits = limits or Limits()
         near = self._search(target, msgspec.structs.replace(limits, max_offset=min(limits.max_offset, NEAR_OFFSET)))

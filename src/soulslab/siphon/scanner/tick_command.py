@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import get_args
 
 import msgspec
@@ -160,7 +161,8 @@ def _by_rate(counters: Sequence[TickCounter]) -> list[tuple[float, list[TickCoun
 def _best_setting(bench: Workbench, search: TickSearch, counters: Sequence[TickCounter]) -> TickSetting | None:
     """Return the counter and boundary with the fewest faults; None if no counter counts ticks while keys change."""
     before = bench.game.profile.clock
-    try:
+    with ExitStack() as undo:
+        undo.callback(bench.game.configure_clock, before)
         for period_s, group in _by_rate(counters)[:MAX_RATES]:
             best: TickSetting | None = None
             for boundary in get_args(Boundary):
@@ -178,11 +180,8 @@ def _best_setting(bench: Workbench, search: TickSearch, counters: Sequence[TickC
                     best = again
             if best is not None:
                 bench.game.configure_clock(_facts(before, best.period_s, best.boundary))
+                undo.pop_all()
                 return best
-    except BaseException:
-        bench.game.configure_clock(before)
-        raise
-    bench.game.configure_clock(before)
     return None
 
 
