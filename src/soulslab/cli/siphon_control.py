@@ -80,10 +80,8 @@ def move(game: Game, dx_px: Pixels, dy_px: Pixels, *, flags: GameFlags = GameFla
         dy_px: Pixels downwards; negative upwards.
         steps: Number of equal movements, 10 ms apart.
     """
-    from soulslab.siphon.manual_control import ManualControl
-
-    with open_game(game, flags, is_read_only=False, with_window=True) as session:
-        ManualControl(session).move(dx_px, dy_px, n_steps=steps)
+    with _open_control(game, flags) as control:
+        control.move(dx_px, dy_px, n_steps=steps)
 
 
 def stream(

@@ -154,10 +154,6 @@ class TuneFlags:
         given = {"objective": self.objective, "n_trials": self.trials, "seeds": self.seeds}
         return {name: value for name, value in given.items() if value is not None}
 
-    def is_for_new_study(self) -> bool:
-        """Return whether a flag is given that only a new study accepts."""
-        return any(given for given in (self.config, self.overrides, self.space, self.search))
-
 
 def tune(
     *,
@@ -205,7 +201,7 @@ def _load_study(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettin
     from soulslab.learn.tuning.study_folder import StudyFolder
 
     stored, token = StudyFolder(folder), token_options(flags.token_file)
-    if flags.is_for_new_study() or not stored.has_study():
+    if any((flags.config, flags.overrides, flags.space, flags.search)) or not stored.has_study():
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.overrides or [])
         return with_env_options(settings, token), load_tune_settings(flags.space, flags.search or [], flags.study())

@@ -73,15 +73,9 @@ class AlternativeSelection:
         if is_news:
             # The first variant is the expected one, and there are dozens of such attributes.
             level = logging.INFO if problems or not is_decided else logging.DEBUG
-            _log.log(
-                level,
-                "attribute %r: %r %s, as it gives %r%s",
-                self.name,
-                variant.source,
-                "holds" if is_decided else "is read for the time being",
-                value,
-                f"; passed over: {'; '.join(problems)}" if problems else "",
-            )
+            what = "holds" if is_decided else "is read for the time being"
+            others = f"; passed over: {'; '.join(problems)}" if problems else ""
+            _log.log(level, "attribute %r: %r %s, as it gives %r%s", self.name, variant.source, what, value, others)
 
 
 def _may_be_loading(error: SiphonError) -> bool:

@@ -138,13 +138,8 @@ class Recordable(Protocol):
 class Recorder(Closing):
     """A recording that runs from now until `stop`, or until the game or the program ends.
 
-    Args:
-        session: Session to record; it can be used in the meantime, and is not closed at the end.
-        path: Path of a new file, ``.h5``; the video of ``frames="video"`` is written beside it.
-        options: Options of the recording.
-
-    Attributes:
-        video: Path of the video; None if there is none.
+    The session can be used in the meantime, and is not closed at the end. The path is that of a new file, ``.h5``; the
+    video of ``frames="video"`` is written beside it, to `video`.
 
     Raises:
         RecordingError: The file exists or cannot be created.

@@ -69,8 +69,12 @@ class ValueScan:
         self._blocks: list[_Block] = []
         #: The candidates before each round that can be undone, the most recent last.
         self._earlier: list[list[_Block]] = []
-        self.n_candidates = 0
         self.n_rounds = 0
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of remaining candidates."""
+        return sum(block.values.size for block in self._blocks)
 
     def first(self, condition: Condition, progress: Progress | None = None) -> int:
         """Scan all writable memory and return the number of candidates; a scan in progress is restarted.
@@ -83,10 +87,10 @@ class ValueScan:
             raise ScanError(f"a scan begins with exact, between or unknown; {condition.kind!r} compares with a round")
         regions = writable_regions(self._memory)
         n_bytes = sum(region.end - region.start for region in regions)
-        self._blocks, self._earlier, self.n_candidates, self.n_rounds = [], [], 0, 0
+        self._blocks, self._earlier, self.n_rounds = [], [], 0
         pieces = chunks(self._memory, regions, extra=self._dtype.itemsize - 1)
         searched = ((self._search(start, data, condition), min(data.size, CHUNK_BYTES)) for start, data in pieces)
-        return self._keep(self._collect(searched, n_bytes, progress))
+        return self._keep(searched, n_bytes, progress)
 
     def narrow(self, condition: Condition, progress: Progress | None = None) -> int:
         """Keep the candidates that fulfil a condition now, and return their number.
@@ -97,11 +101,12 @@ class ValueScan:
         if not self.n_rounds:
             raise ScanError("there is nothing to narrow down; begin with a first round")
         narrowed = ((self._narrow(block, condition), block.values.size) for block in self._blocks)
-        left = self._collect(narrowed, self.n_candidates, progress)
-        self._earlier.append(self._blocks)
+        before = self._blocks
+        n_left = self._keep(narrowed, self.n_candidates, progress)
+        self._earlier.append(before)
         while self._earlier and sum(_size_of(block) for blocks in self._earlier for block in blocks) > self._max_bytes:
             del self._earlier[0]
-        return self._keep(left)
+        return n_left
 
     def undo(self) -> int:
         """Undo the last narrowing round: the candidates have their values of that time again. Return their number.
@@ -111,7 +116,6 @@ class ValueScan:
         if not self._earlier:
             raise ScanError("no round can be undone; a first round can only be repeated")
         self._blocks = self._earlier.pop()
-        self.n_candidates = sum(block.values.size for block in self._blocks)
         self.n_rounds -= 1
         return self.n_candidates
 
@@ -179,10 +183,8 @@ class ValueScan:
         shifted: Values = np.ndarray((n_bytes - size + 1,), self._dtype, buffer=data.data, strides=(1,))
         return shifted[relative], is_there
 
-    def _collect(
-        self, blocks: Iterable[tuple[_Block | None, int]], total: int, progress: Progress | None
-    ) -> list[_Block]:
-        """Return the blocks with candidates; each comes with its share of the progress."""
+    def _keep(self, blocks: Iterable[tuple[_Block | None, int]], total: int, progress: Progress | None) -> int:
+        """Keep the blocks with candidates; each comes with its share of the progress. Return their number."""
         kept: list[_Block] = []
         n_bytes = n_done = 0
         for block, n in blocks:
@@ -197,11 +199,7 @@ class ValueScan:
             n_done += n
             if progress is not None:
                 progress(n_done, total)
-        return kept
-
-    def _keep(self, blocks: list[_Block]) -> int:
-        self._blocks = blocks
-        self.n_candidates = sum(block.values.size for block in blocks)
+        self._blocks = kept
         self.n_rounds += 1
         return self.n_candidates
 
