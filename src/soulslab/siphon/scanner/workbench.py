@@ -155,9 +155,8 @@ class Workbench:
             yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-TYPES: Final[dict[str, NumberType | TextType]] = {
-    **TYPE_NAMES, "utf8": "utf8", "utf16": "utf16", "text": "utf8", "text16": "utf16"
-}  # fmt: skip
+TEXT_NAMES: Final[dict[str, TextType]] = {"utf8": "utf8", "utf16": "utf16", "text": "utf8", "text16": "utf16"}
+TYPES: Final[dict[str, NumberType | TextType]] = {**TYPE_NAMES, **TEXT_NAMES}
 MAX_LISTED = 10_000
 
 
