@@ -5,8 +5,6 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or configuration, 130 interrupte
 Each command imports what it needs when it runs, so that ``soulslab --help`` is fast.
 """
 
-# ruff: noqa: PLC0415
-
 from __future__ import annotations
 
 import sys
@@ -70,7 +68,6 @@ def _run_command(
     """Run a command with logging and error handling.
 
     Args:
-        tokens: The command and its arguments.
         verbose: Log more; -vv logs everything and shows tracebacks.
     """
     return run_app(app, tokens, verbose=verbose)
@@ -79,13 +76,8 @@ def _run_command(
 def run_app(application: App, tokens: Sequence[str], *, verbose: int = 0) -> int:
     """Run a command of an application with logging and error handling, and return its exit code.
 
-    Args:
-        application: Application with the command.
-        tokens: The command and its arguments.
-        verbose: 0: warnings and progress; 1: more; 2: everything, with tracebacks.
-
-    Raises:
-        CycloptsError: The command line is wrong; cyclopts has printed why.
+    `verbose` is 0 for warnings and progress, 1 for more, 2 for everything, with tracebacks. Raises `CycloptsError` if
+    the command line is wrong; cyclopts has printed why.
     """
     # The arguments after -- are the command line of a game and may contain flags of the game.
     if not HELP_FLAGS.isdisjoint(tokens[: tokens.index("--")] if "--" in tokens else tokens):

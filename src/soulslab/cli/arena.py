@@ -1,11 +1,8 @@
 """``soulslab arena``: play the built-in fight in a window."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from soulslab.cli.parameters import Flag, Repeated, option_group
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,94 +23,49 @@ _RECORDINGS = (".h5", ".hdf5")
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class FightFlags:
-    """The fight.
+@option_group
+class ArenaFlags:
+    """The fight, its window, the keys, and key logs.
 
     Attributes:
         boss: A shipped boss, or the path of a boss file.
         phase: 1, 2 or full.
         seed: Seed of the first fight.
         poses: Start position of the player: fixed, or random in each fight.
-    """
-
-    boss: str = "judge"
-    phase: Literal["1", "2", "full"] = "full"
-    seed: Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))] = 0
-    poses: Literal["fixed", "random"] = "fixed"
-
-
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class ScreenFlags:
-    """The window.
-
-    Attributes:
         size: Width and height of the window in pixels.
         renderer: gpu uses OpenGL, software does not; auto uses OpenGL if the hardware supports it.
         fullscreen: Start in full screen; F11 switches.
         speed: Speed of game time: 0.5 is half speed.
         buttons: Show which buttons are pressed.
         no_help: Do not show the keys at the start; F1 shows them.
-    """
-
-    size: str = "800x450"
-    renderer: Literal["auto", "gpu", "software"] = "auto"
-    speed: Annotated[float, Parameter(validator=Number(gt=0, lte=100))] = 1.0
-    fullscreen: Annotated[bool, Parameter(negative="")] = False
-    buttons: Annotated[bool, Parameter(negative="")] = False
-    no_help: Annotated[bool, Parameter(negative="")] = False
-
-
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class KeyFlags:
-    """The keys.
-
-    Attributes:
         keys: TOML file with the key of each action, as roll = "LEFT_SHIFT".
         key: Key of one action, as roll=LEFT_SHIFT; may be repeated.
         mask: A shipped game or a profile: use the memory layout, names and keys of that game.
-    """
-
-    keys: Path | None = None
-    key: Annotated[list[str] | None, Parameter(negative="")] = None
-    mask: Path | None = None
-
-
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class LogFlags:
-    """Key logs.
-
-    Attributes:
         log: Write the keys of each tick to this file.
         replay: Replay a key log, or a recording of this game (soulslab siphon record).
     """
 
+    boss: str = "judge"
+    phase: Literal["1", "2", "full"] = "full"
+    seed: Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))] = 0
+    poses: Literal["fixed", "random"] = "fixed"
+    size: str = "800x450"
+    renderer: Literal["auto", "gpu", "software"] = "auto"
+    speed: Annotated[float, Parameter(validator=Number(gt=0, lte=100))] = 1.0
+    fullscreen: Flag = False
+    buttons: Flag = False
+    no_help: Flag = False
+    keys: Path | None = None
+    key: Repeated = None
+    mask: Path | None = None
     log: Path | None = None
     replay: Path | None = None
 
 
-def arena(
-    *,
-    fight: FightFlags | None = None,
-    screen: ScreenFlags | None = None,
-    keys: KeyFlags | None = None,
-    logs: LogFlags | None = None,
-) -> int:
-    """Fight a boss yourself in a window.
-
-    Args:
-        fight: The fight.
-        screen: The window.
-        keys: The keys.
-        logs: Key logs.
-    """
-    fight, logs = fight or FightFlags(), logs or LogFlags()
-    settings, profile = _settings(fight, screen or ScreenFlags(), keys or KeyFlags(), logs.log)
-    replay = _replay(logs.replay, fight, logs.log) if logs.replay else None
+def arena(*, flags: ArenaFlags = ArenaFlags()) -> int:
+    """Fight a boss yourself in a window."""
+    settings, profile = _settings(flags)
+    replay = _replay(flags.replay, flags) if flags.replay else None
     from soulslab.arena.binding import Binding
     from soulslab.arena.window.game_loop import run
     from soulslab.arena.window.memory.profile_memory import ProfileMemory, set_process_name
@@ -128,55 +81,52 @@ def arena(
     return 0
 
 
-def _replay(path: Path, fight: FightFlags, log: Path | None) -> Replay:
-    """Return the replay of a key log or a recording."""
+def _replay(path: Path, flags: ArenaFlags) -> Replay:
     from soulslab.arena.window.key_log import Replay, read_key_log
 
-    if fight != FightFlags(boss=fight.boss):
+    default = ArenaFlags()
+    if any(getattr(flags, name) != getattr(default, name) for name in ("phase", "seed", "poses")):
         raise ConfigError("takes the fight from the log; leave out --phase, --seed and --poses", source="--replay")
-    if log:
+    if flags.log:
         raise ConfigError("records a game that a person plays, not a replay; leave it out", source="--log")
     if path.suffix.lower() not in _RECORDINGS:
         return Replay(read_key_log(path))
     from soulslab.games.arena.key_log_from_recording import key_log_from_recording
     from soulslab.siphon.recording.reading import read_recording
 
-    return Replay(key_log_from_recording(read_recording(path, with_frames=False), _boss(fight.boss)))
+    return Replay(key_log_from_recording(read_recording(path, with_frames=False), _boss(flags.boss)))
 
 
-def _settings(
-    fight: FightFlags, screen: ScreenFlags, keys: KeyFlags, log: Path | None
-) -> tuple[WindowSettings, Profile]:
+def _settings(flags: ArenaFlags) -> tuple[WindowSettings, Profile]:
     """Return the settings of the window, and the profile of its memory layout."""
     from soulslab.arena.window.settings import WindowSettings
     from soulslab.games import profile_path
     from soulslab.games.arena import PROFILE_PATH
     from soulslab.siphon.profile import load_profile
 
-    profile = load_profile(profile_path(keys.mask) if keys.mask else PROFILE_PATH)
-    chosen, pad = _keys(keys, profile)
+    profile = load_profile(profile_path(flags.mask) if flags.mask else PROFILE_PATH)
+    chosen, pad = _keys(flags, profile)
     settings = WindowSettings(
-        boss=_boss(fight.boss),
-        phase=fight.phase,
-        random_pose=fight.poses == "random",
-        seed=fight.seed,
-        size_px=_size(screen.size),
-        renderer=screen.renderer,
+        boss=_boss(flags.boss),
+        phase=flags.phase,
+        random_pose=flags.poses == "random",
+        seed=flags.seed,
+        size_px=_size(flags.size),
+        renderer=flags.renderer,
         title=profile.process.window_title or profile.name,
         keys=chosen,
         pad=pad,
-        is_fullscreen=screen.fullscreen,
-        shows_help=not screen.no_help,
-        shows_buttons=screen.buttons,
-        speed=screen.speed,
-        log=log,
+        is_fullscreen=flags.fullscreen,
+        shows_help=not flags.no_help,
+        shows_buttons=flags.buttons,
+        speed=flags.speed,
+        log=flags.log,
         folder=Path.cwd(),
     )
     return settings, profile
 
 
 def _boss(boss: str) -> str | Path:
-    """Return the name of a shipped boss, or the path of a boss file."""
     from soulslab.arena.boss_file import boss_names
 
     return boss if boss in boss_names() or not Path(boss).suffix else Path(boss)
@@ -195,7 +145,7 @@ def _size(text: str) -> tuple[int, int]:
     return size
 
 
-def _keys(flags: KeyFlags, profile: Profile) -> tuple[dict[str, str], dict[str, str]]:
+def _keys(flags: ArenaFlags, profile: Profile) -> tuple[dict[str, str], dict[str, str]]:
     """Return the key of each command, and the command of each button of a pad.
 
     The keys of the mask, or the default keys, are overridden by the file and then by single keys.

@@ -1,7 +1,5 @@
 """``soulslab doctor``, ``soulslab envs`` and the deprecated ``soulslab bench``."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 import sys
@@ -10,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_OK, table_console
+from soulslab.cli.parameters import Flag
 from soulslab.errors import ConfigError
 
 
@@ -21,7 +20,7 @@ def envs() -> None:
     sys.stdout.write("".join(f"{name:{width}}  {text}\n" for name, text in sorted(DESCRIPTIONS.items())))
 
 
-def doctor(*, dev: Annotated[bool, Parameter(negative="")] = False) -> int:
+def doctor(*, dev: Flag = False) -> int:
     """Show what works on this machine, and how to install the rest.
 
     The exit code is 0 if only optional parts are missing.

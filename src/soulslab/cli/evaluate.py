@@ -1,11 +1,8 @@
 """``soulslab evaluate``."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +10,12 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_OK, check_json, table_console, write_json
-from soulslab.cli.parameters import SEED, TokenFile, check_run, token_options
+from soulslab.cli.parameters import Flag, Repeated, Seed, TokenFile, check_run, option_group, token_options
 
 _log = logging.getLogger(__name__)
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class EvaluateFlags:
     """The evaluation.
 
@@ -34,29 +30,26 @@ class EvaluateFlags:
         greedy: Only evaluate greedy actions; by default, greedy and sampled actions.
         sampled: Only evaluate sampled actions; by default, greedy and sampled actions.
         json: Also write the tables to this file.
-        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
-            variable SOULSLAB_TOKEN is used.
         trust: The policy's file may choose programs, profiles, servers and modules of the environment.
     """
 
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
     envs: Annotated[int | None, Parameter(validator=Number(gte=1, lte=65536))] = None
     env: str | None = None
-    option: Annotated[list[str] | None, Parameter(negative="")] = None
+    option: Repeated = None
     boss: str | None = None
     phase: str | None = None
-    seed: Annotated[int, Parameter(validator=SEED)] = 0
-    greedy: Annotated[bool, Parameter(negative="")] = False
-    sampled: Annotated[bool, Parameter(negative="")] = False
+    seed: Seed = 0
+    greedy: Flag = False
+    sampled: Flag = False
     json: Path | None = None
     token_file: TokenFile = None
-    trust: Annotated[bool, Parameter(negative="")] = False
+    trust: Flag = False
 
     def environment(self, trained_id: str, trained: dict[str, Any], source: Path) -> tuple[str, dict[str, Any]]:
         """Return the environment's id and its options, given those of the training and the file of the policy.
 
-        Raises:
-            UntrustedFileError: The file chooses what is run, and is not trusted.
+        Raises `UntrustedFileError` if the file chooses what is run, and is not trusted.
         """
         from soulslab.config import read_overrides
         from soulslab.learn.untrusted import check_named_environment
@@ -70,22 +63,13 @@ class EvaluateFlags:
             check_named_environment("" if self.env else trained_id, kept, source)
         return self.env or trained_id, {**kept, **named, **token_options(self.token_file)}
 
-    def selections(self) -> list[str]:
-        """Return the selections of actions to evaluate; without flags, both."""
-        chosen = [
-            selection for selection, is_chosen in (("greedy", self.greedy), ("sampled", self.sampled)) if is_chosen
-        ]
-        return chosen or ["greedy", "sampled"]
 
-
-def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
+def evaluate(run: Path, *, flags: EvaluateFlags = EvaluateFlags()) -> int:
     """Measure the win rate of a trained agent.
 
     Args:
         run: Folder of a run, or a policy file.
-        flags: The evaluation.
     """
-    flags = flags or EvaluateFlags()
     check_json(flags.json)
     check_run(run)
     from soulslab.config import without_secrets
@@ -100,7 +84,9 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
     env_id, options = flags.environment(header.env_id, _without_functions(header.env_options), run)
     evaluations = {}
     sink = ConsoleSink()
-    for selection in flags.selections():
+    for selection in ("greedy", "sampled"):
+        if (flags.greedy or flags.sampled) and not getattr(flags, selection):
+            continue
         settings = EvaluationSettings(
             env_id=env_id,
             env_options=options,
@@ -112,10 +98,8 @@ def evaluate(run: Path, *, flags: EvaluateFlags | None = None) -> int:
         evaluations[selection] = evaluate_policy(policy, settings, sinks=[sink])
     for table in evaluation_tables(evaluations):
         table_console().print(table, "")
-    if flags.json:
-        write_json(
-            flags.json, evaluation_rows(evaluations, {"env": env_id, **without_secrets(options), "seed": flags.seed})
-        )
+    facts = {"env": env_id, **without_secrets(options), "seed": flags.seed}
+    write_json(flags.json, evaluation_rows(evaluations, facts))
     return EXIT_OK
 
 

@@ -1,11 +1,8 @@
 """``soulslab fights``: record demonstrations, and show data sets of them."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +10,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_OK, table_console
-from soulslab.cli.parameters import SEED, TokenFile, check_run, token_overrides
+from soulslab.cli.parameters import Flag, Overrides, Seed, TokenFile, check_run, option_group, token_overrides
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,43 +23,30 @@ _log = logging.getLogger(__name__)
 fights = App(name="fights", help="Record fights as demonstrations, and show recorded data sets.")
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class WhoFlags:
-    """The player.
+@option_group
+class FightFlags:
+    """The player and the fight.
 
     Attributes:
         player: reference: a script that knows the arena's bosses; human: you, in this terminal.
         policy: Folder of a run, or a policy file, to use as the player.
         keys: Key log of fights in the window (soulslab arena --log); its complete fights are recorded.
+        config: Config with the environment and its options, to be used for training later.
+        boss: Boss; by default, that of the config.
+        phase: 1, 2 or full; by default, that of the config.
+        overrides: Change one setting of the environment, as env.options.skip_locked=true; may be repeated.
     """
 
     player: Literal["reference", "human"] = "reference"
     policy: Path | None = None
     keys: Path | None = None
-
-
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class WhereFlags:
-    """The fight.
-
-    Attributes:
-        config: Config with the environment and its options, to be used for training later.
-        boss: Boss; by default, that of the config.
-        phase: 1, 2 or full; by default, that of the config.
-        overrides: Change one setting of the environment, as env.options.skip_locked=true; may be repeated.
-        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
-            variable SOULSLAB_TOKEN is used.
-    """
-
     config: Path | None = None
     boss: str | None = None
     phase: str | None = None
-    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+    overrides: Overrides = None
     token_file: TokenFile = None
 
-    def env(self) -> tuple[str, dict[str, Any]]:
+    def environment(self) -> tuple[str, dict[str, Any]]:
         """Return the environment's id and its options."""
         from soulslab.fights.recording import env_settings
         from soulslab.learn.configs import config_path
@@ -77,33 +61,30 @@ class WhereFlags:
 def record(
     out: Path,
     *,
-    who: WhoFlags | None = None,
-    where: WhereFlags | None = None,
+    flags: FightFlags = FightFlags(),
     n_fights: Annotated[int, Parameter(name="--fights", validator=Number(gte=1))] = 20,
-    seed: Annotated[int, Parameter(validator=SEED)] = 0,
-    append: Annotated[bool, Parameter(negative="")] = False,
+    seed: Seed = 0,
+    append: Flag = False,
 ) -> int:
     """Record fights as a Minari data set for learning from demonstrations.
 
     Args:
         out: Folder of the data set.
-        who: The player.
-        where: The fight.
         n_fights: Number of fights; ignored for a human player and a key log.
         seed: Seed of the fights, which differ from those of every evaluation.
         append: Append to an existing data set; fights that it contains are not recorded again.
     """
     from soulslab.fights.recording import FightRecorder, fight_seeds
 
-    who, (env_id, options) = who or WhoFlags(), (where or WhereFlags()).env()
-    if who.policy and who.keys:
+    env_id, options = flags.environment()
+    if flags.policy and flags.keys:
         raise ConfigError("cannot be combined; give one of them", source="--policy and --keys")
-    if who.policy:
-        check_run(who.policy)
-    name = str(who.policy or ("human" if who.keys else who.player))
+    if flags.policy:
+        check_run(flags.policy)
+    name = str(flags.policy or ("human" if flags.keys else flags.player))
     with FightRecorder(out, env_id, options, name, is_continued=append) as recorder:
         try:
-            _fight(recorder, who, fight_seeds(seed, n_fights, recorder.writer.seeds))
+            _fight(recorder, flags, fight_seeds(seed, n_fights, recorder.writer.seeds))
         finally:
             if recorder.n_fights:
                 _log.info(
@@ -129,21 +110,20 @@ def show(data: str) -> int:
     return EXIT_OK
 
 
-def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None:
-    """Record fights of the chosen player."""
+def _fight(recorder: FightRecorder, flags: FightFlags, seeds: Sequence[int]) -> None:
     from rich.progress import track
 
     from soulslab.fights import human_fights, recording
 
-    if who.policy:
+    if flags.policy:
         from soulslab.learn.players import load_player
 
-        player = load_player(who.policy)
+        player = load_player(flags.policy)
         for seed in track(seeds, "fighting", transient=True):
             recorder.play(player, seed)
-    elif who.keys:
-        human_fights.record_key_log(recorder, who.keys)
-    elif who.player == "human":
+    elif flags.keys:
+        human_fights.record_key_log(recorder, flags.keys)
+    elif flags.player == "human":
         human_fights.record_in_terminal(recorder, seeds[0])
     else:
         for seed in track(seeds, "fighting", transient=True):

@@ -1,17 +1,14 @@
 """Flags that select a game, and the session that commands open with them."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.parameters import read_pairs
+from soulslab.cli.parameters import Flag, Repeated, option_group, read_pairs
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,8 +16,7 @@ if TYPE_CHECKING:
     from soulslab.siphon.rpc.client import RemoteSession
 
 
-@Parameter(name="*")  # its fields are flags of the commands
-@dataclass(frozen=True)
+@option_group
 class AttachFlags:
     """The game to attach to.
 
@@ -38,17 +34,16 @@ class AttachFlags:
 
     pid: Annotated[int, Parameter(validator=Number(gte=0))] = 0
     window_title: str = ""
-    start: Annotated[bool, Parameter(negative="")] = False
-    private: Annotated[bool, Parameter(negative="")] = False
-    option: Annotated[list[str] | None, Parameter(negative="")] = None
+    start: Flag = False
+    private: Flag = False
+    option: Repeated = None
     clock: Literal["lockstep", "scaled", "realtime"] | None = None
     seed: Annotated[int | None, Parameter(validator=Number(gte=0, lt=2**32))] = None
-    allow_unknown_version: Annotated[bool, Parameter(negative="")] = False
+    allow_unknown_version: Flag = False
     boss: str = ""
 
 
-@Parameter(name="*")  # its fields are flags of the commands
-@dataclass(frozen=True)
+@option_group
 class GameFlags(AttachFlags):
     """The game to attach to, or the connection to its server if the game is an address.
 
@@ -61,13 +56,10 @@ class GameFlags(AttachFlags):
     certificate: Path | None = None
 
 
-def open_game(
-    game: Path, flags: GameFlags | None, *, is_read_only: bool, with_window: bool
-) -> LocalSession | RemoteSession:
+def open_game(game: Path, flags: GameFlags, *, is_read_only: bool, with_window: bool) -> LocalSession | RemoteSession:
     """Open a session with a game on this machine, or with the game of a server."""
     from soulslab.siphon.rpc.address import is_address
 
-    flags = flags or GameFlags()
     if is_address(str(game)) and not game.exists():
         return _connect(str(game), flags)
     for name in ("token_file", "certificate"):
@@ -77,15 +69,12 @@ def open_game(
 
 
 def _connect(address: str, flags: GameFlags) -> RemoteSession:
-    """Attach to the game of a server."""
     from soulslab.siphon.rpc.access import find_token
     from soulslab.siphon.rpc.client import connect
 
-    for field in fields(AttachFlags):
-        if getattr(flags, field.name) != field.default:
-            raise ConfigError(
-                "is for a game on this machine; the server has opened its game", source=flag_name(field.name)
-            )
+    for name, default in vars(AttachFlags()).items():
+        if getattr(flags, name) != default:
+            raise ConfigError("is for a game on this machine; the server has opened its game", source=flag_name(name))
     return connect(address, token=find_token(file=flags.token_file), tls=flags.certificate)
 
 

@@ -1,10 +1,7 @@
 """``soulslab games``: list shipped profiles, and check a profile on a running game."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,63 +9,48 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, open_game
-from soulslab.cli.output import check_json, table_console, write_json
-from soulslab.cli.parameters import PositiveFloat
+from soulslab.cli.output import check_json, print_line, table_console, write_json
+from soulslab.cli.parameters import Game, PositiveFloat, Repeated
 
 games = App(name="games", help="List shipped profiles, and check a profile on a running game.")
-
-
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class CheckFlags:
-    """The check.
-
-    Attributes:
-        need: Attribute that must pass; may be repeated. By default, all that the fight of the profile needs.
-        seconds: Game time from the first reading to the last.
-        looks: Number of readings.
-        json: Also write the table to this file.
-    """
-
-    need: Annotated[list[str] | None, Parameter(negative="")] = None
-    seconds: PositiveFloat = 1.0
-    looks: Annotated[int, Parameter(validator=Number(gte=2, lte=1000))] = 5
-    json: Path | None = None
 
 
 @games.command(name="list")
 def list_games() -> None:
     """List the games that have a shipped profile."""
-    from rich.console import Console
-
     from soulslab.games import known_games, profile_path
     from soulslab.siphon.profile import load_profile
 
-    console = Console(soft_wrap=True)
     for name in known_games():
         profile = load_profile(profile_path(Path(name)))
         versions = f", versions {', '.join(profile.process.versions)}" if profile.process.versions else ""
-        text = f"{name}  {profile.process.executable}, {len(profile.attributes)} attributes{versions}"
-        console.print(text, markup=False, highlight=False)
+        print_line(f"{name}  {profile.process.executable}, {len(profile.attributes)} attributes{versions}")
 
 
 @games.command
-def check(game: Path, *, flags: GameFlags | None = None, what: CheckFlags | None = None) -> int:
+def check(
+    game: Game,
+    *,
+    flags: GameFlags = GameFlags(),
+    need: Repeated = None,
+    seconds: PositiveFloat = 1.0,
+    looks: Annotated[int, Parameter(validator=Number(gte=2, lte=1000))] = 5,
+    json: Path | None = None,
+) -> int:
     """Check every attribute of a profile on a running game, without writing; exit code 1 if a needed one fails.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
-        flags: The game to attach to.
-        what: The check.
+        need: Attribute that must pass; may be repeated. By default, all that the fight of the profile needs.
+        seconds: Game time from the first reading to the last.
+        looks: Number of readings.
+        json: Also write the table to this file.
     """
     from soulslab.games.self_check import check_session
     from soulslab.games.self_check_table import check_rows, check_table
 
-    what = what or CheckFlags()
-    check_json(what.json)
+    check_json(json)
     with open_game(game, flags, is_read_only=True, with_window=False) as session:
-        found = check_session(session, what.need, span_s=what.seconds, n_looks=what.looks)
+        found = check_session(session, need, span_s=seconds, n_looks=looks)
     table_console().print(check_table(found))
-    if what.json:
-        write_json(what.json, check_rows(found))
+    write_json(json, check_rows(found))
     return 0 if found.is_ok else 1

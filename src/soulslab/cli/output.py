@@ -22,10 +22,16 @@ PIPE_COLUMNS: Final = 240
 
 def table_console() -> Console:
     """Return the console for tables, with the width of the terminal, of the variable COLUMNS, or `PIPE_COLUMNS`."""
-    from rich.console import Console  # noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
+    from rich.console import Console
 
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(width=None if has_width else PIPE_COLUMNS)
+
+
+def print_line(text: str) -> None:
+    """Print a line as it is, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def check_json(path: Path | None) -> None:
@@ -48,10 +54,12 @@ def make_folder(path: Path) -> None:
         raise ConfigError(f"cannot be created: {error.strerror or error}", source=path) from error
 
 
-def write_json(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the rows of a table as JSON, one object per row. Raises `ConfigError`."""
-    import msgspec  # noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
+def write_json(path: Path | None, rows: list[dict[str, Any]]) -> None:
+    """Write the rows of a table as JSON, one object per row; nothing without a path. Raises `ConfigError`."""
+    import msgspec
 
+    if path is None:
+        return
     try:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(rows)) + b"\n")
     except OSError as error:

@@ -1,24 +1,46 @@
 """Types and values of parameters that several commands have."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, TypeVar, dataclass_transform
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.errors import ConfigError
 
+T = TypeVar("T")
+
 #: Validator of the seeds that numpy and torch both take.
 SEED: Final = Number(gte=0, lt=2**32)
+Seed: TypeAlias = Annotated[int, Parameter(validator=SEED)]
+Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
+#: An option that may be repeated.
+Repeated: TypeAlias = Annotated[list[str] | None, Parameter(negative="")]
+Overrides: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negative="")]
 PositiveFloat: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0))]
 #: The flag ``--token-file``; see `token_options`. Its value may be ``-``.
-TokenFile: TypeAlias = Annotated[Path | None, Parameter(allow_leading_hyphen=True)]
+TokenFile: TypeAlias = Annotated[
+    Path | None,
+    Parameter(
+        allow_leading_hyphen=True,
+        help="File with the token of the environment's server; - asks for the token. By default, the environment "
+        "variable SOULSLAB_TOKEN is used.",
+    ),
+]
+Game: TypeAlias = Annotated[
+    Path, Parameter(help="Profile of the game, name of a shipped game (doom), or address of a server.")
+]
+
+
+@dataclass_transform(frozen_default=True)
+def option_group(group: type[T]) -> type[T]:
+    """Make a frozen dataclass of a class whose fields are options of a command."""
+    return Parameter(name="*")(dataclass(frozen=True)(group))
 
 
 def check_run(path: Path) -> None:
@@ -35,10 +57,8 @@ def token_options(token_file: Path | None) -> dict[str, str]:
     """Return the options of an environment for the flag ``--token-file``; empty without a file.
 
     With ``-`` the token is read from the terminal or from standard input. It is put into the environment variable
-    ``SOULSLAB_TOKEN`` for the processes of a run; other users cannot read it there.
-
-    Raises:
-        ConfigError: The file cannot be used, or the entered token is empty.
+    ``SOULSLAB_TOKEN`` for the processes of a run; other users cannot read it there. Raises `ConfigError` if the file
+    cannot be used, or the entered token is empty.
     """
     if token_file is None:
         return {}

@@ -1,11 +1,8 @@
 """``soulslab play``, ``join``, ``film`` and ``remove-tokens``."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_OK
-from soulslab.cli.parameters import SEED, check_run
+from soulslab.cli.parameters import Flag, Seed, check_run
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -25,7 +22,7 @@ def join(
     at_most: Annotated[list[float], Parameter(negative="")],
     out: Path,
     phase: str = "full",
-    trust: Annotated[bool, Parameter(negative="")] = False,
+    trust: Flag = False,
 ) -> int:
     """Join policies for the phases of a fight into one policy that switches between them.
 
@@ -71,42 +68,34 @@ def remove_tokens(path: Path) -> int:
     return EXIT_FAILED if removal.left else EXIT_OK
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class FilmFlags:
-    """The fight to film.
+def film(
+    policy: Path,
+    file: Path = Path("fight.mp4"),
+    *,
+    boss: str | None = None,
+    phase: str | None = None,
+    seed: Annotated[int, Parameter(validator=Number(gte=0, lt=2**31))] = 0,
+    window: Flag = False,
+    won: Flag = False,
+) -> int:
+    """Film a fight of a trained policy.
 
-    Attributes:
+    Args:
+        policy: Folder of a run, or a policy file.
+        file: MP4 file to write.
         boss: A shipped boss, or the path of a boss file; by default, that of the policy, or judge.
         phase: 1, 2 or full; by default, that of the policy, or full.
         seed: Seed of the first fight.
         window: Film the window of the fight; by default, a top view is drawn.
         won: Film the first fight that the policy wins, of at most 100.
     """
-
-    boss: str | None = None
-    phase: str | None = None
-    seed: Annotated[int, Parameter(validator=Number(gte=0, lt=2**31))] = 0
-    window: Annotated[bool, Parameter(negative="")] = False
-    won: Annotated[bool, Parameter(negative="")] = False
-
-
-def film(policy: Path, file: Path = Path("fight.mp4"), *, flags: FilmFlags | None = None) -> int:
-    """Film a fight of a trained policy.
-
-    Args:
-        policy: Folder of a run, or a policy file.
-        file: MP4 file to write.
-        flags: The fight to film.
-    """
     check_run(policy)
     from soulslab.film import film_policy
     from soulslab.learn.players import load_player
 
-    flags = flags or FilmFlags()
-    fight = {"boss": flags.boss, "phase": flags.phase}
+    fight = {"boss": boss, "phase": phase}
     player = load_player(policy)
-    is_won = film_policy(player, file, fight, in_window=flags.window, seed=flags.seed, needs_win=flags.won)
+    is_won = film_policy(player, file, fight, in_window=window, seed=seed, needs_win=won)
     _log.info("%s: a fight that was %s", file, "won" if is_won else "lost")
     return EXIT_OK
 
@@ -115,10 +104,10 @@ def play(
     *,
     boss: str | None = None,
     phase: str | None = None,
-    seed: Annotated[int | None, Parameter(validator=SEED)] = None,
+    seed: Seed | None = None,
     policy: Path | None = None,
-    window: Annotated[bool, Parameter(negative="")] = False,
-    explain: Annotated[bool, Parameter(negative="")] = False,
+    window: Flag = False,
+    explain: Flag = False,
 ) -> int:
     """Fight a boss yourself in the terminal, or watch a policy; soulslab arena is the fight in a window.
 

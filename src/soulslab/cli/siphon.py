@@ -1,19 +1,17 @@
 """``soulslab siphon``: inspect, record and scan a running game."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, check_start, flag_name, open_game
-from soulslab.cli.output import table_console
-from soulslab.cli.parameters import PositiveFloat, read_pairs
+from soulslab.cli.output import print_line, table_console
+from soulslab.cli.parameters import Flag, Game, PositiveFloat, Repeated, option_group, read_pairs
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,13 +24,8 @@ siphon = App(name="siphon", help="Inspect and control a running game: values, ke
 
 
 @siphon.command
-def attach(game: Path, *, flags: GameFlags | None = None) -> int:
-    """Attach to a game, and print its process, its clock and its attributes with their values.
-
-    Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
-        flags: The game to attach to.
-    """
+def attach(game: Game, *, flags: GameFlags = GameFlags()) -> int:
+    """Attach to a game, and print its process, its clock and its attributes with their values."""
     from soulslab.siphon.terminal_output import attribute_table, info_table
 
     console = table_console()
@@ -45,13 +38,11 @@ def attach(game: Path, *, flags: GameFlags | None = None) -> int:
 
 @siphon.command
 def watch(
-    game: Path, *, flags: GameFlags | None = None, rate_hz: PositiveFloat = 10.0, seconds: PositiveFloat | None = None
+    game: Game, *, flags: GameFlags = GameFlags(), rate_hz: PositiveFloat = 10.0, seconds: PositiveFloat | None = None
 ) -> None:
     """Show the attributes of a game continuously; Ctrl-C stops.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
-        flags: The game to attach to.
         rate_hz: Updates per second.
         seconds: Stop after this time.
     """
@@ -64,31 +55,24 @@ def watch(
 
 
 @siphon.command
-def read(game: Path, *names: str, flags: GameFlags | None = None) -> None:
+def read(game: Game, *names: str, flags: GameFlags = GameFlags()) -> None:
     """Print attributes of a game.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         names: Names of attributes; by default all.
-        flags: The game to attach to.
     """
-    from rich.console import Console
-
-    console = Console(soft_wrap=True)
     with open_game(game, flags, is_read_only=True, with_window=False) as session:
         for name, value in session.snapshot(names or None).items():
             unit = session.profile.attributes[name].unit
-            console.print(f"{name} = {value}{' ' if unit else ''}{unit}", markup=False, highlight=False)
+            print_line(f"{name} = {value}{' ' if unit else ''}{unit}")
 
 
 @siphon.command
-def write(game: Path, *assignments: str, flags: GameFlags | None = None) -> None:
+def write(game: Game, *assignments: str, flags: GameFlags = GameFlags()) -> None:
     """Write attributes of a game, after all values have been checked.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         assignments: name=value, the value as TOML; a plain word is a string.
-        flags: The game to attach to.
     """
     from soulslab.siphon.terminal_output import parse_values
 
@@ -100,14 +84,12 @@ def write(game: Path, *assignments: str, flags: GameFlags | None = None) -> None
 
 @siphon.command
 def capture(
-    game: Path, file: Path, *, flags: GameFlags | None = None, size_px: tuple[int, int] = (0, 0), grey: bool = False
+    game: Game, file: Path, *, flags: GameFlags = GameFlags(), size_px: tuple[int, int] = (0, 0), grey: bool = False
 ) -> None:
     """Save a frame of the game's window.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         file: PNG file to write.
-        flags: The game to attach to.
         size_px: Width and height of the frame; by default, the size of the window.
         grey: Greyscale.
     """
@@ -121,50 +103,41 @@ def capture(
 # --- recording ----------------------------------------------------------------------------------------------
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class RecordFlags:
-    """The recording.
+@siphon.command
+def record(
+    game: Game,
+    file: Path,
+    *,
+    flags: GameFlags = GameFlags(),
+    seconds: PositiveFloat | None = None,
+    rate_hz: Annotated[float, Parameter(validator=Number(gt=0, lte=1000))] = 60.0,
+    frames: Literal["raw", "video", "none"] = "raw",
+    attribute: Repeated = None,
+    size_px: tuple[int, int] = (0, 0),
+) -> None:
+    """Record values, keys and frames of a game to HDF5; Ctrl-C stops and keeps the recording.
 
-    Attributes:
+    Args:
+        file: New file, such as fight.h5.
         seconds: Stop after this time; by default, Ctrl-C stops.
         rate_hz: Samples per second.
         frames: raw: uncompressed, in the file; video: a video file beside it; none: only values.
         attribute: Attribute to read; by default all; may be repeated.
         size_px: Width and height of the frames; by default, the size of the window.
     """
-
-    seconds: PositiveFloat | None = None
-    rate_hz: Annotated[float, Parameter(validator=Number(gt=0, lte=1000))] = 60.0
-    frames: Literal["raw", "video", "none"] = "raw"
-    attribute: Annotated[list[str] | None, Parameter(negative="")] = None
-    size_px: tuple[int, int] = (0, 0)
-
-
-@siphon.command
-def record(game: Path, file: Path, *, flags: GameFlags | None = None, what: RecordFlags | None = None) -> None:
-    """Record values, keys and frames of a game to HDF5; Ctrl-C stops and keeps the recording.
-
-    Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
-        file: New file, such as fight.h5.
-        flags: The game to attach to.
-        what: The recording.
-    """
     from rich.console import Console
 
     from soulslab.siphon.recording.recorder import RecordingOptions
     from soulslab.siphon.terminal_output import record as record_game
 
-    what = what or RecordFlags()
-    has_frames = what.frames != "none"
+    has_frames = frames != "none"
     options = RecordingOptions(
-        rate_hz=what.rate_hz,
-        attributes=tuple(what.attribute) if what.attribute else None,
-        frames="dataset" if what.frames == "raw" else what.frames,
+        rate_hz=rate_hz,
+        attributes=tuple(attribute) if attribute else None,
+        frames="dataset" if frames == "raw" else frames,
         with_keys=has_frames,
-        frame_px=what.size_px,
-        max_duration_s=what.seconds or 0.0,
+        frame_px=size_px,
+        max_duration_s=seconds or 0.0,
     )
     with open_game(game, flags, is_read_only=True, with_window=has_frames) as session:
         record_game(session, file, options, Console())
@@ -173,8 +146,7 @@ def record(game: Path, file: Path, *, flags: GameFlags | None = None, what: Reco
 # --- scanning ------------------------------------------------------------------------------------------------
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class ScanFlags:
     """The game to scan.
 
@@ -193,16 +165,16 @@ class ScanFlags:
     pid: Annotated[int, Parameter(validator=Number(gte=0))] = 0
     executable: str = ""
     name: str = ""
-    start: Annotated[bool, Parameter(negative="")] = False
-    private: Annotated[bool, Parameter(negative="")] = False
-    option: Annotated[list[str] | None, Parameter(negative="")] = None
-    env: Annotated[list[str] | None, Parameter(negative="")] = None
-    keep_home: Annotated[bool, Parameter(negative="")] = False
+    start: Flag = False
+    private: Flag = False
+    option: Repeated = None
+    env: Repeated = None
+    keep_home: Flag = False
     clock: Literal["lockstep", "realtime"] | None = None
 
 
 @siphon.command
-def scan(profile: Path, *command: str, flags: ScanFlags | None = None) -> None:
+def scan(profile: Path, *command: str, flags: ScanFlags = ScanFlags()) -> None:
     """Find the address of a value in a prompt, and write it into a profile; help lists the commands.
 
     soulslab siphon scan my_game.toml --private -- my_game -window: start a game without a visible window and scan it.
@@ -212,10 +184,7 @@ def scan(profile: Path, *command: str, flags: ScanFlags | None = None) -> None:
     Args:
         profile: Profile to write to; the first save creates it if it does not exist.
         command: Command that starts the game, after --.
-        flags: The game to scan.
     """
-    import sys
-
     from rich.console import Console
 
     from soulslab.siphon.scanner.prompt import ask, run_prompt, typed_lines
@@ -223,7 +192,6 @@ def scan(profile: Path, *command: str, flags: ScanFlags | None = None) -> None:
     from soulslab.siphon.scanner.workbench import Workbench
     from soulslab.siphon.session import SessionOptions
 
-    flags = flags or ScanFlags()
     is_started = flags.start or bool(command)
     check_start(flags.pid, is_started=is_started, is_private=flags.private)
     scanned = _scanned_profile(profile, command, flags)
@@ -246,7 +214,6 @@ def scan(profile: Path, *command: str, flags: ScanFlags | None = None) -> None:
 
 
 def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> Profile:
-    """Return the profile in the file, or a new profile for the game to scan."""
     import msgspec
 
     from soulslab.siphon.profile import load_profile
@@ -256,7 +223,11 @@ def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> 
         raise ConfigError("must be the TOML file to create or extend, such as my_game.toml", source=file)
     if not file.exists():
         if not (flags.pid or flags.executable or command):
-            _refuse_nothing(file)
+            raise ConfigError(
+                "does not exist yet; name its game with --pid, --executable, or -- and the command that starts it, "
+                "as: -- my_game -window",
+                source=file,
+            )
         environment = ON_DISPLAY | ({} if flags.keep_home else OWN_FOLDER) | read_pairs(flags.env or [], "--env")
         return new_profile(flags.pid, flags.executable, command, environment, flags.name)
     for name in ("name", "env", "keep_home"):
@@ -269,11 +240,3 @@ def _scanned_profile(file: Path, command: tuple[str, ...], flags: ScanFlags) -> 
         executable=flags.executable or profile.process.executable,
     )
     return msgspec.structs.replace(profile, process=process)
-
-
-def _refuse_nothing(file: Path) -> NoReturn:
-    raise ConfigError(
-        "does not exist yet; name its game with --pid, --executable, or -- and the command that starts it, as: "
-        "-- my_game -window",
-        source=file,
-    )

@@ -1,12 +1,10 @@
 """``soulslab siphon tap``, ``hold``, ``toggle``, ``move``, ``stream`` and ``shell``: manual control of a game."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +12,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, open_game
-from soulslab.cli.parameters import PositiveFloat
+from soulslab.cli.output import print_line
+from soulslab.cli.parameters import Game, PositiveFloat
 
 if TYPE_CHECKING:
     from soulslab.siphon.manual_control import ManualControl
@@ -26,7 +25,7 @@ Pixels = Annotated[int, Parameter(allow_leading_hyphen=True)]
 
 
 @contextmanager
-def _open_control(game: Path, flags: GameFlags | None) -> Iterator[ManualControl]:
+def _open_control(game: Path, flags: GameFlags) -> Iterator[ManualControl]:
     """Open a session with a game, and release all keys at the end."""
     from soulslab.siphon.manual_control import ManualControl
 
@@ -35,14 +34,12 @@ def _open_control(game: Path, flags: GameFlags | None) -> Iterator[ManualControl
 
 
 def tap(
-    game: Path, *keys: str, flags: GameFlags | None = None, hold_ms: Milliseconds = 100, delay_ms: Milliseconds = 0
+    game: Game, *keys: str, flags: GameFlags = GameFlags(), hold_ms: Milliseconds = 100, delay_ms: Milliseconds = 0
 ) -> None:
     """Press keys of a game together and release them.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
-        flags: The game to attach to.
         hold_ms: Game time for which the keys are held down.
         delay_ms: Game time between two presses and between two releases.
     """
@@ -50,124 +47,88 @@ def tap(
         control.tap(keys, hold_s=hold_ms / 1000, delay_s=delay_ms / 1000)
 
 
-def hold(game: Path, *keys: str, flags: GameFlags | None = None, seconds: PositiveFloat = 1.0) -> None:
+def hold(game: Game, *keys: str, flags: GameFlags = GameFlags(), seconds: PositiveFloat = 1.0) -> None:
     """Hold keys of a game down for some time; Ctrl-C releases them.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
-        flags: The game to attach to.
         seconds: Game time.
     """
     with _open_control(game, flags) as control:
         control.tap(keys, hold_s=seconds)
 
 
-def toggle(game: Path, *keys: str, flags: GameFlags | None = None) -> None:
+def toggle(game: Game, *keys: str, flags: GameFlags = GameFlags()) -> None:
     """Press keys of a game; Enter releases and presses them alternately, Ctrl-D releases them and ends.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         keys: Names such as W, SPACE, LEFT_ARROW, MOUSE_LEFT.
-        flags: The game to attach to.
     """
-    import sys
-
-    from rich.console import Console
-
-    console = Console()
     with _open_control(game, flags) as control:
         control.toggle(keys)
-        console.print(f"down: {' '.join(control.down)}; Enter releases, Ctrl-D ends", markup=False)
+        print_line(f"down: {' '.join(control.down)}; Enter releases, Ctrl-D ends")
         for _ in sys.stdin:
             control.toggle(keys)
-            console.print(f"down: {' '.join(control.down) or '(none)'}", markup=False)
+            print_line(f"down: {' '.join(control.down) or '(none)'}")
 
 
-def move(game: Path, dx_px: Pixels, dy_px: Pixels, *, flags: GameFlags | None = None, steps: Count = 1) -> None:
+def move(game: Game, dx_px: Pixels, dy_px: Pixels, *, flags: GameFlags = GameFlags(), steps: Count = 1) -> None:
     """Move the mouse of a game relative to its position.
 
     Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
         dx_px: Pixels to the right; negative to the left.
         dy_px: Pixels downwards; negative upwards.
-        flags: The game to attach to.
         steps: Number of equal movements, 10 ms apart.
     """
-    from soulslab.siphon.manual_control import ManualControl
-
-    with open_game(game, flags, is_read_only=False, with_window=True) as session:
-        ManualControl(session).move(dx_px, dy_px, n_steps=steps)
+    with _open_control(game, flags) as control:
+        control.move(dx_px, dy_px, n_steps=steps)
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class StreamFlags:
-    """The frames.
+def stream(
+    game: Game,
+    folder: Path | None = None,
+    *,
+    flags: GameFlags = GameFlags(),
+    rate_hz: PositiveFloat = 10.0,
+    frames: Count | None = None,
+    size_px: tuple[int, int] = (0, 0),
+    grey: bool = False,
+) -> None:
+    """Capture frames of a game's window continuously; Ctrl-C stops.
 
-    Attributes:
+    Args:
+        folder: Folder for numbered PNG files; without it, the frames are only counted.
         rate_hz: Frames per second.
         frames: Stop after this number of frames.
         size_px: Width and height of the frames; by default, the size of the window.
         grey: Greyscale.
     """
-
-    rate_hz: PositiveFloat = 10.0
-    frames: Count | None = None
-    size_px: tuple[int, int] = (0, 0)
-    grey: bool = False
-
-
-def stream(
-    game: Path, folder: Path | None = None, *, flags: GameFlags | None = None, what: StreamFlags | None = None
-) -> None:
-    """Capture frames of a game's window continuously; Ctrl-C stops.
-
-    Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
-        folder: Folder for numbered PNG files; without it, the frames are only counted.
-        flags: The game to attach to.
-        what: The frames.
-    """
-    from rich.console import Console
-
     from soulslab.siphon.capture import FrameFormat
     from soulslab.siphon.manual_control import ManualControl
 
-    what = what or StreamFlags()
-    frame = FrameFormat(*what.size_px, what.grey)
+    frame = FrameFormat(*size_px, grey)
     with open_game(game, flags, is_read_only=True, with_window=True) as session:
-        taken = ManualControl(session).stream(folder, frame, rate_hz=what.rate_hz, n_frames=what.frames)
+        taken = ManualControl(session).stream(folder, frame, rate_hz=rate_hz, n_frames=frames)
     width, height = taken.size_px
     rate = taken.n_frames / max(taken.seconds, 1e-9)
-    Console(soft_wrap=True).print(
-        f"{taken.n_frames} frames of {width}x{height} px in {taken.seconds:.1f} s ({rate:.1f} Hz)"
-        f"{f' in {folder}' if folder else ''}",
-        markup=False,
-        highlight=False,
-    )
+    where = f" in {folder}" if folder else ""
+    print_line(f"{taken.n_frames} frames of {width}x{height} px in {taken.seconds:.1f} s ({rate:.1f} Hz){where}")
 
 
-def shell(game: Path, *, flags: GameFlags | None = None) -> None:
+def shell(game: Game, *, flags: GameFlags = GameFlags()) -> None:
     """Read, write, press keys and save frames in a prompt; help lists the commands, Ctrl-D ends.
 
     Commands can also come from a pipe or a file; the first error then ends the shell.
-
-    Args:
-        game: Profile of the game, name of a shipped game (doom), or address of a server.
-        flags: The game to attach to.
     """
-    import sys
-
     from rich.console import Console
 
     from soulslab.siphon.manual_control import Shell
     from soulslab.siphon.scanner.prompt import typed_lines
 
     is_interactive = sys.stdin.isatty()
-    console = Console(soft_wrap=True)
     with _open_control(game, flags) as control:
         if is_interactive:
             profile, info = control.session.profile, control.session.info
-            console.print(f"{profile.name}: process {info.pid}; help lists the commands", markup=False)
-        Shell(control, console).run(typed_lines() if is_interactive else sys.stdin, is_interactive=is_interactive)
+            print_line(f"{profile.name}: process {info.pid}; help lists the commands")
+        lines = typed_lines() if is_interactive else sys.stdin
+        Shell(control, Console(soft_wrap=True)).run(lines, is_interactive=is_interactive)

@@ -1,10 +1,7 @@
 """``soulslab siphon serve``: serve a game to other programs."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +9,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import AttachFlags, open_local
+from soulslab.cli.parameters import Flag, option_group
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,8 +17,7 @@ if TYPE_CHECKING:
     from soulslab.siphon.rpc.public.service import PublicOptions
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class ServeFlags:
     """The server.
 
@@ -45,28 +42,25 @@ class ServeFlags:
     token: bool = True
     tls_certificate: Path | None = None
     tls_key: Path | None = None
-    read_only: Annotated[bool, Parameter(negative="")] = False
-    allow_raw_writes: Annotated[bool, Parameter(negative="")] = False
+    read_only: Flag = False
+    allow_raw_writes: Flag = False
     public: bool = False
     allow_program: Annotated[list[Path] | None, Parameter(negative="")] = None
     recordings: Path = Path("recordings")
     recordings_gib: Annotated[float, Parameter(validator=Number(gt=0))] = 16.0
 
 
-def serve(profile: Path, *, flags: AttachFlags | None = None, where: ServeFlags | None = None) -> None:
+def serve(profile: Path, *, flags: AttachFlags = AttachFlags(), where: ServeFlags = ServeFlags()) -> None:
     """Serve a game to programs on this machine or others; Ctrl-C ends it.
 
     Args:
         profile: Profile of the game, or name of a shipped game (doom).
-        flags: The game to attach to.
-        where: The server.
     """
     from rich.console import Console
 
     from soulslab.siphon.rpc.foreground_server import serve_until_stopped
     from soulslab.siphon.rpc.server import ServerOptions, check_access
 
-    flags, where = flags or AttachFlags(), where or ServeFlags()
     if where.allow_program and not where.public:
         raise ConfigError("is for the public protocol: add --public", source="--allow-program")
     if where.token_file and not where.token:

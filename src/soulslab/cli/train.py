@@ -1,19 +1,25 @@
 """``soulslab train``, ``demo`` and ``tune``."""
 
-# ruff: noqa: PLC0415  (imports in commands keep `soulslab --help` fast)
-
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, table_console
-from soulslab.cli.parameters import SEED, TokenFile, token_options, token_overrides
+from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_line, table_console
+from soulslab.cli.parameters import (
+    SEED,
+    Flag,
+    Overrides,
+    Repeated,
+    TokenFile,
+    option_group,
+    token_options,
+    token_overrides,
+)
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -23,24 +29,29 @@ if TYPE_CHECKING:
     from soulslab.learn.tuning.settings import TuneSettings
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class SettingsFlags:
-    """Settings of a run.
+@option_group
+class TrainFlags:
+    """The settings and the folder of a run.
 
     Attributes:
         env: Gymnasium id of the environment; by default, that of the config.
         config: TOML file, or the name of a shipped config, such as demo.toml; by default, the shipped config of the
             environment.
         overrides: Change one setting, as learner.lr=1e-4; may be repeated.
-        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
-            variable SOULSLAB_TOKEN is used.
+        run_dir: Folder for the files of the run; by default, runs/ and the current time.
+        resume: Folder of a run to resume, with the settings that it was started with.
+        trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
+        prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
     """
 
     env: str | None = None
     config: Path | None = None
-    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+    overrides: Overrides = None
     token_file: TokenFile = None
+    run_dir: Path | None = None
+    resume: Path | None = None
+    trust: Flag = False
+    prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None
 
     def changes(self) -> list[str]:
         """Return the settings that the flags change, in the form of ``--set``."""
@@ -48,35 +59,8 @@ class SettingsFlags:
         return [*env, *(self.overrides or []), *token_overrides(self.token_file)]
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
-class ResumeFlags:
-    """The run to resume.
-
-    Attributes:
-        resume: Folder of a run to resume, with the settings that it was started with.
-        trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
-    """
-
-    resume: Path | None = None
-    trust: Annotated[bool, Parameter(negative="")] = False
-
-
-def train(
-    *,
-    flags: SettingsFlags | None = None,
-    run_dir: Path | None = None,
-    resuming: ResumeFlags | None = None,
-    prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
-) -> int:
-    """Train an agent.
-
-    Args:
-        flags: Settings of the run.
-        run_dir: Folder for the files of the run; by default, runs/ and the current time.
-        resuming: The run to resume.
-        prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
-    """
+def train(*, flags: TrainFlags = TrainFlags()) -> int:
+    """Train an agent."""
     from soulslab.learn.configs import config_path
     from soulslab.learn.run_folder import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
@@ -84,21 +68,20 @@ def train(
     from soulslab.learn.training import load_new_run_settings, load_run_settings
     from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
-    flags, resuming = flags or SettingsFlags(), resuming or ResumeFlags()
-    resume = resuming.resume
-    if resume is not None and (flags.config is not None or run_dir is not None):
+    resume = flags.resume
+    if resume is not None and (flags.config is not None or flags.run_dir is not None):
         raise ConfigError(
             "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
         )
-    folder = resume or run_dir or _new_folder("runs")
+    folder = resume or flags.run_dir or _new_folder("runs")
     if resume is not None:
         settings = load_run_settings(resume / CONFIG_NAME, flags.changes())
-        if not resuming.trust:
+        if not flags.trust:
             check_stored_settings(settings, resume / CONFIG_NAME, flags.changes())
     else:
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.changes())
-    sinks = run_sinks(folder, prometheus_port=prometheus)
+    sinks = run_sinks(folder, prometheus_port=flags.prometheus)
     result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
@@ -111,7 +94,7 @@ def train(
 def demo(
     *,
     config: Path = Path("demo.toml"),
-    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    overrides: Overrides = None,
     run_dir: Path = Path("runs/demo"),
 ) -> int:
     """Train an agent on the built-in boss fight, evaluate it, and film a won fight.
@@ -121,8 +104,6 @@ def demo(
         overrides: Change one setting, as run.seed=1; may be repeated.
         run_dir: Folder for all files; a finished demo in it is renamed, an interrupted demo is resumed.
     """
-    from rich.console import Console
-
     from soulslab.demo import run_demo
     from soulslab.learn.configs import config_path
 
@@ -130,19 +111,17 @@ def demo(
     if report is None:
         _log.info("to resume: soulslab demo --run-dir %s", run_dir)
         return EXIT_INTERRUPTED
-    Console(soft_wrap=True).print(f"{report.line()}; see {run_dir}", highlight=False)
+    print_line(f"{report.line()}; see {run_dir}")
     return EXIT_OK
 
 
 def _new_folder(parent: str) -> Path:
-    """Return a new folder, named after the current time."""
     from datetime import datetime
 
     return Path(parent) / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
 
 
-@Parameter(name="*")  # its fields are flags of the command
-@dataclass(frozen=True)
+@option_group
 class TuneFlags:
     """The search.
 
@@ -156,37 +135,31 @@ class TuneFlags:
         objective: Objective, instead of that in the file; by default win_rate.
         trials: Total number of trials, instead of that in the file; by default 40.
         seeds: Seeds of the runs of each trial, instead of those in the file; by default 0.
-        token_file: File with the token of the environment's server; - asks for the token. By default, the environment
-            variable SOULSLAB_TOKEN is used.
         trust: With the folder of an existing study: its files may choose programs, profiles, servers and modules.
     """
 
     config: Path | None = None
-    overrides: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None
+    overrides: Overrides = None
     space: Path | None = None
-    search: Annotated[list[str] | None, Parameter(negative="")] = None
+    search: Repeated = None
     objective: Literal["win_rate", "decisions_to_50", "decisions_to_80", "return"] | None = None
     trials: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     seeds: Annotated[list[int] | None, Parameter(validator=SEED, consume_multiple=True, negative="")] = None
     token_file: TokenFile = None
 
-    trust: Annotated[bool, Parameter(negative="")] = False
+    trust: Flag = False
 
     def study(self) -> dict[str, Any]:
         """Return the changes of the table [study]."""
         given = {"objective": self.objective, "n_trials": self.trials, "seeds": self.seeds}
         return {name: value for name, value in given.items() if value is not None}
 
-    def is_for_new_study(self) -> bool:
-        """Return whether a flag is given that only a new study accepts."""
-        return any(given for given in (self.config, self.overrides, self.space, self.search))
-
 
 def tune(
     *,
     study: Path | None = None,
     processes: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 1,
-    flags: TuneFlags | None = None,
+    flags: TuneFlags = TuneFlags(),
 ) -> int:
     """Search for good settings with many short runs; poor runs are stopped early.
 
@@ -194,7 +167,6 @@ def tune(
         study: Folder of the study; an existing study is resumed, and needs no other flag. By default, studies/ and the
             current time.
         processes: Number of parallel training runs.
-        flags: The search.
     """
     from soulslab.envs.registration import register_all
     from soulslab.learn.tuning.running import tune as run_study
@@ -202,7 +174,6 @@ def tune(
     from soulslab.learn.tuning.study_report import StudyBar, study_report, summary
     from soulslab.learn.untrusted import trust_flag
 
-    flags = flags or TuneFlags()
     folder = study or _new_folder("studies")
     settings, tuning = _load_study(folder, flags)
     with StudyBar(tuning.study.objective, settings.run.total_steps) as bar:
@@ -230,7 +201,7 @@ def _load_study(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettin
     from soulslab.learn.tuning.study_folder import StudyFolder
 
     stored, token = StudyFolder(folder), token_options(flags.token_file)
-    if flags.is_for_new_study() or not stored.has_study():
+    if any((flags.config, flags.overrides, flags.space, flags.search)) or not stored.has_study():
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.overrides or [])
         return with_env_options(settings, token), load_tune_settings(flags.space, flags.search or [], flags.study())

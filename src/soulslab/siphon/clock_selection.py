@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-
-import msgspec
+from typing import TypeAlias
 
 from soulslab.errors import ClockError, ClockStalledError, ClockUnavailableError
 from soulslab.siphon.attributes.attribute_table import AttributeTable
@@ -38,13 +37,10 @@ MAX_STEPS = 100
 N_SILENT = 3
 #: Longest wait until the game stands. A loading game computes for long without reading the time.
 REST_S = 10.0
-
-
-class Observation(msgspec.Struct, frozen=True):
-    """Observable state of a standing game: attributes by name, and the pixels of its window, empty without a window."""
-
-    values: Mapping[str, object]
-    frame: bytes = b""
+#: Name of the pixels of the window in an observation.
+PICTURE = "the picture"
+Observation: TypeAlias = Mapping[str, object]
+"""Attributes of a standing game by name, and the pixels of its window."""
 
 
 def find_lockstep_fault(
@@ -53,7 +49,7 @@ def find_lockstep_fault(
     """Return why a lockstep clock does not hold its game; "" if it does. The game is held afterwards.
 
     `tick_s` is the game time of a step; 0 for no steps, if the game's time must not change. `tick_attribute` is the
-    attribute with the tick count in `Observation.values`, if any.
+    observed attribute with the tick count, if any.
     """
     try:
         clock.pause(deadline_s=REST_S)
@@ -64,17 +60,14 @@ def find_lockstep_fault(
 
 
 def _find_motion(clock: LockstepClock, observe: Callable[[], Observation]) -> str:
-    """Return a description of changes while game time is held."""
     before, n_reads = observe(), clock.n_time_reads
     deadline = time.monotonic() + STAND_S
     while time.monotonic() < deadline:
         time.sleep(POLL_S)
         now = observe()
-        changed = [name for name, value in now.values.items() if value != before.values.get(name)]
+        changed = [name for name, value in now.items() if value != before.get(name)]
         if changed:
             return f"while time stands, {', '.join(changed)} changed: the game has a source of time that is not held"
-        if now.frame != before.frame:
-            return "while time stands, the picture changed: the game has a source of time that is not held"
         if clock.n_time_reads != n_reads:
             return "while time stands, the game goes on and reads the time: a thread of it is not held"
     return ""
@@ -96,10 +89,10 @@ def _find_wrong_ticks(
 ) -> str:
     """Return how the ticks differ from those expected of steps of one tick."""
     growth: list[int] = []
-    last = observe().values.get(tick_attribute)
+    last = observe().get(tick_attribute)
     while len(growth) < MAX_STEPS:
         clock.advance(tick_s, deadline_s=REST_S)
-        now = observe().values.get(tick_attribute)
+        now = observe().get(tick_attribute)
         growth.append(now - last if isinstance(now, int) and isinstance(last, int) else 0)
         last = now
         if len(growth) == N_SILENT and not any(growth):
@@ -172,7 +165,7 @@ class ClockSelection:
 
         def observe() -> Observation:
             values = {name: _read_if_loaded(attributes, name) for name in names}
-            return Observation(values, capture.grab(NATIVE).tobytes() if capture is not None else b"")
+            return values if capture is None else values | {PICTURE: capture.grab(NATIVE).tobytes()}
 
         tick_s = (1.0 / facts.tick_hz if facts.tick_hz else DEFAULT_STEP_S) if is_started else 0.0
         try:

@@ -108,8 +108,7 @@ class GameOpener(Protocol):
 class LocalSession(Closing):
     """A session with a game on this machine (`soulslab.siphon.session.Session`).
 
-    Raises:
-        SiphonError: The session cannot be opened; nothing is left behind.
+    Raises `SiphonError` if it cannot be opened; nothing is left behind.
     """
 
     def __init__(self, profile: Profile, options: SessionOptions, opener: GameOpener) -> None:
@@ -239,7 +238,6 @@ class LocalSession(Closing):
 
     @contextmanager
     def _using(self) -> Iterator[Game]:
-        """Lock the session and yield its game."""
         with self._lock:
             self._refuse_closed()
             if self._game is None:
@@ -262,11 +260,7 @@ class LocalSession(Closing):
 
 
 def open_session(profile: Profile, options: SessionOptions | None = None) -> LocalSession:
-    """Attach to a game or start it.
-
-    Args:
-        profile: Profile of the game.
-        options: Session options; by default the game starts on a private display.
+    """Attach to a game or start it, by default on a private display.
 
     Raises:
         ProcessNotFoundError, AmbiguousProcessError, AttachDeniedError: Attaching failed.

@@ -107,7 +107,10 @@ class ManualControl(Closing):
         `WindowGoneError`.
         """
         if folder is not None:
-            _make_folder(folder)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ConfigError(f"cannot be made: {error.strerror or error}", source=folder) from error
         started_s = time.monotonic()
         n, size_px = 0, (0, 0)
         try:
@@ -143,13 +146,6 @@ class ManualControl(Closing):
         return list(dict.fromkeys(key_named(actions.get(name, name.upper())).name for name in keys))
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"cannot be made: {error.strerror or error}", source=folder) from error
-
-
 # --- the shell ----------------------------------------------------------------------------------------------
 
 
@@ -157,7 +153,7 @@ class Shell:
     """Commands on a running game, read line by line."""
 
     def __init__(self, control: ManualControl, console: Console) -> None:
-        self._control = control
+        self.control = control
         self._console = console
 
     def run(self, lines: Iterable[str], *, is_interactive: bool) -> None:
@@ -191,76 +187,69 @@ class Shell:
             raise ConfigError(f"needs more arguments: {usage}", source=line)
         do(self, words)
 
-    def get(self, words: list[str]) -> None:
-        """Print attributes; all without names."""
-        for name, value in self._control.session.snapshot(tuple(words) or None).items():
-            self._console.print(Text(f"{name} = {format_value(value)}"))
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(Text(text))
 
-    def set(self, words: list[str]) -> None:
-        """Write an attribute."""
-        session = self._control.session
-        session.write(parse_values(session.profile, {words[0]: " ".join(words[1:])}))
-
-    def hold(self, words: list[str]) -> None:
-        """Hold keys for a number of seconds."""
-        self._control.tap(words[:-1], hold_s=_number(words[-1]))
-
-    def move(self, words: list[str]) -> None:
-        """Move the mouse."""
-        dx, dy, *steps = (round(_number(word)) for word in words[:3])
-        self._control.move(dx, dy, n_steps=max(steps[0] if steps else 1, 1))
-
-    def capture(self, words: list[str]) -> None:
-        """Save an image of the window."""
-        save_frame(self._control.session.capture(), Path(words[0]))
-
-    def toggle(self, words: list[str]) -> None:
-        """Press or release keys, and print the held ones."""
-        self._control.toggle(words)
-        self._console.print(Text(f"down: {' '.join(self._control.down) or '(none)'}"))
-
-    def set_speed(self, words: list[str]) -> None:
-        """Resume the game."""
-        self._control.session.clock.run(_number(words[0]) if words else 1.0)
-
-    def tap(self, words: list[str]) -> None:
-        """Press and release keys."""
-        self._control.tap(words)
-
-    def wait(self, words: list[str]) -> None:
-        """Wait for game time to pass."""
-        self._control.wait(_number(words[0]))
-
-    def pause(self, _words: list[str]) -> None:
-        """Pause the game."""
-        self._control.session.clock.pause()
-
-    def info(self, _words: list[str]) -> None:
-        """Print the facts about the session."""
-        self._console.print(info_table(self._control.session.info))
-
-    def help(self, _words: list[str]) -> None:
+    def help(self) -> None:
         """Print the commands."""
         table = Table(box=None, show_header=False, pad_edge=False)
         for usage, what, _, _ in COMMANDS.values():
             table.add_row(Text(usage), what)
         self._console.print(table)
 
+    def info(self) -> None:
+        """Print the facts about the session."""
+        self._console.print(info_table(self.control.session.info))
 
-#: Usage, help, minimum number of arguments, and method of each command.
-COMMANDS: Final[dict[str, tuple[str, str, int, Callable[[Shell, list[str]], None]]]] = {
-    "get": ("get [NAME ...]", "print attributes; all without names", 0, Shell.get),
-    "set": ("set NAME VALUE", "write an attribute", 2, Shell.set),
-    "tap": ("tap KEY ...", "press keys together and release them", 1, Shell.tap),
-    "hold": ("hold KEY ... SECONDS", "hold keys for so much game time", 2, Shell.hold),
-    "toggle": ("toggle KEY ...", "press released keys and release held ones", 1, Shell.toggle),
-    "move": ("move DX DY [STEPS]", "move the mouse by so many pixels", 2, Shell.move),
-    "capture": ("capture FILE", "write the window as a picture", 1, Shell.capture),
-    "wait": ("wait SECONDS", "let game time pass", 1, Shell.wait),
-    "pause": ("pause", "pause the game", 0, Shell.pause),
-    "run": ("run [SPEED]", "let the game run on", 0, Shell.set_speed),
-    "info": ("info", "print process, clock and window", 0, Shell.info),
-    "help": ("help", "print this list; quit ends the shell", 0, Shell.help),
+
+def _get(shell: Shell, words: list[str]) -> None:
+    for name, value in shell.control.session.snapshot(tuple(words) or None).items():
+        shell.say(f"{name} = {format_value(value)}")
+
+
+def _set(shell: Shell, words: list[str]) -> None:
+    session = shell.control.session
+    session.write(parse_values(session.profile, {words[0]: " ".join(words[1:])}))
+
+
+def _move(shell: Shell, words: list[str]) -> None:
+    dx, dy, *steps = (round(_number(word)) for word in words[:3])
+    shell.control.move(dx, dy, n_steps=max(steps[0] if steps else 1, 1))
+
+
+def _toggle(shell: Shell, words: list[str]) -> None:
+    shell.control.toggle(words)
+    shell.say(f"down: {' '.join(shell.control.down) or '(none)'}")
+
+
+def _capture(shell: Shell, words: list[str]) -> None:
+    save_frame(shell.control.session.capture(), Path(words[0]))
+
+
+def _run(shell: Shell, words: list[str]) -> None:
+    shell.control.session.clock.run(_number(words[0]) if words else 1.0)
+
+
+#: Usage, help, minimum number of arguments, and function of each command.
+COMMANDS: Final[dict[str, tuple[str, str, int, Callable[[Shell, list[str]], object]]]] = {
+    "get": ("get [NAME ...]", "print attributes; all without names", 0, _get),
+    "set": ("set NAME VALUE", "write an attribute", 2, _set),
+    "tap": ("tap KEY ...", "press keys together and release them", 1, lambda shell, keys: shell.control.tap(keys)),
+    "hold": (
+        "hold KEY ... SECONDS",
+        "hold keys for so much game time",
+        2,
+        lambda shell, words: shell.control.tap(words[:-1], hold_s=_number(words[-1])),
+    ),
+    "toggle": ("toggle KEY ...", "press released keys and release held ones", 1, _toggle),
+    "move": ("move DX DY [STEPS]", "move the mouse by so many pixels", 2, _move),
+    "capture": ("capture FILE", "write the window as a picture", 1, _capture),
+    "wait": ("wait SECONDS", "let game time pass", 1, lambda shell, words: shell.control.wait(_number(words[0]))),
+    "pause": ("pause", "pause the game", 0, lambda shell, _: shell.control.session.clock.pause()),
+    "run": ("run [SPEED]", "let the game run on", 0, _run),
+    "info": ("info", "print process, clock and window", 0, lambda shell, _: shell.info()),
+    "help": ("help", "print this list; quit ends the shell", 0, lambda shell, _: shell.help()),
 }
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 import msgspec
 
 from soulslab.closing import Closing
 from soulslab.errors import ReadOnlyError
-from soulslab.siphon.attributes.alternatives import Finding
 from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
-from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import ClockGrade, Value
-from soulslab.siphon.session import Frame, Session, SessionInfo, Snapshot, Step, StepResult
+from soulslab.siphon.session import Session, SessionInfo, Step, StepResult
 
 
 def refuse_change(what: str) -> NoReturn:
@@ -27,8 +25,20 @@ def refuse_change(what: str) -> NoReturn:
     )
 
 
+def _refusing(what: str) -> Callable[..., NoReturn]:
+    """Return a method that raises `ReadOnlyError` for any arguments."""
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        refuse_change(what)
+
+    return refuse
+
+
 class ReadOnlyInput:
     """Keyboard and mouse that refuse every action (`soulslab.siphon.input.Input`)."""
+
+    set_held = type = _refusing("send keys")
+    move_mouse = _refusing("move the mouse")
 
     def __init__(self, part: Input) -> None:
         self.backend = part.backend
@@ -39,27 +49,16 @@ class ReadOnlyInput:
         """See `Input.held`."""
         return self._part.held
 
-    def set_held(self, keys: Collection[str], again: Collection[str] = ()) -> None:
-        """Raise `ReadOnlyError`."""
-        del keys, again
-        refuse_change("send keys")
-
-    def type(self, keys: Collection[str]) -> None:
-        """Raise `ReadOnlyError`."""
-        del keys
-        refuse_change("send keys")
-
-    def move_mouse(self, dx_px: int, dy_px: int) -> None:
-        """Raise `ReadOnlyError`."""
-        del dx_px, dy_px
-        refuse_change("move the mouse")
-
     def close(self) -> None:
         """See `Input.close`; no key is held."""
 
 
 class ReadOnlyClock:
     """Clock that refuses every change (`soulslab.siphon.clock.Clock`); `grade` replaces the grade that it reports."""
+
+    run = _refusing("change the speed of the game")
+    pause = _refusing("pause the game")
+    advance = _refusing("advance the time of the game")
 
     def __init__(self, clock: Clock, grade: ClockGrade | None = None) -> None:
         self.grade: ClockGrade = grade or clock.grade
@@ -75,20 +74,6 @@ class ReadOnlyClock:
         """See `Clock.speed`."""
         return self._clock.speed
 
-    def run(self, speed: float = 1.0) -> None:
-        """Raise `ReadOnlyError`."""
-        del speed
-        refuse_change("change the speed of the game")
-
-    def pause(self) -> None:
-        """Raise `ReadOnlyError`."""
-        refuse_change("pause the game")
-
-    def advance(self, seconds: float, *, deadline_s: float = 10.0, speed: float | None = None) -> Advance:
-        """Raise `ReadOnlyError`."""
-        del seconds, deadline_s, speed
-        refuse_change("advance the time of the game")
-
     def close(self) -> None:
         """See `Clock.close`; the session closes its clock."""
 
@@ -101,8 +86,12 @@ class ObservedSession(Closing):
     up. The underlying session is closed with this one.
     """
 
+    restart = _refusing("restart the game")
+
     def __init__(self, session: Session) -> None:
         self.profile = session.profile
+        self.read, self.snapshot, self.read_number = session.read, session.snapshot, session.read_number
+        self.examine, self.capture = session.examine, session.capture
         self._session = session
         self._ended_s = 0.0
         self._due_s = 0.0
@@ -122,22 +111,6 @@ class ObservedSession(Closing):
         """See `Session.clock`."""
         return ReadOnlyClock(self._session.clock, "realtime")
 
-    def read(self, name: str) -> Value:
-        """See `Session.read`."""
-        return self._session.read(name)
-
-    def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
-        """See `Session.snapshot`."""
-        return self._session.snapshot(names)
-
-    def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
-        """See `Session.examine`."""
-        return self._session.examine(names)
-
-    def read_number(self, where: ChainNumber) -> Number:
-        """See `Session.read_number`."""
-        return self._session.read_number(where)
-
     def write(self, values: Mapping[str, Value]) -> None:
         """Raise `ReadOnlyError`."""
         refuse_change(f"write {', '.join(values)}")
@@ -146,10 +119,6 @@ class ObservedSession(Closing):
         """Raise `ReadOnlyError`."""
         del value
         refuse_change(f"write a number behind {where.base!r}")
-
-    def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
-        """See `Session.capture`."""
-        return self._session.capture(frame_format)
 
     def step(self, step: Step) -> StepResult:
         """See `Session.step`; `Step.held` has to be None or empty."""
@@ -160,11 +129,6 @@ class ObservedSession(Closing):
         advance = self._wait(step.advance_s) if step.advance_s else Advance(0.0, 0.0)
         seen = self._session.step(Step(attributes=step.attributes, frame=step.frame, deadline_s=step.deadline_s))
         return StepResult(advance, seen.snapshot, seen.frame)
-
-    def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
-        """Raise `ReadOnlyError`."""
-        del options, seed
-        refuse_change("restart the game")
 
     def close(self) -> None:
         """See `Session.close`."""

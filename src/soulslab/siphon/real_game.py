@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import msgspec
 
@@ -82,19 +82,6 @@ class RealGame:
         if start is not None:
             self.parts.callback(start.close)
 
-    def find(self, executable: str, deadline: float) -> None:
-        """Wait until the command has started the game. Raises `LaunchError` if it does not."""
-        process = self.process
-        if process is None:
-            raise AssertionError("only a game that was started is waited for")
-        if self.start is not None:
-            self.start.pid, self.start.processes = process.pid, process.processes
-        left_s = max(deadline - time.monotonic(), 0.0)
-        process.find_game(executable, left_s, self.start.wait if self.start else None)
-        self.pid = process.pid
-        if self.start is not None:
-            self.start.pid = process.pid
-
     def wait(self) -> None:
         """Wait for a moment while the game starts."""
         if self.start is not None:
@@ -132,9 +119,12 @@ class RealGameOpener:
         self.check(profile, options)
         deadline = time.monotonic() + options.deadline_s
         with ExitStack() as undo:
-            page = _make_page(options) if _wants_lockstep(profile, options) else None
-            if page is not None:
+            page = None
+            if _wants_lockstep(profile, options):
+                page = LockstepPage.create(options.on_orphan, is_held=True)
                 undo.callback(page.close)
+                if options.deterministic:
+                    page.fix_start((EPOCH_S + options.seed) * SECOND_NS, BOOT_S * SECOND_NS, options.seed)
             is_to_start = _is_to_start(profile, options)
             game = self._start(profile, options, page, deadline) if is_to_start else _find(profile, options)
             undo.callback(game.close)
@@ -168,7 +158,6 @@ class RealGameOpener:
             display.close()
 
     def _start(self, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float) -> RealGame:
-        """Start the game."""
         display, environment = options.display, dict(page.environment()) if page else {}
         if display == "private":
             # A new one for each start: an X server keeps the place of the pointer, by which games choose in menus.
@@ -191,7 +180,13 @@ class RealGameOpener:
         )
         game = RealGame(process.pid, process, start)
         try:
-            game.find(facts.executable, deadline)
+            if start is not None:
+                start.pid, start.processes = process.pid, process.processes
+            left_s = max(deadline - time.monotonic(), 0.0)
+            process.find_game(facts.executable, left_s, start.wait if start else None)
+            game.pid = process.pid
+            if start is not None:
+                start.pid = process.pid
         except BaseException:
             game.close()
             raise
@@ -200,7 +195,6 @@ class RealGameOpener:
     def _complete(
         self, game: RealGame, profile: Profile, options: SessionOptions, page: LockstepPage | None, deadline: float
     ) -> None:
-        """Open all parts of a running process."""
         refuse_anti_cheat(game.pid, profile.process)
         if options.controller:
             # Before the clock and the keys are touched, so that another controller is not disturbed.
@@ -232,13 +226,9 @@ class RealGameOpener:
         )
 
     def _connect(self, game: RealGame, options: SessionOptions) -> XConnection:
-        """Connect to the display of the game."""
-        if game.process is None:
-            name = _given_display(options) or display_of(game.pid)
-        else:
-            # On a display that is not private, the profile's environment may name another display.
-            name = self._display.name if self._display else display_of(game.pid)
-        connection = XConnection(name)
+        # The profile's environment may name another display than the options.
+        own = _given_display(options) if game.process is None else self._display and self._display.name
+        connection = XConnection(own or display_of(game.pid))
         game.parts.callback(connection.close)
         server = connection.server_pid
         game.servers = (server,) if server else None
@@ -282,19 +272,9 @@ def _x_servers(pid: int) -> tuple[int, ...] | None:
         connection = XConnection(display_of(pid))
     except DisplayError:
         return ()
-    try:
+    with closing(connection):
         server = connection.server_pid
-    finally:
-        connection.close()
     return (server,) if server else None
-
-
-def _make_page(options: SessionOptions) -> LockstepPage:
-    """Return the clock page for a game that is about to start with its time held."""
-    page = LockstepPage.create(options.on_orphan, is_held=True)
-    if options.deterministic:
-        page.fix_start((EPOCH_S + options.seed) * SECOND_NS, BOOT_S * SECOND_NS, options.seed)
-    return page
 
 
 def _step_to_window(game: RealGame, start: HeldStart, connection: XConnection, title: str, deadline: float) -> Window:
@@ -325,17 +305,14 @@ def _step_to_window(game: RealGame, start: HeldStart, connection: XConnection, t
 
 
 def _given_display(options: SessionOptions) -> str:
-    """Return the display of a running game; "" for the display that it was started with."""
     return "" if options.display == "private" else options.display
 
 
 def _title(profile: Profile, options: SessionOptions) -> str:
-    """Return the text that the title of the window must contain."""
     return options.window_title or profile.process.window_title
 
 
 def _check(options: SessionOptions) -> None:
-    """Raise `ConfigError` for an option with an invalid value."""
     for name, choices in CHOICES.items():
         if getattr(options, name) not in choices:
             known = ", ".join(repr(choice) for choice in choices)
@@ -347,7 +324,6 @@ def _check(options: SessionOptions) -> None:
 
 
 def _is_to_start(profile: Profile, options: SessionOptions) -> bool:
-    """Return whether to start the game instead of finding it."""
     if options.launch == "auto":
         return not options.pid and bool(profile.process.command)
     return options.launch == "always"
@@ -373,9 +349,7 @@ def _find(profile: Profile, options: SessionOptions) -> RealGame:
 
 def _wants_lockstep(profile: Profile, options: SessionOptions) -> bool:
     """Return whether a started game gets the clock library."""
-    if not _is_to_start(profile, options):
-        return False
-    return (options.clock or profile.clock.grade) == "lockstep"
+    return _is_to_start(profile, options) and (options.clock or profile.clock.grade) == "lockstep"
 
 
 def _wait_for_memory(

@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Annotated, Protocol, Self
+from contextlib import AbstractContextManager
+from typing import Annotated, Protocol
 
 import msgspec
 import numpy as np
@@ -31,7 +31,8 @@ from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
-from soulslab.siphon.profile import ClockGrade, InputBackend, Profile, Value
+from soulslab.siphon.profile import ClockGrade, Profile, Value
+from soulslab.siphon.profile.schema import InputBackend
 
 LOADING = (PointerError, EntityNotFoundError, ImplausibleValueError, UndecidedAttributeError)
 """Errors of reading while a game loads."""
@@ -95,12 +96,10 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         pid: Process id, on the machine of the game.
-        executable: Path of the program.
         version: Version of the executable; "" if it has none.
         module_base: Address at which the executable is loaded.
         is_child: Whether the session started the game, and ends it on close.
         is_read_only: Whether everything that changes the game is refused.
-        clock_grade: Grade of the clock.
         clock_reason: Why the grade is lower than the profile's; "" if it is not.
         input_backend: Name of the input backend; "" without a window.
         capture_backend: Name of the capture backend; "" without a window.
@@ -182,8 +181,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         deadline_s: Longest wall time of the step.
         speed: Game seconds per wall second during the advance; None for the clock's default (`Clock.advance`).
 
-    Raises:
-        InputError: Keys are to be pressed again, but `held` is not given.
+    Raises `InputError` if keys are to be pressed again, but `held` is not given.
     """
 
     held: tuple[str, ...] | None = None
@@ -212,8 +210,6 @@ class StepResult(msgspec.Struct, frozen=True, eq=False):
     """Result of a step.
 
     Attributes:
-        advance: Result of the advance.
-        snapshot: Attributes that were read.
         frame: Captured image; None if none was requested.
     """
 
@@ -222,7 +218,7 @@ class StepResult(msgspec.Struct, frozen=True, eq=False):
     frame: Frame | None
 
 
-class Session(Protocol):
+class Session(AbstractContextManager["Session"], Protocol):
     """An attached game.
 
     Every method raises `ProcessExitedError` when the game has ended and `SessionStateError` after `close`; every method
@@ -261,21 +257,16 @@ class Session(Protocol):
         """
 
     def snapshot(self, names: Sequence[str] | None = None) -> Snapshot:
-        """Return several attributes, read together. Raises as `read`.
+        """Return several attributes, read together; None for all that are known for the version of the game.
 
-        Args:
-            names: Names of the attributes; None for all that are known for the version of the game.
+        Raises as `read`.
         """
 
     def examine(self, names: Sequence[str] | None = None) -> dict[str, tuple[Finding, ...]]:
         """Return the result of reading each variant of attributes, in the order of the profile; failures do not raise.
 
-        Args:
-            names: Names of the attributes; None for all that are known for the version of the game.
-
-        Raises:
-            UnknownAttributeError: No such attribute.
-            AttributeVersionError: It is not known for the version of the game.
+        None stands for all attributes that are known for the version of the game. Raises `UnknownAttributeError` or
+        `AttributeVersionError` as `read`.
         """
 
     def read_number(self, where: ChainNumber) -> Number:
@@ -309,9 +300,7 @@ class Session(Protocol):
     def capture(self, frame_format: FrameFormat = NATIVE) -> Frame:
         """Capture the window.
 
-        Raises:
-            WindowGoneError: The window is closed or unmapped.
-            WindowNotFoundError: The session has no window.
+        Raises `WindowGoneError` if the window is closed or unmapped, `WindowNotFoundError` if the session has none.
         """
 
     def step(self, step: Step) -> StepResult:
@@ -329,12 +318,9 @@ class Session(Protocol):
     def restart(self, options: Mapping[str, str] | None = None, *, seed: int | None = None) -> None:
         """End the game and start it again, or find it again if the session did not start it; keys are released.
 
-        Args:
-            options: Values that replace those in `Process.options` from now on; None for no change.
-            seed: Seed that makes this start and later ones deterministic, 0 to 2**32 - 1; None for no change
-                (`SessionOptions.deterministic`).
-
-        Options and a seed with which the game does not start are discarded: the next call uses those of the last start.
+        The options replace those in `Process.options` from now on. The seed, 0 to 2**32 - 1, makes this start and later
+        ones deterministic (`SessionOptions.deterministic`). None does not change them. Options and a seed with which
+        the game does not start are discarded: the next call uses those of the last start.
 
         Raises:
             ReadOnlyError: The session is read-only.
@@ -344,9 +330,3 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Release keys and time, and end the game if the session started it; a second call does nothing."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...

@@ -153,7 +153,10 @@ def parse_values(profile: Profile, texts: Mapping[str, str]) -> dict[str, Value]
                 raise ConfigError(f"is not a value of type {kind}: {error}", path=name, source=text) from error
             values[name] = text
         if kind == "bytes":
-            values[name] = _bytes(name, values[name])
+            try:
+                values[name] = bytes.fromhex(values[name])
+            except (TypeError, ValueError) as error:
+                raise ConfigError("is not hex text, such as '90 90'", path=name, source=str(values[name])) from error
     return values
 
 
@@ -182,10 +185,3 @@ def _read_or_error(game: Session, name: str) -> Value | SiphonError:
         return game.read(name)
     except SiphonError as error:
         return error
-
-
-def _bytes(name: str, value: Value) -> bytes:
-    try:
-        return bytes.fromhex(value)
-    except (TypeError, ValueError) as error:
-        raise ConfigError("is not hex text, such as '90 90'", path=name, source=str(value)) from error

@@ -41,8 +41,7 @@ class TickAlignment:
     def align(self, session: Session) -> None:
         """Align the game, unless it was aligned since its last start or its clock cannot be aligned.
 
-        Raises:
-            WaitTimeoutError: The tick count does not grow.
+        Raises `WaitTimeoutError` if the tick count does not grow.
         """
         info = session.info
         if not self.attribute or info.clock_grade != "lockstep" or self._aligned == (info.pid, info.n_starts):
@@ -66,11 +65,9 @@ class TickAlignment:
 
 
 def advance_to_tick_middle(count: Callable[[float], int], tick_s: float) -> bool:
-    """Advance to the middle of a tick; return whether the count grew.
+    """Advance to the middle of a tick of a length; return whether the count grew.
 
-    Args:
-        count: Advances by a game time in seconds, and returns the tick count then.
-        tick_s: Length of a tick.
+    `count` advances by a game time in seconds, and returns the tick count then.
     """
     passed_s, last = 0.0, count(0.0)
     while passed_s < SEARCH_S:

@@ -20,7 +20,6 @@ from soulslab.siphon.profile.pattern import Pattern
 
 #: Wall time without a change after which code counts as complete.
 STILL_S = 2.0
-N_BYTES = {"u8": 1, "i8": 1, "u32": 4, "i32": 4}
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +33,6 @@ class ResolvedAddresses(msgspec.Struct, frozen=True, kw_only=True):
         code_offsets: Value of each code offset, after `adjust`.
         missing: Error for each base or code offset that was not found and that the session does not need, by its place
             in the profile.
-        version: Version of the executable.
     """
 
     bases: dict[str, int]
@@ -48,11 +46,7 @@ def resolve_addresses(
 ) -> ResolvedAddresses:
     """Find all bases and code offsets of a profile that are known for the version of the game.
 
-    Args:
-        profile: Profile of the game.
-        memory: Memory of the game.
-        image: Executable of the game.
-        allow_missing: Record every pattern that is not found in `ResolvedAddresses.missing` instead of raising.
+    With `allow_missing`, every pattern that is not found is an error in `ResolvedAddresses.missing`.
 
     Raises:
         PatternError: An attribute has no other variant, and a pattern that it needs has no match, has several matches
@@ -77,14 +71,11 @@ def resolve_addresses(
     mistakes = [mistake for place, mistake in missing.items() if place not in may_miss]
     if mistakes:
         raise _explain(mistakes, image, sum(end - start for start, end in ranges), n_unreadable)
-    return ResolvedAddresses(
-        bases={sought[place].name: found[place] for place in found if isinstance(sought[place].fact, Base)},
-        code_offsets={
-            sought[place].name: found[place] for place in found if isinstance(sought[place].fact, CodeOffset)
-        },
-        missing=missing,
-        version=image.version,
+    bases, code_offsets = (
+        {one.name: found[place] for place, one in sought.items() if place in found and isinstance(one.fact, kind)}
+        for kind in (Base, CodeOffset)
     )
+    return ResolvedAddresses(bases=bases, code_offsets=code_offsets, missing=missing, version=image.version)
 
 
 class CompleteCode:
@@ -109,7 +100,6 @@ class CompleteCode:
         return now_s - self._since_s >= STILL_S and (image.kind == "elf" or self._has_some(image))
 
     def _checksum(self, image: Image) -> int:
-        """Return a checksum of the code; unreadable pages are left out."""
         checksum = 0
         for _, data in chunks(self._memory, [Region(*ends, True, False, True, "") for ends in image.code_ranges]):
             checksum = zlib.crc32(data.data, checksum)
@@ -135,7 +125,6 @@ class _Sought(msgspec.Struct, frozen=True):
 
 
 def _sought(profile: Profile, version: str) -> Iterator[_Sought]:
-    """Yield the bases and code offsets to resolve for a version."""
     for table in ("bases", "code_offsets"):
         facts: Mapping[str, Base | CodeOffset] = getattr(profile, table)
         for name, fact in facts.items():
@@ -160,10 +149,9 @@ def _scan(
     ranges: Sequence[tuple[int, int]],
     missing: dict[str, PatternError],
 ) -> tuple[dict[str, list[int]], int]:
-    """Search for all patterns in one pass; `missing` receives the errors for patterns with too many matches.
+    """Return the matches of all patterns, by their places in the profile, and the number of unreadable bytes.
 
-    Returns:
-        The matches of each pattern by its place in the profile, and the number of unreadable bytes.
+    `missing` receives the errors for patterns with too many matches.
     """
     patterns = {place: Pattern.parse(one.fact.pattern) for place, one in sought.items() if one.fact.pattern}
     while patterns:
@@ -192,7 +180,6 @@ def _resolve(one: _Sought, matches: Sequence[int], memory: Memory, image: Image)
 
 
 def _pick(one: _Sought, matches: Sequence[int]) -> int:
-    """Return the match that `pick` selects."""
     pattern, pick = one.fact.pattern, one.fact.pick
     if not matches:
         raise one.error(f"{pattern!r} was found nowhere")
@@ -208,8 +195,7 @@ def _pick(one: _Sought, matches: Sequence[int]) -> int:
 
 
 def _number(one: _Sought, fact: CodeOffset, start: int, memory: Memory) -> int:
-    """Return the value of a code offset, read from the code."""
-    data = memory.read(start + fact.at, N_BYTES[fact.type])
+    data = memory.read(start + fact.at, int(fact.type[1:]) // 8)
     offset = int.from_bytes(data, "little", signed=fact.type[0] == "i") + fact.adjust
     low, high = fact.range
     if not low <= offset <= high:

@@ -73,19 +73,12 @@ class AlternativeSelection:
         if is_news:
             # The first variant is the expected one, and there are dozens of such attributes.
             level = logging.INFO if problems or not is_decided else logging.DEBUG
-            _log.log(
-                level,
-                "attribute %r: %r %s, as it gives %r%s",
-                self.name,
-                variant.source,
-                "holds" if is_decided else "is read for the time being",
-                value,
-                f"; passed over: {'; '.join(problems)}" if problems else "",
-            )
+            what = "holds" if is_decided else "is read for the time being"
+            others = f"; passed over: {'; '.join(problems)}" if problems else ""
+            _log.log(level, "attribute %r: %r %s, as it gives %r%s", self.name, variant.source, what, value, others)
 
 
 def _may_be_loading(error: SiphonError) -> bool:
-    """Return whether a failed variant may become readable once the game has loaded."""
     return isinstance(error, EntityNotFoundError) or (isinstance(error, PointerError) and error.is_null)
 
 
@@ -136,13 +129,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Result of reading one variant of an attribute.
 
     Attributes:
-        source: Source of the variant.
         trouble: "" if the value is plausible; ``loading`` if a pointer is null or an entity does not exist, as in a
             menu; ``pointer`` if a pointer leads to no memory; ``range`` if the value is implausible; ``code`` if a
             pattern has no match.
         problem: Text of the error; "" without trouble.
         address: Address of the value; 0 if it was not reached.
-        value: Value that was read; None if nothing was read.
     """
 
     source: str
@@ -159,12 +150,7 @@ def examine_variant(source: str, read: Callable[[], Value], address: Callable[[]
         return Finding(source=source, address=address(), value=value)
     except ImplausibleValueError as error:
         return Finding(source=source, trouble="range", problem=str(error), address=address(), value=error.value)
-    except (PatternError, PointerError, EntityNotFoundError) as error:
-        return Finding(source=source, trouble=_trouble(error), problem=str(error))
-
-
-def _trouble(error: SiphonError) -> Trouble:
-    if isinstance(error, PatternError):
-        return "code"
-    is_loading = isinstance(error, EntityNotFoundError) or (isinstance(error, PointerError) and error.is_null)
-    return "loading" if is_loading else "pointer"
+    except PatternError as error:
+        return Finding(source=source, trouble="code", problem=str(error))
+    except (PointerError, EntityNotFoundError) as error:
+        return Finding(source=source, trouble="loading" if _may_be_loading(error) else "pointer", problem=str(error))

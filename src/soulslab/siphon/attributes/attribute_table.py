@@ -152,11 +152,9 @@ class AttributeTable:
     # --- variants -----------------------------------------------------------------------------------------------
 
     def _variants(self, numbered: Profile, fact: F) -> list[F]:
-        """Return the variants of an attribute or entity for the version of the game."""
         return [variant for variant in variants_of(fact) if is_for(numbered, variant, self._places.version)]
 
     def _missing(self, variant: Attribute) -> list[PatternError]:
-        """Return the errors for the missing patterns that a variant needs."""
         missing = self._places.missing
         return (
             [missing[place] for place, _ in facts_behind(self._facts, variant) if place in missing] if missing else []
@@ -208,7 +206,6 @@ class AttributeTable:
         return ReadPlan(self._memory, build_chains(facts, self._places.bases, names))
 
     def _find(self, name: str, entity: Entity) -> None:
-        """Find an entity in a list; raises as `read_many`."""
         its_id = Attribute(entity=name, offsets=entity.id_offsets, type=entity.id_type, source=entity.source)
         self._plan((name,), {name: its_id}, {name: entity}).read()
 

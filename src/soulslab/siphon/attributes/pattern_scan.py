@@ -25,9 +25,7 @@ _log = logging.getLogger(__name__)
 class CodeScan:
     """One scan of the memory of a process, in blocks.
 
-    Attributes:
-        matches: Start addresses of the matches of each pattern, ascending.
-        n_unreadable: Number of unreadable bytes that were skipped.
+    `matches` are the start addresses of the matches of each pattern, ascending; unreadable bytes are skipped.
     """
 
     def __init__(self, patterns: Mapping[str, Pattern], memory: Memory, block_size: int = CHUNK_BYTES) -> None:
@@ -85,19 +83,10 @@ class CodeScan:
 
 
 def scan(patterns: Mapping[str, Pattern], memory: Memory, ranges: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
-    """Find patterns in one scan; unreadable pages are skipped and logged.
+    """Return the start addresses of all matches of each pattern, ascending.
 
-    Args:
-        patterns: Patterns by name.
-        memory: Memory to scan.
-        ranges: Start and end of each range; a match lies in one range with all of its bytes.
-
-    Returns:
-        Start addresses of the matches of each pattern, ascending.
-
-    Raises:
-        PatternError: A pattern has more than 4096 matches.
-        ProcessExitedError: The process has ended.
+    Unreadable pages are skipped and logged. A match lies in one of the ranges (start, end) with all of its bytes.
+    Raises `PatternError` if a pattern has more than 4096 matches, and `ProcessExitedError`.
     """
     if not patterns:
         return {}
@@ -107,7 +96,6 @@ def scan(patterns: Mapping[str, Pattern], memory: Memory, ranges: Sequence[tuple
 
 
 def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return sorted ranges, with overlapping ones merged."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if merged and start < merged[-1][1]:

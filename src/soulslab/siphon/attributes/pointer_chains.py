@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from soulslab.errors import EntityNotFoundError, PatternError, UnknownAttributeError
 from soulslab.siphon.attributes.value_codecs import size_of
 from soulslab.siphon.memory import Memory, read_scattered
-from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, NumberType, Offset, Profile
+from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, NumberType, Profile
 from soulslab.siphon.profile.facts import numbers
+from soulslab.siphon.profile.schema import Offset
 
 Number: TypeAlias = int | float | bool
 #: Name of such a number in errors.
@@ -146,9 +147,9 @@ class _Builder:
             start = self._cell(start, offset, owner, level)
         return start
 
-    def _cell(self, parent: Cell, offset: int, owner: str, level: int) -> Cell:
+    def _cell(self, parent: Cell, offset: int, owner: str, level: int, *, is_followed: bool = True) -> Cell:
         parent.is_followed = True
-        cell = Cell(parent, offset, owner, level, parent.depth + 1, is_followed=True)
+        cell = Cell(parent, offset, owner, level, parent.depth + 1, is_followed=is_followed)
         return self.cells.setdefault((id(parent), offset), cell)
 
     def _slot(self, name: str) -> Cell:
@@ -159,17 +160,13 @@ class _Builder:
             self.cells["slot", name] = slot
             *path, last = numbers(entity.id_offsets)
             parent = self._follow(slot, path, name)
-            size = {"b": 1, "h": 2, "i": 4, "q": 8, "f": 4, "d": 8}[NUMBER_CODES[entity.id_type].lower()]
-            identity = Part(parent, last, size, name, len(path))
+            identity = Part(parent, last, len(id_bytes(entity)), name, len(path))
             self.entities[name] = Listed(name, entity, begin, end, slot, identity)
         return self.entities[name].slot
 
     def _list_end(self, base: str, offsets: Sequence[int], owner: str) -> Cell:
-        parent = self._follow(self._base(base), offsets[:-1], owner)
-        parent.is_followed = True
-        key = (id(parent), offsets[-1])
-        cell = Cell(parent, offsets[-1], owner, len(offsets) - 1, parent.depth + 1)
-        return self.cells.setdefault(key, cell)
+        *path, last = offsets
+        return self._cell(self._follow(self._base(base), path, owner), last, owner, len(path), is_followed=False)
 
 
 #: Range of valid pointers: above the page that is never mapped, below the first address that no processor has.
@@ -216,6 +213,5 @@ def find_entity(memory: Memory, name: str, entity: Entity, begin: int, end: int)
 def _are_pointers(
     places: NDArray[np.int64], pointers: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return the valid pointers and their indices."""
     keep = (pointers >= MIN_POINTER) & (pointers < MAX_POINTER)
     return places[keep], pointers[keep]

@@ -208,10 +208,7 @@ class ReadPlan:
     def read(self) -> memoryview:
         """Return the bytes of the values, concatenated; the next call may overwrite the buffer.
 
-        Raises:
-            PointerError: A chain cannot be followed.
-            EntityNotFoundError: An entity is not in its list.
-            ProcessExitedError: The process has ended.
+        Raises `PointerError` if a chain cannot be followed, `EntityNotFoundError`, and `ProcessExitedError`.
         """
         if self._is_cached:
             try:
@@ -303,7 +300,6 @@ class ReadPlan:
             raise self._unreadable(final.parts) from error
 
     def _check_pointers(self, until: int) -> None:
-        """Raise `PointerError` for the first invalid pointer among the cells before an index."""
         for cell in self._chains.cells[self._n_bases : until]:
             pointer = int(self._pointers[cell.index])
             if cell.is_followed and not MIN_POINTER <= pointer < MAX_POINTER:
@@ -311,7 +307,6 @@ class ReadPlan:
                 raise self._pointer_error(cell, f"{is_what}; the game may be loading", is_null=not pointer)
 
     def _unreadable(self, parts: list[Cell | Part]) -> PointerError:
-        """Return the error for the first part that cannot be read."""
         bad = parts[0]
         for part in parts:
             size = part.size if isinstance(part, Part) else 8

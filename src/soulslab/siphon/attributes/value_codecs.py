@@ -165,7 +165,6 @@ def size_of(attribute: Attribute) -> int:
 
 
 def _up_to_zero(raw: bytes) -> bytes:
-    """Return the bytes of UTF-16 text before its first zero character."""
     raw = raw[: len(raw) // 2 * 2]
     units = memoryview(raw).cast("H").tolist()
     return raw[: 2 * units.index(0)] if 0 in units else raw

@@ -22,21 +22,15 @@ FORMATS: tuple[int, ...] = get_args(get_type_hints(Profile)["format"])
 def load_profile(path: Path) -> Profile:
     """Load and validate a profile, in our format or in the public Siphon format.
 
-    Raises:
-        ProfileError: The file cannot be read or is malformed; ``error.path`` is the place of the error.
+    Raises `ProfileError` if the file cannot be read or is malformed; ``error.path`` is the place of the error.
     """
     return parse_profile(read_toml(path, ProfileError), str(path))
 
 
 def parse_profile(data: Any, source: str) -> Profile:
-    """Validate a profile that was read as tables.
+    """Validate a profile that was read by `tomllib`, in our format or in the public one.
 
-    Args:
-        data: The tables, as `tomllib` reads them, in our format or in the public Siphon format.
-        source: Name of the source, for errors.
-
-    Raises:
-        ProfileError: The tables are malformed; ``error.path`` is the place of the error.
+    Raises `ProfileError` with the source if the tables are malformed; ``error.path`` is the place of the error.
     """
     if not isinstance(data, dict):
         raise ProfileError(f"is not a table but {short(data)}", source=source)

@@ -31,14 +31,10 @@ class Pattern(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        """Parse a pattern.
+        """Parse a pattern: two characters for each byte, hex digits or ``?`` for any, as ``48 8B 4? ??``.
 
-        Args:
-            text: Two characters for each byte, hex digits or ``?`` for any, as ``48 8B 4? ??``; spaces are optional. A
-                single ``?`` is any byte.
-
-        Raises:
-            ProfileError: The pattern is malformed, longer than 256 bytes, or has no fixed byte.
+        Spaces are optional. A single ``?`` is any byte. Raises `ProfileError` if the pattern is malformed, longer than
+        256 bytes, or has no fixed byte.
         """
         values, masks = bytearray(), bytearray()
         for byte in _split(text):
@@ -63,7 +59,6 @@ class Pattern(msgspec.Struct, frozen=True):
 
 
 def _split(text: str) -> list[str]:
-    """Split a pattern into the two characters of each byte."""
     parts: list[str] = []
     for word in text.split():
         if word == "?":
@@ -79,7 +74,6 @@ def _split(text: str) -> list[str]:
 
 
 def _format(value: int, mask: int) -> str:
-    """Return a byte in the notation of patterns."""
     text = f"{value:02X}"
     return (text[0] if mask & 0xF0 else "?") + (text[1] if mask & 0x0F else "?")
 

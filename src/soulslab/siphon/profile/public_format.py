@@ -61,9 +61,7 @@ class PublicAttribute(msgspec.Struct, frozen=True, kw_only=True):
     """An attribute as a public profile defines it.
 
     Attributes:
-        pattern: Hex bytes and ``??``.
         offsets: As in `Attribute`; an empty list is the same as a single 0.
-        type: Type of the value.
         length: Number of bytes of an ``array``.
         method: How the first address is found: by the pattern, or by an injected library (``dll``).
         mask: Bits of a ``bool`` that count; 0xFF for all. Clients before 1.2.0 send no mask, which arrives as 0.
@@ -103,14 +101,9 @@ def is_public(data: Mapping[str, Any]) -> bool:
 
 
 def from_public(data: Mapping[str, Any], source: str) -> PublicProfile:
-    """Convert a public profile to ours.
+    """Convert a public profile, read from TOML or rebuilt from a ``SetProcessConfigRequest``.
 
-    Args:
-        data: Tables, as read from TOML or rebuilt from a ``SetProcessConfigRequest``.
-        source: Name of the source, for errors.
-
-    Raises:
-        ProfileError: The tables are malformed; ``error.path`` is the place of the error.
+    Raises `ProfileError` with the source if the tables are malformed; ``error.path`` is the place of the error.
     """
 
     def error(problem: str, place: str) -> ProfileError:
@@ -127,10 +120,10 @@ def from_public(data: Mapping[str, Any], source: str) -> PublicProfile:
                 _attribute(attribute, entity=TARGET_ENTITY)
                 injected[name] = attribute
                 continue
-            pattern = str(_parse(attribute.pattern))
-            base = names.setdefault(pattern, f"pattern_{len(names) + 1}")
-            bases[base] = _base(pattern)
-            attributes[name] = _attribute(attribute, base=base)
+            base = _base(attribute.pattern)
+            of = names.setdefault(base.pattern, f"pattern_{len(names) + 1}")
+            bases[of] = base
+            attributes[name] = _attribute(attribute, base=of)
         except ProfileError as mistake:
             raise error(mistake.problem, f"{join_place('attributes', name)}.{mistake.path}") from mistake
     info = public.process_info
@@ -144,19 +137,10 @@ def from_public(data: Mapping[str, Any], source: str) -> PublicProfile:
 
 
 def resolve_injected(public: PublicProfile, known: Profile) -> Profile:
-    """Add the attributes that need an entity, starting from an entity of one of our profiles.
+    """Return the profile with all attributes; those that need an entity start from one of our profile `known`.
 
-    Args:
-        public: Public profile.
-        known: Our profile for the same game. Its entity ``target`` represents the locked-on enemy; a single entity does
-            so under any name.
-
-    Returns:
-        The public profile with all of its attributes, and with the facts and versions of the known profile that they
-        need.
-
-    Raises:
-        ProfileError: The known profile has no such entity.
+    In a known profile, the entity ``target`` represents the locked-on enemy; a single entity does so under any name.
+    The facts and versions that the attributes need are taken from it. Raises `ProfileError` if it has no such entity.
     """
     if not public.injected:
         return public.profile
@@ -218,20 +202,16 @@ def _signed(offset: Any) -> Any:
     return offset - 2**64 if isinstance(offset, int) and 2**63 <= offset < 2**64 else offset
 
 
-def _parse(text: str) -> Pattern:
+def _base(text: str) -> Base:
     try:
-        return Pattern.parse(text)
+        pattern = Pattern.parse(text)
     except ProfileError as error:
         raise ProfileError(error.problem, path="pattern") from error
-
-
-def _base(text: str) -> Base:
-    """Return the base for a pattern."""
-    wildcard = Pattern.parse(text).masks.find(0)
+    wildcard = pattern.masks.find(0)
     if wildcard < 0:
         raise ProfileError("has no '??', so it says not where the displacement is", path="pattern")
     return Base(
-        pattern=text,
+        pattern=str(pattern),
         displacement_at=wildcard,
         instruction_end=INSTRUCTION_END,
         pick=0,
@@ -241,7 +221,6 @@ def _base(text: str) -> Base:
 
 
 def _attribute(public: PublicAttribute, *, base: str = "", entity: str = "") -> Attribute:
-    """Return an attribute that starts from a base or an entity."""
     kind, bit = _TYPES[public.type], 0
     mask = public.mask or WHOLE_BYTE
     if mask != WHOLE_BYTE:

@@ -25,10 +25,19 @@ from soulslab.siphon.profile.schema import (
 Mistake = tuple[str, str]
 """Problem and place of an error in a profile."""
 
-N_BITS = {"u8": 8, "i8": 8, "u32": 32, "i32": 32}
 N_DISPLACEMENT = 4
 #: Ranges are written with few digits, so they may exceed the limits of the type by this relative amount.
 TOLERANCE = 1e-9
+
+#: Attributes of the clock, and what one that is written cannot do if it is not writable.
+_CLOCK_ATTRIBUTES = {
+    "tick_attribute": "",
+    "speed_attribute": "cannot change the game's speed",
+    "game_time_attribute": "",
+    "frame_rate_attribute": "cannot raise the game's frame rate",
+    "frame_time_attribute": "",
+    "frame_rate_flag": "puts no cap in force",
+}
 
 _FLOATS = {"f32": struct.unpack("<f", b"\xff\xff\x7f\x7f")[0], "f64": 1.7976931348623157e308}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -59,8 +68,7 @@ def find_mistakes(profile: Profile) -> Iterator[Mistake]:
     for name, code_offset in profile.code_offsets.items():
         yield from code_offset_mistakes(join_place("code_offsets", name), code_offset)
     for name, entity in profile.entities.items():
-        yield from _entity_mistakes(join_place("entities", name), entity, profile)
-        yield from list_mistakes(name, entity)
+        yield from _entity_mistakes(name, entity, profile)
     for name, attribute in profile.attributes.items():
         yield from _attribute_mistakes(name, attribute, profile)
     yield from version_mistakes(profile)
@@ -151,7 +159,13 @@ def _displacement_mistakes(place: str, base: Base, pattern: Pattern) -> Iterator
         )
 
 
-def _entity_mistakes(place: str, entity: Entity, profile: Profile) -> Iterator[Mistake]:
+def _entity_mistakes(name: str, entity: Entity, profile: Profile) -> Iterator[Mistake]:
+    place = join_place("entities", name)
+    lists = [(variant.begin, variant.end, variant.versions) for variant in variants_of(entity)]
+    for index, variant in enumerate(lists):
+        if variant in lists[:index]:
+            problem = "says the same as the entity or an alternative before it; leave it out"
+            yield problem, place_of(name, index, "entities")
     yield from offset_mistakes(place, entity, profile)
     if entity.base not in profile.bases:
         yield unknown("base", entity.base, profile.bases), f"{place}.base"
@@ -183,10 +197,10 @@ def _attribute_mistakes(name: str, attribute: Attribute, profile: Profile) -> It
 def _start_mistakes(place: str, attribute: Attribute, profile: Profile) -> Iterator[Mistake]:
     if bool(attribute.base) == bool(attribute.entity):
         yield "needs either a base or an entity to start from" + (", not both" if attribute.base else ""), place
-    elif attribute.base and attribute.base not in profile.bases:
-        yield unknown("base", attribute.base, profile.bases), f"{place}.base"
-    elif attribute.entity and attribute.entity not in profile.entities:
-        yield unknown("entity", attribute.entity, profile.entities), f"{place}.entity"
+        return
+    for kind, name, known in (("base", attribute.base, profile.bases), ("entity", attribute.entity, profile.entities)):
+        if name and name not in known:
+            yield unknown(kind, name, known), f"{place}.{kind}"
 
 
 def _shape_mistakes(place: str, attribute: Attribute) -> Iterator[Mistake]:
@@ -216,22 +230,28 @@ def _range_mistakes(place: str, attribute: Attribute) -> Iterator[Mistake]:
     if attribute.range is None:
         yield "is missing; give the least and the greatest plausible value, so that a wrong address is noticed", place
         return
-    low, high = attribute.range
-    for index, end in enumerate((low, high)):
+    for index, end in enumerate(attribute.range):
         if not math.isfinite(end):
             yield f"must be a finite number, got {end}", f"{place}[{index}]"
             return
+    limits = representable(attribute.type, attribute.scale)
+    scaled = "" if attribute.scale == 1.0 else f" times {attribute.scale:g}"
+    yield from _limit_mistakes(place, attribute.range, limits, f"{attribute.type}{scaled}", TOLERANCE)
+
+
+def _limit_mistakes(
+    place: str, bounds: tuple[float, float], limits: tuple[float, float], what: str, tolerance: float = 0
+) -> Iterator[Mistake]:
+    """Yield the ends of a range that a type cannot represent, except for a relative tolerance."""
+    (low, high), (least, greatest) = bounds, limits
     if low > high:
-        yield f"{low:g} is greater than {high:g}", place
+        yield f"{low:.10g} is greater than {high:.10g}", place
         return
-    least, greatest = representable(attribute.type, attribute.scale)
-    slack = TOLERANCE * max(abs(least), abs(greatest))
+    slack = tolerance and tolerance * max(abs(least), abs(greatest))
     for index, fits in enumerate((low >= least - slack, high <= greatest + slack)):
         if not fits:
-            scaled = "" if attribute.scale == 1.0 else f" times {attribute.scale:g}"
             yield (
-                f"is {(low, high)[index]:.10g}, which a {attribute.type}{scaled} cannot be ({least:.10g} to "
-                f"{greatest:.10g})",
+                f"is {bounds[index]:.10g}, which a {what} cannot be ({least:.10g} to {greatest:.10g})",
                 f"{place}[{index}]",
             )
 
@@ -242,33 +262,16 @@ def is_number(attribute: Attribute) -> bool:
 
 
 def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> Iterator[Mistake]:
-    numbers = (
-        "tick_attribute",
-        "speed_attribute",
-        "game_time_attribute",
-        "frame_rate_attribute",
-        "frame_time_attribute",
-    )
-    for field in numbers:
-        name, place = getattr(clock, field), f"clock.{field}"
-        if not name:
-            continue
-        if name not in attributes:
-            yield unknown("attribute", name, attributes), place
-            continue
-        attribute = attributes[name]
-        variants = variants_of(attribute)
-        if not is_number(attribute) or attribute.length != 1:
-            yield f"{name} is not a single number", place
-        elif field == "tick_attribute" and any(variant.type in _FLOATS or variant.scale != 1.0 for variant in variants):
-            yield f"{name} must be a whole number, with no scale, that counts the steps of the simulation", place
-        elif field == "speed_attribute" and any(variant.type not in _FLOATS for variant in variants):
-            yield f"{name} must be an f32 or f64, the factor of the game's speed", place
-        elif field == "speed_attribute" and not attribute.is_writable:
-            yield f"{name} is not writable, so it cannot change the game's speed", place
-        elif field == "frame_rate_attribute" and not attribute.is_writable:
-            yield f"{name} is not writable, so it cannot raise the game's frame rate", place
-    yield from _frame_mistakes(clock, attributes)
+    for field in _CLOCK_ATTRIBUTES:
+        name = getattr(clock, field)
+        if name and name not in attributes:
+            yield unknown("attribute", name, attributes), f"clock.{field}"
+        elif name and (problem := _clock_attribute_problem(field, attributes[name])):
+            yield f"{name} {problem}", f"clock.{field}"
+    if clock.frame_rate_attribute and not clock.frame_rate_hz:
+        yield "is missing; a cap is raised from the game's own frame rate", "clock.frame_rate_hz"
+    if clock.frame_rate_flag and not clock.frame_rate_attribute:
+        yield "is missing; the flag puts it in force", "clock.frame_rate_attribute"
     if clock.grade == "scaled" and not clock.speed_attribute:
         yield "is missing; the grade 'scaled' needs it", "clock.speed_attribute"
     for field in ("tick_hz", "game_time_s", "catch_up_s", "frame_rate_hz", "max_frame_s"):
@@ -282,21 +285,20 @@ def _clock_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> I
         )
 
 
-def _frame_mistakes(clock: ClockFacts, attributes: Mapping[str, Attribute]) -> Iterator[Mistake]:
-    """Yield the errors of the attributes that enable and set the cap of the frame rate."""
-    if clock.frame_rate_attribute and not clock.frame_rate_hz:
-        yield "is missing; a cap is raised from the game's own frame rate", "clock.frame_rate_hz"
-    name, place = clock.frame_rate_flag, "clock.frame_rate_flag"
-    if not name:
-        return
-    if name not in attributes:
-        yield unknown("attribute", name, attributes), place
-    elif attributes[name].type not in ("bool", "flag"):
-        yield f"{name} must be a bool or a flag", place
-    elif not attributes[name].is_writable:
-        yield f"{name} is not writable, so it puts no cap in force", place
-    if not clock.frame_rate_attribute:
-        yield "is missing; the flag puts it in force", "clock.frame_rate_attribute"
+def _clock_attribute_problem(field: str, attribute: Attribute) -> str:
+    """Return why an attribute cannot have a task of the clock; "" if it can."""
+    variants = variants_of(attribute)
+    is_flag = field == "frame_rate_flag"
+    if is_flag and attribute.type not in ("bool", "flag"):
+        return "must be a bool or a flag"
+    if not is_flag and (not is_number(attribute) or attribute.length != 1):
+        return "is not a single number"
+    if field == "tick_attribute" and any(variant.type in _FLOATS or variant.scale != 1.0 for variant in variants):
+        return "must be a whole number, with no scale, that counts the steps of the simulation"
+    if field == "speed_attribute" and any(variant.type not in _FLOATS for variant in variants):
+        return "must be an f32 or f64, the factor of the game's speed"
+    purpose = _CLOCK_ATTRIBUTES[field]
+    return f"is not writable, so it {purpose}" if purpose and not attribute.is_writable else ""
 
 
 def _key_mistakes(keys: Mapping[str, str]) -> Iterator[Mistake]:
@@ -314,13 +316,12 @@ def unknown(kind: str, name: str, known: Collection[str]) -> str:
 
 def code_offset_mistakes(place: str, fact: CodeOffset) -> Iterator[Mistake]:
     """Yield the errors of a code offset."""
-    n_bits = N_BITS[fact.type]
+    size = int(fact.type[1:]) // 8
     try:
         pattern = Pattern.parse(fact.pattern)
     except ProfileError as error:
         yield error.problem, f"{place}.pattern"
     else:
-        size = n_bits // 8
         if fact.at + size > len(pattern):
             yield (
                 f"must be the position of the {size} bytes of the number, counted from 0; at {fact.at} the pattern of "
@@ -329,19 +330,9 @@ def code_offset_mistakes(place: str, fact: CodeOffset) -> Iterator[Mistake]:
             )
         elif all(mask == 0xFF for mask in pattern.masks[fact.at : fact.at + size]):
             yield f"the pattern fixes all {size} bytes of the number at {fact.at}, so it cannot differ", f"{place}.at"
-    low, high = fact.range
-    if low > high:
-        yield f"{low} is greater than {high}", f"{place}.range"
-        return
-    least = (-(2 ** (n_bits - 1)) if fact.type[0] == "i" else 0) + fact.adjust
-    greatest = least + 2**n_bits - 1
-    for index, fits in enumerate((low >= least, high <= greatest)):
-        if not fits:
-            adjusted = f" and {fact.adjust:+d}" if fact.adjust else ""
-            yield (
-                f"is {(low, high)[index]}, which a {fact.type}{adjusted} cannot be ({least} to {greatest})",
-                f"{place}.range[{index}]",
-            )
+    least, greatest = (int(limit) + fact.adjust for limit in representable(fact.type))
+    adjusted = f" and {fact.adjust:+d}" if fact.adjust else ""
+    yield from _limit_mistakes(f"{place}.range", fact.range, (least, greatest), f"{fact.type}{adjusted}")
 
 
 def offset_mistakes(place: str, fact: Attribute | Entity, profile: Profile) -> Iterator[Mistake]:
@@ -376,15 +367,6 @@ def alternative_mistakes(name: str, attribute: Attribute) -> Iterator[Mistake]:
             yield "says the same as the attribute or an alternative before it; leave it out", place
 
 
-def list_mistakes(name: str, entity: Entity) -> Iterator[Mistake]:
-    """Yield alternatives of a list that equal an earlier definition."""
-    variants = [(variant.begin, variant.end, variant.versions) for variant in variants_of(entity)]
-    for index, variant in enumerate(variants):
-        if variant in variants[:index]:
-            place = place_of(name, index, "entities")
-            yield "says the same as the entity or an alternative before it; leave it out", place
-
-
 def _version_mistakes(place: str, variant: Fact, profile: Profile) -> Iterator[Mistake]:
     known = profile.process.versions
     for index, version in enumerate(variant.versions):
@@ -399,7 +381,6 @@ def _version_mistakes(place: str, variant: Fact, profile: Profile) -> Iterator[M
 
 
 def _kind(variant: Attribute) -> str:
-    """Return the kind of value of a variant."""
     if variant.type in NUMBER_CODES:
         return "whole number" if variant.type[0] != "f" and variant.scale == 1.0 else "fraction"
     return {"flag": "bool", "utf8": "text", "utf16": "text"}.get(variant.type, variant.type)

@@ -72,16 +72,10 @@ class CommittedFile(io.RawIOBase):
         self._committed_pages = 0
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return that all operations are possible."""
         return True
 
-    def writable(self) -> bool:
-        """Say yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Say yes."""
-        return True
+    writable = seekable = readable
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position; return it."""
@@ -151,7 +145,6 @@ class CommittedFile(io.RawIOBase):
             os.close(self._handle)
 
     def _apply(self) -> None:
-        """Write the journal, then its pages, then delete it."""
         if self._held_back:
             pages = {page: bytes(data) for page, data in self._held_back.items()}
             _write_journal(journal_of(self.path), _Journal(JOURNAL_FORMAT, self._size, pages))

@@ -12,7 +12,7 @@ under ``values``; text, bytes and vectors have only that data set.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -33,45 +33,12 @@ _WHEEL_COLUMNS = {"MOUSE_WHEEL_UP": N_KEYS - 2, "MOUSE_WHEEL_DOWN": N_KEYS - 1}
 KEY_COLUMNS: dict[str, int] = {name: _WHEEL_COLUMNS.get(name, key.evdev_code) for name, key in KEYS.items()}
 """The column of each key in ``inputs``: its evdev code."""
 
-_IN_FLOAT32 = {"i8", "i16", "u8", "u16", "f32"}
-_DTYPES = {"i32": "<i4", "i64": "<i8", "u32": "<u4", "u64": "<u8", "f64": "<f8"}
+#: Types of which a single number does not fit float32.
+_DTYPES: dict[str, Any] = {"i32": "<i4", "i64": "<i8", "u32": "<u4", "u64": "<u8", "f64": "<f8"}
 _TRUTHS = {"bool", "flag"}
 _TEXTS = {"utf8", "utf16"}
 # A UTF-16 unit of 2 bytes becomes at most 3 bytes of UTF-8.
 _UTF8_PER_UTF16_BYTES = 1.5
-
-
-class OwnColumn(msgspec.Struct, frozen=True):
-    """A separate data set under ``values``: type of its elements (``text`` for UTF-8), and shape of a sample."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-
-    def stored(self, value: Value | None) -> Any:
-        """Return the stored form of a value; None (unreadable) becomes 0, empty, or NaN."""
-        if self.dtype == "text":
-            return value.encode("utf-8", "replace") if value is not None else b""
-        if value is None:
-            return np.full(self.shape, np.nan) if self.dtype == "<f8" else np.zeros(self.shape, self.dtype)
-        if self.dtype == "|u1":
-            return np.frombuffer(value, np.uint8)
-        return value
-
-
-class Columns:
-    """Storage of some known attributes in a recording.
-
-    Attributes:
-        names: Names of the attributes: the columns of ``unreadable``.
-        numbers: Attributes that are columns of ``memory_data``.
-        own: Attributes with a separate data set.
-    """
-
-    def __init__(self, names: Sequence[str], attributes: dict[str, Attribute]) -> None:
-        self.names = tuple(names)
-        self.numbers = tuple(name for name in names if _is_number(attributes[name]))
-        self.own = tuple(column for name in names if (column := _own_column(name, attributes[name])) is not None)
 
 
 def key_row(held: Collection[str]) -> NDArray[np.uint8]:
@@ -89,24 +56,6 @@ def key_mapping() -> list[str]:
     return names
 
 
-def _is_number(attribute: Attribute) -> bool:
-    return attribute.type in _TRUTHS or (attribute.type not in _TEXTS | {"bytes"} and attribute.length == 1)
-
-
-def _own_column(name: str, attribute: Attribute) -> OwnColumn | None:
-    """Return the separate data set of an attribute; None if it has none."""
-    kind, length = attribute.type, attribute.length
-    if kind == "bytes":
-        return OwnColumn(name, "|u1", (length,))
-    if kind in _TEXTS:
-        return OwnColumn(name, "text", (int(length * (_UTF8_PER_UTF16_BYTES if kind == "utf16" else 1)) + 1,))
-    if kind not in _TRUTHS and length > 1:
-        return OwnColumn(name, "<f8", (length,))
-    if attribute.scale != 1.0 and kind not in _TRUTHS:
-        return OwnColumn(name, "<f8", ())
-    return None if kind in _IN_FLOAT32 or kind in _TRUTHS else OwnColumn(name, _DTYPES[kind], ())
-
-
 FORMAT = 1
 LATENCIES = ("capture", "memory", "keys", "queue", "total")
 #: Frames of a game are mostly flat areas; only the fastest level keeps up with 60 frames per second.
@@ -121,8 +70,7 @@ class Sample(msgspec.Struct, eq=False):
         values: Attributes that could be read.
         frame: (H, W, 3) RGB, uint8; None without frames.
         latencies_ms: See `LATENCIES`; the last two are set when the sample is written.
-        start_s: ``time.perf_counter()`` at the beginning of the sample.
-        end_s: ``time.perf_counter()`` at the end of the sample.
+        start_s, end_s: ``time.perf_counter()`` at the beginning and the end of the sample.
     """
 
     wall_time_s: float
@@ -138,10 +86,11 @@ class Sample(msgspec.Struct, eq=False):
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Layout of the file of a recording.
 
-    `frame_shape` is (H, W) of the data set of frames, None without frames; `facts` are attributes of the file.
+    `attributes` are recorded, by name; `frame_shape` is (H, W) of the data set of frames, None without frames; `facts`
+    are attributes of the file.
     """
 
-    columns: Columns
+    attributes: Mapping[str, Attribute]
     frame_shape: tuple[int, int] | None
     is_compressed: bool
     facts: dict[str, Any]
@@ -151,7 +100,7 @@ class RecordingFile:
     """Writes samples; they are valid after `commit`. Raises `OSError`, and then no file remains."""
 
     def __init__(self, path: Path, layout: Layout) -> None:
-        self._columns = layout.columns
+        self._tables = _tables(layout.attributes)
         self._is_compressed = layout.is_compressed
         self._rows: list[Sample] = []
         self._n_committed = 0
@@ -160,7 +109,7 @@ class RecordingFile:
         self._file = CommittedFile(path)
         try:
             self._hdf5 = h5py.File(self._file, "w")
-            self._sets = self._create(layout.columns)
+            self._sets = [self._create(table) for table in self._tables]
             if layout.frame_shape is not None:
                 self._frames = self._create_frames(*layout.frame_shape)
             self._hdf5.attrs.update({"format": FORMAT, **layout.facts})
@@ -190,9 +139,9 @@ class RecordingFile:
         rows, self._rows = self._rows, []
         if rows:
             start, self._n_committed = self._n_committed, self._n_committed + len(rows)
-            for data_set, values in zip(self._sets, self._values_of(rows), strict=True):
+            for data_set, table in zip(self._sets, self._tables, strict=True):
                 data_set.resize(self._n_committed, axis=0)
-                data_set[start:] = values
+                data_set[start:] = table.values(rows)
         self._hdf5.flush()
         self._file.commit()
 
@@ -204,44 +153,6 @@ class RecordingFile:
         finally:
             self._file.close()
 
-    def _values_of(self, rows: list[Sample]) -> list[Any]:
-        """Return the rows of each data set for some samples, in the order of `_create`."""
-        columns = self._columns
-        numbers = [[float(row.values.get(name, np.nan)) for name in columns.numbers] for row in rows]
-        unreadable = [[name not in row.values for name in columns.names] for row in rows]
-        return [
-            np.array([int(row.wall_time_s * 1000) for row in rows], np.int64),
-            np.array(numbers, np.float32).reshape(len(rows), -1),
-            np.array([key_row(row.held) for row in rows]),
-            np.array([row.latencies_ms for row in rows], np.float32),
-            np.array([row.game_time_s for row in rows]),
-            np.array(unreadable, np.uint8).reshape(len(rows), -1),
-            *(_own_values(column, rows) for column in columns.own),
-        ]
-
-    def _create(self, columns: Columns) -> list[Any]:
-        memory = self._table("memory_data", (len(columns.numbers),), "<f4")
-        memory.attrs["attribute_names"] = list(columns.numbers) or h5py.Empty(h5py.string_dtype())
-        inputs = self._table("inputs", (N_KEYS,), "u1")
-        inputs.attrs["key_mapping"] = key_mapping()
-        latencies = self._table("latencies", (len(LATENCIES),), "<f4")
-        latencies.attrs["latency_names"] = list(LATENCIES)
-        unreadable = self._table("unreadable", (len(columns.names),), "u1")
-        unreadable.attrs["attribute_names"] = list(columns.names) or h5py.Empty(h5py.string_dtype())
-        own = [self._create_own(column) for column in columns.own]
-        timestamps = self._table("timestamps", (), "<i8")
-        return [timestamps, memory, inputs, latencies, self._table("game_time_s", (), "<f8"), unreadable, *own]
-
-    def _create_own(self, column: OwnColumn) -> Any:
-        # Names in public profiles are arbitrary, and HDF5 would interpret a slash as a group.
-        name = f"values/{quote(column.name, safe='')}".replace(".", "%2E")
-        if column.dtype == "text":
-            data_set = self._table(name, (), h5py.string_dtype("utf-8", column.shape[0]))
-        else:
-            data_set = self._table(name, column.shape, column.dtype)
-        data_set.attrs["attribute"] = column.name
-        return data_set
-
     def _create_frames(self, height: int, width: int) -> Any:
         shape = (height, width, 4)
         gzip: dict[str, Any] = {"compression": "gzip", "compression_opts": GZIP_LEVEL} if self._is_compressed else {}
@@ -249,16 +160,90 @@ class RecordingFile:
             "frames", (0, *shape), maxshape=(None, *shape), chunks=(1, *shape), dtype="u1", **gzip
         )
 
-    def _table(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Create a data set that grows by rows."""
+    def _create(self, table: _Table) -> Any:
         # A row may be empty, but a chunk may not.
-        chunk = (_ROWS_PER_CHUNK, *(max(1, n) for n in shape))
-        largest = (None, *(n or None for n in shape))
-        return self._hdf5.create_dataset(name, (0, *shape), maxshape=largest, chunks=chunk, dtype=dtype)
+        chunk = (_ROWS_PER_CHUNK, *(max(1, n) for n in table.shape))
+        largest = (None, *(n or None for n in table.shape))
+        data_set = self._hdf5.create_dataset(
+            table.name, (0, *table.shape), maxshape=largest, chunks=chunk, dtype=table.dtype
+        )
+        data_set.attrs.update(table.attributes)
+        return data_set
 
 
-def _own_values(column: OwnColumn, rows: list[Sample]) -> Any:
-    values = [column.stored(row.values.get(column.name)) for row in rows]
-    if column.dtype == "text":
-        return np.array(values, h5py.string_dtype("utf-8", column.shape[0]))
-    return np.array(values, column.dtype).reshape(len(rows), *column.shape)
+class _Table(msgspec.Struct, frozen=True):
+    """A data set that grows by one row for each sample: shape and dtype of a row, its value, and HDF5 attributes."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: Any
+    value: Callable[[Sample], Any]
+    attributes: dict[str, Any] = {}
+
+    def values(self, rows: list[Sample]) -> NDArray[Any]:
+        """Return the rows for some samples."""
+        return np.array([self.value(row) for row in rows], self.dtype).reshape(len(rows), *self.shape)
+
+
+def _tables(attributes: Mapping[str, Attribute]) -> list[_Table]:
+    """Return the data sets of a recording of some attributes, without frames."""
+    names = list(attributes)
+    numbers = [name for name, attribute in attributes.items() if _is_number(attribute)]
+    own = (_own_table(name, attribute) for name, attribute in attributes.items())
+    empty = h5py.Empty(h5py.string_dtype())
+    return [
+        _Table("timestamps", (), "<i8", lambda row: int(row.wall_time_s * 1000)),
+        _Table(
+            "memory_data",
+            (len(numbers),),
+            "<f4",
+            lambda row: [float(row.values.get(name, np.nan)) for name in numbers],
+            {"attribute_names": numbers or empty},
+        ),
+        _Table("inputs", (N_KEYS,), "u1", lambda row: key_row(row.held), {"key_mapping": key_mapping()}),
+        _Table("latencies", (len(LATENCIES),), "<f4", lambda row: row.latencies_ms, {"latency_names": list(LATENCIES)}),
+        _Table("game_time_s", (), "<f8", lambda row: row.game_time_s),
+        _Table(
+            "unreadable",
+            (len(names),),
+            "u1",
+            lambda row: [name not in row.values for name in names],
+            {"attribute_names": names or empty},
+        ),
+        *(table for table in own if table is not None),
+    ]
+
+
+def _is_number(attribute: Attribute) -> bool:
+    return attribute.type in _TRUTHS or (attribute.type not in _TEXTS | {"bytes"} and attribute.length == 1)
+
+
+def _own_table(name: str, attribute: Attribute) -> _Table | None:
+    """Return the separate data set of an attribute; None if it has none.
+
+    An unreadable value is stored as NaN, 0, or empty.
+    """
+    kind, length = attribute.type, attribute.length
+    shape: tuple[int, ...] = ()
+    missing: Any = 0
+    dtype = _DTYPES.get(kind)
+    if kind in _TEXTS:
+        size = int(length * (_UTF8_PER_UTF16_BYTES if kind == "utf16" else 1)) + 1
+        dtype, missing = h5py.string_dtype("utf-8", size), ""
+    elif kind == "bytes":
+        shape, dtype, missing = (length,), "|u1", bytes(length)
+    elif kind not in _TRUTHS and (length > 1 or attribute.scale != 1.0):
+        shape, dtype = (length,) if length > 1 else (), "<f8"
+    if dtype is None:
+        return None
+    if dtype == "<f8":
+        missing = np.full(shape, np.nan)
+
+    def stored(row: Sample) -> Any:
+        value = row.values.get(name, missing)
+        if isinstance(value, str):
+            return value.encode("utf-8", "replace")
+        return np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value
+
+    # Names in public profiles are arbitrary, and HDF5 would interpret a slash as a group.
+    return _Table(f"values/{quote(name, safe='')}".replace(".", "%2E"), shape, dtype, stored, {"attribute": name})

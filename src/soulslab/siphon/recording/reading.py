@@ -126,7 +126,6 @@ def _attributes(file: Hdf5Node) -> dict[str, NDArray[Any]]:
 
 
 def _named_columns(data_set: Hdf5Node, attribute: str, dtype: Any) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table by name."""
     if data_set.values is None:
         raise ValueError("a table is a group")
     return {name: data_set.values[:, i].astype(dtype) for i, name in enumerate(_names(data_set, attribute)) if name}

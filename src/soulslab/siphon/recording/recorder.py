@@ -35,8 +35,8 @@ from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.input import Input
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.profile.facts import is_for_all
-from soulslab.siphon.recording.hdf5 import Columns, Layout, Sample
-from soulslab.siphon.recording.recording_writer import Destination, Writer
+from soulslab.siphon.recording.hdf5 import Layout, Sample
+from soulslab.siphon.recording.recording_writer import Writer
 from soulslab.siphon.session import Frame, Snapshot
 
 MEBIBYTE = 2**20
@@ -79,7 +79,6 @@ class RecordingStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of a recording.
 
     Attributes:
-        is_recording: Whether it is running.
         n_samples: Number of samples taken; during the recording some of them are not written yet.
         n_dropped: Number of missing samples: the sum of the next three.
         n_late: Samples not taken because the previous one took too long.
@@ -139,13 +138,8 @@ class Recordable(Protocol):
 class Recorder(Closing):
     """A recording that runs from now until `stop`, or until the game or the program ends.
 
-    Args:
-        session: Session to record; it can be used in the meantime, and is not closed at the end.
-        path: Path of a new file, ``.h5``; the video of ``frames="video"`` is written beside it.
-        options: Options of the recording.
-
-    Attributes:
-        video: Path of the video; None if there is none.
+    The session can be used in the meantime, and is not closed at the end. The path is that of a new file, ``.h5``; the
+    video of ``frames="video"`` is written beside it, to `video`.
 
     Raises:
         RecordingError: The file exists or cannot be created.
@@ -175,7 +169,7 @@ class Recorder(Closing):
         self._n_samples = 1
         self.video = path.with_suffix(".mp4") if options.frames == "video" else None
         self._queue: queue.Queue[Sample | None] = queue.Queue(self._queue_size(first))
-        self._writer = Writer(self._open(first), self._queue, self._start_s)
+        self._writer = Writer(path, self.video, self._layout(first), self._queue, self._start_s)
         self._queue.put(first)
         self._threads = [
             threading.Thread(target=self._sample_until_end, name="recording: sampler"),
@@ -202,10 +196,7 @@ class Recorder(Closing):
         return RecordingStatus(
             is_recording=is_recording,
             n_samples=self._n_samples,
-            n_late=self._counts["late"],
-            n_overflowed=self._counts["overflowed"],
-            n_failed=self._counts["failed"],
-            n_unreadable=self._counts["unreadable"],
+            **{f"n_{what}": n for what, n in self._counts.items()},
             duration_s=(self._end_s or time.perf_counter()) - self._start_s,
             latency_ms=writer.latency_ms,
             average_latency_ms=writer.average_latency_ms,
@@ -236,18 +227,17 @@ class Recorder(Closing):
         """Stop the recording, with the errors of `stop`."""
         self.stop()
 
-    def _open(self, first: Sample) -> Destination:
+    def _layout(self, first: Sample) -> Layout:
         options, profile = self._options, self._session.profile
         facts = {"game": profile.name, "executable": profile.process.executable, "rate_hz": options.rate_hz}
         if self.video is not None:
             facts["video"] = self.video.name
-        layout = Layout(
-            columns=Columns(self._names, profile.attributes),
+        return Layout(
+            attributes={name: profile.attributes[name] for name in self._names},
             frame_shape=None if first.frame is None or self.video else (first.frame.shape[0], first.frame.shape[1]),
             is_compressed=options.compression == "gzip",
             facts=facts,
         )
-        return Destination(self.path, self.video, layout, options.rate_hz)
 
     def _queue_size(self, first: Sample) -> int:
         n_bytes = first.frame.nbytes if first.frame is not None else 1
@@ -256,7 +246,6 @@ class Recorder(Closing):
     # --- the sampler's thread -------------------------------------------------------------------------------
 
     def _sample_until_end(self) -> None:
-        """Take the samples on schedule until the end."""
         try:
             self._end = self._sample_on_time()
         except (ProcessExitedError, SessionStateError) as error:
@@ -292,7 +281,6 @@ class Recorder(Closing):
             k = max(k + 1, now)
 
     def _wait_until(self, due_s: float) -> bool:
-        """Wait; return whether to continue."""
         while True:
             # A program that did not stop the recording would wait for this thread at exit without end.
             if not threading.main_thread().is_alive():
@@ -321,7 +309,6 @@ class Recorder(Closing):
         self._n_samples += 1
 
     def _sample(self) -> Sample:
-        """Read attributes and keys, and capture a frame, now."""
         wall_time_s, start_s = time.time(), time.perf_counter()
         values, game_time_s = self._read()
         read_s = time.perf_counter()
@@ -337,7 +324,6 @@ class Recorder(Closing):
         return Sample(wall_time_s, game_time_s, values, held, frame, latencies_ms, start_s, end_s)
 
     def _read(self) -> tuple[dict[str, Value], float]:
-        """Return the readable attributes, and the game time."""
         try:
             snapshot = self._session.snapshot(self._names)
         except _UNREADABLE as error:

@@ -150,14 +150,26 @@ class RecordingVideo:
 COMMIT_S = 0.5
 
 
-class Destination:
-    """The file and the video of one recording; no video for frames in the file, or none.
+class Writer:
+    """Writes the samples of a queue until it contains None, to a file and, with a path for it, a video of the frames.
 
     Raises `RecordingError` if the files exist or cannot be created; neither remains.
+
+    Attributes:
+        failure: Error that stopped all writing; later samples are discarded.
+        latency_ms: Time from the start of the last sample until it was written.
     """
 
-    def __init__(self, path: Path, video: Path | None, layout: Layout, rate_hz: float) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, video: Path | None, layout: Layout, samples: queue.Queue[Sample | None], start_s: float
+    ) -> None:
+        self.failure: RecordingError | None = None
+        self.latency_ms = 0.0
+        self._path = path
+        self._samples = samples
+        self._start_s = start_s
+        self._sum_ms = 0.0
+        self._n_written = 0
         self._video: RecordingVideo | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -166,56 +178,11 @@ class Destination:
             raise RecordingError(path, f"the recording cannot be created: {why(error)}") from error
         if video is not None:
             try:
-                self._video = RecordingVideo(video, rate_hz)
+                self._video = RecordingVideo(video, layout.facts["rate_hz"])
             except OSError as error:
                 self._file.close()
                 path.unlink()
                 raise RecordingError(video, f"the film cannot be created: {why(error)}") from error
-
-    def append(self, sample: Sample, time_s: float) -> None:
-        """Add a sample. Raises `OSError`."""
-        if self._video is not None and sample.frame is not None:
-            self._video.append(sample.frame, time_s)
-            sample.frame = None
-        self._file.append(sample)
-
-    def commit(self) -> None:
-        """Commit all samples so far. Raises `OSError`."""
-        self._file.commit()
-        if self._video is not None:
-            self._video.commit()
-
-    def finish(self) -> None:
-        """Commit everything and finish the video. Raises `OSError`."""
-        self._file.commit()
-        if self._video is not None:
-            self._video.finish()
-
-    def close(self) -> None:
-        """Close both; a second call does nothing."""
-        try:
-            self._file.close()
-        finally:
-            if self._video is not None:
-                self._video.close()
-
-
-class Writer:
-    """Writes the samples of a queue until it contains None, and closes the destination.
-
-    Attributes:
-        failure: Error that stopped all writing; later samples are discarded.
-        latency_ms: Time from the start of the last sample until it was written.
-    """
-
-    def __init__(self, destination: Destination, samples: queue.Queue[Sample | None], start_s: float) -> None:
-        self.failure: RecordingError | None = None
-        self.latency_ms = 0.0
-        self._destination = destination
-        self._samples = samples
-        self._start_s = start_s
-        self._sum_ms = 0.0
-        self._n_written = 0
 
     @property
     def average_latency_ms(self) -> float:
@@ -223,7 +190,7 @@ class Writer:
         return self._sum_ms / self._n_written if self._n_written else 0.0
 
     def run(self) -> None:
-        """Write until the end of the queue."""
+        """Write until the end of the queue, and close the files."""
         try:
             self._write_all()
         except Exception as error:  # noqa: BLE001  (a thread has no caller: `Recorder.stop` raises it)
@@ -231,10 +198,12 @@ class Writer:
             # The sampler must not wait for space in the queue.
             while self._samples.get() is not None:
                 pass
-        try:
-            self._destination.close()
-        except Exception as error:  # noqa: BLE001  (as above)
-            self._fail(error)
+        for part in (self._file, self._video):
+            try:
+                if part is not None:
+                    part.close()
+            except Exception as error:  # noqa: BLE001  (as above)
+                self._fail(error)
 
     def _write_all(self) -> None:
         commit_s = time.perf_counter() + COMMIT_S
@@ -245,16 +214,23 @@ class Writer:
                 pass
             else:
                 if sample is None:
-                    self._destination.finish()
-                    return
+                    break
                 self._write(sample)
             if time.perf_counter() >= commit_s:
-                self._destination.commit()
+                self._file.commit()
+                if self._video is not None:
+                    self._video.commit()
                 commit_s = time.perf_counter() + COMMIT_S
+        self._file.commit()
+        if self._video is not None:
+            self._video.finish()
 
     def _write(self, sample: Sample) -> None:
         queued_ms = (time.perf_counter() - sample.end_s) * 1e3
-        self._destination.append(sample, sample.start_s - self._start_s)
+        if self._video is not None and sample.frame is not None:
+            self._video.append(sample.frame, sample.start_s - self._start_s)
+            sample.frame = None
+        self._file.append(sample)
         self.latency_ms = (time.perf_counter() - sample.start_s) * 1e3
         sample.latencies_ms += [queued_ms, self.latency_ms]
         self._sum_ms += self.latency_ms
@@ -263,7 +239,7 @@ class Writer:
     def _fail(self, error: Exception) -> None:
         if self.failure is None:
             problem = f"not all of it could be written: {why(error)}; it holds everything up to its last commit"
-            self.failure = RecordingError(self._destination.path, problem)
+            self.failure = RecordingError(self._path, problem)
             self.failure.__cause__ = error
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, ScanError
-from soulslab.siphon.profile import NumberType
+from soulslab.siphon.profile import NUMBER_CODES, NumberType
 
 ConditionKind = Literal[
     "exact", "between", "unknown", "changed", "unchanged", "increased", "decreased", "increased_by", "decreased_by"
@@ -20,18 +20,7 @@ ConditionKind = Literal[
 #: Conditions that compare with the last round, so a scan cannot start with them.
 COMPARING = ("changed", "unchanged", "increased", "decreased", "increased_by", "decreased_by")
 
-DTYPES: dict[NumberType, np.dtype[Any]] = {
-    "i8": np.dtype("<i1"),
-    "i16": np.dtype("<i2"),
-    "i32": np.dtype("<i4"),
-    "i64": np.dtype("<i8"),
-    "u8": np.dtype("<u1"),
-    "u16": np.dtype("<u2"),
-    "u32": np.dtype("<u4"),
-    "u64": np.dtype("<u8"),
-    "f32": np.dtype("<f4"),
-    "f64": np.dtype("<f8"),
-}
+DTYPES: dict[NumberType, np.dtype[Any]] = {name: np.dtype(f"<{NUMBER_CODES[name]}") for name in get_args(NumberType)}
 
 Values = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -86,19 +75,8 @@ def mask_of(condition: Condition, now: Values, before: Values | None) -> Mask:
             mask = _between(now, condition.value - condition.tolerance, condition.value + condition.tolerance)
         case "between":
             mask = _between(now, condition.value, condition.high)
-        case _:
-            if before is None:
-                raise ScanError(
-                    f"{condition.kind!r} compares with an earlier round; begin with exact, between or unknown"
-                )
-            mask = _compared(condition, now, before)
-    return mask
-
-
-def _compared(condition: Condition, now: Values, before: Values) -> Mask:
-    """Return which values have changed as required."""
-    mask: Mask
-    match condition.kind:
+        case kind if before is None:
+            raise ScanError(f"{kind!r} compares with an earlier round; begin with exact, between or unknown")
         case "changed":
             mask = _bits(now) != _bits(before)
         case "unchanged":
@@ -109,7 +87,7 @@ def _compared(condition: Condition, now: Values, before: Values) -> Mask:
             mask = now < before
         case "increased_by":
             mask = (now > before) & _differs_by(now, before, condition)
-        case _:
+        case "decreased_by":
             mask = (now < before) & _differs_by(before, now, condition)
     return mask
 
@@ -133,20 +111,17 @@ def _between(now: Values, low: float, high: float) -> Mask:
 
 def _differs_by(larger: Values, smaller: Values, condition: Condition) -> Mask:
     """Return which differences are as required; meaningless where the first value is not the larger."""
+    value, tolerance = condition.value, condition.tolerance or 0  # 0.0 would round whole numbers from 2**53
     with np.errstate(over="ignore", invalid="ignore"):
+        if larger.dtype.kind == "f" and not tolerance:
+            # The game has computed in its own precision, with rounding.
+            expected: Mask = smaller + smaller.dtype.type(value) == larger
+            return expected
         difference = larger - smaller
     if difference.dtype.kind == "i":
         # The difference of two signed numbers may need the sign bit.
         difference = difference.view(f"u{difference.itemsize}")
-    tolerance = condition.tolerance
-    if difference.dtype.kind == "f" and not tolerance:
-        # The game has computed in its own precision, with rounding.
-        with np.errstate(over="ignore", invalid="ignore"):
-            expected: Mask = smaller + smaller.dtype.type(condition.value) == larger
-        return expected
-    if not tolerance:  # without floats, which would round whole numbers from 2**53
-        return _between(difference, condition.value, condition.value)
-    return _between(difference, condition.value - tolerance, condition.value + tolerance)
+    return _between(difference, value - tolerance, value + tolerance)
 
 
 #: Names of our types in other memory scanners.
@@ -164,23 +139,14 @@ TYPE_NAMES: Final[dict[str, NumberType]] = {
 }
 
 _NUMBER = r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-_PLAIN: Final[dict[str, ConditionKind]] = {
-    "?": "unknown",
-    "unknown": "unknown",
-    "any": "unknown",
-    "=": "unchanged",
-    "same": "unchanged",
-    "unchanged": "unchanged",
-    "!": "changed",
-    "!=": "changed",
-    "changed": "changed",
-    ">": "increased",
-    "+": "increased",
-    "increased": "increased",
-    "<": "decreased",
-    "-": "decreased",
-    "decreased": "decreased",
+_WORDS: Final[dict[ConditionKind, tuple[str, ...]]] = {
+    "unknown": ("?", "unknown", "any"),
+    "unchanged": ("=", "same", "unchanged"),
+    "changed": ("!", "!=", "changed"),
+    "increased": (">", "+", "increased"),
+    "decreased": ("<", "-", "decreased"),
 }
+_KINDS: Final = {word: kind for kind, words in _WORDS.items() for word in words}
 
 HELP: Final = (
     ("= 100", "it is 100 now; 38 as a float stands for all that is shown as 38, from 37.5 to 38.5"),
@@ -201,8 +167,8 @@ def parse_condition(line: str, value_type: NumberType) -> Condition | None:
     Raises `ConfigError` for a malformed condition; `HELP` lists the forms.
     """
     text = " ".join(line.split())
-    if text.lower() in _PLAIN:
-        return Condition(_PLAIN[text.lower()])
+    if text.lower() in _KINDS:
+        return Condition(_KINDS[text.lower()])
     for pattern, make in _FORMS:
         match = pattern.fullmatch(text)
         if match:
@@ -213,20 +179,24 @@ def parse_condition(line: str, value_type: NumberType) -> Condition | None:
 
 
 def _parse_exact(match: re.Match[str], value_type: NumberType) -> Condition:
-    value = parse_number(match["a"], value_type)
-    if match["t"] is not None:
-        return Condition("exact", value, tolerance=float(parse_number(match["t"], "f64")))
-    return Condition("exact", value, tolerance=_rounding(match["a"]) if value_type in ("f32", "f64") else 0.0)
+    tolerance = match["t"]
+    return Condition(
+        "exact",
+        parse_number(match["a"], value_type),
+        tolerance=_rounding(match["a"], value_type) if tolerance is None else float(parse_number(tolerance, "f64")),
+    )
 
 
 def _parse_compared(match: re.Match[str], value_type: NumberType) -> Condition:
     dtype = DTYPES[value_type]
     limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     value, sign = parse_number(match["a"], value_type), match["sign"]
-    if "=" not in sign:
-        value = _next(value, up=sign == ">", is_float=dtype.kind == "f", value_type=value_type)
+    if sign in "<>" and dtype.kind == "f":
+        value = float(np.nextafter(dtype.type(value), dtype.type(np.inf if sign == ">" else -np.inf)))
+    elif sign in "<>":
+        value += 1 if sign == ">" else -1
     low, high = (value, limits.max) if sign[0] == ">" else (limits.min, value)
-    return Condition("between", _plain(low), _plain(high))
+    return Condition("between", np.asarray(low).item(), np.asarray(high).item())
 
 
 def _parse_between(match: re.Match[str], value_type: NumberType) -> Condition:
@@ -236,8 +206,7 @@ def _parse_between(match: re.Match[str], value_type: NumberType) -> Condition:
 def _parse_changed_by(match: re.Match[str], value_type: NumberType) -> Condition:
     kind: ConditionKind = "increased_by" if match["sign"] in ("+", "increased") else "decreased_by"
     # A typed difference is that of two rounded numbers.
-    tolerance = 2 * _rounding(match["a"]) if value_type in ("f32", "f64") else 0.0
-    return Condition(kind, parse_number(match["a"], value_type), tolerance=tolerance)
+    return Condition(kind, parse_number(match["a"], value_type), tolerance=2 * _rounding(match["a"], value_type))
 
 
 _A = f"(?P<a>{_NUMBER})"
@@ -271,22 +240,10 @@ def parse_number(text: str, value_type: NumberType) -> int | float:
     raise ConfigError(f"is not a number of type {value_type}", source=text)
 
 
-def _rounding(text: str) -> float:
-    """Return half of the last typed digit, because games show rounded numbers."""
-    if "x" in text.lower():
+def _rounding(text: str, value_type: NumberType) -> float:
+    """Return half of the last typed digit of a float, because games show rounded numbers."""
+    if value_type not in ("f32", "f64") or "x" in text.lower():
         return 0.0
     mantissa, _, exponent = text.lower().partition("e")
     decimals = len(mantissa.partition(".")[2])
     return float(0.5 * 10.0 ** (int(exponent or 0) - decimals))
-
-
-def _next(value: float, *, up: bool, is_float: bool, value_type: NumberType) -> int | float:
-    """Return the number next to a value, in its type."""
-    if not is_float:
-        return int(value) + (1 if up else -1)
-    dtype = DTYPES[value_type].type
-    return float(np.nextafter(dtype(value), dtype(np.inf if up else -np.inf)))
-
-
-def _plain(number: object) -> int | float:
-    return number.item() if isinstance(number, np.generic) else number  # type: ignore[return-value]

@@ -44,15 +44,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 def profile_entry(found: Found) -> dict[str, Any]:
     """Return the tables of a base and an attribute for a value; both have the name of the value."""
     signature = found.signature
-    if signature is None:
-        base: dict[str, object] = {"module": found.path.module, "offset": found.path.offset}
-        base["source"] = found.source
-    else:
-        base = {
-            name: value
-            for name, value in msgspec.structs.asdict(signature.base).items()
-            if name in ("pattern", "displacement_at", "instruction_end", "source")
-        }
+    base: dict[str, object] = {"module": found.path.module, "offset": found.path.offset, "source": found.source}
+    if signature is not None:
+        fields = ("pattern", "displacement_at", "instruction_end", "source")
+        base = {name: getattr(signature.base, name) for name in fields}
     offsets = [signature.distance if signature else 0, *found.path.offsets]
     attribute: dict[str, object] = {"base": found.name, "offsets": offsets, "type": found.type}
     defaults = {field.name: field.default for field in msgspec.structs.fields(Attribute)}
@@ -123,15 +118,13 @@ def set_values(document: tomlkit.TOMLDocument, table: str, values: Mapping[str, 
 
 
 def _table(values: Mapping[str, Any]) -> Table:
-    """Return a TOML table, with offsets in hexadecimal digits."""
     table = tomlkit.table()
     for name, value in values.items():
         if name == "offset":
             table.append(name, _hex(value))
         elif name == "offsets":
             numbers = tomlkit.array()
-            for number in value:
-                numbers.append(_hex(number))
+            numbers.extend(map(_hex, value))
             table.append(name, numbers)
         else:
             table.append(name, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 
 from soulslab.errors import (
     AttributeVersionError,
@@ -31,15 +32,13 @@ SAVE_WORDS = ("range", "unit", "path", "length", "scale", "by")
 
 def _path(bench: Workbench, words: list[str]) -> None:
     address = bench.address(words[0])
-    limits = Limits()
     numbers = []
     for word in words[1:]:
         try:
             numbers.append(int(word, 0))
         except ValueError as error:
             raise ConfigError("is not a whole number", source=word) from error
-    if numbers:
-        limits = Limits(max_depth=numbers[0], max_offset=numbers[1] if len(numbers) > 1 else limits.max_offset)
+    limits = Limits(**dict(zip(("max_depth", "max_offset"), numbers, strict=False)))
     if not 1 <= limits.max_depth <= MAX_LEVELS or not 0 <= limits.max_offset <= 1 << 20:
         raise ConfigError(f"depth is 1 to {MAX_LEVELS}, and the offset 0 to 0x100000", source=" ".join(words))
     with bench.game.held_still(), bench.progress("reading pointers") as progress:
@@ -166,7 +165,6 @@ def check_name_is_free(bench: Workbench, name: str) -> None:
 
 
 def _values(bench: Workbench, _words: list[str]) -> None:
-    """Show the values of the profile in the running game."""
     if not bench.file.exists():
         raise ScanError(f"{bench.file} does not exist yet; the command save creates it")
     profile = load_profile(bench.file)
@@ -181,10 +179,11 @@ def _values(bench: Workbench, _words: list[str]) -> None:
 def _found(bench: Workbench, name: str, given: dict[str, str]) -> Found:
     """Return the value to save; asks for missing details."""
     paths = bench.found_paths()
-    number = given.get("path", "1")
-    if not (number.isascii() and number.isdigit()) or not 1 <= int(number) <= len(paths.all):
-        raise ConfigError(f"is not a path; paths are numbered 1 to {len(paths.all)}", source=f"path={number}")
-    path = paths.all[int(number) - 1]
+    number, problem = given.get("path", "1"), f"is not a path; paths are numbered 1 to {len(paths.all)}"
+    n = parse_whole(number, least=1, problem=problem, source=f"path={number}")
+    if n > len(paths.all):
+        raise ConfigError(problem, source=f"path={number}")
+    path = paths.all[n - 1]
     value_type = paths.search.type
     is_text = value_type in ("utf8", "utf16")
     length = given.get("length", "32")
@@ -237,7 +236,6 @@ def _try(bench: Workbench, found: Found) -> Value:
 
 
 def _named(words: list[str]) -> dict[str, str]:
-    """Return the arguments of the form ``name=value``."""
     given = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -250,20 +248,17 @@ def _named(words: list[str]) -> dict[str, str]:
 def _range(text: str) -> tuple[float, float]:
     low, dots, high = text.partition("..")
     if not dots:
-        raise ConfigError(
-            "is not a range; give the least and the most plausible value, as 0..100", source=f"range={text}"
-        )
+        problem = "is not a range; give the least and the most plausible value, as 0..100"
+        raise ConfigError(problem, source=f"range={text}")
     return (_number(low, "range"), _number(high, "range"))
 
 
 def _number(text: str, name: str) -> float:
-    try:
+    with suppress(ValueError):
         number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ConfigError("is not a number", source=f"{name}={text}")
-    return int(number) if number == int(number) and name == "range" else number
+        if math.isfinite(number):
+            return int(number) if number == int(number) and name == "range" else number
+    raise ConfigError("is not a number", source=f"{name}={text}")
 
 
 PATHS = (

@@ -8,6 +8,8 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -57,7 +59,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the search.
 
     Attributes:
-        max_depth: Maximum number of pointers to follow.
         max_offset: Maximum offset after each pointer, in bytes.
         max_paths: Maximum number of paths; the shortest are returned. With a `max_offset` above `NEAR_OFFSET`, as many
             paths with smaller offsets can be returned in addition.
@@ -97,12 +98,11 @@ class PointerMap:
         self.n_pointers = int(self._values.size)
 
     def paths_to(self, target: int, limits: Limits | None = None) -> list[PointerPath]:
-        """Search the paths that lead to an address now, within limits.
+        """Return the paths that lead to an address now, within limits.
 
-        Returns:
-            First the paths with offsets up to `NEAR_OFFSET`, then the others; in both parts the shortest first, and
-            among those the ones with the smallest offsets. Most are accidental: keep the paths that still work after a
-            restart (`verify`).
+        Paths with offsets up to `NEAR_OFFSET` come first, then the others; in both parts the shortest first, and among
+        those the ones with the smallest offsets. Most are accidental: keep the paths that still work after a restart
+        (`verify`).
         """
         limits = limits or Limits()
         near = self._search(target, msgspec.structs.replace(limits, max_offset=min(limits.max_offset, NEAR_OFFSET)))
@@ -156,7 +156,6 @@ class PointerMap:
         return _Level(holders[order], parents[order], offsets[order])
 
     def _locate(self, addresses: Addresses) -> NDArray[np.intp]:
-        """Return the module that each address lies in; -1 for none."""
         starts = np.array([module.start for module in self._modules], np.uint64)
         ends = np.array([module.end for module in self._modules], np.uint64)
         if not starts.size:
@@ -167,26 +166,22 @@ class PointerMap:
 
     def _paths_from(self, levels: list[_Level], index: int, module: Module, limit: int) -> Iterator[PointerPath]:
         """Yield the paths that start with one pointer of the last level."""
-        last = levels[-1]
-        offset = int(last.holders[index]) - module.start
-        first = int(last.offsets[index])
-        for n, rest in enumerate(_ways(levels[:-1], int(last.parents[index]))):
-            if n >= limit:
-                return
-            yield PointerPath(len(levels), (first, *rest), module.name, offset)
+        offset = int(levels[-1].holders[index]) - module.start
+        for offsets in islice(_ways(levels, range(index, index + 1)), limit):
+            yield PointerPath(len(levels), offsets, module.name, offset)
 
 
-def _ways(levels: list[_Level], address: int) -> Iterator[tuple[int, ...]]:
-    """Yield the offsets of all paths from a pointer of the last level to the target."""
-    if not levels:
-        yield ()
-        return
-    level = levels[-1]
-    low = int(np.searchsorted(level.holders, np.uint64(address), "left"))
-    high = int(np.searchsorted(level.holders, np.uint64(address), "right"))
-    for index in range(low, high):
-        for rest in _ways(levels[:-1], int(level.parents[index])):
-            yield (int(level.offsets[index]), *rest)
+def _ways(levels: list[_Level], indices: range) -> Iterator[tuple[int, ...]]:
+    """Yield the offsets of all paths from some pointers of the last level to the target."""
+    *before, level = levels
+    for index in indices:
+        offset, address = int(level.offsets[index]), level.parents[index]
+        if not before:
+            yield (offset,)
+            continue
+        low, high = (int(np.searchsorted(before[-1].holders, address, side)) for side in ("left", "right"))
+        for rest in _ways(before, range(low, high)):
+            yield (offset, *rest)
 
 
 def modules_of(memory: Memory, image: Image, *, with_libraries: bool = False) -> list[Module]:
@@ -230,14 +225,12 @@ def holding(
     paths: Sequence[PointerPath], memory: Memory, modules: Sequence[Module], is_right: Callable[[int], bool]
 ) -> list[PointerPath]:
     """Return the paths of an earlier run that lead to a correct address now."""
-    return [path for path in paths if _leads(path, memory, modules, is_right)]
-
-
-def _leads(path: PointerPath, memory: Memory, modules: Sequence[Module], is_right: Callable[[int], bool]) -> bool:
-    try:
-        return is_right(follow(path, memory, modules))
-    except (MemoryAccessError, ImageError):
-        return False  # it cannot be followed in this run
+    kept = []
+    for path in paths:
+        with suppress(MemoryAccessError, ImageError):  # it cannot be followed in this run
+            if is_right(follow(path, memory, modules)):
+                kept.append(path)
+    return kept
 
 
 def _read_pointers(memory: Memory, progress: Progress | None) -> tuple[Addresses, Addresses]:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tomlkit
+from rich.markup import escape
 from rich.table import Table
 from tomlkit import TOMLDocument
 from tomlkit.items import AoT
@@ -90,7 +91,6 @@ def _env_values(document: TOMLDocument, actions: list[str]) -> dict[str, Any]:
 
 
 def _reset_steps(inputs: list[KeyInput], names: dict[str, str]) -> AoT:
-    """Return the steps of a reset that restarts the game and repeats the inputs."""
     steps = tomlkit.aot()
     steps.append(tomlkit.item({"restart": True}))
     for entry in inputs:
@@ -99,17 +99,16 @@ def _reset_steps(inputs: list[KeyInput], names: dict[str, str]) -> AoT:
     return steps
 
 
-ENVS = (
-    Command(
-        "env [KEY ...]",
-        "write [env]: keys to play with, and the inputs since the last restart as the start of an episode",
-        (0, 50),
-        _env,
-    ),
-)
-
-
-COMMANDS = {command.name: command for command in (*FIND, *PATHS, *TICKS, *PLAY, *ENVS)}
+_ENV_HELP = "write [env]: keys to play with, and the inputs since the last restart as the start of an episode"
+ENVS = (Command("env [KEY ...]", _ENV_HELP, (0, 50), _env),)
+SECTIONS = {
+    "candidates": FIND,
+    "pointer paths to it that hold in every run": PATHS,
+    "the clock": TICKS,
+    "play": PLAY,
+    "the environment": ENVS,
+}
+COMMANDS = {command.name: command for commands in SECTIONS.values() for command in commands}
 OTHERS = {"help": "show this", "quit": "end; a game that was started here ends, too"}
 PROMPT = "> "
 
@@ -186,22 +185,11 @@ def ask(question: str) -> str:
 
 def _help() -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
-    sections: tuple[tuple[str, Iterable[tuple[str, str]]], ...] = (
-        ("say what the value is, line by line, until few places are left", HELP),
-        ("candidates", _rows(FIND)),
-        ("pointer paths to it that hold in every run", _rows(PATHS)),
-        ("the clock", _rows(TICKS)),
-        ("play", _rows(PLAY)),
-        ("the environment", _rows(ENVS)),
-        ("", OTHERS.items()),
-    )
-    for title, rows in sections:
-        if title:
-            table.add_row(f"[bold]{title}[/bold]")
+    sections = {title: [(one.usage, one.what) for one in commands] for title, commands in SECTIONS.items()}
+    for title, rows in {"say what the value is, line by line, until few places are left": HELP, **sections}.items():
+        table.add_row(f"[bold]{title}[/bold]")
         for usage, what in rows:
-            table.add_row(f"  {usage}".replace("[", r"\["), what.replace("[", r"\["))
+            table.add_row(f"  {escape(usage)}", escape(what))
+    for name, what in OTHERS.items():
+        table.add_row(f"  {name}", what)
     return table
-
-
-def _rows(commands: Iterable[Command]) -> list[tuple[str, str]]:
-    return [(command.usage, command.what) for command in commands]

@@ -154,7 +154,7 @@ class ScannedGame(Closing):
 
         There must be no keys without a window.
         """
-        if keys or self._options.with_window:
+        if keys or self.has_window:
             self._with_window().input.set_held([self.profile.keys.get(key, key) for key in keys])
         self._session.clock.advance(seconds, deadline_s=seconds + DEADLINE_S)
 
@@ -208,9 +208,10 @@ class ScannedGame(Closing):
         session = _open(_without_facts(self.profile), self._options)
         self._parts.callback(session.close)
         if session.info.clock_reason:
-            self.profile = _in_real_time(self.profile)
+            clock = msgspec.structs.replace(self.profile.clock, grade="realtime")
+            self.profile = msgspec.structs.replace(self.profile, clock=clock)
         self._session = session
-        self.is_child = self._session.info.is_child
+        self.is_child = session.info.is_child
         self._look_into()
 
     def _look_into(self) -> None:
@@ -252,11 +253,6 @@ def _without_facts(profile: Profile) -> Profile:
         spin_reads=facts.spin_reads,
     )
     return msgspec.structs.replace(profile, bases={}, entities={}, attributes={}, clock=clock, env=None)
-
-
-def _in_real_time(profile: Profile) -> Profile:
-    clock = msgspec.structs.replace(profile.clock, grade="realtime")
-    return msgspec.structs.replace(profile, clock=clock)
 
 
 def _open(profile: Profile, options: SessionOptions) -> LocalSession:

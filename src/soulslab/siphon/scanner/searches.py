@@ -11,7 +11,6 @@ from soulslab.siphon.memory import CHUNK_BYTES, Memory, chunks
 from soulslab.siphon.profile import NumberType
 from soulslab.siphon.scanner.conditions import (
     COMPARING,
-    DTYPES,
     Condition,
     check_condition,
     mask_of,
@@ -27,69 +26,51 @@ _MAX_TEXTS = 100_000
 _SHOWN_BYTES = 32
 
 
-class NumberSearch:
+class NumberSearch(ValueScan):
     """A search for a number, that is narrowed down line by line."""
-
-    def __init__(self, memory: Memory, value_type: NumberType, alignment: int = 0) -> None:
-        self.type: NumberType | TextType = value_type
-        self._number_type = value_type
-        self._memory = memory
-        self._dtype = DTYPES[value_type]
-        self._scan = ValueScan(memory, value_type, alignment=alignment)
-
-    @property
-    def n_candidates(self) -> int:
-        """Number of remaining places."""
-        return self._scan.n_candidates
-
-    @property
-    def n_rounds(self) -> int:
-        """Number of rounds so far."""
-        return self._scan.n_rounds
 
     def look(self, line: str, progress: Progress | None = None, /) -> bool:
         """Search for the value or change that a line states; return False if the line states none."""
-        condition = parse_condition(line, self._number_type)
+        condition = parse_condition(line, self.type)
         if condition is None:
             return False
-        if self._scan.n_rounds:
-            self._scan.narrow(condition, progress)
+        if self.n_rounds:
+            self.narrow(condition, progress)
         else:
-            self._scan.first(condition, progress)
+            self.first(condition, progress)
         return True
-
-    def undo(self) -> None:
-        """Undo the last round. Raises `ScanError` if there is none."""
-        self._scan.undo()
 
     def addresses(self, limit: int) -> list[int]:
         """Return the first remaining places."""
-        return [candidate.address for candidate in self._scan.candidates(limit)]
+        return [candidate.address for candidate in self.candidates(limit)]
 
     def before(self, limit: int) -> list[str]:
         """Return their values in the last round, as text."""
-        return [_shown(candidate.value) for candidate in self._scan.candidates(limit)]
+        return [_shown(candidate.value) for candidate in self.candidates(limit)]
 
     def now(self, address: int) -> str:
         """Return the current value of a place, as text. Raises `MemoryAccessError` for an unreadable place."""
-        return _shown(self._read(address)[0].item())
+        return _shown(self._value_at(address)[0].item())
 
     def fulfils(self, address: int, line: str) -> bool:
         """Return whether the value of a place fulfils a line; False for an unreadable place."""
-        condition = _condition(line, self._number_type)
+        condition = parse_condition(line, self.type)
+        if condition is None or condition.kind in COMPARING:
+            raise ConfigError("states no value; give one, as 100 or 10..20", source=line)
+        check_condition(condition, self.type)
         try:
-            return bool(mask_of(condition, self._read(address), None)[0])
+            return bool(mask_of(condition, self._value_at(address), None)[0])
         except MemoryAccessError:
             return False
 
     def encode(self, text: str) -> bytes:
         """Return the bytes of a typed value."""
-        number = parse_number(text, self._number_type)
+        number = parse_number(text, self.type)
         if self._dtype.kind != "f":
-            check_condition(Condition("exact", number), self._number_type)
+            check_condition(Condition("exact", number), self.type)
         return np.array([number]).astype(self._dtype).tobytes()
 
-    def _read(self, address: int) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+    def _value_at(self, address: int) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
         return np.frombuffer(self._memory.read(address, self._dtype.itemsize), self._dtype)
 
 
@@ -97,8 +78,7 @@ class TextSearch:
     """A search for a text: ``= Hero``, with the methods of `NumberSearch`."""
 
     def __init__(self, memory: Memory, encoding: TextType) -> None:
-        self.type: NumberType | TextType = encoding
-        self._encoding = encoding
+        self.type = encoding
         self._memory = memory
         #: Text and its addresses, for each round.
         self._rounds: list[tuple[str, list[int]]] = []
@@ -121,7 +101,7 @@ class TextSearch:
         if self._rounds:
             found = [address for address in self._rounds[-1][1] if self.fulfils(address, line)]
         else:
-            found = find_text(self._memory, text, self._encoding, limit=_MAX_TEXTS)
+            found = find_text(self._memory, text, self.type, limit=_MAX_TEXTS)
         self._rounds.append((text, found))
         return True
 
@@ -142,7 +122,7 @@ class TextSearch:
     def now(self, address: int) -> str:
         """See `NumberSearch.now`."""
         size = len(self.encode(self._rounds[-1][0])) if self._rounds else _SHOWN_BYTES
-        text = self._memory.read(address, size).decode(_CODECS[self._encoding], errors="replace")
+        text = self._memory.read(address, size).decode(_CODECS[self.type], errors="replace")
         return repr(text.partition("\0")[0])
 
     def fulfils(self, address: int, line: str) -> bool:
@@ -155,7 +135,7 @@ class TextSearch:
 
     def encode(self, text: str) -> bytes:
         """See `NumberSearch.encode`."""
-        return text.encode(_CODECS[self._encoding])
+        return text.encode(_CODECS[self.type])
 
 
 Search: TypeAlias = NumberSearch | TextSearch
@@ -165,16 +145,7 @@ def open_search(memory: Memory, value_type: NumberType | TextType, alignment: in
     """Start a search for a value of a type."""
     if value_type == "utf8" or value_type == "utf16":  # noqa: PLR1714  (mypy narrows by this one)
         return TextSearch(memory, value_type)
-    return NumberSearch(memory, value_type, alignment)
-
-
-def _condition(line: str, value_type: NumberType) -> Condition:
-    """Return a condition that does not compare with an earlier round."""
-    condition = parse_condition(line, value_type)
-    if condition is None or condition.kind in COMPARING:
-        raise ConfigError("states no value; give one, as 100 or 10..20", source=line)
-    check_condition(condition, value_type)
-    return condition
+    return NumberSearch(memory, value_type, alignment=alignment)
 
 
 def _text_of(line: str) -> str:
@@ -188,15 +159,10 @@ def _shown(value: float) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
-def find_text(
-    memory: Memory, text: str, encoding: TextType, *, read_only: bool = False, limit: int = 1000
-) -> list[int]:
-    """Find text, case-sensitive, in the memory of a game; return the addresses, ascending.
+def find_text(memory: Memory, text: str, encoding: TextType, *, limit: int = 1000) -> list[int]:
+    """Find text, case-sensitive, in the writable memory of a game; return the addresses, ascending.
 
-    `read_only` includes memory that the game cannot write: its code and constants. Windows programs mostly use
-    ``utf16``.
-
-    Raises `ScanError` if the text is empty, or cannot be encoded.
+    Windows programs mostly use ``utf16``. Raises `ScanError` if the text is empty, or cannot be encoded.
     """
     try:
         needle = text.encode(_CODECS[encoding])
@@ -204,14 +170,8 @@ def find_text(
         raise ScanError(f"{text!r} cannot be stored as {encoding}: {error.reason}") from error
     if not needle or len(needle) > CHUNK_BYTES:
         raise ScanError(f"the text to find has {len(needle)} bytes; it needs 1 to {CHUNK_BYTES}")
-    regions = writable_regions(memory)
-    if read_only:
-        regions = sorted(
-            [*regions, *(region for region in memory.regions() if region.is_readable and not region.is_writable)],
-            key=lambda region: region.start,
-        )
     found: list[int] = []
-    for start, data in chunks(memory, regions, extra=len(needle) - 1):
+    for start, data in chunks(memory, writable_regions(memory), extra=len(needle) - 1):
         piece = data.tobytes()
         at = piece.find(needle)
         while 0 <= at < CHUNK_BYTES and len(found) < limit:

@@ -33,8 +33,9 @@ _IMMEDIATE_8 = frozenset([0x6B, 0x80, 0x83, 0xC0, 0xC1, 0xC6])
 _IMMEDIATE_32 = frozenset([0x69, 0x81, 0xC7])
 _GROUP_3 = frozenset([0xF6, 0xF7])  # with an immediate only for the first of their eight operations
 _OPCODES = _NO_IMMEDIATE | _IMMEDIATE_8 | _IMMEDIATE_32 | _GROUP_3
-_TWO_BYTES = frozenset([*range(0x10, 0x18), 0x28, 0x29, *range(0x2A, 0x30), *range(0x40, 0x70), 0x7E, 0x7F])
-_TWO_BYTES_MORE = frozenset([0xAF, 0xB6, 0xB7, 0xBE, 0xBF, 0xD6])
+_TWO_BYTES = frozenset(
+    [*range(0x10, 0x18), *range(0x28, 0x30), *range(0x40, 0x70), 0x7E, 0x7F, 0xAF, 0xB6, 0xB7, 0xBE, 0xBF, 0xD6]
+)
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -73,24 +74,20 @@ def find_signature(memory: Memory, image: Image, address: int, *, reach: int = D
             continue  # a short pattern has thousands of matches; a longer one has fewer
         for i, one in enumerate(found[:_MAX_REFERENCES]):
             if matches[str(i)] == [one.start]:
-                return Signature(_base(patterns[str(i)], one, address), address - one.place)
+                base = Base(
+                    pattern=str(patterns[str(i)]),
+                    displacement_at=one.displacement_at,
+                    instruction_end=one.end,
+                    source=f"soulslab scan: the instruction refers to the place {address - one.place} bytes below",
+                )
+                return Signature(base, address - one.place)
     raise ScanError(
         f"{len(found)} instructions refer to {address:#x}, but the code around each occurs more than once; "
         f"use the offset from the module"
     )
 
 
-def _base(pattern: Pattern, reference: _Reference, address: int) -> Base:
-    return Base(
-        pattern=str(pattern),
-        displacement_at=reference.displacement_at,
-        instruction_end=reference.end,
-        source=f"soulslab scan: the instruction refers to the place {address - reference.place} bytes below",
-    )
-
-
 def _references(memory: Memory, image: Image, address: int, reach: int) -> Iterator[_Reference]:
-    """Yield the instructions that refer to an address or shortly below."""
     code = [Region(*ends, True, False, True, "") for ends in image.code_ranges]
     overlap = _BEFORE + 4 + 4
     for start, data in chunks(memory, code, extra=overlap):
@@ -116,7 +113,7 @@ def _decode(start: int, data: Bytes, at: int, place: int) -> _Reference | None:
     first = at - 2
     has_word_operand = False
     immediate = 0
-    if data[at - 3] == 0x0F and (opcode in _TWO_BYTES or opcode in _TWO_BYTES_MORE):
+    if data[at - 3] == 0x0F and opcode in _TWO_BYTES:
         first -= 1
     elif opcode in _IMMEDIATE_8 or (opcode == 0xF6 and not data[at - 1] & 0x38):
         immediate = 1
@@ -147,7 +144,6 @@ def _pattern(memory: Memory, reference: _Reference, length: int) -> Pattern:
 
 
 def _moving(code: Sequence[int], reference: _Reference) -> Iterator[int]:
-    """Yield the probable positions of 32-bit displacements."""
     yield reference.displacement_at
     for at in range(reference.end + 1, len(code)):
         before, last = code[at - 2], code[at - 1]

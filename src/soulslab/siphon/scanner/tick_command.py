@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import get_args
 
 import msgspec
 import numpy as np
-from tomlkit import TOMLDocument
 
 from soulslab.errors import ClockStalledError, ScanError
 from soulslab.siphon.clock.lockstep_page import PAGE_LINK, library_path
 from soulslab.siphon.memory import Region
-from soulslab.siphon.profile import Boundary, ClockFacts, load_profile
+from soulslab.siphon.profile import ClockFacts, load_profile
+from soulslab.siphon.profile.schema import Boundary
 from soulslab.siphon.scanner.entry import Found, add_entry, edit_profile, remove_entry, set_values
 from soulslab.siphon.scanner.path_commands import check_name_is_free, signature_of
 from soulslab.siphon.scanner.pointers import Module, PointerMap, PointerPath, holding
@@ -85,7 +86,6 @@ def _tick(bench: Workbench, words: list[str]) -> None:
 
 
 def _is_own_entry(bench: Workbench, name: str) -> bool:
-    """Return whether the profile has a tick counter with a name that an earlier `tick` has written."""
     if not bench.file.exists():
         return False
     attribute = load_profile(bench.file).attributes.get(name)
@@ -117,24 +117,15 @@ def _places(bench: Workbench) -> Iterator[tuple[str, list[Region]]]:
     regions = [
         region
         for region in writable_regions(bench.game.memory)
-        if not region.path.startswith(PAGE_LINK) and not any(_lies_in(region, module) for module in own)
+        if not region.path.startswith(PAGE_LINK) and not _lies_in(region, own)
     ]
-    left = []
-    inside: dict[bool, list[Region]] = {True: [], False: []}
-    for region in regions:
-        if _lies_in(region, program):
-            inside[True].append(region)
-        elif any(_lies_in(region, library) for library in libraries):
-            inside[False].append(region)
-        else:
-            left.append(region)
-    yield "the data of the program", inside[True]
-    yield "the data of its libraries", inside[False]
-    yield "the rest of its memory", left
+    yield "the data of the program", [region for region in regions if _lies_in(region, [program])]
+    yield "the data of its libraries", [region for region in regions if _lies_in(region, libraries)]
+    yield "the rest of its memory", [region for region in regions if not _lies_in(region, [program, *libraries])]
 
 
-def _lies_in(region: Region, module: Module) -> bool:
-    return module.start <= region.start < module.end
+def _lies_in(region: Region, modules: Sequence[Module]) -> bool:
+    return any(module.start <= region.start < module.end for module in modules)
 
 
 def _say_findings(bench: Workbench, findings: TickFindings) -> None:
@@ -170,7 +161,8 @@ def _by_rate(counters: Sequence[TickCounter]) -> list[tuple[float, list[TickCoun
 def _best_setting(bench: Workbench, search: TickSearch, counters: Sequence[TickCounter]) -> TickSetting | None:
     """Return the counter and boundary with the fewest faults; None if no counter counts ticks while keys change."""
     before = bench.game.profile.clock
-    try:
+    with ExitStack() as undo:
+        undo.callback(bench.game.configure_clock, before)
         for period_s, group in _by_rate(counters)[:MAX_RATES]:
             best: TickSetting | None = None
             for boundary in get_args(Boundary):
@@ -188,11 +180,8 @@ def _best_setting(bench: Workbench, search: TickSearch, counters: Sequence[TickC
                     best = again
             if best is not None:
                 bench.game.configure_clock(_facts(before, best.period_s, best.boundary))
+                undo.pop_all()
                 return best
-    except BaseException:
-        bench.game.configure_clock(before)
-        raise
-    bench.game.configure_clock(before)
     return None
 
 
@@ -233,7 +222,6 @@ def _facts(facts: ClockFacts, period_s: float, boundary: Boundary) -> ClockFacts
 
 
 def _write_counter(bench: Workbench, name: str, setting: TickSetting, counters: Sequence[TickCounter]) -> None:
-    """Write the counter and the clock settings into the profile."""
     path = _path_to(bench, setting.counter, counters)
     values = _clock_values(setting.period_s, setting.boundary)
     if path is None:
@@ -242,9 +230,7 @@ def _write_counter(bench: Workbench, name: str, setting: TickSetting, counters: 
             f"tick is written",
             style="yellow",
         )
-        with edit_profile(bench.file, bench.game.profile) as document:
-            _remove_counter(bench, document, name)
-            set_values(document, "clock", values)
+        _write(bench, name, values)
         return
     executable = bench.game.profile.process.executable
     found = Found(
@@ -256,11 +242,7 @@ def _write_counter(bench: Workbench, name: str, setting: TickSetting, counters: 
         source=f"soulslab siphon scan of {executable}, {time.strftime('%Y-%m-%d')}: {SOURCE_END}",
         signature=signature_of(bench, path, ""),
     )
-
-    with edit_profile(bench.file, bench.game.profile) as document:
-        _remove_counter(bench, document, name)
-        set_values(document, "clock", values | {"tick_attribute": name})
-        add_entry(document, found)
+    _write(bench, name, values | {"tick_attribute": name}, found)
     bench.say(f"{bench.file}: {name}, tick_hz = {values['tick_hz']:.6g}, boundary {setting.boundary}", style="bold")
     if setting.trial.n_faults:
         bench.say(
@@ -271,12 +253,16 @@ def _write_counter(bench: Workbench, name: str, setting: TickSetting, counters: 
         )
 
 
-def _remove_counter(bench: Workbench, document: TOMLDocument, name: str) -> None:
-    """Remove the counter that an earlier `tick` has written under that name."""
-    if _is_own_entry(bench, name):
-        remove_entry(document, name)
-        if document.get("clock", {}).get("tick_attribute") == name:
-            set_values(document, "clock", {"tick_attribute": None})
+def _write(bench: Workbench, name: str, clock: dict[str, object], counter: Found | None = None) -> None:
+    """Write ``[clock]`` and a counter; they replace a counter that an earlier `tick` has written under that name."""
+    with edit_profile(bench.file, bench.game.profile) as document:
+        if _is_own_entry(bench, name):
+            remove_entry(document, name)
+            if document.get("clock", {}).get("tick_attribute") == name:
+                set_values(document, "clock", {"tick_attribute": None})
+        set_values(document, "clock", clock)
+        if counter is not None:
+            add_entry(document, counter)
 
 
 def _path_to(bench: Workbench, counter: TickCounter, counters: Sequence[TickCounter]) -> PointerPath | None:
@@ -330,9 +316,7 @@ def _write_frame_period(bench: Workbench, name: str) -> None:
             "has passed, every length of a step is exact: leave clock.tick_hz out and set env.step_s"
         )
     exact_s = exact_period_s(period_s, FRAME_TOLERANCE_S)
-    with edit_profile(bench.file, bench.game.profile) as document:
-        _remove_counter(bench, document, name)
-        set_values(document, "clock", _clock_values(exact_s, "auto"))
+    _write(bench, name, _clock_values(exact_s, "auto"))
     bench.say(
         f"no tick counter was found. Memory changes every {exact_s * 1e3:.4g} ms, so tick_hz = {1 / exact_s:.6g} is "
         f"written, without a tick_attribute",

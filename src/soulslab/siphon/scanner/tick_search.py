@@ -53,12 +53,9 @@ DTYPES: dict[CounterType, np.dtype[np.unsignedinteger]] = {
 
 
 class TickCounter(msgspec.Struct, frozen=True):
-    """An integer that grows by one at regular intervals.
+    """An integer that grows by one at regular intervals, and its value at the end of the search.
 
-    Attributes:
-        period_s: Measured time between two ticks, in seconds of game time.
-        tolerance_s: Uncertainty of `period_s`.
-        value: Value at the end of the search.
+    `period_s` is the measured game time between two ticks, and `tolerance_s` its uncertainty.
     """
 
     address: int
@@ -109,12 +106,9 @@ class TickSearch:
     def find(self, regions: Sequence[Region], program: Sequence[Region] = ()) -> TickFindings:
         """Search the integers of some regions.
 
-        About 4.5 s of game time pass, in steps of `FINE_S`, and 0.6 s more for short integers.
-
-        Args:
-            regions: Regions to read.
-            program: Data of the executable, for counters that lie outside of it: counters that grow while none of this
-                data changes belong to another thread, such as the sound, and are excluded.
+        About 4.5 s of game time pass, in steps of `FINE_S`, and 0.6 s more for short integers. `program` is the data of
+        the executable, for counters that lie outside of it: counters that grow while none of this data changes belong
+        to another thread, such as the sound, and are excluded.
         """
         addresses = self._steady(regions)[:MAX_CANDIDATES]
         if not addresses.size:
@@ -129,16 +123,13 @@ class TickSearch:
         step_growth = after - before
         counters, n_clocks, n_frames = [], int(carries.sum()), 0
         for i, address in enumerate(addresses.tolist()):
+            is_change = np.diff(table[:, i]) != 0
+            is_fast = np.count_nonzero(is_change) > MAX_CHANGING * N_FINE_STEPS
             counter = _tick_counter(address, table[:, i])
-            if counter is not None and not _follows(np.diff(table[:, i]) != 0, is_active):
-                n_clocks += 1
-            elif counter is not None:
+            if counter is not None and _follows(is_change, is_active):
                 counters.append(counter)
-            elif is_readable[i] and np.count_nonzero(np.diff(table[:, i])) > MAX_CHANGING * N_FINE_STEPS:
-                if step_growth[i] == 1:
-                    n_frames += 1
-                else:
-                    n_clocks += 1
+            elif counter is None and is_readable[i] and is_fast and step_growth[i] == 1:
+                n_frames += 1
             else:
                 n_clocks += 1
         counters.sort(key=lambda counter: (round(counter.period_s, 3), -counter.value, counter.address))
@@ -242,11 +233,9 @@ class TickSearch:
         return (n_grown > 0) & (n_carried >= MIN_ACTIVE * n_grown) & (n_below > 2 * n_grown)
 
     def _record(self, addresses: Addresses, program: Sequence[Region]) -> tuple[Counts, Addresses, NDArray[np.bool_]]:
-        """Play the fine steps.
+        """Play the fine steps; return the values after each step, (n_steps + 1, n), and two more arrays.
 
-        Returns:
-            The values after each step, (n_steps + 1, n); the n addresses that stayed readable; and in which steps the
-            data of the program changed, (n_steps,).
+        They are the n addresses that stayed readable, and in which steps the data of the program changed, (n_steps,).
         """
         table = np.zeros((N_FINE_STEPS + 1, addresses.size), self._dtype)
         is_active = np.zeros(N_FINE_STEPS, np.bool_)
@@ -281,7 +270,6 @@ def exact_period_s(period_s: float, tolerance_s: float) -> float:
 
 
 def _has_rate(growth: Counts, seconds: float) -> NDArray[np.bool_]:
-    """Return which counts are in the range of rates."""
     is_in_range: NDArray[np.bool_] = (growth >= max(MIN_HZ * seconds - 1, 1)) & (growth <= MAX_HZ * seconds + 1)
     return is_in_range
 

@@ -57,23 +57,24 @@ class ValueScan:
         value_type: NumberType,
         *,
         alignment: int = 0,
-        with_stacks: bool = False,
         max_bytes: int = _DEFAULT_MAX_BYTES,
     ) -> None:
         self._memory = memory
-        self._value_type = value_type
+        self.type = value_type
         self._dtype = DTYPES[value_type]
         self._alignment = alignment or self._dtype.itemsize
         if not 1 <= self._alignment <= 4096 or self._alignment & (self._alignment - 1):
             raise ScanError(f"an alignment has to be a power of two up to 4096; {alignment} is none")
-        self._with_stacks = with_stacks
         self._max_bytes = max_bytes
         self._blocks: list[_Block] = []
         #: The candidates before each round that can be undone, the most recent last.
         self._earlier: list[list[_Block]] = []
-        self.n_candidates = 0
         self.n_rounds = 0
-        self.n_bytes = 0
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of remaining candidates."""
+        return sum(block.values.size for block in self._blocks)
 
     def first(self, condition: Condition, progress: Progress | None = None) -> int:
         """Scan all writable memory and return the number of candidates; a scan in progress is restarted.
@@ -81,30 +82,31 @@ class ValueScan:
         Raises `ScanError` if the condition compares with an earlier round or does not fit the type, or if the
         candidates would need more than `max_bytes`.
         """
-        check_condition(condition, self._value_type)
+        check_condition(condition, self.type)
         if condition.kind in COMPARING:
             raise ScanError(f"a scan begins with exact, between or unknown; {condition.kind!r} compares with a round")
-        regions = writable_regions(self._memory, with_stacks=self._with_stacks)
-        self.n_bytes = sum(region.end - region.start for region in regions)
-        self._blocks, self._earlier, self.n_candidates, self.n_rounds = [], [], 0, 0
+        regions = writable_regions(self._memory)
+        n_bytes = sum(region.end - region.start for region in regions)
+        self._blocks, self._earlier, self.n_rounds = [], [], 0
         pieces = chunks(self._memory, regions, extra=self._dtype.itemsize - 1)
         searched = ((self._search(start, data, condition), min(data.size, CHUNK_BYTES)) for start, data in pieces)
-        return self._keep(self._collect(searched, self.n_bytes, progress))
+        return self._keep(searched, n_bytes, progress)
 
     def narrow(self, condition: Condition, progress: Progress | None = None) -> int:
         """Keep the candidates that fulfil a condition now, and return their number.
 
         Raises `ScanError` if the first round is missing, or the condition does not fit the type.
         """
-        check_condition(condition, self._value_type)
+        check_condition(condition, self.type)
         if not self.n_rounds:
             raise ScanError("there is nothing to narrow down; begin with a first round")
         narrowed = ((self._narrow(block, condition), block.values.size) for block in self._blocks)
-        left = self._collect(narrowed, self.n_candidates, progress)
-        self._earlier.append(self._blocks)
+        before = self._blocks
+        n_left = self._keep(narrowed, self.n_candidates, progress)
+        self._earlier.append(before)
         while self._earlier and sum(_size_of(block) for blocks in self._earlier for block in blocks) > self._max_bytes:
             del self._earlier[0]
-        return self._keep(left)
+        return n_left
 
     def undo(self) -> int:
         """Undo the last narrowing round: the candidates have their values of that time again. Return their number.
@@ -114,7 +116,6 @@ class ValueScan:
         if not self._earlier:
             raise ScanError("no round can be undone; a first round can only be repeated")
         self._blocks = self._earlier.pop()
-        self.n_candidates = sum(block.values.size for block in self._blocks)
         self.n_rounds -= 1
         return self.n_candidates
 
@@ -131,7 +132,6 @@ class ValueScan:
         return found
 
     def _search(self, start: int, data: Bytes, condition: Condition) -> _Block | None:
-        """Return the candidates of a piece of memory."""
         skip = -start % self._alignment
         start, data = start + skip, data[skip:]
         # The extra bytes are one fewer than a value, so none that begins in the next piece is found here.
@@ -145,12 +145,9 @@ class ValueScan:
         return _Block(start, (indices * self._alignment).astype(np.uint32), view[indices])
 
     def _narrow(self, block: _Block, condition: Condition) -> _Block | None:
-        """Return the remaining candidates of a block."""
         offsets = self._offsets_of(block)
         now, is_readable = self._read(block.start, offsets)
-        mask = mask_of(condition, now, block.values)
-        if is_readable is not None:
-            mask &= is_readable
+        mask = mask_of(condition, now, block.values) & is_readable
         if not mask.any():
             return None
         if block.offsets is None and mask.all():
@@ -162,15 +159,14 @@ class ValueScan:
             return block.offsets
         return np.arange(block.values.size, dtype=np.uint32) * np.uint32(self._alignment)
 
-    def _read(self, start: int, offsets: NDArray[np.uint32]) -> tuple[Values, NDArray[np.bool_] | None]:
-        """Return the current values at some positions, and which of them could be read; None if all could."""
+    def _read(self, start: int, offsets: NDArray[np.uint32]) -> tuple[Values, NDArray[np.bool_]]:
+        """Return the current values at some positions, and which of them could be read."""
         size = self._dtype.itemsize
         first = int(offsets[0])
         n_bytes = int(offsets[-1]) + size - first
         data = np.zeros(n_bytes, np.uint8)
         relative = offsets - np.uint32(first)
-        runs: list[tuple[int, Bytes]] = []
-        is_complete = True
+        runs: list[tuple[int, Bytes]] | None = None
         try:
             if offsets.size > _FEW or n_bytes <= _FEW * size:
                 self._memory.read_into(start + first, data.data)
@@ -178,25 +174,17 @@ class ValueScan:
                 for at in relative.tolist():
                     self._memory.read_into(start + first + at, data[at : at + size].data)
         except MemoryAccessError:
-            is_complete = False
             runs = list(readable_runs(self._memory, start + first, start + first + n_bytes))
-        for address, run in runs:
+        is_there = np.full(offsets.size, runs is None)
+        for address, run in runs or ():
             at = address - start - first
             data[at : at + run.size] = run
-        shifted = np.ndarray((n_bytes - size + 1,), self._dtype, buffer=data.data, strides=(1,))
-        now = shifted[relative]
-        if is_complete:
-            return now, None
-        is_there = np.zeros(offsets.size, np.bool_)
-        for address, run in runs:
-            at = address - start - first
             is_there |= (relative >= at) & (relative + np.uint32(size) <= at + run.size)
-        return now, is_there
+        shifted: Values = np.ndarray((n_bytes - size + 1,), self._dtype, buffer=data.data, strides=(1,))
+        return shifted[relative], is_there
 
-    def _collect(
-        self, blocks: Iterable[tuple[_Block | None, int]], total: int, progress: Progress | None
-    ) -> list[_Block]:
-        """Return the blocks with candidates; each comes with its share of the progress."""
+    def _keep(self, blocks: Iterable[tuple[_Block | None, int]], total: int, progress: Progress | None) -> int:
+        """Keep the blocks with candidates; each comes with its share of the progress. Return their number."""
         kept: list[_Block] = []
         n_bytes = n_done = 0
         for block, n in blocks:
@@ -211,11 +199,7 @@ class ValueScan:
             n_done += n
             if progress is not None:
                 progress(n_done, total)
-        return kept
-
-    def _keep(self, blocks: list[_Block]) -> int:
-        self._blocks = blocks
-        self.n_candidates = sum(block.values.size for block in blocks)
+        self._blocks = kept
         self.n_rounds += 1
         return self.n_candidates
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -49,13 +48,8 @@ class KeyInput(msgspec.Struct, frozen=True):
 class Workbench:
     """The state of a scan.
 
-    Attributes:
-        file: Path of the profile, which need not exist.
-        ask: Asks the user for a line; None without a user.
-        search: Current search.
-        paths: Result of ``path``; None before.
-        inputs: Keys and waits since the game was started.
-        is_exact_start: Whether the time of the game has passed in these inputs only.
+    The file of the profile need not exist; `ask` is None without a user. `inputs` are the keys and waits since the game
+    was started; with `is_exact_start`, the time of the game has passed in these only.
     """
 
     def __init__(
@@ -112,8 +106,9 @@ class Workbench:
             self.say("none is left: undo takes the last round back, type tries another type (f32, i16, ...)")
             return
         table = Table(box=None, pad_edge=False)
-        for title in ("", "now", "before", "address"):
-            table.add_column(title, overflow="fold", justify="right" if title in ("", "now", "before") else "left")
+        for title in ("", "now", "before"):
+            table.add_column(title, overflow="fold", justify="right")
+        table.add_column("address", overflow="fold")
         addresses, before = search.addresses(limit), search.before(limit)
         for i, (address, value) in enumerate(zip(addresses, before, strict=True), 1):
             table.add_row(str(i), escape(self.now(search, address)), escape(value), self.where(address))
@@ -225,15 +220,12 @@ def _write(bench: Workbench, words: list[str]) -> None:
 
 
 def _hold(bench: Workbench, words: list[str]) -> None:
+    """Hold keys for a time, or wait without keys."""
     play_input(bench, KeyInput(tuple(words[:-1]), _seconds(words[-1])))
 
 
 def _tap(bench: Workbench, words: list[str]) -> None:
     play_input(bench, KeyInput(tuple(words), TAP_S, is_tap=True))
-
-
-def _wait(bench: Workbench, words: list[str]) -> None:
-    play_input(bench, KeyInput((), _seconds(words[0])))
 
 
 def play_input(bench: Workbench, entry: KeyInput) -> None:
@@ -278,13 +270,10 @@ def parse_whole(text: str, *, least: int, problem: str = "", source: str = "") -
 
 
 def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < 3600:
-        raise ConfigError("is not a number above 0 and below 3600", source=text)
-    return seconds
+    with suppress(ValueError):
+        if 0 < float(text) < 3600:
+            return float(text)
+    raise ConfigError("is not a number above 0 and below 3600", source=text)
 
 
 FIND = (
@@ -297,7 +286,7 @@ FIND = (
 PLAY = (
     Command("hold KEY ... SECONDS", "hold keys (LEFT_ARROW, SPACE, W, ...) for so much game time", (2, 20), _hold),
     Command("tap KEY ...", "press and release keys, one after another", (1, 50), _tap),
-    Command("wait SECONDS", "let so much game time pass", (1, 1), _wait),
+    Command("wait SECONDS", "let so much game time pass", (1, 1), _hold),
     Command("pause", "hold the game's time", (0, 0), _pause),
     Command("run [SPEED]", "let the game's time run", (0, 1), _run),
     Command("shot FILE.png", "take a picture of the game's window", (1, 1), _shot),

@@ -8,7 +8,7 @@ from soulslab.envs.wrappers import Boundary, WalkOptions, boundary_of_recording,
 from soulslab.errors import EnvironmentUsageError, RecordingError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.siphon.profile import load_profile
-from soulslab.siphon.recording.hdf5 import Columns, Layout, RecordingFile, Sample
+from soulslab.siphon.recording.hdf5 import Layout, RecordingFile, Sample
 
 CENTRE = np.array([142.0, 594.0])
 
@@ -90,7 +90,13 @@ def record(path, walk):
     binding = Binding(profile.duel, profile.attributes)
     names = ("player.position", "player.hp", "player.angle")
     file = RecordingFile(
-        path, Layout(columns=Columns(names, profile.attributes), frame_shape=None, is_compressed=False, facts={})
+        path,
+        Layout(
+            attributes={name: profile.attributes[name] for name in names},
+            frame_shape=None,
+            is_compressed=False,
+            facts={},
+        ),
     )
     for i, (x, y) in enumerate(walk):
         position = binding.encode("player.position", (x, y, -68.8))

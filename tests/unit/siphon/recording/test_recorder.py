@@ -250,7 +250,7 @@ def test_samples_that_are_late_are_dropped_and_counted(session, tmp_path, monkey
 def test_samples_beyond_the_queue_are_dropped_and_counted(session, tmp_path, monkeypatch):
     go_on = threading.Event()
     recorder = Recorder(session, tmp_path / "a.h5", RecordingOptions(rate_hz=200, queue_mib=1, frame_px=(1024, 1024)))
-    monkeypatch.setattr(recorder._writer._destination, "append", lambda *_: go_on.wait(10))
+    monkeypatch.setattr(recorder._writer._file, "append", lambda *_: go_on.wait(10))
     wait_for(lambda: recorder.status().n_overflowed >= 3)
     go_on.set()
     status = recorder.stop()
@@ -260,7 +260,7 @@ def test_samples_beyond_the_queue_are_dropped_and_counted(session, tmp_path, mon
 def test_a_write_failure_is_reported_and_the_game_continues(session, tmp_path, monkeypatch):
     recorder = Recorder(session, tmp_path / "a.h5", RecordingOptions(rate_hz=200))
     wait_for(lambda: len(read_recording(tmp_path / "a.h5", with_frames=False)) > 0)
-    monkeypatch.setattr(recorder._writer._destination._file._file, "failure", OSError(28, "No space left on device"))
+    monkeypatch.setattr(recorder._writer._file._file, "failure", OSError(28, "No space left on device"))
     wait_for(lambda: not recorder.status().is_recording)
     assert "No space left" in recorder.status().error
     for _ in range(2):
