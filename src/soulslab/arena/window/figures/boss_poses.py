@@ -20,17 +20,9 @@ from soulslab.arena.live_fight import Stage
 from soulslab.arena.records import PARRIED, STAGGERED, THROWN, Record
 from soulslab.arena.window.figures.boss_builds import Figure, strike_of, ticks_of_stage
 from soulslab.arena.window.figures.pose import (
-    CHEST_TURN,
-    EXTRA,
-    HIPS,
-    LEFT_FOOT,
-    LEFT_HAND,
-    RIGHT_FOOT,
-    RIGHT_HAND,
-    TUMBLE,
-    WEAPON,
     Pose,
     PosePattern,
+    Row,
     blend,
     breathe,
     play,
@@ -141,14 +133,14 @@ def _coming(figure: Figure, pose: Pose, strike: Strike, share: float, way: float
     """Return a pose that approaches the player: in the air for a leap, otherwise running."""
     if strike.style == "leap":
         pose = pose.copy()
-        pose[TUMBLE, 2] += min(LEAP_RISE * way, MOST_RISE) * 4.0 * share * (1.0 - share)
+        pose[Row.TUMBLE, 2] += min(LEAP_RISE * way, MOST_RISE) * 4.0 * share * (1.0 - share)
         tuck = math.sin(math.pi * share)
-        pose[RIGHT_FOOT] += (0.0, -0.1 * tuck, 0.25 * tuck)
-        pose[LEFT_FOOT] += (0.0, 0.1 * tuck, 0.3 * tuck)
-        pose[EXTRA, 1] += 0.8 * tuck
+        pose[Row.RIGHT_FOOT] += (0.0, -0.1 * tuck, 0.25 * tuck)
+        pose[Row.LEFT_FOOT] += (0.0, 0.1 * tuck, 0.3 * tuck)
+        pose[Row.EXTRA, 1] += 0.8 * tuck
         return pose
     running = walk(pose, share * way / (1.5 * figure.stride), 0.0, 1.5 * figure.stride, lift=0.2)
-    running[CHEST_TURN, 1] += 0.2
+    running[Row.CHEST_TURN, 1] += 0.2
     if figure.body == "beast":
         _paw(running, share * way / (1.5 * figure.stride))
     return blend(pose, running, ease(5.0 * share) * ease(6.0 * (1.0 - share)))
@@ -157,9 +149,9 @@ def _coming(figure: Figure, pose: Pose, strike: Strike, share: float, way: float
 def _paw(pose: Pose, phase: float) -> None:
     """Change a pose so that a beast runs on its hands as well."""
     swing = 2.0 * math.pi * phase
-    pose[LEFT_HAND] = (-0.55, 0.55 + 0.3 * math.cos(swing), 0.08 + 0.2 * max(math.sin(swing), 0.0))
-    pose[RIGHT_HAND] = (0.6, 0.5 - 0.3 * math.cos(swing), 0.25 + 0.2 * max(-math.sin(swing), 0.0))
-    pose[WEAPON] = (-2.2, -0.1, 0.0)
+    pose[Row.LEFT_HAND] = (-0.55, 0.55 + 0.3 * math.cos(swing), 0.08 + 0.2 * max(math.sin(swing), 0.0))
+    pose[Row.RIGHT_HAND] = (0.6, 0.5 - 0.3 * math.cos(swing), 0.25 + 0.2 * max(-math.sin(swing), 0.0))
+    pose[Row.WEAPON] = (-2.2, -0.1, 0.0)
 
 
 def _roaming(figure: Figure, d: Record, f: Record, idle: Pose) -> Pose:
@@ -173,11 +165,11 @@ def _roaming(figure: Figure, d: Record, f: Record, idle: Pose) -> Pose:
         pose = walk(idle, phase, _WAYS[number], stride, lift=0.1)
         if figure.body == "beast":
             swing = 2.0 * math.pi * phase
-            pose[LEFT_HAND] += (0.0, 0.22 * math.cos(swing), 0.14 * max(math.sin(swing), 0.0))
+            pose[Row.LEFT_HAND] += (0.0, 0.22 * math.cos(swing), 0.14 * max(math.sin(swing), 0.0))
         return blend(idle, pose, 0.3 + 0.7 * ease(int(d.b_anim_ticks) / 12.0))
     if number in _TURNS:
         pose = walk(idle, int(d.tick) / 40.0, 0.5 * math.pi * _TURNS[number], 0.35, lift=0.09)
-        pose[CHEST_TURN, 0] += 0.25 * _TURNS[number]
+        pose[Row.CHEST_TURN, 0] += 0.25 * _TURNS[number]
         return pose
     return idle
 
@@ -193,7 +185,7 @@ def _thrown_back(figure: Figure) -> Pose:
 
 def _slumped(figure: Figure, tick: int) -> Pose:
     pose = _patterns()["slumped"].of(figure.rest, math.sin(tick * 0.13))
-    pose[HIPS, 2] = 0.6 * figure.rest[HIPS, 2]
+    pose[Row.HIPS, 2] = 0.6 * figure.rest[Row.HIPS, 2]
     return pose
 
 
@@ -208,6 +200,6 @@ def _riposted(figure: Figure, f: Record, ticks: int, tick: int) -> Pose:
 def _dying(figure: Figure, ticks: int) -> Pose:
     back, slump = _thrown_back(figure), _slumped(figure, 0)
     fallen = _patterns()["fallen"].of(figure.rest)
-    fallen[TUMBLE] = (1.1, 0.15, -0.3) if figure.body == "beast" else (1.5, 0.15, -0.42)
-    fallen[HIPS] = (0.0, -0.1, float(figure.rest[HIPS, 2]))
+    fallen[Row.TUMBLE] = (1.1, 0.15, -0.3) if figure.body == "beast" else (1.5, 0.15, -0.42)
+    fallen[Row.HIPS] = (0.0, -0.1, float(figure.rest[Row.HIPS, 2]))
     return play([(0, back), (14, back), (46, slump), (68, slump), (DEATH_TICKS, fallen)], ticks)

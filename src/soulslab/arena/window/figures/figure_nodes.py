@@ -23,7 +23,7 @@ from soulslab.arena.window.figures.boss_poses import boss_pose
 from soulslab.arena.window.figures.figure_meshes import boss_meshes, growth_meshes, knight_meshes
 from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, knock_back_of
 from soulslab.arena.window.figures.pose import Pose
-from soulslab.arena.window.figures.rig import PARTS, WEAPON_PART, Build, Place, place_parts
+from soulslab.arena.window.figures.rig import PARTS, Build, Part, Place, place_parts
 from soulslab.arena.window.figures.solid_mesh import Colour, Joints, Mesh, geometry
 from soulslab.arena.window.plain_records import RecordCopier
 
@@ -72,7 +72,7 @@ class Body:
         """Set the pose."""
         places, stretch = place_parts(self.build, pose)
         for number, joint in self._parts:
-            joint.setMatrix(_matrix(places[number], stretch if number == WEAPON_PART else 1.0))
+            joint.setMatrix(_matrix(places[number], stretch if number == Part.WEAPON else 1.0))
         if self._growth > 0.0:
             for number, joint in self._growing:
                 joint.setMatrix(LMatrix4f.scaleMat(self._growth) * _matrix(places[number], 1.0))

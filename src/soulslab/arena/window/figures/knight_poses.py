@@ -9,19 +9,7 @@ from functools import cache
 from soulslab.arena.blow import ease, half_arc, sway
 from soulslab.arena.live_fight import Stage
 from soulslab.arena.records import Record
-from soulslab.arena.window.figures.pose import (
-    EXTRA,
-    HIPS,
-    TUMBLE,
-    Pose,
-    blend,
-    breathe,
-    key,
-    play,
-    read_poses,
-    shifted,
-    walk,
-)
+from soulslab.arena.window.figures.pose import Pose, Row, blend, breathe, key, play, read_poses, shifted, walk
 from soulslab.arena.window.figures.rig import Build
 from soulslab.arena.window.figures.strikes import Strike, Style, active_pose, wind_up_pose
 
@@ -152,7 +140,7 @@ def _roll(d: Record, f: Record, ticks: int) -> Pose:
     turn = 0.5 * turn + 0.5 * ease(turn)
     if turn < 1.0:
         pose = pose.copy()
-        pose[TUMBLE] = (2.0 * math.pi * turn, 0.0, -0.24 * math.sin(math.pi * turn))
+        pose[Row.TUMBLE] = (2.0 * math.pi * turn, 0.0, -0.24 * math.sin(math.pi * turn))
     return pose
 
 
@@ -235,8 +223,8 @@ def _attack(d: Record, f: Record, ticks: int) -> Pose:
         pose = play([(end, last), (end + 5, last), (max(int(a.duration), end + 12), poses["rest"])], ticks)
     pose = pose.copy()
     if heavy:
-        pose[EXTRA, 0] = 1.0 - ease((ticks - end) / 20.0)
-    pose[HIPS, 2] = max(pose[HIPS, 2], 0.6)
+        pose[Row.EXTRA, 0] = 1.0 - ease((ticks - end) / 20.0)
+    pose[Row.HIPS, 2] = max(pose[Row.HIPS, 2], 0.6)
     return pose
 
 
