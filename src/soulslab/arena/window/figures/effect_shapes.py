@@ -22,7 +22,7 @@ SEED = 7
 
 
 def glowing(parent: NodePath, name: str, mesh: Mesh, *, is_clear: bool = True) -> NodePath:
-    """Attach a self-illuminated mesh, hidden at first; with ``is_clear`` a colour scale can set its opacity."""
+    """Attach a self-illuminated mesh; with ``is_clear`` a colour scale can set its opacity."""
     node = mesh.node(name)
     node.setBounds(OmniBoundingVolume())
     node.setFinal(True)
@@ -32,7 +32,6 @@ def glowing(parent: NodePath, name: str, mesh: Mesh, *, is_clear: bool = True) -
         path.setTransparency(TransparencyAttrib.MAlpha)
         path.setDepthWrite(False)
         path.setBin("fixed", 12)
-    path.hide()
     return path
 
 
@@ -149,7 +148,6 @@ class Ribbon:
         self.path.setDepthWrite(False)
         self.path.setTransparency(TransparencyAttrib.MAlpha)
         self.path.setBin("fixed", 10)
-        self.path.hide()
 
     def show(self, lines: tuple[Floats, Floats], colour: Colour, alphas: tuple[Floats, Floats]) -> None:
         """Show the band between two lines, (n_points, 3) each in m, with the opacity (n_points,) along each line."""
@@ -161,10 +159,6 @@ class Ribbon:
         array = self._node.modifyGeom(0).modifyVertexData().modifyArray(0)
         memoryview(array).cast("B")[:] = self._vertices.tobytes()
         self.path.show()
-
-    def hide(self) -> None:
-        """Hide the band."""
-        self.path.hide()
 
 
 def tendril_line(strike: Strike, blow: Blow, root: Floats) -> Floats | None:
@@ -196,7 +190,8 @@ class Tendril:
     """The node of the tendril: two crossed bands, so that it is visible from every side, and a glowing core."""
 
     def __init__(self, parent: NodePath, skin: Colour, core: Colour) -> None:
-        self._bands = tuple((Ribbon(parent, N_POINTS), colour, size) for colour, size in _bands(skin, core))
+        looks = ((skin, 1.0), (skin, 1.0), (core, _CORE_SHARE), (core, _CORE_SHARE))
+        self._bands = tuple((Ribbon(parent, N_POINTS), colour, size) for colour, size in looks)
 
     def show(self, line: Floats) -> None:
         """Show the tendril along a line, (`N_POINTS`, 3) in m."""
@@ -210,13 +205,3 @@ class Tendril:
         for i, (ribbon, colour, size) in enumerate(self._bands):
             out = (above if i % 2 else aside) * half * size
             ribbon.show((line - out, line + out), colour, (solid, solid))
-
-    def hide(self) -> None:
-        """Hide the tendril."""
-        for ribbon, _, _ in self._bands:
-            ribbon.hide()
-
-
-def _bands(skin: Colour, core: Colour) -> tuple[tuple[Colour, float], ...]:
-    """Return colour and width of each band, horizontal and vertical ones in turn."""
-    return (skin, 1.0), (skin, 1.0), (core, _CORE_SHARE), (core, _CORE_SHARE)

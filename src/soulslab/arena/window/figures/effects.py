@@ -11,13 +11,11 @@ from panda3d.core import NodePath
 from soulslab.arena.blow import Blow
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
-from soulslab.arena.records import ATTACKING, MAX_PROJECTILES, PARRIED, THROWN, Record
+from soulslab.arena.records import MAX_PROJECTILES, PARRIED, THROWN, Record
 from soulslab.arena.window.figures import effect_shapes
-from soulslab.arena.window.figures.boss_builds import figure_of, ticks_of_stage
-from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
+from soulslab.arena.window.figures.boss_poses import boss_pose, figure_of, strike_now
 from soulslab.arena.window.figures.effect_shapes import Ribbon, Tendril, tendril_line
-from soulslab.arena.window.figures.figure_meshes import GLOW, boss_colour
-from soulslab.arena.window.figures.figure_nodes import is_hit
+from soulslab.arena.window.figures.figure_nodes import GLOW, boss_colour, is_hit
 from soulslab.arena.window.figures.knight_poses import knock_back_of, player_strike
 from soulslab.arena.window.figures.rig import Vector, free_palm_of, tip_of
 from soulslab.arena.window.figures.solid_mesh import Colour, Floats
@@ -61,79 +59,67 @@ class Effects:
         self._breath = make(self.root, "breath", effect_shapes.breath(glow, _breath_half(boss)))
         self._tendril = Tendril(self.root, boss_colour("growth"), glow)
         self._embers = [make(self.root, "embers", effect_shapes.embers(glow)) for _ in range(2)]
+        self._nodes = self.root.getChildren()
 
     def show(self, game: LiveFight) -> None:
         """Show the present effects."""
         d, f = self._records.copy(game)
+        self._nodes.hide()
         self._show_projectiles(d, f)
         self._show_dust(d, f)
-        self._show_embers(d, f, is_on=d.phase == 2 and game.stage != "won")
-        is_on = game.stage == "fighting"
-        self._show_knight_trail(d, f, is_on=is_on)
-        self._show_boss_blow(d, f, is_on=is_on)
-        self._show_sparks(d, f, is_on=is_on)
+        if d.phase == 2 and game.stage != "won":
+            self._show_embers(d, f)
+        if game.stage == "fighting":
+            self._show_knight_trail(d, f)
+            self._show_boss_blow(d, f)
+            self._show_sparks(d, f)
 
     def _show_projectiles(self, d: Record, f: Record) -> None:
         for i, path in enumerate(self._flying):
-            if d.q_ticks[i] <= 0:
-                path.hide()
-                continue
-            x, y, vx, vy = (float(value) for value in d.q_pose[i])
-            path.setPosHpr(
-                x, y, float(f.floor) + 1.15, math.degrees(math.atan2(-vx, vy)), 0.0, 23.0 * float(d.q_ticks[i])
-            )
-            path.show()
+            if d.q_ticks[i] > 0:
+                x, y, vx, vy = (float(value) for value in d.q_pose[i])
+                heading = math.degrees(math.atan2(-vx, vy))
+                path.setPosHpr(x, y, float(f.floor) + 1.15, heading, 0.0, 23.0 * float(d.q_ticks[i]))
+                path.show()
 
     def _show_dust(self, d: Record, f: Record) -> None:
         share = float(d.p_ticks) / DUST_TICKS
         if d.p_anim != f.rolling or not 0.1 < share < 1.0:
-            self._dust.hide()
             return
         # The dust stays where the roll began.
         back = float(f.animations[f.rolling].advance) * float(d.p_ticks)
         x, y = float(d.p_x - d.p_dx * back), float(d.p_y - d.p_dy * back)
         self._dust.setPos(x, y, float(f.floor))
         self._dust.setScale(0.35 + 0.75 * share)
-        self._dust.setColorScale(1.0, 1.0, 1.0, 0.4 * (1.0 - share))
+        self._dust.setAlphaScale(0.4 * (1.0 - share))
         self._dust.show()
 
-    def _show_embers(self, d: Record, f: Record, *, is_on: bool) -> None:
+    def _show_embers(self, d: Record, f: Record) -> None:
         for i, path in enumerate(self._embers):
-            if not is_on:
-                path.hide()
-                continue
             share = (float(d.tick) / 80.0 + 0.5 * i) % 1.0
             size = self._figure.build.scale_m
             path.setPosHpr(float(d.b_x), float(d.b_y), float(f.floor) + size * 0.9 * share, 90.0 * i, 0.0, 0.0)
             path.setScale(0.8 * size, 0.8 * size, 1.3 * size)
-            path.setColorScale(1.0, 1.0, 1.0, math.sin(math.pi * share))
+            path.setAlphaScale(math.sin(math.pi * share))
             path.show()
 
-    def _show_knight_trail(self, d: Record, f: Record, *, is_on: bool) -> None:
+    def _show_knight_trail(self, d: Record, f: Record) -> None:
         a = f.animations[d.p_anim]
         start, end = int(a.active_from), int(a.active_to)
-        if not is_on or start < 0 or not start <= d.p_ticks < end + FADE_TICKS or d.p_falling:
-            self._trails[0].hide()
+        if start < 0 or not start <= d.p_ticks < end + FADE_TICKS or d.p_falling:
             return
         share = (int(d.p_ticks) - start) / max(end - start - 1, 1)
         stand = (float(d.p_x), float(d.p_y), float(d.p_z), float(d.p_fx), float(d.p_fy), 1.0)
         fade = 1.0 - max(int(d.p_ticks) - end, 0) / FADE_TICKS
         _show_trail(self._trails[0], player_strike(d, f), share, stand, (KNIGHT_TRAIL, 0.55 * fade))
 
-    def _show_boss_blow(self, d: Record, f: Record, *, is_on: bool) -> None:
+    def _show_boss_blow(self, d: Record, f: Record) -> None:
         """Show the trail or the wave of the boss's attack, and the glint before it."""
-        self._trails[1].hide()
-        self._tendril.hide()
-        for path in (self._wave, self._spikes, self._breath, self._glint):
-            path.hide()
-        if not is_on or d.b_mode != ATTACKING:
-            return
         found = strike_now(self._figure, d, f)
         if found is None:
             return
         blow, strike = found
-        _, start, end = ticks_of_stage(d, f)
-        now = int(d.b_ticks)
+        now, start, end = int(d.b_ticks), int(blow.window.start), int(blow.window.end)
         tip = self._show_tendril(d, f, blow, strike) if strike.style == "lash" else None
         if start - GLINT_TICKS <= now < start - 4:
             self._show_glint(d, f, blow, (now - start + GLINT_TICKS) / (GLINT_TICKS - 4), tip)
@@ -185,19 +171,15 @@ class Effects:
         if strike.style == "breath":
             self._breath.setPosHpr(x, y, floor + 0.75 * scale, heading, -4.0, 0.0)
             self._breath.setScale(radius * scale)
-            self._breath.setColorScale(1.0, 1.0, 1.0, 0.85 * fade)
+            self._breath.setAlphaScale(0.85 * fade)
             self._breath.show()
         elif half > 2.0:
             self._spikes.setPosHpr(x, y, floor, heading, 0.0, 0.0)
             self._spikes.setScale(radius * scale, radius * scale, 1.3 * min(3.0 * share, 1.0) * fade + 0.01)
-            self._spikes.setColorScale(1.0, 1.0, 1.0, fade)
+            self._spikes.setAlphaScale(fade)
             self._spikes.show()
 
-    def _show_sparks(self, d: Record, f: Record, *, is_on: bool) -> None:
-        self._sparks.hide()
-        self._impact.hide()
-        if not is_on:
-            return
+    def _show_sparks(self, d: Record, f: Record) -> None:
         wx, wy = float(d.b_x - d.p_x), float(d.b_y - d.p_y)
         way = max(math.hypot(wx, wy), 1e-6)
         if d.b_mode == PARRIED and d.b_ticks < SPARK_TICKS:
@@ -230,7 +212,7 @@ def _burst(path: NodePath, place: tuple[float, float, float], ticks: int, size: 
     path.setPos(*place)
     path.setScale(size * (0.25 + 0.75 * math.sqrt(share)))
     path.setH(40.0 * ticks)
-    path.setColorScale(1.0, 1.0, 1.0, 1.0 - share)
+    path.setAlphaScale(1.0 - share)
     path.show()
 
 
