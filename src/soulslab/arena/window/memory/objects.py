@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from soulslab.arena.window.memory.code_plan import CodePlan
 from soulslab.arena.window.memory.memory_space import POINTER_SIZE, Claim, Space
@@ -31,7 +31,7 @@ class Objects:
         self.program = Space("the program")
         self.places: dict[str, tuple[Space, int]] = {}
         self.fixed: list[tuple[Space, int, bytes]] = []
-        self._lists: dict[tuple[int, int], list[str]] = {}
+        self._lists: dict[tuple[Space, int], list[str]] = {}
         self._entities: dict[str, Space] = {}
         self._find_lists()
         for names in self._lists.values():
@@ -132,7 +132,7 @@ class Objects:
             place = join_place("entities", name)
             space, offset = self._follow(self._base(entity.base), entity.begin, place)
             self._begins[name] = space.pointer(offset, place)
-            self._lists.setdefault((id(self._begins[name]), entity.stride), []).append(name)
+            self._lists.setdefault((self._begins[name], entity.stride), []).append(name)
 
     def _fill_list(self, names: list[str]) -> None:
         """Fill a list with its entities, other entities and null pointers, and set its end."""
@@ -217,8 +217,3 @@ def _claims(offset: int, attribute: Attribute, meaning: str, owner: str) -> Iter
         yield Claim(offset, 1, ("flag", attribute.bit), meaning, owner)
     else:
         yield Claim(offset, size_of(attribute), kind, meaning, owner)
-
-
-def fight_attributes(attributes: Mapping[str, str]) -> set[str]:
-    """Return the attributes of the player or the boss, which do not exist while the game loads."""
-    return {name for quantity, name in attributes.items() if quantity.startswith(("player.", "boss."))}
