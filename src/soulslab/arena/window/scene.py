@@ -49,12 +49,15 @@ class Scene:
         Shadow(root, self._boss.root, *falls)
         self._shadow = Shadow(root, self._knight.root, *falls)
         self._rig = CameraRig(camera, game, size_px[0] / size_px[1])
-        self._camera, self._options = camera, options
+        self._camera, self._options, self._size_px = camera, options, size_px
         self.hud = Hud(camera, game, size_px, options)
         self.show(game)
 
     def resize(self, game: LiveFight, size_px: tuple[int, int]) -> None:
-        """Adapt the scene to another window size."""
+        """Adapt the scene to the size of the window if that has changed."""
+        if size_px == self._size_px or not all(size_px):
+            return
+        self._size_px = size_px
         self._rig.resize(size_px[0] / size_px[1])
         old = self.hud
         old.close()
@@ -67,10 +70,7 @@ class Scene:
         self._knight.show(game)
         self._boss.show(game)
         self._effects.show(game)
-        if game.duel.p_falling:
-            self._shadow.root.hide()
-        else:
-            self._shadow.root.show()
+        (self._shadow.root.hide if game.duel.p_falling else self._shadow.root.show)()
         self._stage.show(self._rig.show(game), game.n_ticks)
         self.hud.show(game)
 

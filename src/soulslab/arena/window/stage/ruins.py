@@ -57,9 +57,7 @@ class Ruins:
         for i, (cos, sin, path) in enumerate(self._sectors):
             if is_outside and cos * x + sin * y > NEAR_COS * distance:
                 hidden.add(i)
-                path.hide()
-            else:
-                path.show()
+            (path.hide if i in hidden else path.show)()
         self._flames.show(n_ticks, {j for j in range(N_BRAZIERS) if _sector_of(j) in hidden})
 
 
@@ -183,10 +181,7 @@ class Flames:
         """Animate the flames, except for the hidden ones, which obstruct the view."""
         beat = n_ticks / TICKS_PER_S * math.tau
         for i, flame in enumerate(self._flames):
-            if i in hidden:
-                flame.hide()
-                continue
-            flame.show()
+            (flame.hide if i in hidden else flame.show)()
             tall = 1.0 + 0.14 * math.sin(2.3 * beat + 2 * i) + 0.08 * math.sin(5.1 * beat + i)
             flame.setHprScale(9.0 * math.sin(1.7 * beat + i), 0.0, 0.0, 2.0 - tall, 2.0 - tall, tall)
 
