@@ -35,9 +35,8 @@ _COUNTED: Final = (("roll", "n_rolls"), ("attack", "n_attacks"), ("hit_streak", 
 def episodes_of_key_log(log: KeyLog, options: ArenaOptions) -> Iterator[Episode]:
     """Yield the completed fights of a log as episodes of an environment; the start poses may differ.
 
-    Raises:
-        KeyLogError: Boss or phase differ, a program changed the fight, or the log cannot be replayed.
-        EnvironmentUsageError: The reward is a Python function, which only the environment itself can call.
+    Raises `KeyLogError` if boss or phase differ, a program changed the fight, or the log cannot be replayed, and
+    `EnvironmentUsageError` if the reward is a Python function, which only the environment itself can call.
     """
     _check(log, options)
     replay = Replay(log)
@@ -106,9 +105,9 @@ class _EpisodeBuilder:
         self._decision_start, self._ticks = duel, 0
         mask = np.zeros(N_ACTIONS, np.bool_)
         n_open = write_mask(duel, self._rules, mask)
-        if not is_first and self._options.skip_locked and n_open == 1:
-            return
         if not is_first:
+            if self._options.skip_locked and n_open == 1:
+                return
             self._end_step(duel, is_won=False)
         self._observe(duel)
         self._actions.append(action if mask[action] else NOTHING)
@@ -145,8 +144,7 @@ class _EpisodeBuilder:
         kind = self._options.observation
         if kind in ROW_NAMES:
             features = np.zeros(len(ROW_NAMES[kind]), np.float32)
-            write = write_relative if kind == "relative" else write_features
-            write(duel, self._rules, features)
+            (write_relative if kind == "relative" else write_features)(duel, self._rules, features)
             self._observations.append(features)
             return
         states = np.zeros(1, DUEL_STATE)
@@ -179,12 +177,7 @@ _log = logging.getLogger(__name__)
 def record_in_terminal(recorder: FightRecorder, seed: int) -> Tally:
     """Run fights in the terminal until the player quits; each fight is written when it has ended.
 
-    The seed increases by 1 for each further fight.
-
-    Raises:
-        EnvironmentUsageError: The recorder is for another environment.
-        TerminalError: Standard input or output is not a terminal, or the terminal is too small.
-        DemonstrationError: A fight cannot be written.
+    The seed increases by 1 for each further fight. Raises the errors of `FightRecorder` and `play_in_terminal`.
     """
     options = recorder.arena_options()
     rules: dict[str, Any] = {"boss": options.boss, "phase": options.phase, "random_pose": options.random_pose}
@@ -199,10 +192,7 @@ def record_in_terminal(recorder: FightRecorder, seed: int) -> Tally:
 def record_key_log(recorder: FightRecorder, path: Path) -> None:
     """Record the completed fights of a key log; fights that are already recorded are left out.
 
-    Raises:
-        EnvironmentUsageError: The recorder is for another environment, or its reward is a Python function.
-        KeyLogError: The log cannot be read, or contains fights with other options.
-        DemonstrationError: A fight cannot be written.
+    Raises the errors of `FightRecorder` and `episodes_of_key_log`.
     """
     n_known = 0
     for episode in episodes_of_key_log(read_key_log(path), recorder.arena_options()):
@@ -217,10 +207,9 @@ def record_key_log(recorder: FightRecorder, path: Path) -> None:
 
 
 class FightLog(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Wrapper of ``soulslab/Arena-v0`` that collects the actions of each fight, and reports completed fights.
+    """Wrapper of ``soulslab/Arena-v0`` without ``skip_locked`` that reports the actions of each completed fight.
 
-    The environment has no ``skip_locked``, because a person sees every decision. The seed increases by 1 for each
-    further fight. A fight that was not completed is discarded.
+    The seed increases by 1 for each further fight.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], seed: int, on_fight: OnFight) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from itertools import count, islice
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +32,7 @@ SEEDS: Final = 2**31
 """Exclusive upper bound of the seeds of fights."""
 
 
-class FightRecorder:
+class FightRecorder(AbstractContextManager["FightRecorder"]):
     """Records fights of one environment into one data set; as a context it keeps the recorded fights after an error.
 
     The data set of ``writer`` also has the fights of earlier recordings. ``n_wins`` is 0 if the environment does not
@@ -68,11 +68,12 @@ class FightRecorder:
         Raises `DemonstrationError` if the replay has another length, or cannot be written.
         """
         episode = play_episode(self._env, lambda _, __, n: int(actions[min(n, len(actions) - 1)]), seed)
-        if int(episode.n_decisions.sum()) != len(actions):
+        n_decisions = int(episode.n_decisions.sum())
+        if n_decisions != len(actions):
             raise DemonstrationError(
                 self._folder,
-                f"the fight with seed {seed} took {len(actions)} decisions, but {int(episode.n_decisions.sum())} in "
-                "the replay; boss, phase and start pose must be the same in both",
+                f"the fight with seed {seed} took {len(actions)} decisions, but {n_decisions} in the replay; boss, "
+                "phase and start pose must be the same in both",
             )
         self.add(episode)
         return episode
@@ -80,9 +81,7 @@ class FightRecorder:
     def play(self, player: Player, seed: int) -> Episode:
         """Play and record a fight of a trained policy.
 
-        Raises:
-            IncompatibleCheckpointError: The policy cannot play this environment.
-            DemonstrationError: The fight cannot be written.
+        Raises `IncompatibleCheckpointError` if the policy cannot play this environment, and the errors of `add`.
         """
         alike = self._env.metadata.get("policies_of", ())
         player.header.check_env(self._env_id, sizes_of_one(self._env), alike=alike)
@@ -111,9 +110,6 @@ class FightRecorder:
                 f"the reference player and people can only fight in {ARENA_ID}; record a policy in {self._env_id}"
             )
         return make_options(dict(self._options))
-
-    def __enter__(self) -> FightRecorder:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -148,23 +144,15 @@ def fight_seeds(seed: int, n_fights: int, recorded: Collection[int] = ()) -> lis
 
 
 def record_fight(recorder: FightRecorder, seed: int) -> Episode:
-    """Play one fight with the reference player, and record it.
-
-    Raises:
-        EnvironmentUsageError: The recorder is for another environment.
-        DemonstrationError: The fight cannot be written.
-    """
+    """Play one fight with the reference player, and record it; raises the errors of `FightRecorder`."""
     return recorder.record_actions(reference_actions(recorder.arena_options(), seed), seed)
 
 
 def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
     """Play one fight with the reference player, and return the action of each decision, int64 (decisions,).
 
-    Boss, phase and start poses of the options are used. The player observes the boss in every decision, also while it
-    cannot act, so no decision is skipped.
-
-    Raises:
-        BossFileError: A boss file is malformed.
+    The player observes the boss in every decision, also while it cannot act, so no decision is skipped. Raises
+    `BossFileError` if a boss file is malformed.
     """
     boss = load_boss(options.boss, list(load_knight().knock_backs))
     rules = FightOptions(

@@ -83,17 +83,13 @@ class Terminal:
         return _read_keys(self._keyboard, timeout_s)
 
     def show(self, picture: NDArray[np.uint8], lines: Sequence[str]) -> None:
-        """Show an image, centred, and lines of text below it, which may contain colour codes.
-
-        The image, uint8 (2 * rows, columns, 3), has two pixels for each character, one above the other.
-        """
+        """Show an image, uint8 (2 * rows, columns, 3), and below it lines of text, which may contain colour codes."""
         start = "\x1b[H"
         if self.size() != self._size:
             self._size = self.size()
             start = "\x1b[2J\x1b[H"
         indent = " " * ((self._size[0] - picture.shape[1]) // 2)
-        rows = [f"{indent}{row}\x1b[0m\x1b[K" for row in half_blocks(picture)]
-        rows += [f"{indent}{line}\x1b[0m\x1b[K" for line in lines]
+        rows = [f"{indent}{row}\x1b[0m\x1b[K" for row in (*half_blocks(picture), *lines)]
         self._write(start + "\r\n".join(rows))
 
 

@@ -23,6 +23,7 @@ from soulslab.play.terminal import HELP, Controls, Terminal
 #: Function from observation, action mask and number of decisions in this fight to an action.
 Act: TypeAlias = Callable[[Any, NDArray[np.bool_], int], Any]
 
+_WATCHING = "watching a policy   P pause   N single step   Q quit"
 _N_TEXT_LINES = 4
 #: The image is rendered larger than it is shown, so that details thinner than a character remain visible.
 _OVERSAMPLING = 3
@@ -47,32 +48,28 @@ def play_in_terminal(
 
     ``act`` chooses the actions while the person watches; None uses the keyboard. When watching, P pauses the fight, and
     N takes one decision of a paused fight. ``describe`` returns a line about the last choice of `act`, shown with the
-    reward of each decision. The seed of the first fight determines all later fights.
-
-    Raises:
-        EnvironmentUsageError: The environment is not the arena.
-        TerminalError: Standard input or output is not a terminal, or the terminal is too small.
+    reward of each decision. The seed of the first fight determines all later fights. Raises `EnvironmentUsageError` if
+    the environment is not the arena, and the errors of `Terminal`.
     """
     arena = env.unwrapped
     if not isinstance(arena, ArenaEnv):
         raise EnvironmentUsageError(f"only soulslab/Arena-v0 can be played in the terminal, not {env}")
-    tally = Tally()
+    tally, footer = Tally(), _WATCHING if act is not None else HELP
     with Terminal() as terminal:
         observation, info = env.reset(seed=seed)
         controls, n_decisions = Controls(), 0
         pause = Pause() if act is not None else None
         total = 0.0
-        _show(terminal, arena.simulator, _footer(act))
+        _show(terminal, arena.simulator, footer)
         while _wait(terminal, controls, DECISION_S, pause):
             mask = info["action_mask"]
             action = act(observation, mask, n_decisions) if act is not None else controls.action(mask, time.monotonic())
-            notes: tuple[str, ...] = (describe(),) if describe is not None else ()
+            choice = describe() if describe is not None else ""
             observation, reward, terminated, truncated, info = env.step(action)
             n_decisions += info["n_decisions"]
             total += float(reward)
-            if notes:
-                notes = (*notes, f"reward {reward:+.3f}   return {total:+.3f}")
-            _show(terminal, arena.simulator, _footer(act), notes)
+            notes = [choice, f"reward {reward:+.3f}   return {total:+.3f}"] if choice else []
+            _show(terminal, arena.simulator, footer, notes)
             if terminated or truncated:
                 tally.fights += 1
                 tally.wins += bool(info["fight"]["won"])
@@ -92,12 +89,10 @@ class Pause:
     def press(self, keys: str) -> bool:
         """Process characters from the terminal; return whether to take a single step now."""
         for key in keys.lower():
-            if key == "p":
+            if key == "n" and self.is_on:
+                return True
+            if key in "pn":
                 self.is_on = not self.is_on
-            elif key == "n":
-                was_on, self.is_on = self.is_on, True
-                if was_on:
-                    return True
         return False
 
 
@@ -126,10 +121,6 @@ def _wants_another(terminal: Terminal, simulator: Simulator) -> bool:
         keys = terminal.read_keys(1.0).lower()
         if "q" in keys or "r" in keys:
             return "q" not in keys
-
-
-def _footer(act: Act | None) -> str:
-    return "watching a policy   P pause   N single step   Q quit" if act is not None else HELP
 
 
 def _show(terminal: Terminal, simulator: Simulator, footer: str, notes: Sequence[str] = ()) -> None:
