@@ -11,6 +11,7 @@ from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.window.figures.effects import Effects
 from soulslab.arena.window.figures.figure_nodes import BossFigure, KnightFigure, Shadow
 from soulslab.arena.window.hud import Hud, HudOptions
+from soulslab.arena.window.plain_records import RecordCopier
 from soulslab.arena.window.stage.atmosphere import Atmosphere, Rgb, atmosphere_of
 from soulslab.arena.window.stage.camera import CameraRig
 from soulslab.arena.window.stage.landscape import Weather, build_ground, build_sky, place_of
@@ -45,6 +46,7 @@ class Scene:
             whiten(fighters)
         self._knight, self._boss = KnightFigure(fighters), BossFigure(fighters, boss)
         self._effects = Effects(root, boss)
+        self._records = RecordCopier()
         falls = light_direction(boss.ground, atmosphere), boss.ground.floor_m, shadow_colour(atmosphere)
         Shadow(root, self._boss.root, *falls)
         self._shadow = Shadow(root, self._knight.root, *falls)
@@ -67,9 +69,9 @@ class Scene:
 
     def show(self, game: LiveFight) -> None:
         """Update all nodes to the present state of the fight."""
-        self._knight.show(game)
-        self._boss.show(game)
-        self._effects.show(game)
+        records = self._records.copy(game)
+        for part in (self._knight, self._boss, self._effects):
+            part.show(game, *records)
         (self._shadow.root.hide if game.duel.p_falling else self._shadow.root.show)()
         self._stage.show(self._rig.show(game), game.n_ticks)
         self.hud.show(game)

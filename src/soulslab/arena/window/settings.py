@@ -107,14 +107,13 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         boss: Name of a shipped boss, or the path of a boss file.
-        phase: ``"1"``, ``"2"`` or ``"full"``.
         speed: Factor of game time at the start.
         renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL with hardware support, otherwise software.
         keys: Key of each command (`COMMANDS`).
         pad: Command of each pad button (`BUTTON_NAMES`).
         shows_buttons: Show the buttons in use, for watching a policy or a replay.
         folder: Folder of screenshots.
-        log: Path of the key log; None for no log.
+        log: Path of the key log.
     """
 
     boss: str | Path = "judge"

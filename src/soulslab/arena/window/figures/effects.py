@@ -23,7 +23,6 @@ from soulslab.arena.window.figures.knight_poses import knock_back_of, player_str
 from soulslab.arena.window.figures.rig import Vector, free_palm_of, tip_of
 from soulslab.arena.window.figures.solid_mesh import VERTEX, Colour, Floats, Mesh, geometry, pack
 from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, tip_at
-from soulslab.arena.window.plain_records import RecordCopier
 
 #: A figure's coordinate system in the world: position on the ground, height of the ground, direction, and scale.
 Stand: TypeAlias = tuple[float, float, float, float, float, float]
@@ -229,7 +228,6 @@ class Effects:
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         self.root = parent.attachNewNode("effects")
         self._figure = figure_of(boss)
-        self._records = RecordCopier()
         glow = boss_colour(GLOW[self._figure.body])
         self._glow = glow
         self._trails = (Ribbon(self.root, N_TRAIL), Ribbon(self.root, N_TRAIL))
@@ -247,9 +245,8 @@ class Effects:
         self._embers = [make(self.root, "embers", embers(glow)) for _ in range(2)]
         self._nodes = self.root.getChildren()
 
-    def show(self, game: LiveFight) -> None:
-        """Show the present effects."""
-        d, f = self._records.copy(game)
+    def show(self, game: LiveFight, d: Record, f: Record) -> None:
+        """Show the present effects of a game, given plain copies of its records."""
         self._nodes.hide()
         self._show_projectiles(d, f)
         self._show_dust(d, f)

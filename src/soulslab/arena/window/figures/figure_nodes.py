@@ -27,7 +27,6 @@ from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, knoc
 from soulslab.arena.window.figures.pose import Pose
 from soulslab.arena.window.figures.rig import PARTS, Build, Part, Place, place_parts
 from soulslab.arena.window.figures.solid_mesh import Colour, Joints, Mesh, geometry
-from soulslab.arena.window.plain_records import RecordCopier
 from soulslab.config.loading import read_toml
 
 #: Name of the colour of each boss's glowing effects.
@@ -158,12 +157,10 @@ class BossFigure:
         kind = self._figure.body
         grown = _meshes("boss_mesh.toml", f"{kind}_growth")
         self._body = Body(parent, self._figure.build, _meshes("boss_mesh.toml", kind), grown)
-        self._records = RecordCopier()
         self.root = self._body.root
 
-    def show(self, game: LiveFight) -> None:
-        """Show the present pose."""
-        d, f = self._records.copy(game)
+    def show(self, game: LiveFight, d: Record, f: Record) -> None:
+        """Show the present pose of a game, given plain copies of its records."""
         self._body.set_position((float(d.b_x), float(d.b_y), float(f.floor)), (float(d.b_fx), float(d.b_fy)))
         self._body.show_growth(_growth(d, f))
         self._body.show(boss_pose(self._figure, d, f, game.stage, game.stage_ticks))
@@ -195,12 +192,10 @@ class KnightFigure:
 
     def __init__(self, parent: NodePath) -> None:
         self._body = Body(parent, KNIGHT, _meshes("knight_mesh.toml", "knight"))
-        self._records = RecordCopier()
         self.root = self._body.root
 
-    def show(self, game: LiveFight) -> None:
-        """Show the present pose."""
-        d, f = self._records.copy(game)
+    def show(self, game: LiveFight, d: Record, f: Record) -> None:
+        """Show the present pose of a game, given plain copies of its records."""
         self._body.set_position((float(d.p_x), float(d.p_y), float(d.p_z)), _facing(d, f))
         self._body.show(knight_pose(d, f, game.stage, game.stage_ticks))
         if game.stage == "fighting" and d.p_ticks < FLASH_TICKS and knock_back_of(d, f) is not None:
