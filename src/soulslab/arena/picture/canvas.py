@@ -99,7 +99,7 @@ class Pose:
 
 
 class Brush(Pose):
-    """A pose whose parts are drawn on a canvas, with the opacity ``alpha`` unless another one is given."""
+    """A pose whose parts are drawn on a canvas, with the opacity ``alpha`` unless another one above 0 is given."""
 
     def __init__(self, canvas: Canvas, pose: Pose, alpha: float = 1.0) -> None:
         super().__init__(pose.x, pose.y, pose.fx, pose.fy, pose.scale)
@@ -113,13 +113,13 @@ class Brush(Pose):
         """Fill a polygon (K, 2) of the figure and draw a dark outline."""
         self._canvas.solid(self.place(shape), colour, self._alpha)
 
-    def fill(self, shape: Points, colour: Colour, alpha: float | None = None) -> None:
+    def fill(self, shape: Points, colour: Colour, alpha: float = 0.0) -> None:
         """Fill a polygon (K, 2) of the figure."""
-        self._canvas.fill(self.place(shape), colour, self._alpha if alpha is None else alpha)
+        self._canvas.fill(self.place(shape), colour, alpha or self._alpha)
 
-    def line(self, shape: Points, colour: Colour, width_m: float, alpha: float | None = None, **how: bool) -> None:
+    def line(self, shape: Points, colour: Colour, width_m: float, alpha: float = 0.0, **how: bool) -> None:
         """Draw a line through points (K, 2) of the figure; see `Canvas.line`."""
-        self._canvas.line(self.place(shape), colour, width_m, self._alpha if alpha is None else alpha, **how)
+        self._canvas.line(self.place(shape), colour, width_m, alpha or self._alpha, **how)
 
 
 def points(*pairs: tuple[float, float]) -> Points:

@@ -38,7 +38,6 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """First line of a log: the fight that was played.
 
     Attributes:
-        rules_digest: `LiveFight.rules_digest`, of boss, phase, poses and knight.
         boss: Name of a shipped boss, or the path of a boss file.
         seed: Seed of the first fight; None if it started from a generator state.
         generator: State of the generator before the first fight, if it was not seeded.

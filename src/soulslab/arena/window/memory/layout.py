@@ -1,11 +1,5 @@
 """Layout of a memory in which a profile finds everything it describes.
 
-::
-
-    layout = synthesise(load_profile(path))
-    layout.places["player.hp"]     # region and offset
-    layout.content(PROGRAM, starts)
-
 There are three regions: the program (headers, code, its own cells), a permanent heap, and a heap with the objects of
 one fight: all objects that are reached through the same cell of the program as an attribute of the player or the boss.
 Only the addresses of the regions are left open.
