@@ -133,7 +133,7 @@ def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None
     """Record fights of the chosen player."""
     from rich.progress import track
 
-    from soulslab.fights import human_fights, recording
+    from soulslab.fights import recording
 
     if who.policy:
         from soulslab.learn.players import load_player
@@ -142,9 +142,9 @@ def _fight(recorder: FightRecorder, who: WhoFlags, seeds: Sequence[int]) -> None
         for seed in track(seeds, "fighting", transient=True):
             recorder.play(player, seed)
     elif who.keys:
-        human_fights.record_key_log(recorder, who.keys)
+        recording.record_key_log(recorder, who.keys)
     elif who.player == "human":
-        human_fights.record_in_terminal(recorder, seeds[0])
+        recording.record_in_terminal(recorder, seeds[0])
     else:
         for seed in track(seeds, "fighting", transient=True):
             recording.record_fight(recorder, seed)
