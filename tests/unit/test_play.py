@@ -11,8 +11,7 @@ import pytest
 import soulslab  # noqa: F401 (registers the arena)
 from soulslab.arena.vocabulary import ACTIONS, NOTHING, action_name
 from soulslab.errors import EnvironmentUsageError, TerminalError
-from soulslab.play.terminal import BUFFER_S, HOLD_S, Controls, Terminal, half_blocks
-from soulslab.play.terminal_game import Pause, play_in_terminal
+from soulslab.play.terminal_game import BUFFER_S, HOLD_S, Controls, Pause, Terminal, half_blocks, play_in_terminal
 
 OPEN = np.ones(len(ACTIONS), np.bool_)
 

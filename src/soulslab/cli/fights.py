@@ -113,7 +113,7 @@ def show(data: str) -> int:
 def _fight(recorder: FightRecorder, flags: FightFlags, seeds: Sequence[int]) -> None:
     from rich.progress import track
 
-    from soulslab.fights import human_fights, recording
+    from soulslab.fights import recording
 
     if flags.policy:
         from soulslab.learn.players import load_player
@@ -122,9 +122,9 @@ def _fight(recorder: FightRecorder, flags: FightFlags, seeds: Sequence[int]) -> 
         for seed in track(seeds, "fighting", transient=True):
             recorder.play(player, seed)
     elif flags.keys:
-        human_fights.record_key_log(recorder, flags.keys)
+        recording.record_key_log(recorder, who.keys)
     elif flags.player == "human":
-        human_fights.record_in_terminal(recorder, seeds[0])
+        recording.record_in_terminal(recorder, seeds[0])
     else:
         for seed in track(seeds, "fighting", transient=True):
             recording.record_fight(recorder, seed)

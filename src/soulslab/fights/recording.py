@@ -1,13 +1,14 @@
-"""Recorder that adds fights of an environment to a data set, and the reference player as its source."""
+"""Recorder that adds fights to a data set, and its sources: the reference player, and people."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from itertools import count, islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, SupportsFloat, TypeAlias
 
 import gymnasium
 import msgspec
@@ -15,24 +16,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import load_boss
+from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.arena.features import write_features, write_state
 from soulslab.arena.knight_file import load_knight
+from soulslab.arena.player_rules import write_mask
+from soulslab.arena.records import DUEL, MAX_DECISIONS, REWARD_TERMS, TICKS_PER_DECISION, Record
 from soulslab.arena.reference_player import ReferencePlayer
-from soulslab.arena.simulator import FightOptions, Simulator
+from soulslab.arena.relative_features import write_relative
+from soulslab.arena.simulator import CENTRE_FREE_M, FightOptions, Simulator
+from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
+from soulslab.arena.window.key_log import KeyLog, Replay, State, read_key_log
 from soulslab.config import load_settings
 from soulslab.envs.duels import ArenaOptions, make_options
 from soulslab.envs.registration import ARENA_ID
-from soulslab.errors import DemonstrationError, EnvironmentUsageError
-from soulslab.learn.demonstrations.recorded_episode import RECORDING, Episode, PolicyActor, play_episode
+from soulslab.envs.rewards import reward_weights
+from soulslab.envs.spaces import ROW_NAMES, duel_observation, row
+from soulslab.errors import DemonstrationError, EnvironmentUsageError, KeyLogError
+from soulslab.learn.demonstrations.recorded_episode import RECORDING, Episode, PolicyActor, play_episode, stack
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
 from soulslab.learn.environment import environment_seed, sizes_of_one
 from soulslab.learn.policy_header import Player
 from soulslab.learn.settings import EnvSettings
+from soulslab.play.terminal_game import Tally, play_in_terminal
 
 SEEDS: Final = 2**31
 """Exclusive upper bound of the seeds of fights."""
 
 
-class FightRecorder:
+class FightRecorder(AbstractContextManager["FightRecorder"]):
     """Records fights of one environment into one data set; as a context it keeps the recorded fights after an error.
 
     The data set of ``writer`` also has the fights of earlier recordings. ``n_wins`` is 0 if the environment does not
@@ -68,11 +79,12 @@ class FightRecorder:
         Raises `DemonstrationError` if the replay has another length, or cannot be written.
         """
         episode = play_episode(self._env, lambda _, __, n: int(actions[min(n, len(actions) - 1)]), seed)
-        if int(episode.n_decisions.sum()) != len(actions):
+        n_decisions = int(episode.n_decisions.sum())
+        if n_decisions != len(actions):
             raise DemonstrationError(
                 self._folder,
-                f"the fight with seed {seed} took {len(actions)} decisions, but {int(episode.n_decisions.sum())} in "
-                "the replay; boss, phase and start pose must be the same in both",
+                f"the fight with seed {seed} took {len(actions)} decisions, but {n_decisions} in the replay; boss, "
+                "phase and start pose must be the same in both",
             )
         self.add(episode)
         return episode
@@ -80,9 +92,7 @@ class FightRecorder:
     def play(self, player: Player, seed: int) -> Episode:
         """Play and record a fight of a trained policy.
 
-        Raises:
-            IncompatibleCheckpointError: The policy cannot play this environment.
-            DemonstrationError: The fight cannot be written.
+        Raises `IncompatibleCheckpointError` if the policy cannot play this environment, and the errors of `add`.
         """
         alike = self._env.metadata.get("policies_of", ())
         player.header.check_env(self._env_id, sizes_of_one(self._env), alike=alike)
@@ -111,9 +121,6 @@ class FightRecorder:
                 f"the reference player and people can only fight in {ARENA_ID}; record a policy in {self._env_id}"
             )
         return make_options(dict(self._options))
-
-    def __enter__(self) -> FightRecorder:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -148,23 +155,15 @@ def fight_seeds(seed: int, n_fights: int, recorded: Collection[int] = ()) -> lis
 
 
 def record_fight(recorder: FightRecorder, seed: int) -> Episode:
-    """Play one fight with the reference player, and record it.
-
-    Raises:
-        EnvironmentUsageError: The recorder is for another environment.
-        DemonstrationError: The fight cannot be written.
-    """
+    """Play one fight with the reference player, and record it; raises the errors of `FightRecorder`."""
     return recorder.record_actions(reference_actions(recorder.arena_options(), seed), seed)
 
 
 def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
     """Play one fight with the reference player, and return the action of each decision, int64 (decisions,).
 
-    Boss, phase and start poses of the options are used. The player observes the boss in every decision, also while it
-    cannot act, so no decision is skipped.
-
-    Raises:
-        BossFileError: A boss file is malformed.
+    The player observes the boss in every decision, also while it cannot act, so no decision is skipped. Raises
+    `BossFileError` if a boss file is malformed.
     """
     boss = load_boss(options.boss, list(load_knight().knock_backs))
     rules = FightOptions(
@@ -182,3 +181,219 @@ def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
         actions.append(int(action[0]))
         simulator.step(action)
     return np.array(actions, np.int64)
+
+
+#: Reward terms that are counters of the rules; the value for a step is the difference.
+_COUNTED: Final = (("roll", "n_rolls"), ("attack", "n_attacks"), ("hit_streak", "streak_gain"))
+
+
+def episodes_of_key_log(log: KeyLog, options: ArenaOptions) -> Iterator[Episode]:
+    """Yield the completed fights of a log as episodes of an environment; the start poses may differ.
+
+    Raises `KeyLogError` if boss or phase differ, a program changed the fight, or the log cannot be replayed, and
+    `EnvironmentUsageError` if the reward is a Python function, which only the environment itself can call.
+    """
+    _check(log, options)
+    replay = Replay(log)
+    game = replay.fight
+    fight: _EpisodeBuilder | None = None
+    n_fights = 0
+    while not replay.is_over:
+        if game.stage == "fighting" and game.n_fights != n_fights:
+            if fight is not None:
+                _log.info("fight %d of the log was not completed; skipped", n_fights)
+            n_fights, fight = game.n_fights, _EpisodeBuilder(game.fight, options)
+        before = game.duel.copy()
+        replay.tick()
+        if replay.is_over or fight is None:
+            continue
+        fight.tick(before, game.action, is_press=game.is_press)
+        if game.stage in ("won", "lost") or fight.n_decisions >= MAX_DECISIONS:
+            yield fight.end(game.duel, is_won=game.stage == "won", is_terminated=game.stage != "fighting")
+            fight = None
+
+
+class _EpisodeBuilder:
+    """Builds an episode from the ticks of a fight."""
+
+    def __init__(self, rules: Record, options: ArenaOptions) -> None:
+        self._rules = rules
+        self._options = options
+        self._weights = reward_weights(options.reward)
+        self._observations: list[Any] = []
+        self._masks: list[NDArray[np.bool_]] = []
+        self._actions: list[int] = []
+        self._taken: list[int] = []
+        self._rewards: list[float] = []
+        self._step_start: Record = np.zeros(1, DUEL)[0]
+        self._decision_start = self._step_start
+        self._ticks = 0  # of the current decision
+        self._centre_m = 0.0  # towards the centre, in the current step
+        self.n_decisions = 0
+
+    def tick(self, before: Record, action: int, *, is_press: bool) -> None:
+        """Add a tick: the duel before it, and the action during it."""
+        is_first = not self._actions
+        if is_first or self._ticks == TICKS_PER_DECISION or is_press:
+            if self._ticks:
+                self._end_decision(before, is_over=False)
+            self._begin_decision(before, action, is_first=is_first)
+        self._ticks += 1
+
+    def end(self, last: Record, *, is_won: bool, is_terminated: bool) -> Episode:
+        """Return the episode, given the duel after its last tick."""
+        if self._ticks:
+            self._end_decision(last, is_over=is_terminated)
+        self._end_step(last, is_won=is_won)
+        self._observe(last)
+        return Episode(
+            observations=stack(self._observations),
+            actions=np.array(self._actions, np.int64),
+            rewards=np.array(self._rewards),
+            masks=np.array(self._masks),
+            n_decisions=np.array(self._taken, np.int64),
+            is_terminated=is_terminated,
+            is_won=is_won,
+        )
+
+    def _begin_decision(self, duel: Record, action: int, *, is_first: bool) -> None:
+        self._decision_start, self._ticks = duel, 0
+        mask = np.zeros(N_ACTIONS, np.bool_)
+        n_open = write_mask(duel, self._rules, mask)
+        if not is_first:
+            if self._options.skip_locked and n_open == 1:
+                return
+            self._end_step(duel, is_won=False)
+        self._observe(duel)
+        self._actions.append(action if mask[action] else NOTHING)
+        self._taken.append(0)
+        self._step_start, self._centre_m = duel, 0.0
+
+    def _end_decision(self, duel: Record, *, is_over: bool) -> None:
+        self.n_decisions += 1
+        self._taken[-1] += 1
+        self._ticks = 0
+        after_m = self._from_centre_m(duel)
+        if not is_over and after_m > CENTRE_FREE_M:
+            self._centre_m += self._from_centre_m(self._decision_start) - after_m
+
+    def _end_step(self, duel: Record, *, is_won: bool) -> None:
+        """Add the reward of the current step, with the terms of `soulslab.arena.simulator`."""
+        start, rules = self._step_start, self._rules
+        terms = {
+            "boss_damage": (start.b_hp - duel.b_hp) / rules.b_max_hp,
+            "player_damage": (start.p_hp - duel.p_hp) / rules.p_max_hp,
+            "win": float(is_won),
+            "death": float(duel.p_hp <= 0.0),
+            "time": float(self._taken[-1]),
+            "centre": self._centre_m,
+        }
+        terms |= {name: float(duel[field] - start[field]) for name, field in _COUNTED}
+        self._rewards.append(sum(self._weights.get(name, 0.0) * float(terms[name]) for name in REWARD_TERMS))
+
+    def _observe(self, duel: Record) -> None:
+        """Add the observation and the action mask for a state."""
+        mask = np.zeros(N_ACTIONS, np.bool_)
+        write_mask(duel, self._rules, mask)
+        self._masks.append(mask)
+        kind = self._options.observation
+        if kind in ROW_NAMES:
+            features = np.zeros(len(ROW_NAMES[kind]), np.float32)
+            (write_relative if kind == "relative" else write_features)(duel, self._rules, features)
+            self._observations.append(features)
+            return
+        states = np.zeros(1, DUEL_STATE)
+        write_state(duel, self._rules, states[0])
+        self._observations.append(row(duel_observation(states), 0))
+
+    def _from_centre_m(self, duel: Record) -> float:
+        return float(np.hypot(duel.p_x - self._rules.reward_x, duel.p_y - self._rules.reward_y))
+
+
+def _check(log: KeyLog, options: ArenaOptions) -> None:
+    header = log.header
+    for name, theirs, ours in (("boss", header.boss, options.boss), ("phase", header.phase, options.phase)):
+        if str(theirs) != str(ours):
+            raise KeyLogError(
+                log.source, f"its {name} is {theirs}, but the environment has {ours}; set the {name} of the environment"
+            )
+    if any(isinstance(line, State) for line in log.lines):
+        raise KeyLogError(log.source, "a program changed the fight, so the log is not the play of a person")
+    if callable(options.reward):
+        raise EnvironmentUsageError("reward: a function cannot be evaluated for a key log; use a table of terms")
+
+
+#: Called with the seed of a completed fight and the action of each decision, int64 (decisions,).
+OnFight: TypeAlias = Callable[[int, NDArray[np.int64]], None]
+
+_log = logging.getLogger(__name__)
+
+
+def record_in_terminal(recorder: FightRecorder, seed: int) -> Tally:
+    """Run fights in the terminal until the player quits; each fight is written when it has ended.
+
+    The seed increases by 1 for each further fight. Raises the errors of `FightRecorder` and `play_in_terminal`.
+    """
+    options = recorder.arena_options()
+    rules: dict[str, Any] = {"boss": options.boss, "phase": options.phase, "random_pose": options.random_pose}
+
+    def keep(fight_seed: int, actions: NDArray[np.int64]) -> None:
+        recorder.record_actions(actions, fight_seed)
+        recorder.writer.publish()
+
+    return play_in_terminal(FightLog(gymnasium.make(ARENA_ID, **rules), seed, keep), seed=seed)
+
+
+def record_key_log(recorder: FightRecorder, path: Path) -> None:
+    """Record the completed fights of a key log; fights that are already recorded are left out.
+
+    Raises the errors of `FightRecorder` and `episodes_of_key_log`.
+    """
+    n_known = 0
+    for episode in episodes_of_key_log(read_key_log(path), recorder.arena_options()):
+        if recorder.writer.is_recorded(episode):
+            n_known += 1
+        else:
+            recorder.add(episode)
+    if n_known:
+        _log.warning("%s: left out %d fights that the data set already contains", path, n_known)
+    elif recorder.n_fights == 0:
+        _log.warning("%s: contains no completed fight", path)
+
+
+class FightLog(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Wrapper of ``soulslab/Arena-v0`` without ``skip_locked`` that reports the actions of each completed fight.
+
+    The seed increases by 1 for each further fight.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], seed: int, on_fight: OnFight) -> None:
+        super().__init__(env)
+        self._next_seed = self._seed = seed
+        self._on_fight = on_fight
+        self._actions: list[int] = []
+        self._mask = np.zeros(0, np.bool_)
+
+    def reset(
+        self,
+        *,
+        seed: int | None = None,  # noqa: ARG002  (the wrapper chooses the seeds)
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start the next fight with its own seed; see `gymnasium.Env.reset`."""
+        self._seed = self._next_seed % SEEDS
+        self._next_seed += 1
+        self._actions.clear()
+        observation, info = self.env.reset(seed=self._seed, options=options)
+        self._mask = info["action_mask"]
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Take one decision; see `gymnasium.Env.step`."""
+        # The environment executes an action that is not allowed as "nothing".
+        self._actions.append(int(action) if self._mask[action] else NOTHING)
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._mask = info["action_mask"]
+        if terminated or truncated:
+            self._on_fight(self._seed, np.array(self._actions, np.int64))
+        return observation, reward, terminated, truncated, info

@@ -88,14 +88,12 @@ class PolicyActions:
 def policy_actions(player: Player, env: gymnasium.Env[Any, Any], path: str | Path = "policy") -> PolicyActions:
     """Return the action function of a policy for an environment made with `fight_options`.
 
-    Raises:
-        IncompatibleCheckpointError: The policy cannot play this environment.
-        EnvironmentUsageError: The observations of the environment are of a kind that no policy supports.
+    Raises `IncompatibleCheckpointError` if the policy cannot play this environment, and `EnvironmentUsageError` if no
+    policy supports observations of this kind.
     """
     env_id = env.spec.id if env.spec is not None else ARENA_ID
-    alike = env.metadata.get("policies_of", ())
     header = player.header
-    header.check_env(env_id, sizes_of_one(env), path, alike=alike)
+    header.check_env(env_id, sizes_of_one(env), path, alike=env.metadata.get("policies_of", ()))
     hands = PolicyActor(player, env.observation_space, env_id)
     return PolicyActions(hands, skips_locked=bool(header.env_options.get("skip_locked", False)))
 

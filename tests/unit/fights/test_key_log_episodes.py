@@ -14,8 +14,7 @@ from soulslab.arena.window.key_log import KeyLogWriter, read_key_log
 from soulslab.envs.duels import ArenaOptions, make_options
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import EnvironmentUsageError, KeyLogError
-from soulslab.fights.human_fights import episodes_of_key_log, record_key_log
-from soulslab.fights.recording import FightRecorder
+from soulslab.fights.recording import FightRecorder, episodes_of_key_log, record_key_log
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.recorded_episode import play_episode
 from support.same_fight import ALL_TERMS

@@ -14,8 +14,14 @@ from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_ACTIONS, NOTHI
 from soulslab.envs.duels import ArenaOptions
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, DemonstrationError, EnvironmentUsageError, IncompatibleCheckpointError
-from soulslab.fights.human_fights import FightLog
-from soulslab.fights.recording import FightRecorder, env_settings, fight_seeds, record_fight, reference_actions
+from soulslab.fights.recording import (
+    FightLog,
+    FightRecorder,
+    env_settings,
+    fight_seeds,
+    record_fight,
+    reference_actions,
+)
 from soulslab.learn.configs import config_path
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_outcomes

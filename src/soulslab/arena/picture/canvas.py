@@ -25,18 +25,12 @@ class Canvas:
     """An image (H, W, 3) uint8, drawn on in place; ``centre_m`` of the ground is at the pixel ``middle_px``."""
 
     def __init__(
-        self,
-        image: Image,
-        centre_m: tuple[float, float],
-        middle_px: tuple[float, float],
-        px_per_m: float,
+        self, image: Image, centre_m: tuple[float, float], middle_px: tuple[float, float], px_per_m: float
     ) -> None:
         self.image = image
         self.px_per_m = px_per_m
-        self._zero = np.array(
-            [middle_px[0] - centre_m[0] * px_per_m, middle_px[1] + centre_m[1] * px_per_m], dtype=np.float64
-        )
         self._scale = np.array([px_per_m, -px_per_m])
+        self._zero = np.array(middle_px) - np.array(centre_m) * self._scale
 
     def fill(self, points: Points, colour: Colour, alpha: float = 1.0) -> None:
         """Fill a polygon; ``alpha`` is its opacity, 0 to 1."""
@@ -97,11 +91,35 @@ class Pose:
         placed: Points = points @ self._turn + (self.x, self.y)
         return placed
 
-    def at(self, ahead: float, left: float, angle_rad: float = 0.0) -> Pose:
-        """Return the pose of a part that is offset within the figure and turned to the left."""
+    def at(self, ahead: float, left: float, angle_rad: float = 0.0, scale: float = 1.0) -> Pose:
+        """Return the pose of a part that is offset within the figure, turned to the left, and scaled."""
         x, y = self.place(np.array([[ahead, left]]))[0]
         c, s = math.cos(angle_rad), math.sin(angle_rad)
-        return Pose(x, y, self.fx * c - self.fy * s, self.fx * s + self.fy * c, self.scale)
+        return Pose(x, y, self.fx * c - self.fy * s, self.fx * s + self.fy * c, scale * self.scale)
+
+
+class Brush(Pose):
+    """A pose whose parts are drawn on a canvas, with the opacity ``alpha`` unless another one above 0 is given."""
+
+    def __init__(self, canvas: Canvas, pose: Pose, alpha: float = 1.0) -> None:
+        super().__init__(pose.x, pose.y, pose.fx, pose.fy, pose.scale)
+        self._canvas, self._alpha = canvas, alpha
+
+    def at(self, ahead: float, left: float, angle_rad: float = 0.0, scale: float = 1.0) -> Brush:
+        """Return the brush of a part; see `Pose.at`."""
+        return Brush(self._canvas, super().at(ahead, left, angle_rad, scale), self._alpha)
+
+    def solid(self, shape: Points, colour: Colour) -> None:
+        """Fill a polygon (K, 2) of the figure and draw a dark outline."""
+        self._canvas.solid(self.place(shape), colour, self._alpha)
+
+    def fill(self, shape: Points, colour: Colour, alpha: float = 0.0) -> None:
+        """Fill a polygon (K, 2) of the figure."""
+        self._canvas.fill(self.place(shape), colour, alpha or self._alpha)
+
+    def line(self, shape: Points, colour: Colour, width_m: float, alpha: float = 0.0, **how: bool) -> None:
+        """Draw a line through points (K, 2) of the figure; see `Canvas.line`."""
+        self._canvas.line(self.place(shape), colour, width_m, alpha or self._alpha, **how)
 
 
 def points(*pairs: tuple[float, float]) -> Points:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from soulslab.arena.blow import Blow, blow_of, ease, half_arc, sway
-from soulslab.arena.picture.canvas import Canvas, Colour, Pose, arc, disc, ellipse, points, sector
+from soulslab.arena.picture.canvas import Brush, Canvas, Colour, Points, Pose, arc, disc, ellipse, points, sector
 from soulslab.arena.picture.looks import BLADE, CRIMSON, DARK_STEEL, GOLD, LEATHER, LIGHT_BLUE, STEEL, WOOD, Look
 from soulslab.arena.player_rules import is_invulnerable
 from soulslab.arena.records import PARRIED, ROAMING, STAGGERED, THROWN, Record
@@ -79,18 +79,17 @@ def knight_arm(d: Record, f: Record, rest_rad: float) -> Arm:
     return Arm(end + (rest_rad - end) * ease(after / 25.0 - 0.2), 1.0, (start, end), 1.0 - after / TRAIL_TICKS)
 
 
-def draw_trail(canvas: Canvas, body: Pose, arm: Arm, radii: tuple[float, float], colour: Colour) -> None:
+def draw_trail(body: Brush, arm: Arm, radii: tuple[float, float], colour: Colour) -> None:
     """Draw the area that a weapon has swept, brightest behind the weapon."""
     first, last = arm.trail_rad
     for share, alpha in ((0.0, 0.16), (0.4, 0.2), (0.7, 0.28)):
         start = first + (last - first) * share
-        canvas.fill(body.place(sector(*radii, start, last)), colour, alpha * arm.trail)
+        body.fill(sector(*radii, start, last), colour, alpha * arm.trail)
 
 
 def draw_boss(canvas: Canvas, d: Record, f: Record, look: Look) -> None:
     """Draw the boss in its present action."""
-    body = Pose(d.b_x, d.b_y, d.b_fx, d.b_fy, float(f.b_radius))
-    alpha = 0.45 if d.won else 1.0
+    body = Brush(canvas, Pose(d.b_x, d.b_y, d.b_fx, d.b_fy, float(f.b_radius)), 0.45 if d.won else 1.0)
     canvas.fill(disc(d.b_x + 0.2, d.b_y - 0.28, body.scale * 1.35), (0, 0, 0), 0.42)
     if d.phase == 2 and not d.won:
         canvas.glow(d.b_x, d.b_y, body.scale * (2.1 + 0.15 * sway(int(d.tick), 0.9)), look.glow, 0.34)
@@ -103,8 +102,8 @@ def draw_boss(canvas: Canvas, d: Record, f: Record, look: Look) -> None:
         arm = Arm(-1.9, 0.8)
     if blow and arm.trail > 0.0 and blow.window.n_projectiles == 0:
         reach = 1.0 + float(blow.window.reach) / body.scale
-        draw_trail(canvas, body, arm, (1.1, reach), look.glow if d.phase == 2 else (255, 226, 190))
-    {"halberd": _judge, "daggers": _trickster, "beast": _beast}[look.body](canvas, d, body, arm, look, alpha)
+        draw_trail(body, arm, (1.1, reach), look.glow if d.phase == 2 else (255, 226, 190))
+    {"halberd": _judge, "daggers": _trickster, "beast": _beast}[look.body](d, body, arm, look)
     if d.b_mode in (STAGGERED, PARRIED) and not d.won:
         _dazed(canvas, d)
 
@@ -114,136 +113,116 @@ def _walk(d: Record) -> float:
     return math.sin(d.tick * 0.2) if d.b_mode == ROAMING and d.b_wait > 0 else 0.35
 
 
-def _judge(canvas: Canvas, d: Record, body: Pose, arm: Arm, look: Look, alpha: float) -> None:
+def _judge(d: Record, body: Brush, arm: Arm, look: Look) -> None:
     step, breath = 0.28 * _walk(d), 0.05 * sway(int(d.tick), 2.8)
     for side in (1.0, -1.0):
-        canvas.solid(body.place(ellipse(0.1 + side * step, side * 0.42, 0.5, 0.22)), (40, 34, 44), alpha)
+        body.solid(ellipse(0.1 + side * step, side * 0.42, 0.5, 0.22), (40, 34, 44))
     robe = points((0.35, 0.7), (-0.5, 1.0), (-1.35, 0.8 + breath), (-1.15, 0.3), (-1.5, breath), (-1.15, -0.35))
-    canvas.solid(
-        body.place(np.concatenate([robe, points((-1.35, -0.8 - breath), (-0.5, -1.0), (0.35, -0.7))])),
-        look.cloth,
-        alpha,
-    )
+    body.solid(np.concatenate([robe, points((-1.35, -0.8 - breath), (-0.5, -1.0), (0.35, -0.7))]), look.cloth)
     for y in (0.55, 0.0, -0.55):
-        canvas.line(body.place(points((-0.3, y * 0.8), (-1.2, y))), (36, 28, 48), 0.05, alpha)
-    _halberd(canvas, body, arm, look, alpha)
-    canvas.solid(body.place(ellipse(0.0, 0.0, 0.5, 0.92)), look.cloth, alpha)
-    canvas.line(body.place(points((0.35, 0.62), (0.46, 0.0), (0.35, -0.62))), look.armour, 0.08, alpha)
+        body.line(points((-0.3, y * 0.8), (-1.2, y)), (36, 28, 48), 0.05)
+    _halberd(body, arm, look)
+    body.solid(ellipse(0.0, 0.0, 0.5, 0.92), look.cloth)
+    body.line(points((0.35, 0.62), (0.46, 0.0), (0.35, -0.62)), look.armour, 0.08)
     for side in (1.0, -1.0):
         plate = points((0.42, 0.5), (0.3, 1.1), (-0.1, 1.28), (-0.48, 1.02), (-0.36, 0.5)) * (1.0, side)
-        canvas.solid(body.place(plate), look.armour, alpha)
-        canvas.fill(body.place(ellipse(0.08, side * 0.88, 0.18, 0.14)), (216, 182, 118), alpha)
-    canvas.solid(body.place(disc(0.08, 0.0, 0.42)), (84, 76, 84), alpha)
-    crown = [
-        ((0.42 + 0.2 * (i % 2)) * math.cos(i * math.pi / 7), (0.42 + 0.2 * (i % 2)) * math.sin(i * math.pi / 7))
-        for i in range(14)
-    ]
-    canvas.line(body.at(0.08, 0.0).place(points(*crown)), look.armour, 0.06, alpha, is_closed=True)
-    _eyes(canvas, body, (0.4, 0.14), look, alpha)
+        body.solid(plate, look.armour)
+        body.fill(ellipse(0.08, side * 0.88, 0.18, 0.14), (216, 182, 118))
+    body.solid(disc(0.08, 0.0, 0.42), (84, 76, 84))
+    body.at(0.08, 0.0).line(_star(14, 0.42, 0.62), look.armour, 0.06, is_closed=True)
+    _eyes(body, (0.4, 0.14), look)
 
 
-def _halberd(canvas: Canvas, body: Pose, arm: Arm, look: Look, alpha: float) -> None:
+def _halberd(body: Brush, arm: Arm, look: Look) -> None:
     angle = arm.angle_rad
     hand = (0.25 + 0.75 * math.cos(angle), -0.45 + 0.75 * math.sin(angle))
     for shoulder in ((0.05, -0.85), (0.05, 0.85)):
-        canvas.line(body.place(points(shoulder, hand)), look.cloth, body.scale * 0.3, alpha)
+        body.line(points(shoulder, hand), look.cloth, body.scale * 0.3)
     pole = body.at(*hand, angle)
     tip = -1.0 + 3.7 * arm.stretch
-    shaft = points((tip - 4.2, 0.075), (tip, 0.075), (tip, -0.075), (tip - 4.2, -0.075))
-    canvas.solid(pole.place(shaft), WOOD, alpha)
-    axe = points((-0.75, 0.05), (-0.95, 0.5), (-0.45, 0.72), (0.02, 0.5), (-0.15, 0.05))
+    pole.solid(points((tip - 4.2, 0.075), (tip, 0.075), (tip, -0.075), (tip - 4.2, -0.075)), WOOD)
     head = pole.at(tip, 0.0)
-    canvas.solid(head.place(axe), BLADE, alpha)
-    canvas.solid(head.place(points((-0.6, -0.05), (-0.45, -0.42), (-0.25, -0.05))), STEEL, alpha)
-    canvas.solid(head.place(points((-0.05, 0.1), (0.75, 0.0), (-0.05, -0.1))), BLADE, alpha)
-    canvas.solid(pole.place(disc(0.0, 0.0, 0.19)), look.armour, alpha)
+    head.solid(points((-0.75, 0.05), (-0.95, 0.5), (-0.45, 0.72), (0.02, 0.5), (-0.15, 0.05)), BLADE)
+    head.solid(points((-0.6, -0.05), (-0.45, -0.42), (-0.25, -0.05)), STEEL)
+    head.solid(points((-0.05, 0.1), (0.75, 0.0), (-0.05, -0.1)), BLADE)
+    pole.solid(disc(0.0, 0.0, 0.19), look.armour)
 
 
-def _trickster(canvas: Canvas, d: Record, body: Pose, arm: Arm, look: Look, alpha: float) -> None:
+def _trickster(d: Record, body: Brush, arm: Arm, look: Look) -> None:
     step, breath = 0.4 * _walk(d), 0.1 * sway(int(d.tick), 1.6)
     for side in (1.0, -1.0):
-        canvas.solid(body.place(ellipse(side * step, side * 0.38, 0.48, 0.2)), (40, 34, 30), alpha)
+        body.solid(ellipse(side * step, side * 0.38, 0.48, 0.2), (40, 34, 30))
     tails = points((0.2, 0.75), (-0.7, 0.9), (-1.7, 0.7 + breath), (-1.0, 0.2), (-1.9, -0.1 - breath), (-1.0, -0.35))
-    canvas.solid(
-        body.place(np.concatenate([tails, points((-1.6, -0.8 + breath), (-0.6, -0.9), (0.2, -0.75))])),
-        look.cloth,
-        alpha,
-    )
+    body.solid(np.concatenate([tails, points((-1.6, -0.8 + breath), (-0.6, -0.9), (0.2, -0.75))]), look.cloth)
     for side in (-1.0, 1.0):
         angle = arm.angle_rad if side < 0 else -0.7 * arm.angle_rad + 0.2
         hand = (0.3 + 0.85 * math.cos(angle) * arm.stretch, side * 0.6 + 0.7 * math.sin(angle))
-        canvas.line(body.place(points((0.0, side * 0.75), hand)), look.cloth, body.scale * 0.3, alpha)
+        body.line(points((0.0, side * 0.75), hand), look.cloth, body.scale * 0.3)
         dagger = body.at(*hand, angle)
-        canvas.solid(dagger.place(points((0.0, 0.13), (0.9, 0.15), (1.6, 0.0), (0.9, -0.1), (0.0, -0.1))), BLADE, alpha)
-        canvas.solid(dagger.place(points((-0.05, 0.3), (0.08, 0.3), (0.08, -0.3), (-0.05, -0.3))), look.armour, alpha)
-        canvas.solid(dagger.place(disc(-0.1, 0.0, 0.18)), LEATHER, alpha)
-    canvas.solid(body.place(ellipse(0.0, 0.0, 0.48, 0.85)), look.cloth, alpha)
-    canvas.line(body.place(points((-0.35, 0.6), (0.42, -0.4))), look.armour, 0.08, alpha)
+        dagger.solid(points((0.0, 0.13), (0.9, 0.15), (1.6, 0.0), (0.9, -0.1), (0.0, -0.1)), BLADE)
+        dagger.solid(points((-0.05, 0.3), (0.08, 0.3), (0.08, -0.3), (-0.05, -0.3)), look.armour)
+        dagger.solid(disc(-0.1, 0.0, 0.18), LEATHER)
+    body.solid(ellipse(0.0, 0.0, 0.48, 0.85), look.cloth)
+    body.line(points((-0.35, 0.6), (0.42, -0.4)), look.armour, 0.08)
     hood = points((0.62, 0.0), (0.3, 0.42), (-0.25, 0.45), (-0.75, 0.0), (-0.25, -0.45), (0.3, -0.42))
-    canvas.solid(body.place(hood), (122, 114, 118), alpha)
-    canvas.fill(body.place(ellipse(0.3, 0.0, 0.2, 0.26)), (8, 10, 10), alpha)
-    _eyes(canvas, body, (0.38, 0.12), look, alpha)
+    body.solid(hood, (122, 114, 118))
+    body.fill(ellipse(0.3, 0.0, 0.2, 0.26), (8, 10, 10))
+    _eyes(body, (0.38, 0.12), look)
 
 
-def _beast(canvas: Canvas, d: Record, body: Pose, arm: Arm, look: Look, alpha: float) -> None:
+def _beast(d: Record, body: Brush, arm: Arm, look: Look) -> None:
     """Draw a horned beast on three legs; its right paw holds a mace."""
     step, wag = 0.35 * _walk(d), 0.3 * sway(int(d.tick), 1.4)
     # The nose ends where the body ends in the rules; the rest extends backwards.
-    _mace(canvas, body.at(-0.15, 0.0), arm, look, alpha)
-    back = body.at(-0.5, 0.0)
-    body = Pose(back.x, back.y, back.fx, back.fy, 0.86 * back.scale)
-    canvas.line(
-        body.place(points((-1.0, 0.0), (-1.5, wag * 0.4), (-1.9, wag), (-2.2, wag * 1.8))),
-        look.cloth,
-        body.scale * 0.22,
-        alpha,
-    )
+    _mace(body.at(-0.15, 0.0), arm, look)
+    body = body.at(-0.5, 0.0, scale=0.86)
+    body.line(points((-1.0, 0.0), (-1.5, wag * 0.4), (-1.9, wag), (-2.2, wag * 1.8)), look.cloth, body.scale * 0.22)
     for ahead, side in ((0.6, 1.0), (-0.6, 1.0), (-0.6, -1.0)):
-        _leg(canvas, body.at(ahead, side * 0.6, side * 0.5), 0.7 + side * step * math.copysign(1.0, ahead), look, alpha)
-    canvas.solid(body.place(ellipse(-0.1, 0.0, 1.25, 0.8)), look.cloth, alpha)
-    canvas.solid(body.place(ellipse(0.55, 0.0, 0.62, 0.78)), look.cloth, alpha)
+        _leg(body.at(ahead, side * 0.6, side * 0.5), 0.7 + side * step * math.copysign(1.0, ahead), look)
+    body.solid(ellipse(-0.1, 0.0, 1.25, 0.8), look.cloth)
+    body.solid(ellipse(0.55, 0.0, 0.62, 0.78), look.cloth)
     for x, size in ((0.7, 0.5), (0.3, 0.62), (-0.15, 0.6), (-0.55, 0.5), (-0.9, 0.36)):
         spike = points((0.2, size), (-0.35, size * 0.55), (-0.6, 0.0), (-0.35, -size * 0.55), (0.2, -size), (0.05, 0.0))
-        canvas.solid(body.at(x, 0.0).place(spike * (0.8, 1.0)), look.armour, alpha)
+        body.at(x, 0.0).solid(spike * (0.8, 1.0), look.armour)
     head = body.at(1.15, 0.0, 0.25 * arm.angle_rad)
-    canvas.solid(
-        head.place(points((-0.3, 0.42), (0.2, 0.4), (0.72, 0.2), (0.8, 0.0), (0.72, -0.2), (0.2, -0.4), (-0.3, -0.42))),
-        look.armour,
-        alpha,
+    head.solid(
+        points((-0.3, 0.42), (0.2, 0.4), (0.72, 0.2), (0.8, 0.0), (0.72, -0.2), (0.2, -0.4), (-0.3, -0.42)), look.armour
     )
     for side in (1.0, -1.0):
-        canvas.solid(
-            head.place(points((0.0, 0.36), (0.25, 0.8), (0.85, 0.85), (0.4, 0.62), (0.25, 0.36)) * (1.0, side)),
-            (236, 244, 250),
-            alpha,
+        head.solid(
+            points((0.0, 0.36), (0.25, 0.8), (0.85, 0.85), (0.4, 0.62), (0.25, 0.36)) * (1.0, side), (236, 244, 250)
         )
-    canvas.line(head.place(points((0.66, 0.1), (0.7, -0.1))), (30, 40, 56), 0.06, alpha)
-    _eyes(canvas, head, (0.3, 0.2), look, alpha)
+    head.line(points((0.66, 0.1), (0.7, -0.1)), (30, 40, 56), 0.06)
+    _eyes(head, (0.3, 0.2), look)
 
 
-def _leg(canvas: Canvas, leg: Pose, reach: float, look: Look, alpha: float) -> None:
-    canvas.line(leg.place(points((0.0, 0.0), (reach, 0.0))), look.cloth, leg.scale * 0.36, alpha)
-    canvas.solid(leg.place(disc(reach, 0.0, 0.24)), look.cloth, alpha)
+def _leg(leg: Brush, reach: float, look: Look) -> None:
+    leg.line(points((0.0, 0.0), (reach, 0.0)), look.cloth, leg.scale * 0.36)
+    leg.solid(disc(reach, 0.0, 0.24), look.cloth)
     for side in (0.16, 0.0, -0.16):
-        canvas.line(leg.place(points((reach + 0.15, side), (reach + 0.42, side * 1.3))), BLADE, 0.06, alpha)
+        leg.line(points((reach + 0.15, side), (reach + 0.42, side * 1.3)), BLADE, 0.06)
 
 
-def _mace(canvas: Canvas, body: Pose, arm: Arm, look: Look, alpha: float) -> None:
+def _mace(body: Brush, arm: Arm, look: Look) -> None:
     angle = arm.angle_rad
     paw = (0.55 + 0.7 * math.cos(angle), -0.45 + 0.75 * math.sin(angle))
-    canvas.line(body.place(points((0.45, -0.6), paw)), look.cloth, body.scale * 0.36, alpha)
+    body.line(points((0.45, -0.6), paw), look.cloth, body.scale * 0.36)
     mace = body.at(*paw, angle)
     end = 1.25 * arm.stretch
-    canvas.solid(mace.place(points((-0.4, 0.07), (end, 0.1), (end, -0.1), (-0.4, -0.07))), (72, 78, 92), alpha)
-    spikes = arc(1.0, 0.0, 2 * math.pi, 25)[:-1] * np.where(np.arange(24) % 2, 0.4, 0.26)[:, None]
-    canvas.solid(mace.at(end, 0.0).place(spikes), look.armour, alpha)
-    canvas.fill(mace.place(disc(end, 0.0, 0.22, 16)), (150, 190, 220), alpha)
-    canvas.solid(mace.place(disc(0.0, 0.0, 0.22, 16)), look.cloth, alpha)
+    mace.solid(points((-0.4, 0.07), (end, 0.1), (end, -0.1), (-0.4, -0.07)), (72, 78, 92))
+    mace.at(end, 0.0).solid(_star(24, 0.26, 0.4), look.armour)
+    mace.fill(disc(end, 0.0, 0.22, 16), (150, 190, 220))
+    mace.solid(disc(0.0, 0.0, 0.22, 16), look.cloth)
 
 
-def _eyes(canvas: Canvas, head: Pose, place: tuple[float, float], look: Look, alpha: float) -> None:
+def _star(n: int, inner: float, outer: float) -> Points:
+    """Return a closed line of n points that alternate between two radii."""
+    return arc(1.0, 0.0, 2 * math.pi, n + 1)[:-1] * np.where(np.arange(n) % 2, outer, inner)[:, None]
+
+
+def _eyes(head: Brush, place: tuple[float, float], look: Look) -> None:
     for side in (1.0, -1.0):
-        canvas.fill(head.place(disc(place[0], side * place[1], 0.09, 12)), look.glow, alpha)
+        head.fill(disc(place[0], side * place[1], 0.09, 12), look.glow)
 
 
 def _dazed(canvas: Canvas, d: Record) -> None:
@@ -262,20 +241,20 @@ THROWN_TICKS = 30
 def draw_knight(canvas: Canvas, d: Record, f: Record) -> None:
     """Draw the player in its present action."""
     depth = max(float(f.floor) - float(d.p_z), 0.0) if d.p_falling else 0.0
-    alpha = max(1.0 - depth / 3.6, 0.15)
-    body = Pose(d.p_x, d.p_y, d.p_fx, d.p_fy, float(f.p_radius) * 1.12 * (1.0 - 0.17 * depth))
+    size = float(f.p_radius) * 1.12 * (1.0 - 0.17 * depth)
+    body = Brush(canvas, Pose(d.p_x, d.p_y, d.p_fx, d.p_fy, size), max(1.0 - depth / 3.6, 0.15))
     if not d.p_falling:
         canvas.fill(disc(d.p_x + 0.1, d.p_y - 0.14, body.scale * 1.35), (0, 0, 0), 0.4)
     if d.p_anim == f.rolling:
         _rolling(canvas, d, f, body)
     elif d.p_hp <= 0.0 and not d.p_falling:
-        canvas.fill(body.place(ellipse(-0.5, 0.3, 2.3, 1.7) * (1.0, 0.85)), (84, 6, 8), 0.6)
-        canvas.fill(body.place(ellipse(0.9, -0.9, 1.1, 1.3)), (84, 6, 8), 0.5)
-        _lying(canvas, body, dark=0.45)
+        body.fill(ellipse(-0.5, 0.3, 2.3, 1.7) * (1.0, 0.85), (84, 6, 8), 0.6)
+        body.fill(ellipse(0.9, -0.9, 1.1, 1.3), (84, 6, 8), 0.5)
+        _lying(Brush(canvas, body), dark=0.45)
     elif is_down(d, f):
-        _lying(canvas, body, dark=1.0)
+        _lying(Brush(canvas, body), dark=1.0)
     else:
-        _standing(canvas, d, f, body, alpha)
+        _standing(d, f, body)
     if is_invulnerable(d, f) and not d.p_falling and d.p_hp > 0.0:
         canvas.line(disc(d.p_x, d.p_y, body.scale * 1.75), LIGHT_BLUE, 0.05, 0.75, is_closed=True)
 
@@ -295,11 +274,9 @@ def is_down(d: Record, f: Record) -> bool:
     return bool(throws.any()) and 6 <= d.p_ticks < 0.75 * f.animations[d.p_anim].duration
 
 
-def _standing(canvas: Canvas, d: Record, f: Record, body: Pose, alpha: float) -> None:
-    walks = d.p_anim == f.moving
-    step = math.sin(d.tick * 0.33) * 0.4 if walks else 0.0
+def _standing(d: Record, f: Record, body: Brush) -> None:
+    step = math.sin(d.tick * 0.33) * 0.4 if d.p_anim == f.moving else 0.0
     breath = 0.06 * sway(int(d.tick), 2.4) + 0.5 * step
-    lean = 0.0
     if is_hurt(d, f):
         # The body leans away from the hit and slowly straightens.
         lean = 0.7 * max(1.0 - d.p_ticks / 30.0, 0.0)
@@ -307,95 +284,85 @@ def _standing(canvas: Canvas, d: Record, f: Record, body: Pose, alpha: float) ->
     if d.p_falling:
         body = body.at(0.0, 0.0, 0.12 * d.p_ticks)
     for side in (1.0, -1.0):
-        canvas.solid(body.place(ellipse(side * step, side * 0.5, 0.55, 0.28)), LEATHER, alpha)
+        body.solid(ellipse(side * step, side * 0.5, 0.55, 0.28), LEATHER)
     cape = points((-0.1, 0.9), (-1.2, 0.85 + breath), (-1.75, 0.35 + breath), (-1.6, -0.1), (-1.8, -0.5 + breath))
-    canvas.solid(body.place(np.concatenate([cape, points((-1.15, -0.85), (-0.1, -0.9))])), CRIMSON, alpha)
-    canvas.fill(
-        body.place(points((-0.3, 0.12), (-1.5, 0.2 + breath), (-1.4, -0.12), (-0.3, -0.2))), (104, 18, 24), alpha
-    )
+    body.solid(np.concatenate([cape, points((-1.15, -0.85), (-0.1, -0.9))]), CRIMSON)
+    body.fill(points((-0.3, 0.12), (-1.5, 0.2 + breath), (-1.4, -0.12), (-0.3, -0.2)), (104, 18, 24))
     arm = knight_arm(d, f, -0.75)
     if arm.trail > 0.0:
         a = f.animations[d.p_anim]
         reach = (float(a.reach) + float(f.p_radius)) / body.scale
-        draw_trail(canvas, body, arm, (1.2, reach), (216, 236, 255))
-    _sword(canvas, body, arm, alpha)
-    _shield(canvas, d, f, body, alpha)
-    canvas.solid(body.place(ellipse(0.0, 0.0, 0.6, 1.0)), DARK_STEEL, alpha)
+        draw_trail(body, arm, (1.2, reach), (216, 236, 255))
+    _sword(body, arm)
+    _shield(d, f, body)
+    body.solid(ellipse(0.0, 0.0, 0.6, 1.0), DARK_STEEL)
     for side in (1.0, -1.0):
-        canvas.solid(body.place(disc(0.0, side * 0.92, 0.44)), STEEL, alpha)
-        canvas.fill(body.place(disc(0.1, side * 0.98, 0.2)), (206, 212, 222), alpha)
-    _helmet(canvas, body, alpha)
+        body.solid(disc(0.0, side * 0.92, 0.44), STEEL)
+        body.fill(disc(0.1, side * 0.98, 0.2), (206, 212, 222))
+    # The helmet with its plume.
+    body.solid(ellipse(0.12, 0.0, 0.58, 0.5), STEEL)
+    body.fill(ellipse(0.05, 0.12, 0.3, 0.2), (208, 214, 224))
+    body.line(points((0.5, 0.3), (0.58, 0.0), (0.5, -0.3)), (20, 20, 26), 0.07)
+    body.solid(points((0.25, 0.1), (-0.5, 0.2), (-1.0, 0.0), (-0.5, -0.2), (0.25, -0.1)), (190, 44, 44))
 
 
-def _helmet(canvas: Canvas, body: Pose, alpha: float) -> None:
-    canvas.solid(body.place(ellipse(0.12, 0.0, 0.58, 0.5)), STEEL, alpha)
-    canvas.fill(body.place(ellipse(0.05, 0.12, 0.3, 0.2)), (208, 214, 224), alpha)
-    canvas.line(body.place(points((0.5, 0.3), (0.58, 0.0), (0.5, -0.3))), (20, 20, 26), 0.07, alpha)
-    canvas.solid(
-        body.place(points((0.25, 0.1), (-0.5, 0.2), (-1.0, 0.0), (-0.5, -0.2), (0.25, -0.1))), (190, 44, 44), alpha
-    )
-
-
-def _sword(canvas: Canvas, body: Pose, arm: Arm, alpha: float) -> None:
+def _sword(body: Brush, arm: Arm) -> None:
     angle = arm.angle_rad
     hand = (0.35 + 0.95 * math.cos(angle) * arm.stretch, -0.62 + 0.75 * math.sin(angle))
-    canvas.line(body.place(points((0.0, -0.9), hand)), DARK_STEEL, body.scale * 0.42, alpha)
+    body.line(points((0.0, -0.9), hand), DARK_STEEL, body.scale * 0.42)
     sword = body.at(*hand, angle)
-    blade = points((0.0, 0.13), (2.9, 0.11), (3.45, 0.0), (2.9, -0.11), (0.0, -0.13))
-    canvas.solid(sword.place(blade), BLADE, alpha)
-    canvas.line(sword.place(points((0.1, 0.0), (2.8, 0.0))), (150, 158, 172), 0.03, alpha)
-    canvas.solid(sword.place(points((-0.08, 0.5), (0.12, 0.5), (0.12, -0.5), (-0.08, -0.5))), (176, 140, 70), alpha)
-    canvas.solid(sword.place(disc(-0.25, 0.0, 0.24)), LEATHER, alpha)
+    sword.solid(points((0.0, 0.13), (2.9, 0.11), (3.45, 0.0), (2.9, -0.11), (0.0, -0.13)), BLADE)
+    sword.line(points((0.1, 0.0), (2.8, 0.0)), (150, 158, 172), 0.03)
+    sword.solid(points((-0.08, 0.5), (0.12, 0.5), (0.12, -0.5), (-0.08, -0.5)), (176, 140, 70))
+    sword.solid(disc(-0.25, 0.0, 0.24), LEATHER)
 
 
-def _shield(canvas: Canvas, d: Record, f: Record, body: Pose, alpha: float) -> None:
+def _shield(d: Record, f: Record, body: Brush) -> None:
     a = f.animations[d.p_anim]
     swing = 0.0
     if d.p_anim == f.parrying:
-        swing = min(d.p_ticks / max(int(a.parry_from), 1), 1.0) - max(d.p_ticks - int(a.parry_to), 0) / 30.0
-    swing = max(swing, 0.0)
+        raised = min(d.p_ticks / max(int(a.parry_from), 1), 1.0)
+        swing = max(raised - max(d.p_ticks - int(a.parry_to), 0) / 30.0, 0.0)
     shield = body.at(0.75 + 0.55 * swing, 0.95 - 0.8 * swing, 0.55 - 0.75 * swing)
     outline = points((0.2, 0.72), (0.34, 0.0), (0.2, -0.72), (-0.04, -0.62), (0.06, 0.0), (-0.04, 0.62))
     if d.p_anim == f.parrying and a.parry_from <= d.p_ticks < a.parry_to:
-        canvas.fill(body.place(sector(1.3, 2.5, -0.9, 0.9)), GOLD, 0.4)
-        canvas.line(body.place(sector(2.4, 2.5, -0.9, 0.9)), (255, 240, 190), 0.05, 0.9, is_closed=True)
-    canvas.solid(shield.place(outline * 1.15), (70, 84, 128), alpha)
-    canvas.line(shield.place(outline[:3] * 1.05), (200, 176, 110), 0.05, alpha)
+        body.fill(sector(1.3, 2.5, -0.9, 0.9), GOLD, 0.4)
+        body.line(sector(2.4, 2.5, -0.9, 0.9), (255, 240, 190), 0.05, 0.9, is_closed=True)
+    shield.solid(outline * 1.15, (70, 84, 128))
+    shield.line(outline[:3] * 1.05, (200, 176, 110), 0.05)
 
 
 def _rolling(canvas: Canvas, d: Record, f: Record, body: Pose) -> None:
     """Draw a turning ball of cloth and steel, and fading images at its previous positions."""
     a = f.animations[d.p_anim]
-    moving = a.advance_from <= d.p_ticks < a.advance_to
-    for back in (3, 2, 1) if moving else ():
+    for back in (3, 2, 1) if a.advance_from <= d.p_ticks < a.advance_to else ():
         shift = min(0.26 * back, float(a.advance) * float(d.p_ticks))
-        canvas.fill(
-            disc(d.p_x - d.p_dx * shift, d.p_y - d.p_dy * shift, body.scale * 0.95), LIGHT_BLUE, 0.26 - 0.06 * back
-        )
-    ball = Pose(d.p_x, d.p_y, d.p_dx, d.p_dy, body.scale)
-    canvas.solid(ball.place(ellipse(0.0, 0.0, 1.1, 0.95)), DARK_STEEL)
+        past = disc(d.p_x - d.p_dx * shift, d.p_y - d.p_dy * shift, body.scale * 0.95)
+        canvas.fill(past, LIGHT_BLUE, 0.26 - 0.06 * back)
+    ball = Brush(canvas, Pose(d.p_x, d.p_y, d.p_dx, d.p_dy, body.scale))
+    ball.solid(ellipse(0.0, 0.0, 1.1, 0.95), DARK_STEEL)
     turn = d.p_ticks / max(int(a.advance_to), 1)
     for part, colour in enumerate((CRIMSON, STEEL, (190, 44, 44), (60, 64, 78))):
         # Each band moves over the top of the ball and disappears at the front.
         place = (turn * 1.5 + part / 4.0) % 1.0 * 2.0 - 1.0
         half = 0.9 * math.sqrt(max(1.0 - place * place, 0.0))
-        canvas.fill(ball.place(ellipse(place, 0.0, 0.22 * half + 0.02, half)), colour, 0.95)
-    canvas.line(ball.place(points((-0.9, -0.75), (1.2, -1.05))), BLADE, 0.07)
+        ball.fill(ellipse(place, 0.0, 0.22 * half + 0.02, half), colour, 0.95)
+    ball.line(points((-0.9, -0.75), (1.2, -1.05)), BLADE, 0.07)
 
 
-def _lying(canvas: Canvas, body: Pose, dark: float) -> None:
+def _lying(body: Brush, dark: float) -> None:
     """Draw the knight flat on its back, with the head away from the hit."""
 
     def shade(colour: Colour) -> Colour:
         return (int(colour[0] * dark), int(colour[1] * dark), int(colour[2] * dark))
 
     cape = points((-0.6, 1.05), (1.0, 0.95), (1.5, 0.3), (1.2, -0.7), (-0.5, -1.1), (-1.2, 0.0))
-    canvas.solid(body.place(cape), shade(CRIMSON))
+    body.solid(cape, shade(CRIMSON))
     for side in (1.0, -1.0):
-        canvas.solid(body.place(ellipse(1.45, side * 0.42, 0.75, 0.26)), shade(LEATHER))
-        canvas.solid(body.place(ellipse(-0.1, side * 1.15, 0.3, 0.62)), shade(DARK_STEEL))
-    canvas.solid(body.place(ellipse(0.1, 0.0, 0.95, 0.68)), shade(STEEL))
-    canvas.solid(body.place(disc(-1.15, 0.0, 0.48)), shade(STEEL))
-    canvas.line(body.place(points((-1.45, 0.26), (-1.5, 0.0), (-1.45, -0.26))), (20, 20, 26), 0.06)
+        body.solid(ellipse(1.45, side * 0.42, 0.75, 0.26), shade(LEATHER))
+        body.solid(ellipse(-0.1, side * 1.15, 0.3, 0.62), shade(DARK_STEEL))
+    body.solid(ellipse(0.1, 0.0, 0.95, 0.68), shade(STEEL))
+    body.solid(disc(-1.15, 0.0, 0.48), shade(STEEL))
+    body.line(points((-1.45, 0.26), (-1.5, 0.0), (-1.45, -0.26)), (20, 20, 26), 0.06)
     blade = body.at(-0.2, -1.7, 0.5)
-    canvas.solid(blade.place(points((0.0, 0.1), (2.6, 0.1), (3.0, 0.0), (2.6, -0.1), (0.0, -0.1))), shade(BLADE))
+    blade.solid(points((0.0, 0.1), (2.6, 0.1), (3.0, 0.0), (2.6, -0.1), (0.0, -0.1)), shade(BLADE))

@@ -35,11 +35,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def cut_out(
-    place: Place,
-    centre_m: tuple[float, float],
-    middle_px: tuple[float, float],
-    px_per_m: float,
-    size: tuple[int, int],
+    place: Place, centre_m: tuple[float, float], middle_px: tuple[float, float], px_per_m: float, size: tuple[int, int]
 ) -> Image:
     """Cut out the part of the ground that a picture (W, H) shows, (H, W, 3) uint8.
 
@@ -160,9 +156,8 @@ def _abyss(beyond: _Field, angle: _Field, rough: _Field, fine: _Field) -> _Field
     rock *= 0.72 + 0.28 * np.clip(np.abs((drop + 0.05 * streaks) * 5 % 1) * 4, 0, 1)
     mist = 26 + 24 * np.clip(rough + 0.35 * fine + 0.2, 0, 1.3) * np.clip((beyond - 2.2) / 3.0, 0, 1)
     fade = np.clip((beyond - 1.6) / 1.9, 0, 1)[..., None]
-    picture = (
-        rock[..., None] * _colour(0.95, 0.84, 0.74) * (1 - fade) + mist[..., None] * _colour(0.62, 0.86, 1.2) * fade
-    )
+    picture = rock[..., None] * _colour(0.95, 0.84, 0.74) * (1 - fade)
+    picture += mist[..., None] * _colour(0.62, 0.86, 1.2) * fade
     picture += (58 * np.clip(1 - np.abs(beyond - 0.1) / 0.16, 0, 1))[..., None] * _colour(1.0, 0.94, 0.82)
     return np.asarray(picture)
 

@@ -105,9 +105,8 @@ def _boss_bar(image: Image, boss: Boss, f: Record, d: Record, unit: float) -> No
     left, bar = 0.18 * width, 0.64 * width
     top = height - 36 * unit
     _text(image, boss.name, (left, top - 9 * unit), Ink(0.62 * unit, PALE))
-    _bar(
-        image, (left, top, bar, 11 * unit), float(d.b_hp / f.b_max_hp), (150, 24, 26) if d.phase == 1 else (176, 60, 20)
-    )
+    colour = (150, 24, 26) if d.phase == 1 else (176, 60, 20)
+    _bar(image, (left, top, bar, 11 * unit), float(d.b_hp / f.b_max_hp), colour)
     mark = round(left + bar * float(f.phase_two_hp / f.b_max_hp))
     low, high = round(top - 4 * unit), round(top + 15 * unit)
     cv2.line(image, (mark, low), (mark, high), (216, 190, 120), max(round(unit), 1), cv2.LINE_AA)

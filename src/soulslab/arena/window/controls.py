@@ -42,12 +42,6 @@ class PadState(msgspec.Struct, frozen=True, kw_only=True):
     left_trigger: float = 0.0
     right_trigger: float = 0.0
 
-    @property
-    def triggers(self) -> dict[str, bool]:
-        """Whether each trigger is down; many pads report triggers as axes and not as buttons."""
-        depths = {"ltrigger": self.left_trigger, "rtrigger": self.right_trigger}
-        return {name: depth >= TRIGGER_DOWN for name, depth in depths.items()}
-
 
 class Stick:
     """Conversion of a stick to the four directions of a keyboard: eight sectors and a dead zone."""
@@ -107,16 +101,14 @@ class Controls:
         while len(self._sticks) < len(pads):
             self._sticks.append(Stick())
         del self._sticks[len(pads) :]
-        triggers: dict[str, bool] = {}
+        down: set[str] = set()  # many pads report triggers as axes and not as buttons
         for stick, pad in zip(self._sticks, pads, strict=True):
             stick.move(pad.right, pad.forward)
-            for name, is_down in pad.triggers.items():
-                triggers[name] = triggers.get(name, False) or is_down
-        changed = {name for name, is_down in triggers.items() if is_down != (name in self._triggers)}
+            depths = (("ltrigger", pad.left_trigger), ("rtrigger", pad.right_trigger))
+            down.update(name for name, depth in depths if depth >= TRIGGER_DOWN)
+        changed = down ^ self._triggers if pads else set()
         self._triggers ^= changed
-        return self.process_events(
-            [ButtonEvent(PAD_PREFIX + name, is_press=triggers[name]) for name in sorted(changed)]
-        )
+        return self.process_events([ButtonEvent(PAD_PREFIX + name, is_press=name in down) for name in sorted(changed)])
 
     def next_tick(self) -> None:
         """Clear the taps: buttons that were pressed and released between two ticks have had their tick."""

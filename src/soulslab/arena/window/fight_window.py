@@ -25,9 +25,8 @@ class FightWindow:
         settings = WindowSettings()
         self._fight = LiveFight(boss, LiveFightOptions(phase=phase))
         self._window = Window(settings)
-        self._size_px = self._window.size_px
         overlay = HudOptions(keys=settings.keys, has_buttons=True)
-        self._scene = Scene(self._window.root, self._window.camera, self._fight, self._size_px, overlay)
+        self._scene = Scene(self._window.root, self._window.camera, self._fight, self._window.size_px, overlay)
         self._scene.hud.is_help_shown = False
         self._next_at_s = time.monotonic()
 
@@ -56,7 +55,8 @@ class FightWindow:
             if self._next_at_s > time.monotonic():
                 self._draw()
                 self._wait()
-        self._fight.show_moment(after, action, _stage_of(after))
+        stage: Stage = "fighting" if not after.over or after.truncated else "won" if after.won else "lost"
+        self._fight.show_moment(after, action, stage)
         self._next_at_s = max(self._next_at_s + TICK_S, time.monotonic())
         self._draw()
         self._wait()
@@ -69,18 +69,9 @@ class FightWindow:
         self._window.events()
         if not self._window.is_open:
             raise WindowGoneError("the window was closed; reset() opens a new one")
-        if self._window.size_px != self._size_px and all(self._window.size_px):
-            self._size_px = self._window.size_px
-            self._scene.resize(self._fight, self._size_px)
+        self._scene.resize(self._fight, self._window.size_px)
         self._scene.show(self._fight)
         self._window.draw()
 
     def _wait(self) -> None:
         time.sleep(max(self._next_at_s - time.monotonic(), 0.0))
-
-
-def _stage_of(duel: Record) -> Stage:
-    """Return the stage of a game with this duel after a step."""
-    if not duel.over or duel.truncated:
-        return "fighting"
-    return "won" if duel.won else "lost"

@@ -71,9 +71,8 @@ class Game:
         self._settings = settings
         self._memory: GameMemory | None = None
         self._window = window
-        self._size_px = window.size_px
         overlay = HudOptions(keys=settings.keys, has_buttons=settings.shows_buttons)
-        self._scene = Scene(window.root, window.camera, self.fight, self._size_px, overlay)
+        self._scene = Scene(window.root, window.camera, self.fight, window.size_px, overlay)
         self._is_help_wanted = False
         self._help_ticks = HELP_TICKS if settings.shows_help else 0
         self._controls = Controls(settings.keys, settings.pad)
@@ -108,9 +107,7 @@ class Game:
 
     def show(self) -> None:
         """Draw the present state of the fight."""
-        if self._window.size_px != self._size_px and all(self._window.size_px):
-            self._size_px = self._window.size_px
-            self._scene.resize(self.fight, self._size_px)
+        self._scene.resize(self.fight, self._window.size_px)
         hud = self._scene.hud
         hud.is_help_shown = self.is_paused or self._is_help_wanted or self.fight.n_ticks < self._help_ticks
         hud.notice = "paused" if self.is_paused else ""
@@ -156,7 +153,10 @@ class Game:
         elif command == "fullscreen":
             self._window.toggle_fullscreen()
         elif command == "screenshot":
-            self._save_screenshot()
+            try:
+                _log.info("saved %s", self._window.save_screenshot(self._settings.folder))
+            except WindowError as error:  # a failed screenshot must not end the fight
+                _log.warning("%s", error)
         elif command == "help":
             self._is_help_wanted = not self._scene.hud.is_help_shown
             self._help_ticks = 0
@@ -166,10 +166,13 @@ class Game:
 
     def _tick(self) -> None:
         pressed, self._pressed = self._pressed, []
-        if self._replay:
-            self._replay_tick(self._replay)
-        else:
+        if self._replay is None:
             self._play_tick(pressed)
+        elif not self._replay.is_over:
+            self._replay.tick()
+        else:
+            self._n_after += 1
+            self.is_over = self._n_after >= REPLAY_END_TICKS
         if self._log:
             self._log.tick(self.fight)
 
@@ -182,19 +185,6 @@ class Game:
         self.fight.tick(held, [command for command in pressed if command in BUTTONS])
         self._controls.next_tick()
 
-    def _replay_tick(self, replay: Replay) -> None:
-        if not replay.is_over:
-            replay.tick()
-            return
-        self._n_after += 1
-        self.is_over = self._n_after >= REPLAY_END_TICKS
-
-    def _save_screenshot(self) -> None:
-        try:
-            _log.info("saved %s", self._window.save_screenshot(self._settings.folder))
-        except WindowError as error:  # a failed screenshot must not end the fight
-            _log.warning("%s", error)
-
 
 def new_fight(settings: WindowSettings) -> LiveFight:
     """Return the fight that the settings describe; raises `BossFileError` if its boss file is invalid."""
@@ -205,12 +195,8 @@ def new_fight(settings: WindowSettings) -> LiveFight:
 def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory], replay: Replay | None = None) -> None:
     """Run the game until the window is closed, the replay is over, or the process is asked to end (SIGTERM, Ctrl-C).
 
-    ``open_memory`` is called last, so that a program that waits for the memory finds a game that is ready.
-
-    Raises:
-        DisplayError: There is no display.
-        BossFileError: The boss file cannot be read, or is invalid.
-        KeyLogError: The log cannot be written, or the replay differs from the logged fight.
+    ``open_memory`` is called last, so that a program that waits for the memory finds a game that is ready. Raises
+    `DisplayError`, `BossFileError`, and `KeyLogError` if the log cannot be written or the replay differs from it.
     """
     with ExitStack() as undo:
         is_asked_to_end = undo.enter_context(_end_signals())

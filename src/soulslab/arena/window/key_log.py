@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from soulslab.arena.boss_file import Boss, load_boss
+from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import HISTORY_TICKS, LiveFight, LiveFightOptions, Stage
 from soulslab.arena.records import DUEL, TICKS_PER_S
@@ -38,7 +38,6 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """First line of a log: the fight that was played.
 
     Attributes:
-        rules_digest: `LiveFight.rules_digest`, of boss, phase, poses and knight.
         boss: Name of a shipped boss, or the path of a boss file.
         seed: Seed of the first fight; None if it started from a generator state.
         generator: State of the generator before the first fight, if it was not seeded.
@@ -85,13 +84,8 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     @staticmethod
     def of(game: LiveFight) -> State:
         """Return the present state of a game."""
-        return State(
-            duel=game.duel.tobytes(),
-            no_death=game.no_death,
-            no_gravity=game.no_gravity,
-            no_attack=game.no_attack,
-            next_seed=game.next_seed,
-        )
+        kept = {name: getattr(game, name) for name in State.__struct_fields__ if name != "duel"}
+        return State(duel=game.duel.tobytes(), **kept)
 
     def apply_to(self, game: LiveFight) -> None:
         """Set the state of a game; raises `ValueError` and changes nothing if this state cannot occur in a fight."""
@@ -155,16 +149,9 @@ class KeyLogWriter:
             raise KeyLogError(path, "already exists; choose another name, or remove the file") from error
         except OSError as error:
             raise KeyLogError(path, f"cannot be created: {error.strerror}") from error
-        options = game.options
-        self._write(
-            Header(
-                rules_digest=game.rules_digest,
-                boss=boss,
-                phase=cast("Phase", options.phase),
-                random_pose=options.random_pose,
-                seed=options.seed,
-            )
-        )
+        phase, random_pose, seed = cast("Phase", game.options.phase), game.options.random_pose, game.options.seed
+        digest = game.rules_digest
+        self._write(Header(rules_digest=digest, boss=boss, phase=phase, random_pose=random_pose, seed=seed))
 
     def tick(self, game: LiveFight) -> None:
         """Log the tick that was just played."""
@@ -208,7 +195,6 @@ def runs_of(codes: Sequence[int]) -> tuple[tuple[int, int], ...]:
 _MAX_BYTES: Final = 256 << 20
 _MAX_TICKS: Final = TICKS_PER_S * 3600 * 100
 _DAMAGE: Final = (msgspec.DecodeError, ValueError, RecursionError)  # ValueError: the text is not UTF-8
-_HEADER = msgspec.json.Decoder(Header)
 _LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Ticks | State)
 
 
@@ -246,7 +232,7 @@ def _header(path: Path, text: bytes) -> Header:
     if version.rules != RULES:
         raise KeyLogError(path, f"was played with rules version {version.rules}; this soulslab has version {RULES}")
     try:
-        return _HEADER.decode(text)
+        return msgspec.json.decode(text, type=Header)
     except _DAMAGE as error:
         raise KeyLogError(path, f"line 1 is damaged: {error}") from error
 
@@ -292,7 +278,8 @@ class Replay:
                 for _ in range(n):
                     self._play_tick(code)
                     yield True
-            self._compare(line)
+            if line.digest is not None and line.digest != game.digest():
+                raise self._difference_error(game.n_ticks)
 
     def _play_tick(self, code: int) -> None:
         game = self.fight
@@ -308,10 +295,6 @@ class Replay:
             if check.digest not in near:
                 raise self._difference_error(check.tick)
 
-    def _compare(self, line: Ticks) -> None:
-        if line.digest is not None and line.digest != self.fight.digest():
-            raise self._difference_error(self.fight.n_ticks)
-
     def _difference_error(self, tick: int) -> KeyLogError:
         return KeyLogError(
             self._log.source,
@@ -323,7 +306,7 @@ class Replay:
     def _new_fight(self) -> LiveFight:
         header = self._log.header
         try:
-            boss: Boss = load_boss(header.boss, list(load_knight().knock_backs))
+            boss = load_boss(header.boss, list(load_knight().knock_backs))
         except (BossFileError, UnknownBossError) as error:
             raise KeyLogError(self._log.source, f"the boss of the log: {error}") from error
         options = LiveFightOptions(

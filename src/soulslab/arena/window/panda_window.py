@@ -42,19 +42,17 @@ _log = logging.getLogger(__name__)
 _MODULES = {"software": "p3tinydisplay", "gpu": "pandagl"}
 #: Parts of the names of OpenGL drivers that draw on the processor.
 _PROCESSOR_DRIVERS = ("llvmpipe", "softpipe", "swrast", "software rasterizer", "gdi generic", "swiftshader")
-_CONFIG = "\n".join(
-    (
-        "audio-library-name null",
-        "sync-video 0",
-        "notify-level-display fatal",  # our own errors report what is wrong
-        "notify-level-x11display fatal",
-        "notify-level-device fatal",  # a machine without pads
-        "print-pipe-types 0",
-        # The camera moves in every picture, so products of two transforms do not repeat and caching them is useless.
-        "transform-cache 0",
-    )
-)
-
+#: Our own errors report missing displays; a machine may have no pads. The camera moves in every picture, so products of
+#: two transforms do not repeat and caching them is useless.
+_CONFIG = """
+audio-library-name null
+sync-video 0
+notify-level-display fatal
+notify-level-x11display fatal
+notify-level-device fatal
+print-pipe-types 0
+transform-cache 0
+"""
 
 #: A driver that does not report its name within this time is not used.
 ASK_DEADLINE_S = 10.0

@@ -19,36 +19,6 @@ from soulslab.arena.records import DUEL, Record
 _CODES = {"i": "q", "u": "Q", "f": "d"}
 
 
-def _layout(dtype: np.dtype[Any]) -> tuple[struct.Struct, list[tuple[str, int, int, tuple[int, ...]]]]:
-    """Return the format of a flat record, and (name, first, number, shape) of the values of each field."""
-    codes, fields, first = "", [], 0
-    for name in dtype.names or ():
-        base, shape = dtype[name].base, dtype[name].shape
-        number = int(np.prod(shape, dtype=int))
-        codes += f"{number}{_CODES[base.kind]}"
-        fields.append((name, first, number, shape))
-        first += number
-    return struct.Struct(f"={codes}"), fields
-
-
-_UNPACK, _FIELDS = _layout(DUEL)
-_SCALARS = [(name, first) for name, first, _, shape in _FIELDS if not shape]
-_ARRAYS = [(name, first, number, shape) for name, first, number, shape in _FIELDS if shape]
-
-
-def plain_duel(duel: Record) -> Record:
-    """Return a copy of a `DUEL` record; arrays become lists, and (n, m) arrays lists of lists."""
-    values = _UNPACK.unpack(duel.tobytes())
-    copy = SimpleNamespace()
-    fields = copy.__dict__
-    for name, first in _SCALARS:
-        fields[name] = values[first]
-    for name, first, number, shape in _ARRAYS:
-        row = list(values[first : first + number])
-        fields[name] = row if len(shape) == 1 else [row[i : i + shape[1]] for i in range(0, number, shape[1])]
-    return copy
-
-
 def plain_rules(record: Record) -> Record:
     """Return a copy of a record whose tables become lists of copies."""
     copy = SimpleNamespace()
@@ -70,17 +40,20 @@ class RecordCopier:
         self._rules: Record = None
 
     def copy(self, game: LiveFight) -> tuple[Record, Record]:
-        """Return copies of the present duel and fight records."""
+        """Return copies of the present duel and fight records; arrays become lists, (n, m) arrays lists of lists."""
         if game.fight is not self._record:
             self._record, self._rules = game.fight, plain_rules(game.fight)
-        return plain_duel(game.duel), self._rules
+        fields = zip(DUEL.names or (), game.duel.item(), strict=True)
+        duel = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in fields}
+        return SimpleNamespace(**duel), self._rules
 
 
 #: The scalar fields of a duel; arrays are skipped.
+_TYPES = {name: DUEL[name] for name in DUEL.names or ()}
 _SCALAR_STRUCT = struct.Struct(
-    "=" + "".join(f"{8 * number}x" if shape else _CODES[DUEL[name].kind] for name, _, number, shape in _FIELDS)
+    "=" + "".join(f"{one.itemsize}x" if one.shape else _CODES[one.kind] for one in _TYPES.values())
 )
-_DuelScalars = namedtuple("_DuelScalars", [name for name, _ in _SCALARS])  # type: ignore[misc]  # names of the record
+_DuelScalars = namedtuple("_DuelScalars", [name for name, one in _TYPES.items() if not one.shape])  # type: ignore[misc]
 
 
 class FightView:

@@ -11,6 +11,7 @@ from soulslab.arena.live_fight import LiveFight
 from soulslab.arena.window.figures.effects import Effects
 from soulslab.arena.window.figures.figure_nodes import BossFigure, KnightFigure, Shadow
 from soulslab.arena.window.hud import Hud, HudOptions
+from soulslab.arena.window.plain_records import RecordCopier
 from soulslab.arena.window.stage.atmosphere import Atmosphere, Rgb, atmosphere_of
 from soulslab.arena.window.stage.camera import CameraRig
 from soulslab.arena.window.stage.landscape import Weather, build_ground, build_sky, place_of
@@ -45,16 +46,20 @@ class Scene:
             whiten(fighters)
         self._knight, self._boss = KnightFigure(fighters), BossFigure(fighters, boss)
         self._effects = Effects(root, boss)
+        self._records = RecordCopier()
         falls = light_direction(boss.ground, atmosphere), boss.ground.floor_m, shadow_colour(atmosphere)
         Shadow(root, self._boss.root, *falls)
         self._shadow = Shadow(root, self._knight.root, *falls)
         self._rig = CameraRig(camera, game, size_px[0] / size_px[1])
-        self._camera, self._options = camera, options
+        self._camera, self._options, self._size_px = camera, options, size_px
         self.hud = Hud(camera, game, size_px, options)
         self.show(game)
 
     def resize(self, game: LiveFight, size_px: tuple[int, int]) -> None:
-        """Adapt the scene to another window size."""
+        """Adapt the scene to the size of the window if that has changed."""
+        if size_px == self._size_px or not all(size_px):
+            return
+        self._size_px = size_px
         self._rig.resize(size_px[0] / size_px[1])
         old = self.hud
         old.close()
@@ -64,13 +69,10 @@ class Scene:
 
     def show(self, game: LiveFight) -> None:
         """Update all nodes to the present state of the fight."""
-        self._knight.show(game)
-        self._boss.show(game)
-        self._effects.show(game)
-        if game.duel.p_falling:
-            self._shadow.root.hide()
-        else:
-            self._shadow.root.show()
+        records = self._records.copy(game)
+        for part in (self._knight, self._boss, self._effects):
+            part.show(game, *records)
+        (self._shadow.root.hide if game.duel.p_falling else self._shadow.root.show)()
         self._stage.show(self._rig.show(game), game.n_ticks)
         self.hud.show(game)
 

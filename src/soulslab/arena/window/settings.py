@@ -13,7 +13,6 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from soulslab.arena.live_fight import BUTTONS
 from soulslab.config.loading import read_toml
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.siphon.keys import KEYS as ALL_KEYS
@@ -37,12 +36,9 @@ KEYS: Final[Mapping[str, str]] = {
     "fullscreen": "F11",
     "screenshot": "F12",
 }
-#: Commands that change the fight, besides the buttons.
-FIGHT_COMMANDS = ("lock_on", "restart")
-#: Commands of the window, which do not change the fight.
+#: All commands that can have a key, and those of the window, which do not change the fight.
+COMMANDS = tuple(KEYS)
 WINDOW_COMMANDS = ("pause", "help", "fullscreen", "screenshot")
-#: All commands that can have a key.
-COMMANDS = (*BUTTONS, *FIGHT_COMMANDS, *WINDOW_COMMANDS)
 
 #: Prefix of the names of pad buttons.
 PAD_PREFIX: Final = "pad-"
@@ -78,36 +74,24 @@ _OTHER_NAMES: Final = {
     "EQUALS": "=",
     "LEFT_BRACKET": "[",
     "RIGHT_BRACKET": "]",
-    "LEFT_CTRL": "lcontrol",
-    "RIGHT_CTRL": "rcontrol",
     "SEMICOLON": ";",
     "APOSTROPHE": "'",
     "GRAVE": "`",
-    "LEFT_SHIFT": "lshift",
-    "RIGHT_SHIFT": "rshift",
     "BACKSLASH": "\\",
     "COMMA": ",",
     "PERIOD": ".",
     "SLASH": "/",
-    "LEFT_ALT": "lalt",
-    "RIGHT_ALT": "ralt",
     "ANGLE_BRACKET": "<",
-    "CAPSLOCK": "caps_lock",
-    "NUMLOCK": "num_lock",
-    "SCROLLLOCK": "scroll_lock",
-    "UP_ARROW": "arrow_up",
-    "DOWN_ARROW": "arrow_down",
-    "LEFT_ARROW": "arrow_left",
-    "RIGHT_ARROW": "arrow_right",
-    "LEFT_SUPER": "lmeta",
-    "RIGHT_SUPER": "rmeta",
-    "MOUSE_LEFT": "mouse1",
-    "MOUSE_MIDDLE": "mouse2",
-    "MOUSE_RIGHT": "mouse3",
-    "MOUSE_4": "mouse4",
-    "MOUSE_5": "mouse5",
     "MOUSE_WHEEL_UP": "wheel_up",
     "MOUSE_WHEEL_DOWN": "wheel_down",
+    **{f"{lock}LOCK": f"{lock.lower()}_lock" for lock in ("CAPS", "NUM", "SCROLL")},
+    **{f"{way}_ARROW": f"arrow_{way.lower()}" for way in ("UP", "DOWN", "LEFT", "RIGHT")},
+    **{f"MOUSE_{button}": f"mouse{i}" for i, button in enumerate(("LEFT", "MIDDLE", "RIGHT", "4", "5"), start=1)},
+    **{
+        f"{side}_{key}": f"{side[0].lower()}{name}"
+        for side in ("LEFT", "RIGHT")
+        for key, name in (("CTRL", "control"), ("SHIFT", "shift"), ("ALT", "alt"), ("SUPER", "meta"))
+    },
 }
 #: Keys that panda3d reports as other keys: a keypad key is reported as the digit or sign that it types.
 _AMBIGUOUS_KEYS: Final = frozenset(name for name in ALL_KEYS if name.startswith("KEYPAD_"))
@@ -123,14 +107,13 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         boss: Name of a shipped boss, or the path of a boss file.
-        phase: ``"1"``, ``"2"`` or ``"full"``.
         speed: Factor of game time at the start.
         renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL with hardware support, otherwise software.
         keys: Key of each command (`COMMANDS`).
         pad: Command of each pad button (`BUTTON_NAMES`).
         shows_buttons: Show the buttons in use, for watching a policy or a replay.
         folder: Folder of screenshots.
-        log: Path of the key log; None for no log.
+        log: Path of the key log.
     """
 
     boss: str | Path = "judge"
@@ -197,20 +180,9 @@ def _changed(
 
 
 def read_keys(path: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Read a TOML file with the key of each command, and with the pad buttons in its table ``pad``.
+    """Return the keys and the pad buttons, by command, of a TOML file: ``roll = "LEFT_SHIFT"``, buttons in ``[pad]``.
 
-    ::
-
-        roll = "LEFT_SHIFT"
-
-        [pad]
-        roll = "face_a"
-
-    Returns:
-        The keys and the buttons, by command.
-
-    Raises:
-        ConfigError: The file cannot be read, or is invalid.
+    Raises `ConfigError` if the file cannot be read, or is invalid.
     """
     data = read_toml(path)
     pad = data.pop("pad", {})

@@ -213,10 +213,10 @@ def test_help_is_shown_at_the_start_and_on_demand(window):
 def test_another_size_of_the_window_is_followed(play):
     play.window.size_px = (640, 480)
     play.turn()
-    assert play.game._size_px == (640, 480)
+    assert play.game._scene._size_px == (640, 480)
     play.window.size_px = (0, 0)
     play.turn()
-    assert play.game._size_px == (640, 480), "a window that is not there yet has no size"
+    assert play.game._scene._size_px == (640, 480), "a window that is not there yet has no size"
 
 
 def test_writes_to_a_game_are_logged(window, tmp_path):

@@ -1,4 +1,4 @@
-"""Nodes of the figures: the knight, the boss, and their shadows.
+"""Nodes of the figures: the knight, the boss, and their shadows. Their solids are in ``*_mesh.toml``.
 
 A figure is one solid whose parts are positioned by the rig. panda3d transforms the vertices. With the software renderer
 this takes half the time of one node per part, and less than transforming them with numpy.
@@ -9,7 +9,10 @@ A shadow is planar: it shows the nodes of a figure, flattened onto the floor alo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from panda3d.core import GeomNode, LMatrix4f, NodePath, OmniBoundingVolume, UserVertexTransform
@@ -17,15 +20,23 @@ from panda3d.core import GeomNode, LMatrix4f, NodePath, OmniBoundingVolume, User
 from soulslab.arena.blow import ease
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.live_fight import LiveFight
+from soulslab.arena.picture import looks
 from soulslab.arena.records import THROWN, Record
-from soulslab.arena.window.figures.boss_builds import figure_of
-from soulslab.arena.window.figures.boss_poses import boss_pose
-from soulslab.arena.window.figures.figure_meshes import boss_meshes, growth_meshes, knight_meshes
+from soulslab.arena.window.figures.boss_poses import boss_pose, figure_of
 from soulslab.arena.window.figures.knight_poses import KNIGHT, knight_pose, knock_back_of
 from soulslab.arena.window.figures.pose import Pose
-from soulslab.arena.window.figures.rig import PARTS, WEAPON_PART, Build, Place, place_parts
+from soulslab.arena.window.figures.rig import PARTS, Build, Part, Place, place_parts
 from soulslab.arena.window.figures.solid_mesh import Colour, Joints, Mesh, geometry
-from soulslab.arena.window.plain_records import RecordCopier
+from soulslab.config.loading import read_toml
+
+#: Name of the colour of each boss's glowing effects.
+GLOW: Final[Mapping[looks.Body, str]] = {"halberd": "ember", "beast": "frost", "daggers": "violet"}
+_METHODS: Final[Mapping[str, Callable[..., Mesh]]] = {
+    method.__name__: method
+    for method in (Mesh.box, Mesh.ball, Mesh.tube, Mesh.spike, Mesh.polygon, Mesh.squeeze, Mesh.fade)
+}
+#: Arguments whose x is negated for the other side.
+_PLACES = ("centre", "start", "tip", "way")
 
 #: After a hit, a figure has another colour for this long, by these factors.
 FLASH_TICKS = 5
@@ -39,6 +50,43 @@ TURN_TICKS = 4
 LIFT_M = 0.012
 #: Remaining height of the flattened figure. It is not 0, because panda3d inverts the matrix.
 FLATNESS = 1e-4
+
+
+def boss_colour(name: str) -> Colour:
+    """Return a colour of the bosses."""
+    red, green, blue = _read("boss_mesh.toml")["colours"][name]
+    return red, green, blue
+
+
+@cache
+def _read(file: str) -> dict[str, Any]:
+    return read_toml(Path(__file__).parent / file)
+
+
+def _meshes(file: str, figure: str) -> dict[str, Mesh]:
+    """Return the solids of a figure's parts, in units of its build."""
+    colours = _read(file)["colours"]
+    found = {}
+    for name, rows in _read(file)[figure].items():
+        for part in (name,) if name in PARTS else (f"right_{name}", f"left_{name}"):
+            found[part] = mesh = Mesh()
+            for row in rows:
+                _add(mesh, row, colours)
+    return found
+
+
+def _add(mesh: Mesh, row: Mapping[str, Any], colours: Mapping[str, list[float]]) -> None:
+    arguments = {name: value for name, value in row.items() if name not in ("solid", "is_mirrored")}
+    if isinstance(row.get("colour"), str):
+        arguments["colour"] = colours[row["colour"]]
+    add = _METHODS[row["solid"]]
+    add(mesh, **arguments)
+    if row.get("is_mirrored", False):
+        for name in _PLACES:
+            if name in arguments:
+                x, y, z = arguments[name]
+                arguments[name] = (-x, y, z)
+        add(mesh, **arguments)
 
 
 class Body:
@@ -72,7 +120,7 @@ class Body:
         """Set the pose."""
         places, stretch = place_parts(self.build, pose)
         for number, joint in self._parts:
-            joint.setMatrix(_matrix(places[number], stretch if number == WEAPON_PART else 1.0))
+            joint.setMatrix(_matrix(places[number], stretch if number == Part.WEAPON else 1.0))
         if self._growth > 0.0:
             for number, joint in self._growing:
                 joint.setMatrix(LMatrix4f.scaleMat(self._growth) * _matrix(places[number], 1.0))
@@ -106,13 +154,13 @@ class BossFigure:
 
     def __init__(self, parent: NodePath, boss: Boss) -> None:
         self._figure = figure_of(boss)
-        self._body = Body(parent, self._figure.build, boss_meshes(self._figure.body), growth_meshes(self._figure.body))
-        self._records = RecordCopier()
+        kind = self._figure.body
+        grown = _meshes("boss_mesh.toml", f"{kind}_growth")
+        self._body = Body(parent, self._figure.build, _meshes("boss_mesh.toml", kind), grown)
         self.root = self._body.root
 
-    def show(self, game: LiveFight) -> None:
-        """Show the present pose."""
-        d, f = self._records.copy(game)
+    def show(self, game: LiveFight, d: Record, f: Record) -> None:
+        """Show the present pose of a game, given plain copies of its records."""
         self._body.set_position((float(d.b_x), float(d.b_y), float(f.floor)), (float(d.b_fx), float(d.b_fy)))
         self._body.show_growth(_growth(d, f))
         self._body.show(boss_pose(self._figure, d, f, game.stage, game.stage_ticks))
@@ -143,13 +191,11 @@ class KnightFigure:
     """The player's knight below a node in the axes of the world."""
 
     def __init__(self, parent: NodePath) -> None:
-        self._body = Body(parent, KNIGHT, knight_meshes())
-        self._records = RecordCopier()
+        self._body = Body(parent, KNIGHT, _meshes("knight_mesh.toml", "knight"))
         self.root = self._body.root
 
-    def show(self, game: LiveFight) -> None:
-        """Show the present pose."""
-        d, f = self._records.copy(game)
+    def show(self, game: LiveFight, d: Record, f: Record) -> None:
+        """Show the present pose of a game, given plain copies of its records."""
         self._body.set_position((float(d.p_x), float(d.p_y), float(d.p_z)), _facing(d, f))
         self._body.show(knight_pose(d, f, game.stage, game.stage_ticks))
         if game.stage == "fighting" and d.p_ticks < FLASH_TICKS and knock_back_of(d, f) is not None:

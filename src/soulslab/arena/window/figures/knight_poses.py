@@ -9,19 +9,7 @@ from functools import cache
 from soulslab.arena.blow import ease, half_arc, sway
 from soulslab.arena.live_fight import Stage
 from soulslab.arena.records import Record
-from soulslab.arena.window.figures.pose import (
-    EXTRA,
-    HIPS,
-    TUMBLE,
-    Pose,
-    blend,
-    breathe,
-    key,
-    play,
-    read_poses,
-    shifted,
-    walk,
-)
+from soulslab.arena.window.figures.pose import Pose, Row, blend, breathe, key, play, read_poses, shifted, walk
 from soulslab.arena.window.figures.rig import Build
 from soulslab.arena.window.figures.strikes import Strike, Style, active_pose, wind_up_pose
 
@@ -43,48 +31,49 @@ def key_poses() -> dict[str, Pose]:
     return read_poses("knight_poses.toml")
 
 
+def _key(name: str) -> Pose:
+    return key_poses()[name]
+
+
+def _play(moment: float, *keys: tuple[float, str | Pose]) -> Pose:
+    """Return the pose at a moment between keys (moment, pose); a text is the name of a key pose."""
+    return play([(at, _key(pose) if isinstance(pose, str) else pose) for at, pose in keys], moment)
+
+
 def knight_pose(d: Record, f: Record, stage: Stage, stage_ticks: int) -> Pose:
     """Return the knight's pose."""
-    poses = key_poses()
     ticks = int(d.p_ticks)
     if d.p_falling:
         wave = 0.3 * sway(ticks, 0.5)
-        return key(poses["fall"], tumble=(-0.012 * ticks, 0.0, 0.0), chest_turn=(wave, -0.2, 0.0))
+        return key(_key("fall"), tumble=(-0.012 * ticks, 0.0, 0.0), chest_turn=(wave, -0.2, 0.0))
     if stage == "lost" or d.p_hp <= 0.0:
-        return play(
-            [(0, poses["flinch"]), (22, poses["kneel"]), (34, poses["kneel"]), (DEATH_TICKS, poses["dead"])],
-            stage_ticks,
-        )
+        return _play(stage_ticks, (0, "flinch"), (22, "kneel"), (34, "kneel"), (DEATH_TICKS, "dead"))
     hurt = knock_back_of(d, f)
     if hurt is not None:
         return _hurt(f, d, ticks, is_thrown=int(hurt.invulnerable) > THROWN_TICKS)
-    act = _ACTS.get(_act_of(d, f))
+    act = _act_of(d, f)
     if act is not None:
         return act(d, f, ticks)
-    idle = breathe(poses["rest"], int(d.tick), 2.6)
+    idle = breathe(_key("rest"), int(d.tick), 2.6)
     if stage == "won":
-        return play([(20, idle), (20 + CHEER_TICKS, breathe(poses["cheer"], int(d.tick), 2.6))], stage_ticks)
+        return play([(20, idle), (20 + CHEER_TICKS, breathe(_key("cheer"), int(d.tick), 2.6))], stage_ticks)
     return idle
 
 
-def _act_of(d: Record, f: Record) -> str:
-    """Return the name of the player's present act, or "" if there is none."""
-    names = {int(f.rolling): "roll", int(f.moving): "walk", int(f.parrying): "parry", int(f.riposte): "riposte"}
+def _act_of(d: Record, f: Record) -> Callable[[Record, Record, int], Pose] | None:
+    """Return the pose function of the player's present act, or None if there is none."""
+    acts = {int(f.rolling): _roll, int(f.moving): _walking, int(f.parrying): _parry, int(f.riposte): _riposte}
     a = f.animations[d.p_anim]
     if a.active_from >= 0:
-        return "attack"
+        return _attack
     # An animation that costs stamina or leads on by itself, and has no hit, is the charge of a heavy attack.
-    charge = "charge" if a.next >= 0 else ""
-    return names.get(int(d.p_anim), charge)
+    return acts.get(int(d.p_anim), _charging if a.next >= 0 else None)
 
 
 def knock_back_of(d: Record, f: Record) -> Record | None:
     """Return the knock-back whose animation the player is in, or None."""
     number = int(d.p_anim)
-    for row in f.knock_backs:
-        if row.push_ticks > 0 and row.animation == number:
-            return row
-    return None
+    return next((row for row in f.knock_backs if row.push_ticks > 0 and row.animation == number), None)
 
 
 def walk_way_rad(d: Record) -> float:
@@ -115,11 +104,10 @@ def _is_heavy(f: Record, number: int) -> int:
 
 
 def _walking(d: Record, f: Record, ticks: int) -> Pose:
-    poses = key_poses()
     way = walk_way_rad(d)
     speed = _speed(d, f)
-    pose = walk(poses["rest"], int(d.tick) * speed / STRIDE_M, way, STRIDE_M if abs(way) < 1.0 else 0.8 * STRIDE_M)
-    return blend(poses["rest"], pose, 0.35 + 0.65 * ease(ticks / 6.0))
+    pose = walk(_key("rest"), int(d.tick) * speed / STRIDE_M, way, STRIDE_M if abs(way) < 1.0 else 0.8 * STRIDE_M)
+    return blend(_key("rest"), pose, 0.35 + 0.65 * ease(ticks / 6.0))
 
 
 def _speed(d: Record, f: Record) -> float:
@@ -133,119 +121,70 @@ def _speed(d: Record, f: Record) -> float:
 
 def _roll(d: Record, f: Record, ticks: int) -> Pose:
     """Return a somersault: a dive, a roll over the shoulders, and a crouch."""
-    poses = key_poses()
     a = f.animations[d.p_anim]
     share = ticks / max(int(a.advance_to), 1)
-    rest_from, end = 1.0, int(a.duration) / max(int(a.advance_to), 1)
-    pose = play(
-        [
-            (0.0, poses["rest"]),
-            (0.14, poses["crouch"]),
-            (0.3, poses["tuck"]),
-            (0.72, poses["tuck"]),
-            (0.98, poses["crouch"]),
-            (max(end, 1.2), poses["rest"]),
-        ],
-        share,
+    end = int(a.duration) / max(int(a.advance_to), 1)
+    crouch, tuck = _key("crouch"), _key("tuck")
+    pose = _play(
+        share, (0.0, "rest"), (0.14, crouch), (0.3, tuck), (0.72, tuck), (0.98, crouch), (max(end, 1.2), "rest")
     )
-    turn = min(max((share - 0.08) / 0.8, 0.0), rest_from)
+    turn = min(max((share - 0.08) / 0.8, 0.0), 1.0)
     turn = 0.5 * turn + 0.5 * ease(turn)
     if turn < 1.0:
         pose = pose.copy()
-        pose[TUMBLE] = (2.0 * math.pi * turn, 0.0, -0.24 * math.sin(math.pi * turn))
+        pose[Row.TUMBLE] = (2.0 * math.pi * turn, 0.0, -0.24 * math.sin(math.pi * turn))
     return pose
 
 
 def _hurt(f: Record, d: Record, ticks: int, *, is_thrown: bool) -> Pose:
     """Return a flinch, or a fall onto the back and getting up again."""
-    poses = key_poses()
     length = max(int(f.animations[d.p_anim].duration), 12)
     if not is_thrown:
         strength = 1.0 if length > 45 else 0.75
-        flinch = blend(poses["rest"], poses["flinch"], strength)
-        return play([(0, poses["rest"]), (4, flinch), (0.35 * length, flinch), (0.9 * length, poses["rest"])], ticks)
-    return play(
-        [
-            (0, poses["rest"]),
-            (4, poses["flinch"]),
-            (12, poses["fly"]),
-            (22, poses["lie"]),
-            (0.55 * length, poses["lie"]),
-            (0.72 * length, poses["kneel"]),
-            (0.82 * length, poses["kneel"]),
-            (0.98 * length, poses["rest"]),
-        ],
-        ticks,
-    )
+        flinch = blend(_key("rest"), _key("flinch"), strength)
+        return _play(ticks, (0, "rest"), (4, flinch), (0.35 * length, flinch), (0.9 * length, "rest"))
+    falling = ((0, "rest"), (4, "flinch"), (12, "fly"), (22, "lie"))
+    rising = ((0.55, "lie"), (0.72, "kneel"), (0.82, "kneel"), (0.98, "rest"))
+    return _play(ticks, *falling, *((share * length, name) for share, name in rising))
 
 
 def _parry(d: Record, f: Record, ticks: int) -> Pose:
-    poses = key_poses()
     a = f.animations[d.p_anim]
     start, end = int(a.parry_from), int(a.parry_to)
-    return play(
-        [
-            (0, poses["rest"]),
-            (0.6 * start, poses["parry_back"]),
-            (start + 4, poses["parry_out"]),
-            (end, poses["parry_out"]),
-            (a.duration, poses["rest"]),
-        ],
-        ticks,
-    )
+    back, out = _key("parry_back"), _key("parry_out")
+    return _play(ticks, (0, "rest"), (0.6 * start, back), (start + 4, out), (end, out), (a.duration, "rest"))
 
 
 def _riposte(d: Record, f: Record, ticks: int) -> Pose:
-    poses = key_poses()
     hit, end = int(f.riposte_hit), int(f.animations[d.p_anim].duration)
-    twist = shifted(poses["through"], chest_turn=(0.1, 0.1, 0.0), right_hand=(0.0, 0.02, 0.06), weapon=(0.0, 0.12, 0.6))
-    keys = [
-        (0, poses["rest"]),
-        (0.35 * hit, poses["drawn"]),
-        (hit - 8, poses["drawn"]),
-        (hit, poses["through"]),
-        (hit + 40, twist),
-        (hit + 56, poses["drawn"]),
-    ]
-    return play([*keys, (end, poses["rest"])], ticks)
+    drawn, through = _key("drawn"), _key("through")
+    twist = shifted(through, chest_turn=(0.1, 0.1, 0.0), right_hand=(0.0, 0.02, 0.06), weapon=(0.0, 0.12, 0.6))
+    thrust = ((0, "rest"), (0.35 * hit, drawn), (hit - 8, drawn), (hit, through), (hit + 40, twist))
+    return _play(ticks, *thrust, (hit + 56, drawn), (end, "rest"))
 
 
 def _charging(d: Record, f: Record, ticks: int) -> Pose:
     """Return the charge of a heavy attack, with a slight tremble."""
-    poses = key_poses()
     tremble = 0.012 * math.sin(1.9 * ticks)
-    held = shifted(poses["charge"], right_hand=(tremble, 0.0, tremble), chest_turn=(tremble, 0.0, 0.0))
-    return play([(0, poses["rest"]), (24, held)], ticks) if f.animations[d.p_anim].stamina > 0.0 else held
+    held = shifted(_key("charge"), right_hand=(tremble, 0.0, tremble), chest_turn=(tremble, 0.0, 0.0))
+    return _play(ticks, (0, "rest"), (24, held)) if f.animations[d.p_anim].stamina > 0.0 else held
 
 
 def _attack(d: Record, f: Record, ticks: int) -> Pose:
-    poses = key_poses()
     a = f.animations[d.p_anim]
     start, end = int(a.active_from), int(a.active_to)
-    strike = player_strike(d, f)
+    rest, strike = _key("rest"), player_strike(d, f)
     heavy = _is_heavy(f, int(d.p_anim))
-    wound = poses["charge"] if heavy else wind_up_pose(poses["rest"], strike)
     if ticks < start:
-        first = poses["charge"] if heavy else poses["rest"]
-        pose = play([(0, first), (start - 5, wound), (start, active_pose(KNIGHT, poses["rest"], strike, 0.0))], ticks)
+        first, wound = (_key("charge"), _key("charge")) if heavy else (rest, wind_up_pose(rest, strike))
+        pose = _play(ticks, (0, first), (start - 5, wound), (start, active_pose(KNIGHT, rest, strike, 0.0)))
     elif ticks < end:
-        pose = active_pose(KNIGHT, poses["rest"], strike, (ticks - start) / max(end - start - 1, 1))
+        pose = active_pose(KNIGHT, rest, strike, (ticks - start) / max(end - start - 1, 1))
     else:
-        last = active_pose(KNIGHT, poses["rest"], strike, 1.0)
-        pose = play([(end, last), (end + 5, last), (max(int(a.duration), end + 12), poses["rest"])], ticks)
+        last = active_pose(KNIGHT, rest, strike, 1.0)
+        pose = _play(ticks, (end, last), (end + 5, last), (max(int(a.duration), end + 12), rest))
     pose = pose.copy()
     if heavy:
-        pose[EXTRA, 0] = 1.0 - ease((ticks - end) / 20.0)
-    pose[HIPS, 2] = max(pose[HIPS, 2], 0.6)
+        pose[Row.EXTRA, 0] = 1.0 - ease((ticks - end) / 20.0)
+    pose[Row.HIPS, 2] = max(pose[Row.HIPS, 2], 0.6)
     return pose
-
-
-#: Pose function of each of the player's acts.
-_ACTS: dict[str, Callable[[Record, Record, int], Pose]] = {
-    "roll": _roll,
-    "walk": _walking,
-    "parry": _parry,
-    "riposte": _riposte,
-    "charge": _charging,
-    "attack": _attack,
-}

@@ -1,4 +1,4 @@
-"""Poses: the state of a body at one moment, as an array of (N_CONTROLS, 3).
+"""Poses: the state of a body at one moment, as an array of (rows, 3) with the rows `Row`.
 
 A pose defines the positions of hands and feet and the rotations of trunk, head and weapons; `rig` computes elbows and
 knees. Blending two poses is a weighted mean, so an animation consists of a few key poses.
@@ -9,6 +9,7 @@ Positions are in units of the body's scale (a man of 1.8 m has a height of 1.8),
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,53 +23,40 @@ from soulslab.config.loading import read_toml
 Pose: TypeAlias = NDArray[np.float64]
 Triple: TypeAlias = tuple[float, float, float]
 
-#: Rows of a pose:
-#:
-#: - ``tumble``: rotation of the whole body forwards (pitch) and to the left (yaw), and its lift
-#: - ``hips``: position of the hips
-#: - ``hips_turn``, ``chest_turn``, ``head_turn``: yaw to the left, pitch forwards, roll to the right, each of them
-#:   relative to the previous one
-#: - ``right_hand``, ``left_hand``, ``right_foot``, ``left_foot``: their positions
-#: - ``weapon``, ``offhand``: yaw and elevation of their direction, and roll of the edge
-#: - ``tip``: position of the weapon's tip, which replaces ``weapon`` by the weight in ``extra``
-#: - ``extra``: weight of the second hand on the weapon (0 to 1), lift of cape or tail (rad), weight of ``tip`` (0 to 1)
-ROWS = (
-    "tumble",
-    "hips",
-    "hips_turn",
-    "chest_turn",
-    "head_turn",
-    "right_hand",
-    "left_hand",
-    "right_foot",
-    "left_foot",
-    "weapon",
-    "offhand",
-    "tip",
-    "extra",
-)
-N_CONTROLS = len(ROWS)
-(
-    TUMBLE,
-    HIPS,
-    HIPS_TURN,
-    CHEST_TURN,
-    HEAD_TURN,
-    RIGHT_HAND,
-    LEFT_HAND,
-    RIGHT_FOOT,
-    LEFT_FOOT,
-    WEAPON,
-    OFFHAND,
-    TIP,
-    EXTRA,
-) = range(N_CONTROLS)
-_ROW_OF = {name: row for row, name in enumerate(ROWS)}
+
+class Row(IntEnum):
+    """Rows of a pose. Hands, feet, hips and tip are positions; the others are explained here.
+
+    Attributes:
+        TUMBLE: Rotation of the whole body forwards (pitch) and to the left (yaw), and its lift.
+        HIPS_TURN: Yaw to the left, pitch forwards, roll to the right; so are ``CHEST_TURN`` (relative to the hips) and
+            ``HEAD_TURN`` (relative to the chest).
+        WEAPON: Yaw and elevation of its direction, and roll of the edge; so is ``OFFHAND``.
+        TIP: Position of the weapon's tip, which replaces ``WEAPON`` by the weight in ``EXTRA``.
+        EXTRA: Weight of the second hand on the weapon (0 to 1), lift of cape or tail (rad), weight of ``TIP`` (0 to 1).
+    """
+
+    TUMBLE = 0
+    HIPS = 1
+    HIPS_TURN = 2
+    CHEST_TURN = 3
+    HEAD_TURN = 4
+    RIGHT_HAND = 5
+    LEFT_HAND = 6
+    RIGHT_FOOT = 7
+    LEFT_FOOT = 8
+    WEAPON = 9
+    OFFHAND = 10
+    TIP = 11
+    EXTRA = 12
+
+
+_ROW_OF = {row.name.lower(): row for row in Row}
 
 
 def key(base: Pose | None = None, **rows: Triple) -> Pose:
-    """Return a key pose: a base pose (zeros if None) with some rows replaced, by their names in `ROWS`."""
-    pose = base.copy() if base is not None else np.zeros((N_CONTROLS, 3))
+    """Return a key pose: a base pose (zeros if None) with some rows replaced, by their names."""
+    pose = base.copy() if base is not None else np.zeros((len(Row), 3))
     for name, row in rows.items():
         pose[_ROW_OF[name]] = row
     return pose
@@ -84,7 +72,7 @@ def read_poses(file: str) -> dict[str, Pose]:
 
 
 def shifted(base: Pose, **rows: Triple) -> Pose:
-    """Return a pose with offsets added to some rows, by their names in `ROWS`."""
+    """Return a pose with offsets added to some rows, by their names."""
     pose = base.copy()
     for name, row in rows.items():
         pose[_ROW_OF[name]] += row
@@ -94,9 +82,9 @@ def shifted(base: Pose, **rows: Triple) -> Pose:
 def lunge(rest: Pose, step: float) -> Pose:
     """Return a pose with a step forward."""
     pose = rest.copy()
-    pose[HIPS] += (0.0, 0.35 * step, -0.25 * step)
-    pose[LEFT_FOOT, 1] += 0.7 * step
-    pose[RIGHT_FOOT, 1] -= 0.6 * step
+    pose[Row.HIPS] += (0.0, 0.35 * step, -0.25 * step)
+    pose[Row.LEFT_FOOT, 1] += 0.7 * step
+    pose[Row.RIGHT_FOOT, 1] -= 0.6 * step
     return pose
 
 
@@ -122,7 +110,7 @@ class PosePattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             pose = shifted(pose, right_foot=(0.1, 0.0, 0.0), left_foot=(-0.1, 0.0, 0.0))
         pose = key(pose, **_sum(self.key, self.key_by, factor))
         if self.is_one_handed:
-            pose[EXTRA, 0] = 0.0
+            pose[Row.EXTRA, 0] = 0.0
         return pose
 
 
@@ -165,11 +153,11 @@ def breathe(base: Pose, tick: int, period_s: float, strength: float = 1.0) -> Po
     """Return a breathing pose: chest, hands and hips rise and sink slightly."""
     breath = math.sin(tick * (2.0 * math.pi / (60.0 * period_s))) * strength
     pose = base.copy()
-    pose[HIPS, 2] += 0.008 * breath
-    pose[CHEST_TURN, 1] += 0.02 * breath
-    pose[RIGHT_HAND, 2] += 0.018 * breath
-    pose[LEFT_HAND, 2] += 0.014 * breath
-    pose[WEAPON, 1] += 0.03 * breath
+    pose[Row.HIPS, 2] += 0.008 * breath
+    pose[Row.CHEST_TURN, 1] += 0.02 * breath
+    pose[Row.RIGHT_HAND, 2] += 0.018 * breath
+    pose[Row.LEFT_HAND, 2] += 0.014 * breath
+    pose[Row.WEAPON, 1] += 0.03 * breath
     return pose
 
 
@@ -190,20 +178,20 @@ def walk(base: Pose, phase: float, way_rad: float, stride: float, *, lift: float
     pose = base.copy()
     ahead, aside = math.cos(way_rad), -math.sin(way_rad)
     phase %= 1.0
-    for row, offset in ((RIGHT_FOOT, 0.0), (LEFT_FOOT, 0.5)):
+    for row, offset in ((Row.RIGHT_FOOT, 0.0), (Row.LEFT_FOOT, 0.5)):
         along, height = foot_of((phase + offset) % 1.0, stride, lift)
         pose[row, 0] = 0.75 * base[row, 0] + aside * along
         pose[row, 1] = 0.3 * base[row, 1] + ahead * along
         pose[row, 2] = base[row, 2] + height
     swing = math.cos(2.0 * math.pi * phase)
     bob = abs(math.sin(2.0 * math.pi * phase))
-    pose[HIPS, 2] += 0.035 * bob - 0.05
-    pose[HIPS_TURN, 0] += 0.14 * swing * ahead
-    pose[CHEST_TURN, 0] -= 0.22 * swing * ahead
-    pose[CHEST_TURN, 1] += 0.12 * ahead
-    pose[CHEST_TURN, 2] += 0.08 * aside
-    pose[RIGHT_HAND, 1] -= 0.1 * swing * ahead
-    pose[LEFT_HAND, 1] += 0.07 * swing * ahead
-    pose[RIGHT_HAND, 2] += 0.02 * bob
-    pose[EXTRA, 1] += 0.4 * ahead + 0.1 * bob
+    pose[Row.HIPS, 2] += 0.035 * bob - 0.05
+    pose[Row.HIPS_TURN, 0] += 0.14 * swing * ahead
+    pose[Row.CHEST_TURN, 0] -= 0.22 * swing * ahead
+    pose[Row.CHEST_TURN, 1] += 0.12 * ahead
+    pose[Row.CHEST_TURN, 2] += 0.08 * aside
+    pose[Row.RIGHT_HAND, 1] -= 0.1 * swing * ahead
+    pose[Row.LEFT_HAND, 1] += 0.07 * swing * ahead
+    pose[Row.RIGHT_HAND, 2] += 0.02 * bob
+    pose[Row.EXTRA, 1] += 0.4 * ahead + 0.1 * bob
     return pose

@@ -6,6 +6,7 @@ The code uses plain floats and tuples, because numpy calls on vectors of three c
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 from typing import TypeAlias
 
 import msgspec
@@ -16,43 +17,30 @@ Vector: TypeAlias = tuple[float, float, float]
 #: Coordinate system of a part: its axes right, ahead and up, then its origin.
 Place: TypeAlias = tuple[Vector, Vector, Vector, Vector]
 
-#: Parts of a body, in the order in which `place_parts` returns them. The axis of a limb is its "ahead" axis.
-PARTS = (
-    "hips",
-    "chest",
-    "head",
-    "right_upper_arm",
-    "right_forearm",
-    "left_upper_arm",
-    "left_forearm",
-    "right_thigh",
-    "right_shin",
-    "right_foot",
-    "left_thigh",
-    "left_shin",
-    "left_foot",
-    "weapon",
-    "offhand",
-    "cape",
-)
-(
-    _HIPS,
-    _CHEST,
-    _HEAD,
-    _RIGHT_UPPER_ARM,
-    _RIGHT_FOREARM,
-    _LEFT_UPPER_ARM,
-    _LEFT_FOREARM,
-    _RIGHT_THIGH,
-    _RIGHT_SHIN,
-    _RIGHT_FOOT,
-    _LEFT_THIGH,
-    _LEFT_SHIN,
-    _LEFT_FOOT,
-    WEAPON_PART,
-    OFFHAND_PART,
-    _CAPE,
-) = range(len(PARTS))
+
+class Part(IntEnum):
+    """Parts of a body, in the order in which `place_parts` returns them. The axis of a limb is its "ahead" axis."""
+
+    HIPS = 0
+    CHEST = 1
+    HEAD = 2
+    RIGHT_UPPER_ARM = 3
+    RIGHT_FOREARM = 4
+    LEFT_UPPER_ARM = 5
+    LEFT_FOREARM = 6
+    RIGHT_THIGH = 7
+    RIGHT_SHIN = 8
+    RIGHT_FOOT = 9
+    LEFT_THIGH = 10
+    LEFT_SHIN = 11
+    LEFT_FOOT = 12
+    WEAPON = 13
+    OFFHAND = 14
+    CAPE = 15
+
+
+#: Names of the parts in the files of the figures.
+PARTS = tuple(part.name.lower() for part in Part)
 
 #: A limb is never completely straight, so that the direction of its bend is defined.
 MOST_STRETCH = 0.998
@@ -101,35 +89,29 @@ def place_parts(build: Build, pose: Pose) -> tuple[list[Place], float]:
 
     The stretch is the weapon's length as a share of its normal length. The parts are in the order of `PARTS`.
     """
-    tumble, hips, hips_turn, chest_turn, head_turn, right, left, right_foot, left_foot, weapon, offhand, tip, extra = (
-        pose.tolist()
-    )
+    rows: list[Vector] = [(x, y, z) for x, y, z in pose.tolist()]
+    tumble, hips, hips_turn, chest_turn, head_turn, right, left, *feet, weapon, offhand, tip, extra = rows
     found: list[Place] = [_STILL] * len(PARTS)
-    found[_HIPS] = trunk = (*turned(_STILL, hips_turn), (hips[0], hips[1], hips[2]))
-    found[_CHEST] = chest = (*turned(trunk, chest_turn), _at(trunk, 0.0, 0.0, 0.06))
+    found[Part.HIPS] = trunk = (*turned(_STILL, hips_turn), hips)
+    found[Part.CHEST] = chest = (*turned(trunk, chest_turn), _at(trunk, 0.0, 0.0, 0.06))
     neck = _at(chest, 0.0, 0.0, build.trunk + build.neck - 0.06)
-    found[_HEAD] = (*turned(chest, head_turn), neck)
+    found[Part.HEAD] = (*turned(chest, head_turn), neck)
     bearer = trunk if build.has_tail else chest
-    found[_CAPE] = (*turned(bearer, (0.0, extra[1], 0.0)), _at(bearer, 0.0, *build.cape_at))
+    found[Part.CAPE] = (*turned(bearer, (0.0, extra[1], 0.0)), _at(bearer, 0.0, *build.cape_at))
 
     shoulder = _at(chest, build.shoulder_width, 0.0, build.trunk - 0.1)
-    palm = _arm(build, found, _RIGHT_UPPER_ARM, (shoulder, (right[0], right[1], right[2])), 1.0)
-    found[WEAPON_PART], stretch = _aimed(build, held(palm, weapon), tip, extra[2])
+    palm = _arm(build, found, Part.RIGHT_UPPER_ARM, (shoulder, right), 1.0)
+    found[Part.WEAPON], stretch = _aimed(build, held(palm, weapon), tip, extra[2])
     grip = extra[0] if build.second_grip else 0.0
-    target: Vector = (left[0], left[1], left[2])
     if grip > 0.0:
-        ax, ay, az = found[WEAPON_PART][1]
-        second = (
-            palm[0] - build.second_grip * ax,
-            palm[1] - build.second_grip * ay,
-            palm[2] - build.second_grip * az,
-        )
-        target = _mean(target, second, grip)
+        ax, ay, az = found[Part.WEAPON][1]
+        back = build.second_grip
+        left = _mean(left, (palm[0] - back * ax, palm[1] - back * ay, palm[2] - back * az), grip)
     shoulder = _at(chest, -build.shoulder_width, 0.0, build.trunk - 0.1)
-    palm = _arm(build, found, _LEFT_UPPER_ARM, (shoulder, target), -1.0)
-    found[OFFHAND_PART] = held(palm, offhand)
+    palm = _arm(build, found, Part.LEFT_UPPER_ARM, (shoulder, left), -1.0)
+    found[Part.OFFHAND] = held(palm, offhand)
 
-    for first, side, foot in ((_RIGHT_THIGH, 1.0, right_foot), (_LEFT_THIGH, -1.0, left_foot)):
+    for first, side, foot in zip((Part.RIGHT_THIGH, Part.LEFT_THIGH), (1.0, -1.0), feet, strict=True):
         hip = _at(trunk, side * build.hip_width, 0.0, 0.0)
         _leg(build, found, first, (hip, (foot[0], foot[1], foot[2] + 0.09)), side)
     return [_finished(place, build, tumble) for place in found], stretch
@@ -138,52 +120,36 @@ def place_parts(build: Build, pose: Pose) -> tuple[list[Place], float]:
 def tip_of(build: Build, pose: Pose) -> Vector:
     """Return the position of the weapon's tip in a pose, in m in the figure's axes."""
     places, stretch = place_parts(build, pose)
-    return _at(places[WEAPON_PART], 0.0, stretch * build.weapon * build.scale_m, 0.0)
+    return _at(places[Part.WEAPON], 0.0, stretch * build.weapon * build.scale_m, 0.0)
 
 
 def free_palm_of(build: Build, pose: Pose) -> Vector:
     """Return the position of the palm of the left hand in a pose, in m in the figure's axes."""
     places, _ = place_parts(build, pose)
-    return _at(places[_LEFT_FOREARM], 0.0, build.forearm * build.scale_m, 0.0)
+    return _at(places[Part.LEFT_FOREARM], 0.0, build.forearm * build.scale_m, 0.0)
 
 
-def turned(base: Place, turn: list[float] | Vector) -> tuple[Vector, Vector, Vector]:
+def turned(base: Place, turn: Vector) -> tuple[Vector, Vector, Vector]:
     """Return the axes of a coordinate system rotated by roll, then pitch, then yaw."""
-    yaw, pitch, roll = turn
-    cy, sy, cp, sp, cr, sr = (
-        math.cos(yaw),
-        math.sin(yaw),
-        math.cos(pitch),
-        math.sin(pitch),
-        math.cos(roll),
-        math.sin(roll),
-    )
+    cy, cp, cr = map(math.cos, turn)
+    sy, sp, sr = map(math.sin, turn)
     right = _in(base, cr * cy + sr * sp * sy, cr * sy - sr * sp * cy, -sr * cp)
     ahead = _in(base, -cp * sy, cp * cy, -sp)
     up = _in(base, sr * cy - cr * sp * sy, sr * sy + cr * sp * cy, cr * cp)
     return right, ahead, up
 
 
-def held(palm: Vector, aim: list[float] | Vector) -> Place:
+def held(palm: Vector, aim: Vector) -> Place:
     """Return the coordinate system of a held object: its "ahead" axis is its direction, its "up" axis the edge."""
-    yaw, elevation, roll = aim
-    cy, sy, ce, se, cr, sr = (
-        math.cos(yaw),
-        math.sin(yaw),
-        math.cos(elevation),
-        math.sin(elevation),
-        math.cos(roll),
-        math.sin(roll),
-    )
+    cy, ce, cr = map(math.cos, aim)
+    sy, se, sr = map(math.sin, aim)
     ahead = (-sy * ce, cy * ce, se)
-    above = (sy * se, -cy * se, ce)
-    beside = (cy, sy, 0.0)
-    up = tuple(cr * a + sr * b for a, b in zip(above, beside, strict=True))
-    right = tuple(cr * b - sr * a for a, b in zip(above, beside, strict=True))
-    return (right[0], right[1], right[2]), ahead, (up[0], up[1], up[2]), palm
+    up = (cr * sy * se + sr * cy, -cr * cy * se + sr * sy, cr * ce)
+    right = (cr * cy - sr * sy * se, cr * sy + sr * cy * se, -sr * ce)
+    return right, ahead, up, palm
 
 
-def _aimed(build: Build, weapon: Place, tip: list[float], weight: float) -> tuple[Place, float]:
+def _aimed(build: Build, weapon: Place, tip: Vector, weight: float) -> tuple[Place, float]:
     """Return the coordinate system of a weapon with a given tip position, and the factor of its length."""
     if weight <= 0.0:
         return weapon, 1.0
@@ -206,7 +172,7 @@ def _aimed(build: Build, weapon: Place, tip: list[float], weight: float) -> tupl
 
 def _arm(build: Build, found: list[Place], first: int, ends: tuple[Vector, Vector], side: float) -> Vector:
     """Place an arm and return the position of its palm: the target, or the nearest point within reach."""
-    chest = found[_CHEST]
+    chest = found[Part.CHEST]
     pole = _in(chest, side * build.elbows, -0.35, -0.8)
     elbow, palm = _bend(ends, (build.upper_arm, build.forearm), pole)
     found[first] = _limb(ends[0], elbow, chest[0])
@@ -215,7 +181,7 @@ def _arm(build: Build, found: list[Place], first: int, ends: tuple[Vector, Vecto
 
 
 def _leg(build: Build, found: list[Place], first: int, ends: tuple[Vector, Vector], side: float) -> None:
-    trunk = found[_HIPS]
+    trunk = found[Part.HIPS]
     yaw_ahead = _level(trunk[1])
     pole = (yaw_ahead[0] + side * 0.25 * trunk[0][0], yaw_ahead[1] + side * 0.25 * trunk[0][1], 0.15)
     knee, ankle = _bend(ends, (build.thigh, build.shin), pole)
@@ -262,7 +228,7 @@ def _limb(start: Vector, end: Vector, right: Vector) -> Place:
     return (ay * uz - az * uy, az * ux - ax * uz, ax * uy - ay * ux), (ax, ay, az), (ux, uy, uz), start
 
 
-def _finished(place: Place, build: Build, tumble: list[float]) -> Place:
+def _finished(place: Place, build: Build, tumble: Vector) -> Place:
     """Return a coordinate system after the rotation and lift of the whole body, in m."""
     right, ahead, up, (x, y, z) = place
     scale = build.scale_m

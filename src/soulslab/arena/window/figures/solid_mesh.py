@@ -12,7 +12,6 @@ from panda3d.core import (
     Geom,
     GeomEnums,
     GeomNode,
-    GeomTriangles,
     GeomVertexAnimationSpec,
     GeomVertexArrayFormat,
     GeomVertexData,
@@ -24,6 +23,8 @@ from panda3d.core import (
     TransformBlendTable,
     UserVertexTransform,
 )
+
+from soulslab.arena.window.stage.baked_mesh import geometry_of
 
 Point: TypeAlias = tuple[float, float, float]
 #: Red, green and blue, 0 to 1.
@@ -209,19 +210,10 @@ def geometry(
     usage = GeomEnums.UHDynamic if is_dynamic else GeomEnums.UHStatic
     data = GeomVertexData("solid", GeomVertexFormat.registerFormat(layout), usage)
     data.setNumRows(len(vertices))
-    if len(vertices):
-        memoryview(data.modifyArray(0)).cast("B")[:] = vertices.tobytes()
+    memoryview(data.modifyArray(0)).cast("B")[:] = vertices.tobytes()
     if joints is not None:
         joints.bind(data, len(vertices))
-    primitive = GeomTriangles(GeomEnums.UHStatic)
-    primitive.setIndexType(GeomEnums.NTUint16)
-    index = primitive.modifyVertices()
-    index.uncleanSetNumRows(triangles.size)
-    if triangles.size:
-        memoryview(index).cast("B")[:] = triangles.astype(np.uint16).tobytes()
-    geom = Geom(data)
-    geom.addPrimitive(primitive)
-    return geom
+    return geometry_of(data, triangles)
 
 
 class Joints:

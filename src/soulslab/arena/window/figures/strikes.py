@@ -13,25 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from soulslab.arena.blow import ease
-from soulslab.arena.window.figures.pose import (
-    CHEST_TURN,
-    EXTRA,
-    HEAD_TURN,
-    HIPS,
-    HIPS_TURN,
-    LEFT_HAND,
-    OFFHAND,
-    RIGHT_HAND,
-    TIP,
-    TUMBLE,
-    WEAPON,
-    Pose,
-    PosePattern,
-    key,
-    lunge,
-    read_patterns,
-    shifted,
-)
+from soulslab.arena.window.figures.pose import Pose, PosePattern, Row, key, lunge, read_patterns, shifted
 from soulslab.arena.window.figures.rig import Build
 
 Style: TypeAlias = Literal[
@@ -105,7 +87,7 @@ def _wind_up_aside(rest: Pose, strike: Strike) -> Pose:
         head_turn=(-1.3 * twist, 0.0, 0.0),
     )
     if abs(strike.face_rad) > MOST_TWIST_RAD:
-        pose[TUMBLE, 1] = 0.25 * strike.face_rad
+        pose[Row.TUMBLE, 1] = 0.25 * strike.face_rad
     return key(
         pose,
         right_hand=(-0.42, -0.1, 1.12) if side > 0 else (0.55, -0.18, 1.15),
@@ -129,30 +111,30 @@ def _reaching(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
         whole = angle - math.copysign(MOST_TWIST_RAD, angle)
     local = angle - whole
     pose = lunge(rest, 0.35 if strike.style in ("thrust", "charge") else 0.22)
-    pose[TUMBLE, 1] = whole
+    pose[Row.TUMBLE, 1] = whole
     twist = local if strike.style != "thrust" else 0.75
-    pose[HIPS_TURN, 0] += 0.3 * twist
-    pose[CHEST_TURN, 0] += 0.45 * twist
-    pose[HEAD_TURN, 0] -= 0.35 * twist
+    pose[Row.HIPS_TURN, 0] += 0.3 * twist
+    pose[Row.CHEST_TURN, 0] += 0.45 * twist
+    pose[Row.HEAD_TURN, 0] -= 0.35 * twist
     low = min(max(0.9 - height, -0.6), 0.8)
-    pose[CHEST_TURN, 1] += 0.2 + 0.4 * low
-    pose[HIPS, 2] -= 0.1 + 0.08 * low
-    shoulder = build.trunk + float(pose[HIPS, 2]) - 0.06
+    pose[Row.CHEST_TURN, 1] += 0.2 + 0.4 * low
+    pose[Row.HIPS, 2] -= 0.1 + 0.08 * low
+    shoulder = build.trunk + float(pose[Row.HIPS, 2]) - 0.06
     way_x, way_y = -math.sin(local), math.cos(local)
     # The hand extends as far as the length of the weapon leaves.
     drop = height - shoulder
     flat = math.hypot(radius, drop)
     out = min(max(flat - build.weapon, 0.3 * build.arm), 1.25 * build.arm)
-    pose[RIGHT_HAND] = (
+    pose[Row.RIGHT_HAND] = (
         0.05 + way_x * out * radius / flat,
         0.1 + way_y * out * radius / flat,
         shoulder + drop * out / flat,
     )
-    pose[LEFT_HAND] = (-0.35 - 0.2 * way_y, -0.1 + 0.2 * way_x, 0.95)
-    pose[OFFHAND] = (1.6, 0.1, 0.0)
+    pose[Row.LEFT_HAND] = (-0.35 - 0.2 * way_y, -0.1 + 0.2 * way_x, 0.95)
+    pose[Row.OFFHAND] = (1.6, 0.1, 0.0)
     flat_blow = strike.style in ("sweep", "spin", "charge")
-    pose[WEAPON] = (local, math.atan2(drop, max(radius, 0.01)), strike.side * 1.5 if flat_blow else 0.0)
-    pose[TIP] = (way_x * radius, way_y * radius, height)
-    pose[EXTRA, 2] = 1.0
-    pose[EXTRA, 1] += 0.5
+    pose[Row.WEAPON] = (local, math.atan2(drop, max(radius, 0.01)), strike.side * 1.5 if flat_blow else 0.0)
+    pose[Row.TIP] = (way_x * radius, way_y * radius, height)
+    pose[Row.EXTRA, 2] = 1.0
+    pose[Row.EXTRA, 1] += 0.5
     return pose

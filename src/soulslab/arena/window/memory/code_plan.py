@@ -62,13 +62,10 @@ class Wanted:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Code for one pattern. Positions are relative to the start of its core.
+    """Code for one pattern, from ``low`` to ``high``. Positions are relative to the start of its core.
 
     Attributes:
         owner: Place in the profile of the base that it was generated for.
-        core: Its fixed bits.
-        low: Position of its first byte, at most 0, as patterns may begin with wildcards.
-        high: Position after its last byte.
         space: The memory around it, for bases that are relative to the match itself.
         operands: Memory that the displacement at a position refers to. Its origin is the position at which a
             displacement of 0 would have to end for the instruction to refer to it.
@@ -122,12 +119,14 @@ class CodePlan:
     def __init__(self, profile: Profile) -> None:
         self.blocks: list[Block] = []
         self.matches: dict[str, tuple[Block, int]] = {}
-        self.wanted = sorted(_wanted(profile), key=lambda one: (-len(one.core), -_n_bits(one.core)))
+        self.wanted = sorted(
+            _wanted(profile), key=lambda one: (-len(one.core), -sum(mask.bit_count() for mask in one.core.masks))
+        )
         for one in self.wanted:
             self._place(one)
-        order = {id(block): index for index, block in enumerate(self.blocks)}
+        order = {block: index for index, block in enumerate(self.blocks)}
         for one in self.wanted:
-            one.matches.sort(key=lambda match: (order[id(match[0])], match[1]))
+            one.matches.sort(key=lambda match: (order[match[0]], match[1]))
             for seeker in one.seekers:
                 block, position = one.matches[seeker.pick]
                 start = position - seeker.lead
@@ -158,13 +157,21 @@ def _wanted(profile: Profile) -> list[Wanted]:
     """Return the patterns of a profile; patterns that differ only by wildcards at their ends are merged."""
     found: dict[Pattern, Wanted] = {}
     picked: dict[Pattern, str] = {}
-    for place, fact in _facts(profile):
-        pattern = Pattern.parse(fact.pattern)
+    facts: dict[str, Base | CodeOffset] = {
+        join_place("bases", name): base for name, base in profile.bases.items() if base.pattern
+    }
+    facts |= {join_place("code_offsets", name): one for name, one in profile.code_offsets.items()}
+    for place, fact in facts.items():
+        pattern, pick = Pattern.parse(fact.pattern), fact.pick or 0
         core, lead = _trimmed(pattern)
         one = found.setdefault(core, Wanted(core))
-        one.seekers.append(Seeker(place, fact.pick or 0, lead, len(pattern)))
-        _count(one, place, fact.pick)
-        if fact.pick:
+        one.seekers.append(Seeker(place, pick, lead, len(pattern)))
+        if pick >= MAX_COPIES:
+            raise LayoutError(f"is {pick}; the maximum is {MAX_COPIES - 1}", place=f"{place}.pick")
+        one.n_copies = max(one.n_copies, pick + 1)
+        if fact.pick is None:
+            one.only = one.only or place
+        elif pick:
             picked[core] = place
         if one.only and core in picked:
             raise LayoutError(
@@ -175,30 +182,11 @@ def _wanted(profile: Profile) -> list[Wanted]:
     return list(found.values())
 
 
-def _facts(profile: Profile) -> Iterator[tuple[str, Base | CodeOffset]]:
-    """Yield the facts with a pattern, with their places."""
-    yield from ((join_place("bases", name), base) for name, base in profile.bases.items() if base.pattern)
-    yield from ((join_place("code_offsets", name), one) for name, one in profile.code_offsets.items())
-
-
-def _count(one: Wanted, place: str, pick: int | None) -> None:
-    """Update the number of matches that the facts need."""
-    if pick is None:
-        one.only = one.only or place
-    elif pick >= MAX_COPIES:
-        raise LayoutError(f"is {pick}; the maximum is {MAX_COPIES - 1}", place=f"{place}.pick")
-    one.n_copies = max(one.n_copies, (pick or 0) + 1)
-
-
 def _trimmed(pattern: Pattern) -> tuple[Pattern, int]:
     """Return a pattern without the wildcards at its ends, and the number of those at its start."""
     fixed = [i for i, mask in enumerate(pattern.masks) if mask]
     first, last = fixed[0], fixed[-1] + 1
     return Pattern(pattern.values[first:last], pattern.masks[first:last]), first
-
-
-def _n_bits(pattern: Pattern) -> int:
-    return sum(mask.bit_count() for mask in pattern.masks)
 
 
 def _forced(inner: Pattern, outer: Pattern) -> Iterator[int]:
@@ -218,13 +206,12 @@ def put_numbers(plan: CodePlan, profile: Profile, given: Mapping[str, int], atte
     ``given`` has the required values of some code offsets. ``attempt`` is the index into the possible numbers, because
     some of them conflict with other facts. Raises `LayoutError` if no number is possible.
     """
-    places: dict[tuple[int, int], tuple[Block, int, list[Sought]]] = {}
+    places: dict[tuple[Block, int], list[Sought]] = {}
     for name, fact in profile.code_offsets.items():
         block, start = plan.matches[join_place("code_offsets", name)]
-        at = start + fact.at
-        places.setdefault((id(block), at), (block, at, []))[2].append((name, fact))
+        places.setdefault((block, start + fact.at), []).append((name, fact))
     found: dict[str, int] = {}
-    for block, at, sought in places.values():
+    for (block, at), sought in places.items():
         possible = _possible(block, at, sought, given)
         number = possible[attempt % len(possible)]
         # The longest number contains the bytes of the others.
@@ -274,21 +261,25 @@ class Run:
     code: bytearray
     masks: bytearray
 
+    def fix(self, address: int, data: bytes, masks: bytes) -> None:
+        """Set the bits of the code that masks select."""
+        for at, (value, mask) in enumerate(zip(data, masks, strict=True), start=address - self.start):
+            self.code[at] = value | (self.code[at] & ~mask)
+            self.masks[at] = mask
 
-def assemble(
-    plan: CodePlan, starts: Mapping[int, int], operands: Mapping[int, int], ranges: Sequence[tuple[int, int]]
-) -> list[Run]:
+
+def assemble(plan: CodePlan, starts: Mapping[Block | Space, int], ranges: Sequence[tuple[int, int]]) -> list[Run]:
     """Generate the code of ``ranges``, (start, end) each; each block is inside one of them.
 
-    ``starts`` has the address of each block by its ``id``, ``operands`` that of the memory that each displacement
-    refers to. Raises `LayoutError` if no code was found for these addresses.
+    ``starts`` has the address of each block, and of the memory that each displacement refers to. Raises `LayoutError`
+    if no code was found for these addresses.
     """
     rng = np.random.default_rng(len(ranges))
     runs = [Run(start, bytearray(rng.bytes(end - start)), bytearray(end - start)) for start, end in ranges]
     for block in plan.blocks:
-        _write(block, starts[id(block)], operands, runs)
+        _write(block, starts, runs)
     expressions = [re.compile(b"(?=%b)" % one.core.expression, re.DOTALL) for one in plan.wanted]
-    wanted = [{starts[id(block)] + position for block, position in one.matches} for one in plan.wanted]
+    wanted = [{starts[block] + position for block, position in one.matches} for one in plan.wanted]
     for _ in range(N_ROUNDS):
         is_clean = True
         for one, expression, places in zip(plan.wanted, expressions, wanted, strict=True):
@@ -302,22 +293,17 @@ def assemble(
     raise _extra_match_error(plan.wanted[0])
 
 
-def _write(block: Block, start: int, operands: Mapping[int, int], runs: Sequence[Run]) -> None:
+def _write(block: Block, starts: Mapping[Block | Space, int], runs: Sequence[Run]) -> None:
     """Write the fixed bytes of a block, its numbers, and its displacements."""
+    start = starts[block]
     run = next(run for run in runs if run.start <= start + block.low < run.start + len(run.code))
-    for i, (value, mask) in enumerate(zip(block.core.values, block.core.masks, strict=True)):
-        at = start + i - run.start
-        run.code[at] = value | (run.code[at] & ~mask)
-        run.masks[at] = mask
-    for position, data in block.numbers.items():
-        at = start + position - run.start
-        run.code[at : at + len(data)] = data
-        run.masks[at : at + len(data)] = b"\xff" * len(data)
+    run.fix(start, block.core.values, block.core.masks)
+    written = dict(block.numbers)
     for position, target in block.operands.items():
-        at = start + position - run.start
-        displacement = operands[id(target)] - (start + position + DISPLACEMENT_SIZE)
-        run.code[at : at + DISPLACEMENT_SIZE] = displacement.to_bytes(DISPLACEMENT_SIZE, "little", signed=True)
-        run.masks[at : at + DISPLACEMENT_SIZE] = b"\xff" * DISPLACEMENT_SIZE
+        displacement = starts[target] - (start + position + DISPLACEMENT_SIZE)
+        written[position] = displacement.to_bytes(DISPLACEMENT_SIZE, "little", signed=True)
+    for position, data in written.items():
+        run.fix(start + position, data, b"\xff" * len(data))
 
 
 def _redraw_byte(run: Run, at: int, one: Wanted, rng: np.random.Generator) -> None:

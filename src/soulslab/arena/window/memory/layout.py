@@ -1,11 +1,5 @@
 """Layout of a memory in which a profile finds everything it describes.
 
-::
-
-    layout = synthesise(load_profile(path))
-    layout.places["player.hp"]     # region and offset
-    layout.content(PROGRAM, starts)
-
 There are three regions: the program (headers, code, its own cells), a permanent heap, and a heap with the objects of
 one fight: all objects that are reached through the same cell of the program as an attribute of the player or the boss.
 Only the addresses of the regions are left open.
@@ -15,14 +9,14 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from soulslab.arena.window.memory.code_plan import CodePlan, put_numbers
+from soulslab.arena.window.memory.code_plan import Block, CodePlan, put_numbers
 from soulslab.arena.window.memory.memory_space import Claim, Space
-from soulslab.arena.window.memory.objects import Objects, fight_attributes
+from soulslab.arena.window.memory.objects import Objects
 from soulslab.arena.window.memory.placement import CODE, PAGE, ProgramSection, headers, place_heap, place_program
 from soulslab.arena.window.memory.resolved_profile import ResolvedProfile, VariantChoice, resolve_profile
 from soulslab.config.checking import join_place
@@ -105,40 +99,33 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def synthesise(profile: Profile, choice: VariantChoice | None = None) -> Layout:
-    """Create a memory layout in which a profile finds everything it describes.
+    """Create a memory layout in which a profile of any game finds everything it describes.
 
-    Args:
-        profile: Profile of any game. Attributes that its ``[duel]`` table binds hold the fight, the others a constant.
-        choice: Choice of a version and of variants; None for the first version and the first variants.
-
-    Returns:
-        The layout.
-
-    Raises:
-        LayoutError: Two facts of the profile contradict each other, or one is impossible; the message has the places.
+    Attributes that its ``[duel]`` table binds hold the fight, the others a constant. Without a choice, the first
+    version and the first variants are used. Raises `LayoutError` if two facts contradict each other, or one is
+    impossible; the message has the places.
     """
     choice = choice or VariantChoice()
     profile, plan, objects = _objects(resolve_profile(profile, choice), choice)
     roots = list(objects.roots())
-    lasting, fight = _heap_spaces(roots, objects, fight_attributes((profile.duel or {}).get("attributes", {})))
+    lasting, fight = _heap_spaces(roots, objects, (profile.duel or {}).get("attributes", {}))
     program = place_program(profile, plan, objects)
-    origins = {one: Place(PROGRAM, start) for one, start in program.starts.items()}
+    origins: dict[Space | Block, Place] = {one: Place(PROGRAM, start) for one, start in program.starts.items()}
     sizes = [program.size]
     extents: list[tuple[tuple[int, int], ...]] = [()]
     for region, spaces in ((LASTING, lasting), (FIGHT, fight)):
         starts, size = place_heap(spaces)
         origins |= {one: Place(region, start) for one, start in starts.items()}
         sizes.append(size)
-        extents.append(tuple((starts[id(one)] + one.low, starts[id(one)] + one.high) for one in spaces))
+        extents.append(tuple((starts[one] + one.low, starts[one] + one.high) for one in spaces))
     everything = [*roots, *lasting, *fight]
 
     def at(space: Space, offset: int) -> Place:
-        origin = origins[id(space)]
+        origin = origins[space]
         return Place(origin.region, origin.offset + offset)
 
-    known = {id(space): space for space in everything}
     pointers = {
-        at(space, claim.offset): at(known[claim.storage[1]], claim.storage[2])
+        at(space, claim.offset): at(claim.storage[1], claim.storage[2])
         for space in everything
         for claim in space.claims
         if isinstance(claim.storage, tuple) and claim.storage[0] == "pointer"
@@ -180,15 +167,18 @@ def _objects(resolved: ResolvedProfile, choice: VariantChoice) -> tuple[Profile,
     raise AssertionError("there is at least one attempt")
 
 
-def _heap_spaces(roots: Sequence[Space], objects: Objects, moving: set[str]) -> tuple[list[Space], list[Space]]:
-    """Return the objects on the heap: the permanent ones, and those of one fight."""
-    fighting = {id(space) for name, (space, _) in objects.places.items() if name in moving}
+def _heap_spaces(
+    roots: Sequence[Space], objects: Objects, attributes: Mapping[str, str]
+) -> tuple[list[Space], list[Space]]:
+    """Return the objects on the heap: the permanent ones, and those of one fight, such as the player and the boss."""
+    moving = {name for quantity, name in attributes.items() if quantity.startswith(("player.", "boss."))}
+    fighting = {objects.places[name][0] for name in moving if name in objects.places}
     lasting: list[Space] = []
     fight: list[Space] = []
     for root in roots:
         for target in root.targets.values():
             behind = list(target.reachable())
-            (fight if any(id(one) in fighting for one in behind) else lasting).extend(behind)
+            (lasting if fighting.isdisjoint(behind) else fight).extend(behind)
     return lasting, fight
 
 

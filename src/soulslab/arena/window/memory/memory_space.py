@@ -97,7 +97,7 @@ class Space:
     def claim_pointer(self, offset: int, target: Space, owner: str, delta: int = 0) -> None:
         """Claim a pointer to an offset in another space."""
         meaning = f"a pointer to {target.name}" + (f" {delta:+#x}" if delta else "")
-        self.claim(Claim(offset, POINTER_SIZE, ("pointer", id(target), delta), meaning, owner))
+        self.claim(Claim(offset, POINTER_SIZE, ("pointer", target, delta), meaning, owner))
 
     def address(self, offset: int) -> str:
         """Return an address for error messages, such as ``[[bases.world]+0x80]+0x18``."""
@@ -109,12 +109,12 @@ class Space:
 
     def reachable(self) -> Iterator[Space]:
         """Yield this space and all spaces that are reachable by pointers, each once."""
-        seen: set[int] = set()
+        seen: set[Space] = set()
         waiting = [self]
         while waiting:
             space = waiting.pop()
-            if id(space) not in seen:
-                seen.add(id(space))
+            if space not in seen:
+                seen.add(space)
                 yield space
                 waiting.extend(space.targets.values())
 

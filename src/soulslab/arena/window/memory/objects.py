@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import struct
+from collections.abc import Iterator, Sequence
 
 from soulslab.arena.window.memory.code_plan import CodePlan
 from soulslab.arena.window.memory.memory_space import POINTER_SIZE, Claim, Space
@@ -12,9 +13,6 @@ from soulslab.errors import LayoutError
 from soulslab.siphon.attributes.value_codecs import size_of
 from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, Profile
 from soulslab.siphon.profile.facts import numbers
-
-#: Number of null pointers and other entities in each list before and after the entities of the profile.
-N_BEFORE, N_AFTER = 2, 1
 
 
 class Objects:
@@ -31,7 +29,7 @@ class Objects:
         self.program = Space("the program")
         self.places: dict[str, tuple[Space, int]] = {}
         self.fixed: list[tuple[Space, int, bytes]] = []
-        self._lists: dict[tuple[int, int], list[str]] = {}
+        self._lists: dict[tuple[Space, int], list[str]] = {}
         self._entities: dict[str, Space] = {}
         self._find_lists()
         for names in self._lists.values():
@@ -132,7 +130,7 @@ class Objects:
             place = join_place("entities", name)
             space, offset = self._follow(self._base(entity.base), entity.begin, place)
             self._begins[name] = space.pointer(offset, place)
-            self._lists.setdefault((id(self._begins[name]), entity.stride), []).append(name)
+            self._lists.setdefault((self._begins[name], entity.stride), []).append(name)
 
     def _fill_list(self, names: list[str]) -> None:
         """Fill a list with its entities, other entities and null pointers, and set its end."""
@@ -140,23 +138,17 @@ class Objects:
         first = self._begins[names[0]]
         stride = entities[0].stride
         objects: dict[tuple[object, ...], Space] = {}
-        used = 0
-        for i in range(N_BEFORE):
-            used = self._next_slot(first, used, stride, names[0])
-            if i % 2:
-                other = first.pointer((used - 1) * stride, join_place("entities", names[0]))
-                self._add_other_entity(other, entities, names, i)
+        used = self._next_slot(first, 0, stride, names[0])  # the first pointer of a list is null
+        used, other = self._new_object(first, used, stride, names[0])
+        self._add_other_entity(other, entities, names, 1)
         for name, entity in zip(names, entities, strict=True):
             key = (entity.id_offsets, entity.id_type, entity.id)
             if key not in objects:
-                used = self._next_slot(first, used, stride, name)
-                objects[key] = first.pointer((used - 1) * stride, join_place("entities", name))
+                used, objects[key] = self._new_object(first, used, stride, name)
                 self._write_id(objects[key], entity, entity.id, name)
             self._entities[name] = objects[key]
-        for i in range(N_AFTER):
-            used = self._next_slot(first, used, stride, names[0])
-            other = first.pointer((used - 1) * stride, join_place("entities", names[0]))
-            self._add_other_entity(other, entities, names, N_BEFORE + i)
+        used, other = self._new_object(first, used, stride, names[0])
+        self._add_other_entity(other, entities, names, 2)
         for name, entity in zip(names, entities, strict=True):
             place = join_place("entities", name)
             space, offset = self._follow(self._base(entity.base), entity.end, place)
@@ -171,6 +163,11 @@ class Objects:
             raise LayoutError("its list has no free position", place=join_place("entities", name))
         return used + 1
 
+    def _new_object(self, first: Space, used: int, stride: int, name: str) -> tuple[int, Space]:
+        """Return the number of used positions after adding an object to a list, and the object."""
+        used = self._next_slot(first, used, stride, name)
+        return used, first.pointer((used - 1) * stride, join_place("entities", name))
+
     def _add_other_entity(self, space: Space, entities: Sequence[Entity], names: Sequence[str], number: int) -> None:
         """Give an additional entity an id that differs from the ids in the profile."""
         done: set[tuple[object, ...]] = set()
@@ -179,8 +176,7 @@ class Objects:
             if key in done:
                 continue
             done.add(key)
-            other = _another_id(entity, {one.id for one in entities}, number)
-            self._write_id(space, entity, other, name)
+            self._write_id(space, entity, _another_id(entity, {one.id for one in entities}, number), name)
 
     def _write_id(self, space: Space, entity: Entity, number: int, name: str) -> None:
         """Write the id of an entity."""
@@ -202,7 +198,7 @@ def _another_id(entity: Entity, taken: set[int], number: int) -> int:
     return other
 
 
-_SIZES = {name: {"b": 1, "h": 2, "i": 4, "q": 8, "f": 4, "d": 8}[code.lower()] for name, code in NUMBER_CODES.items()}
+_SIZES = {name: struct.calcsize(f"<{code}") for name, code in NUMBER_CODES.items()}
 
 
 def _claims(offset: int, attribute: Attribute, meaning: str, owner: str) -> Iterator[Claim]:
@@ -217,8 +213,3 @@ def _claims(offset: int, attribute: Attribute, meaning: str, owner: str) -> Iter
         yield Claim(offset, 1, ("flag", attribute.bit), meaning, owner)
     else:
         yield Claim(offset, size_of(attribute), kind, meaning, owner)
-
-
-def fight_attributes(attributes: Mapping[str, str]) -> set[str]:
-    """Return the attributes of the player or the boss, which do not exist while the game loads."""
-    return {name for quantity, name in attributes.items() if quantity.startswith(("player.", "boss."))}

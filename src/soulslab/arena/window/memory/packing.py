@@ -27,14 +27,9 @@ _WIDTHS = (8, 4, 2, 1)
 
 
 class PackedField:
-    """An attribute that holds a quantity.
+    """An attribute that holds a quantity, at the position ``at`` in the packed bytes, in words of ``width`` bytes.
 
-    Attributes:
-        width: Number of bytes of the words that it is written in.
-        mask: Mask of its bits within its byte, for flags; otherwise 0.
-        codes: Format codes of `struct`.
-        is_vector: Whether it has several numbers.
-        at: Position in the packed bytes.
+    ``mask`` has its bits within its byte for a flag, otherwise 0; ``codes`` are format codes of `struct`.
     """
 
     def __init__(
@@ -62,27 +57,21 @@ class PackedField:
         """Raise `LayoutError` unless it can hold all values of its quantity in the fights of a game."""
         for value in self._facts.extremes(game):
             stored = self.getter(lambda _, value=value: value)(game)  # type: ignore[misc]  # bound at once
-            if not self.fits(stored):
-                raise self.misfit(value, stored)
+            self.check_stored(stored, value)
 
-    def fits(self, stored: Any) -> bool:
-        """Return whether its type can hold a value that `getter` returned."""
+    def check_stored(self, stored: Any, value: Value) -> None:
+        """Raise `LayoutError` if its type cannot hold what `getter` returned for a value."""
         try:
             struct.pack(f"<{self.codes}", *(stored if isinstance(stored, list) else [stored]))
-        except (struct.error, OverflowError):
-            return False
-        return True
-
-    def misfit(self, value: Value, stored: Any) -> LayoutError:
-        """Return the error for a value that it cannot hold."""
-        what = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-        as_stored = "" if what == stored else f", stored as {stored!r}"
-        return LayoutError(
-            f"a {self._attribute.type} cannot hold {what!r}{as_stored}, a possible value of {self._quantity}; use a "
-            "wider type",
-            place=join_place("attributes", self.name),
-            other=join_place("duel.attributes", self._quantity),
-        )
+        except (struct.error, OverflowError) as error:
+            what = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            as_stored = "" if what == stored else f", stored as {stored!r}"
+            raise LayoutError(
+                f"a {self._attribute.type} cannot hold {what!r}{as_stored}, a possible value of {self._quantity}; use "
+                "a wider type",
+                place=join_place("attributes", self.name),
+                other=join_place("duel.attributes", self._quantity),
+            ) from error
 
     def getter(self, get: Callable[[LiveFight], Any] | None = None) -> Callable[[LiveFight], Any]:
         """Return a function that reads its value from a fight: a number, bytes, or a list of numbers.
@@ -176,7 +165,10 @@ class Packing:
         try:
             self._struct.pack_into(into, 0, *values)
         except (struct.error, OverflowError) as error:
-            raise self._unfit_error(game, error) from error
+            for field in self.fields:
+                stored = field.getter()(game)
+                field.check_stored(stored, stored)
+            raise LayoutError(f"the fight cannot be packed: {error}") from error
         for at, mask, flags in self._flags:
             bits = known[at] & ~mask
             for flag in flags:
@@ -224,11 +216,3 @@ class Packing:
             self._codes += field.codes
             self.size += field.size
         self._flags = list(shared.values())
-
-    def _unfit_error(self, game: LiveFight, error: Exception) -> LayoutError:
-        """Return the error for the first attribute that cannot hold its quantity."""
-        for field in self.fields:
-            stored = field.getter()(game)
-            if not field.fits(stored):
-                return field.misfit(stored, stored)
-        return LayoutError(f"the fight cannot be packed: {error}")

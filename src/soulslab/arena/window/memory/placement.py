@@ -93,26 +93,26 @@ _VERSION = re.compile(r"\d+(\.\d+){0,3}")
 
 
 class PlacedProgram(msgspec.Struct, frozen=True):
-    """The placed program: offset of each space's origin by its ``id``, content by offset, sections and resources."""
+    """The placed program: offset of the origin of each space and block, content, sections and resources."""
 
     size: int
-    starts: dict[int, int]
+    starts: dict[Space | Block, int]
     content: list[tuple[int, bytes]]
     sections: tuple[ProgramSection, ...]
     resources: tuple[int, int]
 
 
-def place_heap(spaces: Sequence[Space]) -> tuple[dict[int, int], int]:
-    """Place objects one after another; return the offset of each origin by the space's ``id``, and the size in bytes.
+def place_heap(spaces: Sequence[Space]) -> tuple[dict[Space, int], int]:
+    """Place objects one after another; return the offset of each origin, and the size in bytes.
 
     Raises `LayoutError` if the objects need too much space.
     """
-    starts: dict[int, int] = {}
+    starts: dict[Space, int] = {}
     end = 0
     for space in spaces:
         # Leave room for the header that an allocator keeps before each object.
         origin = _aligned(end + ALIGNMENT - space.low)
-        starts[id(space)], end = origin, origin + space.high
+        starts[space], end = origin, origin + space.high
         if end > MAX_HEAP:
             raise _too_far(space, MAX_HEAP)
     return starts, _aligned(end, PAGE)
@@ -137,7 +137,7 @@ def place_program(profile: Profile, plan: CodePlan, objects: Objects) -> PlacedP
         placer.place_code()
         data_at = placer.place_data(rng.integers(0, 256, 256).tolist() if attempt else [])
         try:
-            code = assemble(plan, placer.starts, placer.starts, placer.runs)
+            code = assemble(plan, placer.starts, placer.runs)
         except LayoutError:
             if attempt == N_ATTEMPTS - 1:
                 raise
@@ -150,7 +150,7 @@ class _Placer:
     """Places spaces one after another, around spaces with fixed positions."""
 
     def __init__(self, plan: CodePlan, objects: Objects, fixed: Sequence[tuple[int, int]]) -> None:
-        self.starts = {id(objects.program): 0}
+        self.starts: dict[Space | Block, int] = {objects.program: 0}
         self.runs: list[tuple[int, int]] = []
         self.end = HEADERS_SIZE
         self.fixed_end = max((end for _, end in fixed), default=0)
@@ -167,15 +167,12 @@ class _Placer:
             is_code_alone = (low, high) == (block.low, block.high)
             margin = gap if is_code_alone else 0
             start = self._room(low - margin, high + margin)
-            self.starts[id(block.space)] = self.starts[id(block)] = start
-            self._add_run(block, start, margin)
+            self.starts[block.space] = self.starts[block] = start
+            run = (start + block.low - margin, start + block.high + margin)
+            if margin and self.runs and self.runs[-1][1] == run[0]:
+                run = (self.runs.pop()[0], run[1])
+            self.runs.append(run)
             self.end = start + high + margin
-
-    def _add_run(self, block: Block, start: int, margin: int) -> None:
-        run = (start + block.low - margin, start + block.high + margin)
-        if margin and self.runs and self.runs[-1][1] == run[0]:
-            run = (self.runs.pop()[0], run[1])
-        self.runs.append(run)
 
     def place_data(self, jitter: Sequence[int]) -> int:
         """Place the memory that displacements refer to; return its start."""
@@ -187,7 +184,7 @@ class _Placer:
             if max(space.high, -space.low) > MAX_PROGRAM:
                 raise _too_far(space, MAX_PROGRAM)
             start = self._room(space.low, space.high + 8, anchor)
-            self.starts[id(space)], self.end = start, start + max(space.high, 0)
+            self.starts[space], self.end = start, start + max(space.high, 0)
             if self.end > MAX_PROGRAM:
                 raise _too_far(space, MAX_PROGRAM)
         return begin

@@ -142,12 +142,9 @@ _log = logging.getLogger(__name__)
 class ProfileMemory:
     """The memory of a game, mapped in this process (`soulslab.arena.window.game_loop.GameMemory`).
 
-    ``folder`` is that of the program's file; it must not contain another file of the same name. Without a ``choice``,
-    the first version and the first variants are used.
-
-    Raises:
-        LayoutError: The profile cannot be laid out, or an attribute cannot hold all values of its quantity.
-        OSError: The memory cannot be mapped.
+    ``folder`` is that of the program's file; it must not contain another file of the same name. Raises `LayoutError` if
+    the profile cannot be laid out, or an attribute cannot hold all values of its quantity, and `OSError` if the memory
+    cannot be mapped.
     """
 
     def __init__(
@@ -242,14 +239,11 @@ class ProfileMemory:
         for start, end in self.layout.objects[FIGHT]:
             heap.fill(start, end - start, 0)
         self._fill(heap, FIGHT)
-        groups = self._packing.groups
-        self._groups = [
-            _Group(width, self._packing.words(width, begin, end, self.starts), parts)
-            for width, begin, end in groups
-            for parts in [[memoryview(data)[begin:end] for data in (self._wanted, self._known, self._found)]]
-        ]
-        for group in self._groups:
-            group.gather()
+        self._groups = []
+        for width, begin, end in self._packing.groups:
+            parts = [memoryview(data)[begin:end] for data in (self._wanted, self._known, self._found)]
+            self._groups.append(_Group(width, self._packing.words(width, begin, end, self.starts), parts))
+            self._groups[-1].gather()
         for field in self._packing.fields:
             # Elsewhere, a value that was written just now differs from the known bytes and is applied later.
             if field.place.region == FIGHT or not self._n_fights:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator, Mapping
 
 import msgspec
+import numpy as np
 
 from soulslab.config.checking import join_place
 from soulslab.errors import LayoutError, did_you_mean
-from soulslab.siphon.profile import NUMBER_CODES, Attribute, Entity, Profile
+from soulslab.siphon.profile import NUMBER_CODES, Attribute, Profile
 from soulslab.siphon.profile.facts import is_for, place_of, variants_of
 
 #: Value of an invalid pointer. It is not null, because a game that loads has null pointers.
@@ -69,7 +69,10 @@ def resolve_profile(profile: Profile, choice: VariantChoice) -> ResolvedProfile:
         bases={name: one for name, one in profile.bases.items() if is_for(profile, one, version)},
         code_offsets={name: one for name, one in profile.code_offsets.items() if is_for(profile, one, version)},
         entities={
-            name: variant for name, one in profile.entities.items() for variant in _lists(profile, one, version)[:1]
+            # The game uses the first list of an entity.
+            name: next(variant for variant in variants_of(one) if is_for(profile, variant, version))
+            for name, one in profile.entities.items()
+            if any(is_for(profile, variant, version) for variant in variants_of(one))
         },
         attributes=attributes,
     )
@@ -81,25 +84,13 @@ def no_values(attribute: Attribute) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, bytes) that each make an attribute unreadable; a flag has none, as every bit is valid."""
     kind = attribute.type
     if kind in NUMBER_CODES:
-        code = NUMBER_CODES[kind]
+        stored = np.dtype(f"<{NUMBER_CODES[kind]}")
         low, high = attribute.range or (0.0, 0.0)
-        ends = (math.nan,) if kind in ("f32", "f64") else _ends(kind)
-        outside = [struct.pack(f"<{code}", end) for end in ends if not low <= end * attribute.scale <= high]
+        ends = (math.nan,) if stored.kind == "f" else (np.iinfo(stored).max, np.iinfo(stored).min)
+        outside = [stored.type(end).tobytes() for end in ends if not low <= end * attribute.scale <= high]
         yield from ((i * len(data), data) for data in outside for i in range(attribute.length))
     elif kind in _NO_VALUES:
         yield 0, _NO_VALUES[kind]
-
-
-def _lists(profile: Profile, entity: Entity, version: str) -> list[Entity]:
-    """Return the variants of an entity's list for a version; the game uses the first one."""
-    return [variant for variant in variants_of(entity) if is_for(profile, variant, version)]
-
-
-def _ends(kind: str) -> Iterator[int]:
-    """Yield the greatest and the least number of an integer type."""
-    n_bits = int(kind[1:])
-    yield 2**n_bits - 1 if kind[0] == "u" else 2 ** (n_bits - 1) - 1
-    yield 0 if kind[0] == "u" else -(2 ** (n_bits - 1))
 
 
 def _check(profile: Profile, choice: VariantChoice) -> None:

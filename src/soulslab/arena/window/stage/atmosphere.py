@@ -20,12 +20,10 @@ class Atmosphere(msgspec.Struct, frozen=True, kw_only=True):
     """Light, air and weather; colours are from 0 to 1.
 
     Attributes:
-        horizon: Colour of the lower sky, and of distant objects.
-        abyss: Colour of the depth below the cliff.
+        horizon: Colour of the lower sky, and of distant objects; ``abyss`` is that of the depth below the cliff.
         glow: Colour of sun or moon; ``glow_rad`` is its direction, to the left of the direction of the cliff.
         clouds: Share of the sky with clouds, 0 to 1.
         shade: How much darker the floor's rim is than its centre, 0 to 1.
-        moss: Colour of the moss in the joints.
         fill: Light on the fighters from the side away from sun or moon.
         flake: Colour of the falling specks.
     """

@@ -82,21 +82,25 @@ class Mesh:
         data = GeomVertexData(name, GeomVertexFormat.getV3c4t2(), Geom.UHStatic)
         data.uncleanSetNumRows(self._n_vertices)
         data.modifyArrayHandle(0).copyDataFrom(np.concatenate(self._vertices).tobytes())
-        primitive = GeomTriangles(Geom.UHStatic)
-        numbers = np.concatenate(self._triangles).astype("<u2")
-        primitive.setIndexType(Geom.NTUint16)
-        primitive.modifyVertices(len(numbers) * 3)
-        primitive.modifyVertices().modifyHandle().copyDataFrom(numbers.tobytes())
-        geom = Geom(data)
-        geom.addPrimitive(primitive)
         node = GeomNode(name)
-        node.addGeom(geom)
+        node.addGeom(geometry_of(data, np.concatenate(self._triangles)))
         path = parent.attachNewNode(node)
         path.setLightOff()
         path.setFogOff()
         if texture is not None:
             path.setTexture(texture)
         return path
+
+
+def geometry_of(data: GeomVertexData, triangles: NDArray[np.int64]) -> Geom:
+    """Return a geometry of vertices and triangles (M, 3)."""
+    primitive = GeomTriangles(Geom.UHStatic)
+    primitive.setIndexType(Geom.NTUint16)
+    primitive.modifyVertices(triangles.size)
+    primitive.modifyVertices().modifyHandle().copyDataFrom(triangles.astype("<u2").tobytes())
+    geom = Geom(data)
+    geom.addPrimitive(primitive)
+    return geom
 
 
 def texture_of(image: NDArray[np.uint8], *, repeats: bool = True, has_mipmaps: bool = True) -> Texture:

@@ -90,8 +90,7 @@ def build_ground(parent: NodePath, ground: Ground, atmosphere: Atmosphere) -> No
     stone = texture_of(slabs(atmosphere))
     _floor(place, atmosphere).node(parent, "floor", stone)
     _medallion(place, atmosphere).node(parent, "medallion", texture_of(medallion(atmosphere), repeats=False))
-    edge = _edge(place, atmosphere)
-    edge.node(parent, "edge")
+    _edge(place, atmosphere).node(parent, "edge")
 
 
 def lip_m(angles: Floats, place: Place) -> Floats:
@@ -110,7 +109,7 @@ def _columns(place: Place) -> Floats:
     return angles
 
 
-def _polar(radii: Floats, angles: Floats, z: Floats | float) -> Floats:
+def _polar(radii: Floats, angles: Floats | float, z: Floats | float) -> Floats:
     """Return the points (M, N, 3) of rings by columns, seen from above."""
     r, angle = np.broadcast_arrays(radii, angles)
     return np.stack([r * np.cos(angle), r * np.sin(angle), np.broadcast_to(z, r.shape)], axis=-1)
@@ -171,9 +170,7 @@ def _cliff(mesh: Mesh, place: Place, stone: Floats, abyss: Floats) -> None:
     mesh.grid(points, rock * (1 - share) + abyss * share)
     for side, angle in ((1, angles[-1]), (-1, angles[0])):
         radii = place.radius_m + np.array([0.0, WALL_GAP_M, 4.0, 12.0, OUTSIDE_M])
-        face = _polar(
-            np.broadcast_to(radii, (3, 5)), np.full((3, 5), angle), np.array([[0.8], [-4.0], [-CLIFF_DEPTH_M]])
-        )
+        face = _polar(np.tile(radii, (3, 1)), angle, np.array([[0.8], [-4.0], [-CLIFF_DEPTH_M]]))
         face[0, :, 2] = [0.0, 0.0, 0.25, 0.6, -4.0]
         share = np.clip(np.array([[0.0], [0.5], [1.0]]) + np.array([0.0, 0.0, 0.1, 0.4, 1.0]), 0, 1)[..., None]
         colours = stone * 0.45 * (1 - share) + abyss * share
@@ -199,14 +196,7 @@ def build_sky(parent: NodePath, atmosphere: Atmosphere, cliff_rad: float) -> Nod
     mesh = Mesh()
     angles = np.linspace(0.0, math.tau, _N_SKY_COLUMNS + 1)
     heights = np.array([SKY_LOW_RAD, -0.3, 0.0, 0.3, SKY_HIGH_RAD])
-    points = np.stack(
-        [
-            np.broadcast_to(_RADIUS_M * np.cos(angles), (5, _N_SKY_COLUMNS + 1)),
-            np.broadcast_to(_RADIUS_M * np.sin(angles), (5, _N_SKY_COLUMNS + 1)),
-            np.broadcast_to(_RADIUS_M * np.tan(heights)[:, None], (5, _N_SKY_COLUMNS + 1)),
-        ],
-        axis=-1,
-    )
+    points = _polar(np.full((5, 1), _RADIUS_M), angles, _RADIUS_M * np.tan(heights)[:, None])
     u = np.broadcast_to(angles / math.tau, points.shape[:2])
     v = np.broadcast_to(((heights - SKY_LOW_RAD) / (SKY_HIGH_RAD - SKY_LOW_RAD))[:, None], points.shape[:2])
     mesh.grid(points, np.ones((*points.shape[:2], 3)), np.stack([u, v], axis=-1))
@@ -216,18 +206,12 @@ def build_sky(parent: NodePath, atmosphere: Atmosphere, cliff_rad: float) -> Nod
         mesh.grid(lid, np.broadcast_to(np.array(colour), (2, 2, 3)), np.full((2, 2, 2), 0.999 if z > 0 else 0.001))
     path = mesh.node(parent, "sky", texture_of(sky(atmosphere, cliff_rad), repeats=False, has_mipmaps=False))
     path.setTwoSided(True)
-    path.setBin(_bin(), 0)
+    # Between panda3d's bins ``opaque`` (20) and ``transparent`` (30).
+    CullBinManager.getGlobalPtr().addBin(_BIN, CullBinEnums.BTFixed, 25)
+    path.setBin(_BIN, 0)
     path.setDepthWrite(False)
     path.setAttrib(DepthTestAttrib.make(RenderAttrib.MLessEqual))
     return path
-
-
-def _bin() -> str:
-    """Return the name of the bin between panda3d's ``opaque`` (20) and ``transparent`` (30)."""
-    bins = CullBinManager.getGlobalPtr()
-    if bins.findBin(_BIN) == -1:
-        bins.addBin(_BIN, CullBinEnums.BTFixed, 25)
-    return _BIN
 
 
 class Weather:

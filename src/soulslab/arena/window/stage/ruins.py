@@ -57,9 +57,7 @@ class Ruins:
         for i, (cos, sin, path) in enumerate(self._sectors):
             if is_outside and cos * x + sin * y > NEAR_COS * distance:
                 hidden.add(i)
-                path.hide()
-            else:
-                path.show()
+            (path.hide if i in hidden else path.show)()
         self._flames.show(n_ticks, {j for j in range(N_BRAZIERS) if _sector_of(j) in hidden})
 
 
@@ -82,18 +80,12 @@ def _wall(mesh: Mesh, angles: Floats, heights: Floats, place: Place, atmosphere:
     for i in range(len(angles) - 1):
         tops = np.array([heights[i], 0.35 * heights[i] + 0.65 * heights[i + 1]])
         way = np.stack([np.cos(angles[i : i + 2]), np.sin(angles[i : i + 2])], axis=1)
-        faces = []
-        for radius, order in ((inner, slice(None)), (outer, slice(None, None, -1))):
-            foot = np.c_[way * radius, np.zeros(2)][order]
-            head = np.c_[way * radius, tops][order]
-            faces.append((np.stack([foot, head]), radius == inner))
         u = angles[i : i + 2] * inner / _BRICK_M
-        for points, is_inner in faces:
+        for radius, order, shade in ((inner, 1, np.array([0.6, 1.0])[:, None, None]), (outer, -1, 0.55)):
+            points = np.stack([np.c_[way * radius, z][::order] for z in (np.zeros(2), tops)])
             v = points[..., 2] / _BRICK_M
             uvs = np.stack([np.broadcast_to(u, v.shape), v], axis=-1)
-            light = light_at(points, place, atmosphere)
-            light = light * (np.array([0.6, 1.0])[:, None, None] if is_inner else 0.55)
-            mesh.grid(points, light, uvs)
+            mesh.grid(points, light_at(points, place, atmosphere) * shade, uvs)
         rim = np.stack([np.c_[way * inner, tops], np.c_[way * outer, tops]])
         mesh.grid(rim, np.ones((2, 2, 3)), np.stack([rim[..., 0], rim[..., 1]], axis=-1) / _BRICK_M)
         # At a step between two heights, the end face is visible.
@@ -119,7 +111,7 @@ def _column(mesh: Mesh, angle: float, number: int, place: Place, atmosphere: Atm
     uvs = np.stack([np.broadcast_to(around / math.tau * 2, points.shape[:2]), points[..., 2] / _BRICK_M], axis=-1)
     # Lit as the floor in front of it, with a dark foot.
     light = light_at(points, place, atmosphere) * shade * np.clip(0.7 + points[..., 2:] / 3, 0, 1)
-    mesh.grid(points[:, ::-1][::-1, ::-1], light[:, ::-1][::-1, ::-1], uvs[:, ::-1][::-1, ::-1])
+    mesh.grid(points[::-1], light[::-1], uvs[::-1])
 
 
 def arches(place: Place, atmosphere: Atmosphere) -> Mesh:
@@ -162,25 +154,13 @@ def _arch(span: float, tall: float, part: float) -> tuple[Floats, Floats]:
 def _extrude(
     mesh: Mesh, outline: tuple[Floats, Floats], pose: tuple[Floats, float], light: tuple[Floats, Floats, float]
 ) -> None:
-    """Add an arch with an inner and an outer line (N, 2), 1.2 m deep.
-
-    ``pose`` is its centre, and the angle of its sideways direction; ``light`` is its colour, and the colour and share
-    of the haze.
-    """
+    """Add an arch, 1.2 m deep, with its centre and sideways angle, its colour, and the colour and share of the haze."""
     middle, turn = pose
     colour, haze, share = light
     aside, ahead = np.array([math.cos(turn), math.sin(turn)]), np.array([-math.sin(turn), math.cos(turn)])
-    lines = []
-    for line, depth in (
-        (outline[1], -0.6),
-        (outline[0], -0.6),
-        (outline[0], 0.6),
-        (outline[1], 0.6),
-        (outline[1], -0.6),
-    ):
-        flat = middle + line[:, :1] * aside + depth * ahead
-        lines.append(np.c_[flat, line[:, 1]])
-    points = np.stack(lines)
+    inner, outer = outline
+    around = ((outer, -0.6), (inner, -0.6), (inner, 0.6), (outer, 0.6), (outer, -0.6))
+    points = np.stack([np.c_[middle + line[:, :1] * aside + depth * ahead, line[:, 1]] for line, depth in around])
     up = np.clip(points[..., 2:] / 9.0, 0.0, 1.0)
     shade = np.array([1.0, 0.8, 1.0, 1.15, 1.0])[:, None, None]
     mesh.grid(points, (colour * shade + haze * share) * up + (colour * 0.4 + haze * 0.62) * (1 - up))
@@ -201,10 +181,7 @@ class Flames:
         """Animate the flames, except for the hidden ones, which obstruct the view."""
         beat = n_ticks / TICKS_PER_S * math.tau
         for i, flame in enumerate(self._flames):
-            if i in hidden:
-                flame.hide()
-                continue
-            flame.show()
+            (flame.hide if i in hidden else flame.show)()
             tall = 1.0 + 0.14 * math.sin(2.3 * beat + 2 * i) + 0.08 * math.sin(5.1 * beat + i)
             flame.setHprScale(9.0 * math.sin(1.7 * beat + i), 0.0, 0.0, 2.0 - tall, 2.0 - tall, tall)
 

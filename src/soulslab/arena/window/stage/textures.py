@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 def cached_picture(paint: Callable[P, Picture]) -> Callable[P, Picture]:
     """Cache the picture (H, W, 3) uint8 of a painting function in memory, and in a file for later processes.
 
-    The name of the file contains a digest of the arguments and of the painting module, so a change of either paints a
-    new picture. A damaged or missing file is written again; if it cannot be written, each process paints.
+    The file's name has a digest of the arguments and of the painting module. A damaged or missing file is written
+    again; if it cannot be written, each process paints.
     """
     source = Path(paint.__code__.co_filename)
 
@@ -40,12 +40,14 @@ def cached_picture(paint: Callable[P, Picture]) -> Callable[P, Picture]:
             with path.open("rb") as file:
                 picture = np.lib.format.read_array(file, allow_pickle=False)
             if picture.dtype == np.uint8 and picture.ndim == 3:
-                return _read_only(picture)
+                picture.setflags(write=False)
+                return picture
         except (OSError, ValueError) as error:
             _log.debug("%s has to be painted: %s", path, error)
         picture = paint(*arguments, **named)
         _keep(picture, path)
-        return _read_only(picture)
+        picture.setflags(write=False)
+        return picture
 
     remembered: Any = functools.cache(read_or_paint)
     result: Callable[P, Picture] = remembered
@@ -64,11 +66,6 @@ def _keep(picture: Picture, path: Path) -> None:
         with suppress(OSError):
             temporary.unlink()
         _log.debug("%s cannot be written: %s", path, error)
-
-
-def _read_only(picture: Picture) -> Picture:
-    picture.setflags(write=False)
-    return picture
 
 
 SLAB_PX = 512

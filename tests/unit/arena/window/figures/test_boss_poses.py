@@ -15,9 +15,8 @@ from soulslab.arena.boss_rules import IDLE, TURN_LEFT_90, WALK_BACK, WALK_FRONT,
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import STAGES, LiveFight, LiveFightOptions
 from soulslab.arena.records import ATTACKING, PARRIED, ROAMING, STAGGERED, THROWN
-from soulslab.arena.window.figures.boss_builds import figure_of
-from soulslab.arena.window.figures.boss_poses import boss_pose, strike_now
-from soulslab.arena.window.figures.effect_shapes import tendril_line
+from soulslab.arena.window.figures.boss_poses import boss_pose, figure_of, strike_now
+from soulslab.arena.window.figures.effects import tendril_line
 from soulslab.arena.window.figures.rig import free_palm_of, place_parts, tip_of
 from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, Style, wind_up_pose
 

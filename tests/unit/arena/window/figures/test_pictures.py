@@ -15,6 +15,7 @@ from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.records import ATTACKING, PARRIED, ROAMING, THROWN
 from soulslab.arena.window.figures.effects import Effects
 from soulslab.arena.window.figures.figure_nodes import BossFigure, KnightFigure, Shadow
+from soulslab.arena.window.plain_records import RecordCopier
 from support.offscreen import Offscreen
 
 
@@ -28,6 +29,7 @@ class Figures:
         self._knight = KnightFigure(self.root)
         self._boss = BossFigure(self.root, self.game.boss)
         self._effects = Effects(self.root, self.game.boss)
+        self._records = RecordCopier()
         floor = float(self.game.fight.floor)
         for figure in (self._knight, self._boss):
             Shadow(self.root, figure.root, (0.4, 0.4, -1.0), floor, (0.17, 0.165, 0.18))
@@ -39,9 +41,8 @@ class Figures:
         offscreen.camera.lookAt(0.0, 3.0, floor + 1.2)
 
     def picture(self) -> NDArray[np.uint8]:
-        self._knight.show(self.game)
-        self._boss.show(self.game)
-        self._effects.show(self.game)
+        for part in (self._knight, self._boss, self._effects):
+            part.show(self.game, *self._records.copy(self.game))
         return self._screen.picture().copy()
 
     def at(self, move: int, ticks: int) -> None:
@@ -141,5 +142,5 @@ def test_nothing_grows(figures: Figures) -> None:
     for tick in range(400):
         game.duel.tick = tick
         figures.at(tick // 40 % int(game.fight.n_moves), tick % 120)
-        figures.picture() if tick % 80 == 0 else figures._boss.show(game)
+        figures.picture() if tick % 80 == 0 else figures._boss.show(game, *figures._records.copy(game))
     assert len(figures.root.findAllMatches("**")) == n_nodes

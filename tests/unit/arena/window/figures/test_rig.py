@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.arena.window.figures.knight_poses import KNIGHT, key_poses
-from soulslab.arena.window.figures.pose import EXTRA, N_CONTROLS, RIGHT_FOOT, TIP, blend, foot_of, key, play
+from soulslab.arena.window.figures.pose import Row, blend, foot_of, key, play
 from soulslab.arena.window.figures.rig import PARTS, Place, place_parts, tip_of
 
 RIGHT_ARM, RIGHT_FOREARM = PARTS.index("right_upper_arm"), PARTS.index("right_forearm")
@@ -30,10 +30,10 @@ def check_is_rotation(place: Place) -> None:
 numbers = st.floats(-3.0, 3.0, allow_nan=False)
 
 
-@given(st.lists(numbers, min_size=3 * N_CONTROLS, max_size=3 * N_CONTROLS))
+@given(st.lists(numbers, min_size=3 * len(Row), max_size=3 * len(Row)))
 def test_any_pose_has_places_that_are_rotations(values: list[float]) -> None:
-    pose = np.array(values).reshape(N_CONTROLS, 3)
-    pose[EXTRA] = np.clip(pose[EXTRA], 0.0, 1.0)
+    pose = np.array(values).reshape(len(Row), 3)
+    pose[Row.EXTRA] = np.clip(pose[Row.EXTRA], 0.0, 1.0)
     places, stretch = place_parts(KNIGHT, pose)
     for place in places:
         check_is_rotation(place)
@@ -57,8 +57,8 @@ def test_a_hand_within_reach_is_where_the_pose_wants_it() -> None:
 
 def test_a_tip_of_full_weight_is_where_the_pose_wants_it() -> None:
     pose = REST.copy()
-    pose[TIP] = (0.4, 2.4, 0.3)
-    pose[EXTRA, 2] = 1.0
+    pose[Row.TIP] = (0.4, 2.4, 0.3)
+    pose[Row.EXTRA, 2] = 1.0
     assert tip_of(KNIGHT, pose) == pytest.approx((0.4, 2.4, 0.3))
 
 
@@ -93,4 +93,4 @@ def test_the_swinging_foot_leaves_the_ground() -> None:
     ahead, height = foot_of(0.75, 2.0, 0.1)
     assert ahead == pytest.approx(0.0)
     assert height == pytest.approx(0.1)
-    assert REST[RIGHT_FOOT, 2] == 0.0
+    assert REST[Row.RIGHT_FOOT, 2] == 0.0

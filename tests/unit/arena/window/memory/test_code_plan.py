@@ -33,14 +33,14 @@ def test_patterns_of_few_bytes_match_as_often_as_they_are_picked(drawn):
     plan = CodePlan(Profile(name="x", process=Process(executable="x"), bases=bases))
     starts, at = {}, 0
     for block in plan.blocks:
-        starts[id(block)] = at + GAP - block.low
-        at = starts[id(block)] + block.high + GAP
+        starts[block] = at + GAP - block.low
+        at = starts[block] + block.high + GAP
     try:
-        (run,) = assemble(plan, starts, {}, [(0, at)])
+        (run,) = assemble(plan, starts, [(0, at)])
     except LayoutError:
         assume(False)
     for name, base in bases.items():
         pattern = Pattern.parse(base.pattern)
         found = [match.start() for match in re.finditer(b"(?=%b)" % pattern.expression, bytes(run.code), re.DOTALL)]
         block, position = plan.matches[f"bases.{name}"]
-        assert found[base.pick] == starts[id(block)] + position
+        assert found[base.pick] == starts[block] + position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from soulslab.arena.window.hud_layer import DRAIN_PER_TICK, HOLD_TICKS, Trail
+from soulslab.arena.window.hud import DRAIN_PER_TICK, HOLD_TICKS, Trail
 
 
 def new_trail() -> Trail:
