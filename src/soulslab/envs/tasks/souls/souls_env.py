@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -37,8 +37,8 @@ DUEL_DEFAULTS: Final[dict[str, Any]] = {"episodes": "in_place", "reset_deadline_
 SIMULATED: Final = ("dark_souls_3", "iudex")
 
 
-class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a boss of a real game, in addition to `DuelOptions`, `WindowOptions` and `ConnectOptions`.
+class SoulsOptions(CharacterSettings, frozen=True, kw_only=True):
+    """Options of a boss of a real game, in addition to `CharacterSettings` and to those of `DuelOptions` and others.
 
     The options of `WindowOptions` are for the stand-in window. These options of `DuelOptions` have other defaults:
     ``episodes="in_place"``, ``reset_deadline_s=600`` and ``check_keys=True``.
@@ -48,14 +48,6 @@ class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
             (docs/bosses.md); "" for the boss of the environment id.
         reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
             keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
-        no_wear: Whether the wear of weapons is switched off, in a game whose profile has a switch for it (Dark Souls
-            III).
-        player_stats: ``"check"`` refuses a character whose stats differ from the boss's file (``[player_stats]``),
-            ``"set"`` writes the stats of the file, ``"ignore"`` does nothing.
-        weapons: ``"check"`` refuses a reset if the player has no weapon, or other weapons than at the first reset, in a
-            game whose profile has their attributes (Elden Ring); ``"ignore"`` does nothing.
-        play_time: ``"count"`` does not change the play time of the save, ``"keep"`` writes the value of the first
-            reset, at each reset and at the end.
         launch: Whether the game is started, with Steam's Proton, offline and without its anti-cheat. Otherwise it must
             already run.
         folder: Folder of the game's program, for `launch`; "" searches the libraries of Steam.
@@ -67,10 +59,6 @@ class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     boss: str = ""
     reload_minutes: Minutes | None = 15.0
-    no_wear: bool = True
-    player_stats: Literal["check", "set", "ignore"] = "check"
-    weapons: Literal["check", "ignore"] = "check"
-    play_time: Literal["count", "keep"] = "count"
     launch: bool = False
     folder: str = ""
     proton: str = ""
@@ -95,12 +83,6 @@ class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("folder", "proton"):
             if getattr(self, name) and not self.launch:
                 raise EnvironmentUsageError(f"{name} is for launch=True")
-
-    @property
-    def character(self) -> CharacterSettings:
-        """The settings of the checks of the player's character."""
-        kept = {"stats": self.player_stats, "weapons": self.weapons, "play_time": self.play_time}
-        return msgspec.convert({"has_no_wear": self.no_wear, **kept}, CharacterSettings)
 
     def starts_window(self, connect: ConnectOptions) -> bool:
         """Return whether the built-in fight is started in place of the game."""
@@ -181,9 +163,7 @@ def make_souls_setup(
         # A game that already runs is on the user's screen.
         display="private" if given.stand_in and render_mode != "human" else "",
     )
-    entrance = SoulsEntrance(
-        facts, GAMES[path.parent.name], reload_minutes=given.reload_minutes, character=given.character
-    )
+    entrance = SoulsEntrance(facts, GAMES[path.parent.name], reload_minutes=given.reload_minutes, character=given)
     setup = DuelSetup(
         profile=profile,
         source=str(path),
