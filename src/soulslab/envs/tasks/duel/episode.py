@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import time
-from typing import Literal, Protocol, TypeAlias
+from abc import ABC, abstractmethod
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -56,51 +57,6 @@ class EpisodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     hard_reset_minutes: float | None = None
 
 
-class Episode(Protocol):
-    """One kind of episode. An environment creates one object, and calls `begin` for each episode.
-
-    Attributes:
-        log: Counts of the resets.
-        quantities: Quantities that are read with each step if the game has them, in addition to those of a duel.
-        start_phase: Phase in which episodes begin, for a game whose phase cannot be read.
-        start_pose: Index of the player's start pose among the random ones; -1 for the fixed pose, or if the game
-            chooses it.
-    """
-
-    log: ResetLog
-    quantities: tuple[str, ...]
-    start_phase: int
-    start_pose: int
-
-    @property
-    def extra_buttons(self) -> tuple[str, ...]:
-        """Buttons to press in the next step in addition to those of the action, for example to lock on again."""
-        ...
-
-    def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
-        """Bring the game to the start of an episode; a lost game (`SessionHolder.is_lost`) is recovered first.
-
-        The deadline is a limit of wall time for the whole reset. Raises `SiphonError` if the start failed, also after
-        retries.
-        """
-        ...
-
-    def process_reading(self, game: DuelGame, state: Record, read: QuantityValues) -> None:
-        """Process a reading of the game: update the count of health, and refill the health of the game.
-
-        The health in the `DUEL_STATE` record is replaced by the counted health.
-        """
-        ...
-
-    def outcome(self, state: Record) -> Outcome:
-        """Return whether and how the episode has ended with this state."""
-        ...
-
-    def release(self, game: DuelGame) -> None:
-        """Undo the changes that the episodes made to the game, before the environment is closed."""
-        ...
-
-
 class LockOnRecovery:
     """Counts consecutive readings without a lock-on, and presses the lock-on key after every `UNLOCKED_READINGS`."""
 
@@ -127,8 +83,67 @@ class LockOnRecovery:
         return (LOCK_ON_KEY,) if is_due else ()
 
 
-class DemoEpisode:
-    """Episodes that are complete, unchanged fights of the game (`Episode`).
+class Episode(ABC):
+    """One kind of episode. An environment creates one object, and calls `begin` for each episode.
+
+    Args:
+        scenario: The boss and its arena.
+        settings: Settings of the episodes.
+        entrance: Brings the game to a fight; None for a game that begins its fights by itself (`RespawnEntrance`).
+
+    Attributes:
+        log: Counts of the resets.
+        quantities: Quantities that are read with each step if the game has them, in addition to those of a duel.
+        start_phase: Phase in which episodes begin, for a game whose phase cannot be read.
+        start_pose: Index of the player's start pose among the random ones; -1 for the fixed pose, or if the game
+            chooses it.
+    """
+
+    quantities: tuple[str, ...] = ("game.stage",)
+
+    def __init__(self, scenario: Scenario, settings: EpisodeSettings, entrance: Entrance | None = None) -> None:
+        self.log = ResetLog()
+        self.start_phase = 2 if settings.phase == "2" else 1
+        self.start_pose = -1
+        self._scenario, self._settings = scenario, settings
+        self._entrance = entrance or RespawnEntrance()
+        self._runner = ResetRunner(self.log, settings.max_retries, settings.hard_reset_minutes)
+        self._goal_hp = float(scenario.phase_two_hp) if settings.phase == "1" else 0.0
+        self._lock_on = LockOnRecovery()
+
+    @property
+    def extra_buttons(self) -> tuple[str, ...]:
+        """Buttons to press in the next step in addition to those of the action: the lock-on key, to lock on again."""
+        return self._lock_on.buttons
+
+    @abstractmethod
+    def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
+        """Bring the game to the start of an episode; a lost game (`SessionHolder.is_lost`) is recovered first.
+
+        The deadline is a limit of wall time for the whole reset. Raises `SiphonError` if the start failed, also after
+        retries.
+        """
+
+    @abstractmethod
+    def process_reading(self, game: DuelGame, state: Record, read: QuantityValues) -> None:
+        """Process a reading of the game: update the count of health, and refill the health of the game.
+
+        The health in the `DUEL_STATE` record is replaced by the counted health.
+        """
+
+    def outcome(self, state: Record) -> Outcome:
+        """Return whether and how the episode has ended with this state; it follows from the health of both."""
+        if state.player_hp <= 0.0:
+            return "lost"
+        return "won" if state.boss_hp <= self._goal_hp else ""
+
+    def release(self, game: DuelGame) -> None:
+        """Undo the changes that the episodes made to the game, before the environment is closed."""
+        self._entrance.leave(game)
+
+
+class DemoEpisode(Episode):
+    """Episodes that are complete, unchanged fights of the game.
 
     The entrance begins a new fight for each episode. By default this is done with the restart key. Without such a key,
     a fight that has ended is followed by the next one, and an unfinished fight is left by a restart of the game.
@@ -141,22 +156,10 @@ class DemoEpisode:
     (`RespawnEntrance`) also locks on by itself. The game chooses the start pose.
     """
 
-    quantities: tuple[str, ...] = ("game.stage",)
-    start_pose = -1
-
     def __init__(self, scenario: Scenario, settings: EpisodeSettings, entrance: Entrance | None = None) -> None:
-        self.log = ResetLog()
-        self._entrance = entrance or RespawnEntrance()
-        self._lock_on = LockOnRecovery() if entrance else None
-        self._runner = ResetRunner(self.log, settings.max_retries, settings.hard_reset_minutes)
-        self._goal_hp = float(scenario.phase_two_hp) if settings.phase == "1" else 0.0
-        self.start_phase = 2 if settings.phase == "2" else 1
+        super().__init__(scenario, settings, entrance)
+        self._has_entrance = entrance is not None
         self._stage: Stage = "fighting"
-
-    @property
-    def extra_buttons(self) -> tuple[str, ...]:
-        """See `Episode.extra_buttons`; the lock-on key, if there is an entrance."""
-        return self._lock_on.buttons if self._lock_on else ()
 
     def begin(self, game: DuelGame, rng: np.random.Generator, seed: int | None, deadline: Deadline) -> None:
         """See `Episode.begin`."""
@@ -176,31 +179,22 @@ class DemoEpisode:
 
         self._runner.run(game, deadline, attempt)
         self._stage = "fighting"
-        if self._lock_on is not None:
+        if self._has_entrance:
             self._lock_on.begin(game, is_due=True)
 
     def process_reading(self, game: DuelGame, state: Record, read: QuantityValues) -> None:
         """See `Episode.process_reading`; the health is that of the game."""
         del game
-        if self._lock_on is not None:
-            self._lock_on.update(state)
+        self._lock_on.update(state)
         self._stage = reported_stage(read)
 
     def outcome(self, state: Record) -> Outcome:
-        """See `Episode.outcome`; it follows from the stage of the game, or from the health of both."""
-        if self._stage in ("won", "lost"):
-            return self._stage
-        if state.player_hp <= 0.0:
-            return "lost"
-        return "won" if state.boss_hp <= self._goal_hp else ""
-
-    def release(self, game: DuelGame) -> None:
-        """See `Episode.release`; only the entrance changes the game."""
-        self._entrance.leave(game)
+        """See `Episode.outcome`; the stage of the game takes precedence."""
+        return self._stage if self._stage in ("won", "lost") else super().outcome(state)
 
 
 class ObservedEpisode(DemoEpisode):
-    """Fights that a person or another program plays (`Episode`).
+    """Fights that a person or another program plays.
 
     An episode begins with the next reading of a fight in progress, at any point of the fight. Seeds have no effect.
     """
@@ -221,6 +215,3 @@ class ObservedEpisode(DemoEpisode):
                 return
             deadline.check("a fight to be played", cause, f"it is {values}")
             time.sleep(POLL_S)
-
-    def release(self, game: DuelGame) -> None:
-        """See `Episode.release`; there is nothing to undo."""

@@ -10,15 +10,8 @@ from soulslab.envs.game.session_holder import Deadline
 from soulslab.envs.tasks.duel.duel_actions import is_falling
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
-from soulslab.envs.tasks.duel.entrance import (
-    Entrance,
-    FightRequest,
-    RespawnEntrance,
-    is_over,
-    reported_stage,
-    seed_fight,
-)
-from soulslab.envs.tasks.duel.episode import EpisodeSettings, LockOnRecovery, Outcome
+from soulslab.envs.tasks.duel.entrance import Entrance, FightRequest, is_over, reported_stage, seed_fight
+from soulslab.envs.tasks.duel.episode import Episode, EpisodeSettings
 from soulslab.envs.tasks.duel.fighter_placing import (
     StartPoses,
     draw_start_poses,
@@ -28,11 +21,11 @@ from soulslab.envs.tasks.duel.fighter_placing import (
     settle_state,
     transform_state,
 )
-from soulslab.envs.tasks.duel.reset_states import QuantityValues, ResetLog, ResetRunner, run_states
+from soulslab.envs.tasks.duel.reset_states import QuantityValues, run_states
 
 
-class InPlaceEpisode:
-    """Episodes that are played within one fight of the game (`Episode`).
+class InPlaceEpisode(Episode):
+    """Episodes that are played within one fight of the game.
 
     As in SoulsGym 1.1.0, losses of health are counted here and the health in the game is refilled, so that no fighter
     dies and nothing is loaded. A reset puts both fighters at their start poses. A fight cannot return from the second
@@ -45,31 +38,18 @@ class InPlaceEpisode:
     quantities: tuple[str, ...] = ("game.stage", "player.animation", "boss.animation")
 
     def __init__(self, scenario: Scenario, settings: EpisodeSettings, entrance: Entrance | None = None) -> None:
-        self.log = ResetLog()
-        self._entrance = entrance or RespawnEntrance()
+        super().__init__(scenario, settings, entrance)
         self.player_health = CountedHealth(scenario.player_max_hp or 0)
         self.boss_health = CountedHealth(scenario.boss_max_hp)
-        self._scenario = scenario
-        self._settings = settings
-        self._runner = ResetRunner(self.log, settings.max_retries, settings.hard_reset_minutes)
-        self._goal_hp = float(scenario.phase_two_hp) if settings.phase == "1" else 0.0
         # A blow in the first phase takes at most the health of that phase, if a second one follows
         # (`arena.boss.hurt_boss`).
         self._min_first_phase_hp = float(scenario.phase_two_hp) if settings.phase == "full" else 0.0
-        self.start_phase = 2 if settings.phase == "2" else 1
-        self.start_pose = -1
         self._game_phase = 1
         # Whether the game may have changed its phase without a reading that shows it.
         self._may_be_second = False
         # Whether the boss's health has been lowered to begin the second phase.
         self._is_forcing = False
         self._has_no_death = self._has_set_flags = False
-        self._lock_on = LockOnRecovery()
-
-    @property
-    def extra_buttons(self) -> tuple[str, ...]:
-        """See `Episode.extra_buttons`; the lock-on key, if the lock-on has been lost for some time."""
-        return self._lock_on.buttons
 
     # --- the start ------------------------------------------------------------------------------------------
 
@@ -110,19 +90,15 @@ class InPlaceEpisode:
         """Bring the game to a fight in the phase in which the episode begins."""
         is_other_phase = self._phase_of(game) > self.start_phase or (self._may_be_second and self.start_phase == 1)
         if request.is_fresh:
-            is_other_phase = False
-            self._begin_first_phase()
-        if is_other_phase:
+            self._game_phase, self._may_be_second = 1, False
+        elif is_other_phase:
             request = msgspec.structs.replace(request, needs_another=True)
         if self._entrance.enter(game, request):
-            self._begin_first_phase()
+            self._game_phase, self._may_be_second = 1, False
         if self._phase_of(game) < self.start_phase:
             set_safety_flags(game, is_on=False, keep=("player.no_death",))
             run_states(game, (transform_state(game, self._scenario),), request.deadline)
             self._game_phase = 2
-
-    def _begin_first_phase(self) -> None:
-        self._game_phase, self._may_be_second = 1, False
 
     def _wait_for_rest(self, game: DuelGame, start: StartPoses, deadline: Deadline) -> None:
         """Wait until both fighters are at rest, and record a change of phase in the meantime."""
@@ -163,15 +139,9 @@ class InPlaceEpisode:
         if stage == "fighting" and not self.outcome(state):
             self._refill(game)
 
-    def outcome(self, state: Record) -> Outcome:
-        """See `Episode.outcome`; it follows from the counted health of both."""
-        if state.player_hp <= 0.0:
-            return "lost"
-        return "won" if state.boss_hp <= self._goal_hp else ""
-
     def release(self, game: DuelGame) -> None:
         """See `Episode.release`; the player can die again."""
-        self._entrance.leave(game)
+        super().release(game)
         if self._has_set_flags:
             set_safety_flags(game, is_on=False)
 
