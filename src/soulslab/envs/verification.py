@@ -226,36 +226,39 @@ class _Verifier:
         """Play an episode and count its ticks; write its trace if there is a path."""
         episode = TracedEpisode(self._profile, self._env, holder)
         frame = self._frame = self._frame or FrameFormat(*episode.session.info.window_px)
-        with contextlib.ExitStack() as stack:
-            writer = stack.enter_context(TraceWriter(path)) if path is not None else None
-            frames = _FrameSink(writer, self._first)
+        # Without a file, only the first frame that differs from that of the first episode is kept.
+        kept: dict[int, Pixels] = {}
+        first = self._first
+        with TraceWriter(path) if path is not None else contextlib.nullcontext() as writer:
+
+            def add_frame(step: int, pixels: Pixels, digest: bytes) -> None:
+                if writer is not None:
+                    writer.add_frame(pixels)
+                elif first is not None and not kept and first.frame_hashes[step].tobytes() != digest:
+                    kept[step] = pixels
+
             if number == 1:
                 self.found.motion = episode.find_motion(frame)
-            episode.play(self._held, self._step_s, frame, frames.add)
+            episode.play(self._held, self._step_s, frame, add_frame)
             if number == 1:
                 self.found.motion = self.found.motion or episode.find_motion(frame)
             self._count(number, episode)
-            frame_of = partial(read_frame, path) if path is not None else frames.kept.get
-            trace = self._make_trace(number, episode, frame_of)
+            attributes = {name: self._profile.attributes[name] for name in episode.reader.names}
+            trace = Trace(
+                facts={
+                    "game": self._profile.name,
+                    "episode": number,
+                    "seed": self._settings.seed,
+                    "step_ticks": self._settings.step_ticks,
+                },
+                held=self._held,
+                columns=make_columns(episode.rows, attributes),
+                frame_hashes=np.frombuffer(b"".join(episode.hashes), np.uint8).reshape(-1, HASH_BYTES),
+                frame=partial(read_frame, path) if path is not None else kept.get,
+            )
             if writer is not None:
                 writer.finish(trace)
         return trace
-
-    def _make_trace(self, number: int, episode: TracedEpisode, frame_of: Callable[[int], Pixels | None]) -> Trace:
-        settings, attributes = self._settings, self._profile.attributes
-        facts = {
-            "game": self._profile.name,
-            "episode": number,
-            "seed": settings.seed,
-            "step_ticks": settings.step_ticks,
-        }
-        return Trace(
-            facts=facts,
-            held=self._held,
-            columns=make_columns(episode.rows, {name: attributes[name] for name in episode.reader.names}),
-            frame_hashes=np.frombuffer(b"".join(episode.hashes), np.uint8).reshape(-1, HASH_BYTES),
-            frame=frame_of,
-        )
 
     def _count(self, number: int, episode: TracedEpisode) -> None:
         """Add the ticks and the wall time of an episode to the result."""
@@ -291,22 +294,6 @@ class _Verifier:
         if difference is not None and difference.step <= self.found.n_equal_steps:
             self.found.n_equal_steps = difference.step - 1
             self.found.difference, self.found.different_episode = difference, number
-
-
-class _FrameSink:
-    """Writes the frames of an episode to its file; without a file, keeps the first frame that differs from `first`."""
-
-    def __init__(self, writer: TraceWriter | None, first: Trace | None) -> None:
-        self._writer = writer
-        self._first = first
-        self.kept: dict[int, Pixels] = {}
-
-    def add(self, step: int, pixels: Pixels, digest: bytes) -> None:
-        """Add the frame of a step, counted from 0."""
-        if self._writer is not None:
-            self._writer.add_frame(pixels)
-        elif self._first is not None and not self.kept and self._first.frame_hashes[step].tobytes() != digest:
-            self.kept[step] = pixels
 
 
 def _actions(profile: Profile, env: EnvSettings, source: str) -> list[tuple[str, ...]]:

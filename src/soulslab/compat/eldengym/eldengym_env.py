@@ -48,7 +48,7 @@ ONE_PRESS: Final = Patience(deadline_s=0.5, poll_s=0.5)
 
 _log = logging.getLogger(__name__)
 
-_registered: dict[str, RegisteredEnv] = {}
+_registered: dict[str, Callable[..., Any]] = {}
 
 
 class EldenGymState(msgspec.Struct, frozen=True, eq=False):
@@ -250,15 +250,6 @@ def _press_lock_on(session: Session) -> None:
         _log.info("the fight begins without lock-on: %s", error)
 
 
-class RegisteredEnv(msgspec.Struct, frozen=True):
-    """An environment that was registered with `register`, and its arguments."""
-
-    entry_point: Callable[..., Any]
-    kwargs: Mapping[str, Any]
-    max_episode_steps: int | None
-    setup_hook: Callable[[Any], None] | None
-
-
 def list_envs() -> list[str]:
     """Return the names that `make` accepts: first the bosses, then the registered environments."""
     return [*scenario_names(), *_registered]
@@ -290,7 +281,16 @@ def register(
         raise EnvironmentUsageError(
             f"register: {id!r} exists; choose another name, or give force=True to replace your own"
         )
-    _registered[id] = RegisteredEnv(entry_point, dict(kwargs or {}), max_episode_steps, setup_hook)
+    defaults: dict[str, Any] = {"max_steps": max_episode_steps} if max_episode_steps is not None else {}
+    defaults |= kwargs or {}
+
+    def make_registered(**options: Any) -> Any:
+        env = entry_point(**{**defaults, **options})
+        if setup_hook is not None:
+            setup_hook(env)
+        return env
+
+    _registered[id] = make_registered
 
 
 def make(id: str | Path, **options: Any) -> Any:
@@ -304,12 +304,7 @@ def make(id: str | Path, **options: Any) -> Any:
         EnvironmentUsageError: The scenario does not exist (the message suggests a name), or an option is wrong.
         MissingFactError: A required fact of the boss is unknown; the message says how to record it.
     """
-    registered = _registered.get(str(id))
-    if registered is None:
-        given: Mapping[str, Any] = {"scenario_name": id} | options
-        return EldenGymEnv(**given)
-    limit = {"max_steps": registered.max_episode_steps} if registered.max_episode_steps is not None else {}
-    env = registered.entry_point(**{**limit, **registered.kwargs, **options})
-    if registered.setup_hook is not None:
-        registered.setup_hook(env)
-    return env
+    if str(id) in _registered:
+        return _registered[str(id)](**options)
+    given: Mapping[str, Any] = {"scenario_name": id} | options
+    return EldenGymEnv(**given)
