@@ -71,13 +71,35 @@ def checked_seed(seed: Any) -> int:
     return int(seed)
 
 
+def checked_count(name: str, value: Any) -> int:
+    """Return a number of things, a whole number from 1; `name` is for the message."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise EnvironmentUsageError(f"{name} must be a whole number from 1, not {value!r}")
+    return value
+
+
+def check_choice(what: str, value: Any, known: Iterable[str]) -> None:
+    """Raise `EnvironmentUsageError` if a value is not a known name; the message is `what`, the value and a hint."""
+    known = tuple(known)
+    if value not in known:
+        raise EnvironmentUsageError(f"{what} {value!r}{did_you_mean(str(value), known)}")
+
+
+def check_names(option: str, names: Any, known: Iterable[str], kind: str = "name") -> None:
+    """Raise `EnvironmentUsageError` if an option is not a list of known names; `kind` is for the message."""
+    known = tuple(known)
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise EnvironmentUsageError(f"{option} must be a list of names, such as {list(known[-3:])}, not {names!r}")
+    for name in names:
+        check_choice(f"{option}: unknown {kind}", name, known)
+
+
 def autoreset_mode_of(mode: Any) -> AutoresetMode:
     """Return Gymnasium's autoreset mode for a name such as ``"NextStep"`` or ``"next_step"``."""
     if isinstance(mode, AutoresetMode):
         return mode
     known = {item.value: item for item in AutoresetMode} | {item.name.lower(): item for item in AutoresetMode}
-    if not isinstance(mode, str) or mode not in known:
-        raise EnvironmentUsageError(f"autoreset_mode: unknown mode {mode!r}{did_you_mean(str(mode), known)}")
+    check_choice("autoreset_mode: unknown mode", mode, known)
     return known[mode]
 
 

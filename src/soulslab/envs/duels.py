@@ -76,7 +76,7 @@ class Duels:
                 relative=options.observation == "relative",
                 states=options.observation in FIELD_KINDS or self.has_function,
                 max_steps=options.max_episode_steps or 0,
-                autoreset=_AUTORESETS[autoreset],
+                autoreset=autoreset.name.lower(),  # type: ignore[arg-type]
                 weights=reward_weights(options.reward),
             ),
         )
@@ -158,11 +158,6 @@ class Duels:
 
 
 _REPORT_AS = ("won", "return_", "damage_by_attack")
-_AUTORESETS: dict[AutoresetMode, Literal["next_step", "same_step", "disabled"]] = {
-    AutoresetMode.NEXT_STEP: "next_step",
-    AutoresetMode.SAME_STEP: "same_step",
-    AutoresetMode.DISABLED: "disabled",
-}
 
 
 def make_options(options: dict[str, Any]) -> ArenaOptions:

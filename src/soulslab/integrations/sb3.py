@@ -21,14 +21,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.envs.registration import register_all
-from soulslab.errors import EnvironmentUsageError, MissingDependencyError
+from soulslab.errors import EnvironmentUsageError, optional_imports
 
-try:
+with optional_imports():
     from stable_baselines3.common.vec_env import VecEnv as _VecEnv
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "stable_baselines3":
-        raise
-    raise MissingDependencyError("stable_baselines3", "peers") from error
 
 
 class VecEnv(_VecEnv):

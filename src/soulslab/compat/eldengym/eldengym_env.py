@@ -22,7 +22,7 @@ from soulslab.compat.eldengym.eldengym_options import (
     scenario_names,
     split_options,
 )
-from soulslab.compat.eldengym.eldengym_rewards import evaluate_reward, is_over
+from soulslab.compat.eldengym.eldengym_rewards import check_reward_function, evaluate_reward, is_over
 from soulslab.envs.arguments import parse_options
 from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
 from soulslab.envs.game.session_holder import SessionHolder
@@ -163,12 +163,9 @@ class EldenGymEnv(GameEnv):
         options: See `soulslab.compat.eldengym.eldengym_options`.
 
     Attributes:
-        scenario_name: Name of the scenario, as given.
         action_keys: Names of the actions, in the order of the bits.
         memory_attributes: Names of the observed memory attributes.
-        reward_function: Computes the rewards.
         max_steps: Number of steps until truncation; None for no limit.
-        step_count: Number of steps of this episode.
 
     Raises:
         EnvironmentUsageError: An option is unknown or wrong.
@@ -199,7 +196,8 @@ class EldenGymEnv(GameEnv):
         # The entrance checks again when the world is loaded.
         setup.holder.check = setup.make_gate(*encoder.attributes)
         game = setup.make_game(self._duel_options.step_deadline_s)
-        task = EldenGymTask(game, make_episode(self._duel_options, setup), encoder, actions, given.reward)
+        reward_function = check_reward_function(given.reward_function)
+        task = EldenGymTask(game, make_episode(self._duel_options, setup), encoder, actions, reward_function)
         settings = GameEnvSettings(
             render_fps=1000 / given.step_ms,
             reset_deadline_s=self._duel_options.reset_deadline_s,
@@ -207,7 +205,7 @@ class EldenGymEnv(GameEnv):
         )
         super().__init__(setup.holder, task, LockstepTiming(self._duel_options.times), settings, render_mode)
         self.scenario_name = scenario_name
-        self.reward_function = task.reward_function
+        self.reward_function = reward_function
         self.max_steps = given.max_steps
         self.action_keys = list(actions.names)
         self.memory_attributes = list(encoder.names)

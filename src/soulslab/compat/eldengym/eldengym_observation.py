@@ -162,7 +162,9 @@ class EldenGymEncoder:
         """Return the observation: ``frame``, (H, W, 3) RGB uint8, and an array of shape () for each number."""
         observation: dict[str, Any] = {FRAME: frame} if frame is not None else {}
         observation |= {number.name: number.value(values) for number in self._numbers}
-        numbers = zip(COORDINATES, coordinates(values), strict=True)
+        player, boss = block_positions(values)
+        distance_m = math.hypot(player[0] - boss[0], player[1] - boss[1])
+        numbers = zip(COORDINATES, (*player, *boss, distance_m, boss[2] - player[2]), strict=True)
         return observation | {name: np.array(value, np.float32) for name, value in numbers}
 
     def info(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,13 +189,6 @@ def block_positions(values: Mapping[str, Any]) -> tuple[Position, Position]:
     player, boss, in_block = (from_memory(values[name]) for name in (PLAYER, BOSS, IN_BLOCK))
     boss_in_block = tuple(block + other - here for block, other, here in zip(in_block, boss, player, strict=True))
     return in_block, (boss_in_block[0], boss_in_block[1], boss_in_block[2])
-
-
-def coordinates(values: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the values of `COORDINATES`; the distance is horizontal."""
-    player, boss = block_positions(values)
-    distance = math.hypot(player[0] - boss[0], player[1] - boss[1])
-    return (*player, *boss, distance, boss[2] - player[2])
 
 
 def _coordinate_space(name: str) -> spaces.Box:

@@ -163,7 +163,9 @@ def _takes(function: Callable[..., Any], n_arguments: int) -> bool:
 
 
 def check_reward_function(function: Any) -> Any:
-    """Return the reward function of an option; a plain function is wrapped in `FunctionReward`."""
+    """Return the reward function of an option: the default for None; a plain function in a `FunctionReward`."""
+    if function is None:
+        return ScoreDeltaReward()
     if callable(function) and not isinstance(function, type) and not hasattr(function, "calculate"):
         return FunctionReward(function)
     has_methods = all(callable(getattr(function, name, None)) for name in ("calculate", "is_done"))

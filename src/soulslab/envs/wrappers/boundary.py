@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from soulslab.config.loading import read_toml
 from soulslab.envs.wrappers.npz_file import npz_bytes, read_npz, write_atomically
-from soulslab.errors import ConfigError, EnvironmentUsageError, MissingDependencyError
+from soulslab.errors import ConfigError, EnvironmentUsageError, optional_imports
 
 Points = NDArray[np.float64]
 
@@ -73,25 +73,14 @@ class Boundary:
         return self._from.min(axis=0), self._from.max(axis=0)
 
     def distance(self, xy: ArrayLike) -> Any:
-        """Return the distance to the edge.
+        """Return the distance to the edge from one position (2,) or N positions (N, 2), in m.
 
-        Args:
-            xy: One position (2,) or N positions (N, 2), in m.
-
-        Returns:
-            A float or (N,) float64 in m: positive inside, negative outside.
+        It is a float or (N,) float64 in m: positive inside, negative outside.
         """
         return self.distance_and_normal(xy)[0]
 
     def normal(self, xy: ArrayLike) -> Points:
-        """Return the direction inwards, in which `distance` increases fastest.
-
-        Args:
-            xy: One position (2,) or N positions (N, 2), in m.
-
-        Returns:
-            Unit vectors of the same shape.
-        """
+        """Return the directions inwards, in which `distance` increases fastest: unit vectors of the shape of `xy`."""
         return self.distance_and_normal(xy)[1]
 
     def distance_and_normal(self, xy: ArrayLike) -> tuple[Any, Points]:
@@ -143,15 +132,7 @@ class Boundary:
         return float(self._depths[1].max())
 
     def distance_grid(self, cell_m: float, around_m: float = 2.0) -> tuple[Points, Points, Points]:
-        """Return the distances on a grid, for pictures.
-
-        Args:
-            cell_m: Distance between neighbouring grid points.
-            around_m: Width of the margin around the boundary.
-
-        Returns:
-            x (W,), y (H,) and the distances (H, W), all in m.
-        """
+        """Return x (W,), y (H,) and the distances (H, W) in m on a grid with a margin around the boundary."""
         low, high = self.limits_m
         x, y = (np.arange(low[i] - around_m, high[i] + around_m + cell_m, cell_m) for i in range(2))
         grid = np.stack(np.meshgrid(x, y), axis=-1)
@@ -220,17 +201,12 @@ def _checked_ring(ring: ArrayLike, index: int) -> Points:
     x, y = (corners - corners.mean(axis=0)).T
     if abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) < 1e-9:
         raise EnvironmentUsageError(f"rings[{index}] surrounds no area")
-    checked: Points = corners
-    checked.setflags(write=False)
-    return checked
+    corners.setflags(write=False)
+    return corners
 
 
 def save_boundary(boundary: Boundary, path: str | Path) -> None:
-    """Write a boundary to a file atomically.
-
-    Args:
-        boundary: The boundary.
-        path: File that ends in ``.toml`` or ``.npz``.
+    """Write a boundary atomically to a file that ends in ``.toml`` or ``.npz``.
 
     Raises:
         ConfigError: The file cannot be written, or its name has another ending.
@@ -275,17 +251,13 @@ def draw_boundary(boundary: Boundary, path: str | Path, walk: ArrayLike | None =
         MissingDependencyError: matplotlib is not installed.
         ConfigError: The file cannot be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (takes 1 s to import)
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingDependencyError("matplotlib", "learn") from error
+    with optional_imports():
+        from matplotlib.figure import Figure  # noqa: PLC0415 (takes 1 s to import)
     low, high = boundary.limits_m
     extent = float((high - low).max())
     x, y, distances = boundary.distance_grid(extent / 160, 0.12 * extent)
     most = float(np.abs(distances).max())
     figure = Figure(figsize=(6.4, 5.4), dpi=_DPI, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     shades = axes.contourf(x, y, distances, levels=np.linspace(-most, most, 25), cmap="RdBu")
     axes.contour(x, y, distances, levels=[0.0], colors=_INK, linewidths=2.0)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from soulslab.envs.wrappers.boundary import Boundary, Points
-from soulslab.errors import EnvironmentUsageError, MissingDependencyError, did_you_mean
+from soulslab.errors import EnvironmentUsageError, did_you_mean, optional_imports
 
 #: Most cells of the grid along one side. A larger walk is a mistake, such as positions that were read while the game
 #: was loading.
@@ -95,10 +95,8 @@ def boundary_of_recording(
         EnvironmentUsageError: An attribute is missing or has another shape, or the walk has no position or is too
             wide.
     """
-    try:
+    with optional_imports():
         from soulslab.siphon.recording.reading import read_recording  # noqa: PLC0415 (needs h5py)
-    except ImportError as error:
-        raise MissingDependencyError("h5py", "siphon") from error
     recording = read_recording(Path(path), with_frames=False)
     for name in attributes:
         if name not in recording.attributes:

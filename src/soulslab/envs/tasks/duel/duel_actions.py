@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import BUTTONS, DIRECTIONS, PRESSES, is_press_action
 from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, LIGHT_ATTACK, N_ACTIONS, N_DIRECTIONS, NOTHING, action_name
-from soulslab.envs.arguments import action_number
+from soulslab.envs.arguments import action_number, check_names
 from soulslab.envs.game.timing import Keys
-from soulslab.errors import EnvironmentUsageError, InvalidActionError, ProfileError, did_you_mean
+from soulslab.errors import EnvironmentUsageError, InvalidActionError, ProfileError
 
 #: Prefix of the animations of a fall, in which no action is open.
 _FALL = "Fall"
@@ -163,14 +163,7 @@ def keys_of(action: int, keys: Mapping[str, str], source: str = "") -> Keys:
 
 
 def _numbers_of(names: Sequence[str]) -> list[int]:
-    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
-        raise EnvironmentUsageError(
-            f"actions must be a list of names, such as {list(ACTION_NAMES[15:])}, not {names!r}"
-        )
-    for name in names:
-        if name not in ACTION_NAMES:
-            hint = did_you_mean(str(name), ACTION_NAMES)
-            raise EnvironmentUsageError(f"actions: unknown action {name!r}{hint}")
+    check_names("actions", names, ACTION_NAMES, "action")
     if len(set(names)) < len(names):
         raise EnvironmentUsageError(f"actions: each name may appear only once, not {list(names)}")
     if "nothing" not in names:

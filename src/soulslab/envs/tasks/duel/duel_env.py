@@ -20,8 +20,7 @@ from soulslab.envs.tasks.duel.duel_options import DuelOptions
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
 from soulslab.envs.tasks.duel.duel_task import DuelTask
 from soulslab.envs.tasks.duel.entrance import Entrance
-from soulslab.envs.tasks.duel.episode import DemoEpisode, Episode, EpisodeSettings, ObservedEpisode
-from soulslab.envs.tasks.duel.in_place_episode import InPlaceEpisode
+from soulslab.envs.tasks.duel.episode import DemoEpisode, Episode, InPlaceEpisode, ObservedEpisode
 from soulslab.errors import SiphonError
 from soulslab.games.self_check import needed_by
 from soulslab.siphon.profile import Profile
@@ -31,7 +30,6 @@ class DuelSetup(msgspec.Struct, frozen=True, kw_only=True):
     """The game and the boss of a `DuelEnv`.
 
     Attributes:
-        source: File of the profile, for errors.
         entrance: Brings the game to a fight; None for a game that begins its fights by itself. After each start of the
             game it checks the attributes that were not loaded when the session was opened.
         is_read_only: Whether the game is observed and not played.
@@ -73,9 +71,6 @@ class DuelEnv(GameEnv):
         render_mode: None, ``"rgb_array"`` (the game's window), or ``"human"`` (its window is on the user's screen).
 
     Attributes:
-        profile: Profile of the game.
-        scenario: Facts about the boss and its arena.
-        options: Options of the duel.
         game: Access to the game by quantity; it can be used from the first reset on.
         episode: Begins and ends episodes; its ``log`` counts resets and their retries.
         attack_names: Names of the boss's attacks (``damage_by_attack`` and ``killed_by`` count by them).
@@ -144,25 +139,18 @@ class DuelEnv(GameEnv):
 
 def make_episode(options: DuelOptions, setup: DuelSetup) -> Episode:
     """Return the object that begins and ends the episodes of an environment."""
-    settings = EpisodeSettings(
-        phase=str(options.phase), random_pose=options.random_pose, hard_reset_minutes=options.hard_reset_minutes
-    )
     if setup.is_read_only:
-        return ObservedEpisode(setup.scenario, settings)
+        return ObservedEpisode(setup.scenario, options)
     if options.episodes == "demo":
-        return DemoEpisode(setup.scenario, settings, setup.entrance)
-    return InPlaceEpisode(setup.scenario, settings, setup.entrance)
+        return DemoEpisode(setup.scenario, options, setup.entrance)
+    return InPlaceEpisode(setup.scenario, options, setup.entrance)
 
 
 class DuelVectorEnv(GameVectorEnv):
     """N duels in N games (`GameVectorEnv` of `DuelEnv`).
 
     At most as many games start at the same time as the machine has cores. A game that is reset in place loads nothing
-    and does not wait.
-
-    Attributes:
-        attack_names: Names of the boss's attacks.
-        feature_names: Names of the features, in their order; empty for observations without features.
+    and does not wait. `attack_names` and `feature_names` are those of `DuelEnv`.
     """
 
     single: ClassVar[Callable[..., DuelEnv]]

@@ -71,11 +71,6 @@ class ObservationBuilder:
         n_last = self._n_last * self._n_names if self._kind == self._row_kind else 0
         return (*self._row_names, *(f"last_actions[{i}]" for i in range(n_last)))
 
-    @property
-    def has_last_actions(self) -> bool:
-        """Whether observations contain the last actions."""
-        return self._n_last > 0
-
     def observation(self, state: Record, picture: NDArray[np.uint8] | None) -> Any:
         """Return the observation of a `DUEL_STATE` record and a picture (H, W) or (H, W, C); all arrays are new."""
         if self._kind == self._row_kind:

@@ -9,7 +9,7 @@ import msgspec
 
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.knight_file import load_knight
-from soulslab.games.boss_facts import BossFacts, Interval
+from soulslab.games.boss_facts import BossFacts
 from soulslab.games.boss_facts import Pose as KnownPose
 
 Pose: TypeAlias = tuple[float, float, float, float]
@@ -78,6 +78,7 @@ def scenario_of(boss: Boss) -> Scenario:
     """Return the scenario of a boss of the built-in fight."""
     ground, vitals = boss.ground, load_knight().vitals
     moves = {move.id: move for move in boss.moves}
+    x, y, _, angle = ground.player_pose
     return Scenario(
         name=boss.name,
         player_max_hp=vitals.hp,
@@ -90,16 +91,12 @@ def scenario_of(boss: Boss) -> Scenario:
         fall_m=ground.floor_m - FALL_DEPTH_M,
         is_fall_deadly=True,
         reward_centre_m=ground.reward_centre_m,
-        player_pose=_on_floor(ground.player_pose, ground.floor_m),
-        player_poses_random=tuple(_on_floor(pose, ground.floor_m) for pose in ground.player_poses_random),
+        # The floor of the built-in fight is flat.
+        player_pose=(x, y, ground.floor_m, angle),
+        player_poses_random=tuple((x, y, ground.floor_m, angle) for x, y, _, angle in ground.player_poses_random),
         boss_pose=ground.boss_pose,
         attacks={move.animation: move.id for move in boss.moves},
     )
-
-
-def _on_floor(pose: Pose, floor_m: float) -> Pose:
-    """Return a pose at the height of the floor, which is flat in the built-in fight."""
-    return pose[0], pose[1], floor_m, pose[3]
 
 
 def scenario_of_facts(facts: BossFacts) -> Scenario:
@@ -120,7 +117,10 @@ def scenario_of_facts(facts: BossFacts) -> Scenario:
     phase_two = facts.phase_two if facts.phase_two and facts.phase_two.animation else None
     attacks = facts.animations.attacks if facts.animations else ()
     begins_hp = int(max_hp * phase_two.begins_at) if phase_two else 0
-    limits_m = facts.arena.limits_m or _limits_around(places)
+    reaches_m = (REACH_M, REACH_M, DEPTH_M)
+    axes = zip(*(place.position_m for place in places), strict=True)
+    around_m = tuple((min(axis) - reach_m, max(axis) + reach_m) for axis, reach_m in zip(axes, reaches_m, strict=True))
+    limits_m = facts.arena.limits_m or around_m
     middle = facts.poses.centre or facts.poses.boss_start or places[0]
     return Scenario(
         name=facts.name,
@@ -131,7 +131,7 @@ def scenario_of_facts(facts: BossFacts) -> Scenario:
         phase_two_hp=begins_hp,
         phase_two_animation=phase_two.animation if phase_two else "",
         forcing_hp=(phase_two.brought_on_hp or 0) if phase_two else 0,
-        limits_m=limits_m,
+        limits_m=limits_m,  # type: ignore[arg-type]
         floor_m=middle.position_m[2],
         fall_m=limits_m[2][0],
         reward_centre_m=facts.arena.reward_centre_m or middle.position_m[:2],
@@ -149,15 +149,6 @@ def _places(facts: BossFacts) -> Iterator[KnownPose]:
         if pose is not None:
             yield pose
     yield from poses.player_starts
-
-
-def _limits_around(places: tuple[KnownPose, ...]) -> tuple[Interval, Interval, Interval]:
-    xs, ys, heights = zip(*(place.position_m for place in places), strict=True)
-    return _around(xs, REACH_M), _around(ys, REACH_M), _around(heights, DEPTH_M)
-
-
-def _around(values: tuple[float, ...], reach_m: float) -> Interval:
-    return min(values) - reach_m, max(values) + reach_m
 
 
 def _pose(known: KnownPose | None) -> Pose | None:

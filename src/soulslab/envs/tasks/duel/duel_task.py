@@ -146,8 +146,7 @@ class DuelTask:
         state, n_decisions, is_truncated = self._play(holder, timing, decoded.action)
         if self._late_frame is not None:
             state = msgspec.structs.replace(state, picture=holder.session.capture(self._late_frame).pixels)
-        if self.observation_builder.has_last_actions:
-            self.observation_builder.record_action(self.actions.one_hot(given))
+        self.observation_builder.record_action(self.actions.one_hot(given))
         is_truncated = (is_truncated or is_last_step) and not state.outcome
         reward, contributions = self.score.finish_step(state.outcome, is_truncated=is_truncated)
         info = {"n_decisions": n_decisions, "reward_terms": contributions, **self._count_ticks(state.tick, n_decisions)}
@@ -211,7 +210,10 @@ class DuelTask:
         score.begin_step()
         n = 0
         while True:
-            result, late_s = timing.play(holder.session, self._keys_of(action), self._reading)
+            keys = self._keys[action]
+            if extra := self.game.keys(self.episode.extra_buttons):
+                keys = Keys((*keys.held, *extra), (*keys.again, *extra))
+            result, late_s = timing.play(holder.session, keys, self._reading)
             state = self._read(result, late_s)
             n += 1
             is_over = bool(state.outcome)
@@ -241,14 +243,6 @@ class DuelTask:
             late_s=late_s,
             picture=result.frame.pixels if result.frame is not None else None,
         )
-
-    def _keys_of(self, action: int) -> Keys:
-        """Return the keys of an action and of the extra buttons of the episode."""
-        keys, buttons = self._keys[action], self.episode.extra_buttons
-        if not buttons:
-            return keys
-        extra = self.game.keys(buttons)
-        return Keys((*keys.held, *extra), (*keys.again, *extra))
 
     def _check_fight(self) -> None:
         """Raise `EnvironmentUsageError` if the full health in the game differs from that of the scenario."""

@@ -119,7 +119,10 @@ class FightScore:
         self._rolls += int(terms[st.ROLL])
         self._attacks_begun += int(terms[st.ATTACK])
         if self._has_function:
-            reward = self._call(bool(outcome), is_truncated)
+            quantities = {name: terms[i : i + 1].copy() for i, name in enumerate(REWARD_TERMS)}
+            ends = np.array([bool(outcome)]), np.array([is_truncated])
+            transition = Transition(self._states_before.copy(), self._states.copy(), quantities, *ends)
+            reward = float(call_reward(self._reward, transition, 1)[0])  # type: ignore[arg-type]
             contributions = {"function": reward}
         else:
             weighted = self._weights * terms
@@ -178,12 +181,6 @@ class FightScore:
             self._damage_by_attack[attack] += damage
         if is_deadly:
             self._killed_by = attack
-
-    def _call(self, is_terminated: bool, is_truncated: bool) -> float:
-        terms = {name: self._terms[i : i + 1].copy() for i, name in enumerate(REWARD_TERMS)}
-        ends = np.array([is_terminated]), np.array([is_truncated])
-        transition = Transition(self._states_before.copy(), self._states.copy(), terms, *ends)
-        return float(call_reward(self._reward, transition, 1)[0])  # type: ignore[arg-type]
 
     def _score_state(self, state: Record) -> _ScoreState:
         x, y = self._scenario.reward_centre_m

@@ -17,24 +17,21 @@ class ProfileReward:
     def __init__(self, terms: Mapping[str, RewardTerm]) -> None:
         self.terms = dict(terms)
         self.names = tuple(dict.fromkeys(name for term in terms.values() for name in term.attributes))
-        self._positions = {name: _PositionTracker(term) for name, term in terms.items() if term.kind in POSITION_KINDS}
+        self._positions: dict[str, _PositionTracker] = {}
         self._before: Mapping[str, Any] = {}
 
     def begin(self, values: Mapping[str, Any]) -> None:
         """Start an episode with the current values of the attributes."""
         self._before = values
-        for tracker in self._positions.values():
-            tracker.begin(values)
+        self._positions = {
+            name: _PositionTracker(term, values) for name, term in self.terms.items() if term.kind in POSITION_KINDS
+        }
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, float]:
         """Return the weighted contribution of each term to the reward of a step, given the values after it."""
         shares = {name: term.weight * self._amount(name, term, values) for name, term in self.terms.items()}
         self._before = values
         return shares
-
-    def no_shares(self) -> dict[str, float]:
-        """Return the contribution of each term to a reward of 0."""
-        return dict.fromkeys(self.terms, 0.0)
 
     def _amount(self, name: str, term: RewardTerm, values: Mapping[str, Any]) -> float:
         if term.kind in POSITION_KINDS:
@@ -50,19 +47,11 @@ class ProfileReward:
 class _PositionTracker:
     """Path of a position in an episode, for one reward term."""
 
-    def __init__(self, term: RewardTerm) -> None:
+    def __init__(self, term: RewardTerm, values: Mapping[str, Any]) -> None:
         self._term = term
-        self._start: NDArray[np.float64] = np.zeros(0)
-        self._last: NDArray[np.float64] = np.zeros(0)
+        self._start = self._last = self._position(values)
         self._farthest = 0.0
-        self._cells: set[tuple[int, ...]] = set()
-
-    def begin(self, values: Mapping[str, Any]) -> None:
-        """Start a new path at the position in the values."""
-        position = self._position(values)
-        self._start = self._last = position
-        self._farthest = 0.0
-        self._cells = {self._cell(position)}
+        self._cells = {self._cell(self._start)}
 
     def move(self, values: Mapping[str, Any]) -> float:
         """Add the position in the values to the path, and return the unweighted reward for it."""

@@ -45,7 +45,12 @@ class ObservationEncoder:
             return self._features(values)
         if self._kind == "pixels":
             return _with_channel(frame)
-        state = {name: _as(self._spaces[name], values[name]) for name in self.names}
+        state = {
+            name: np.int64(values[name])
+            if isinstance(space, spaces.Discrete)
+            else np.atleast_1d(values[name]).astype(space.dtype)
+            for name, space in self._spaces.items()
+        }
         return {**state, "pixels": _with_channel(frame)} if self._kind == "both" else state
 
     def _make_space(self) -> spaces.Space[Any]:
@@ -66,7 +71,6 @@ class FeatureEncoder:
 
     Attributes:
         size: Length of the vector, F.
-        labels: Name of each number.
     """
 
     def __init__(self, names: Sequence[str], facts: Sequence[Attribute], bounds: Sequence[Bounds | None]) -> None:
@@ -74,8 +78,7 @@ class FeatureEncoder:
             (name, is_angle(fact), limits if limits is not None else (0.0, 1.0))
             for name, fact, limits in zip(names, facts, bounds, strict=True)
         ]
-        self.labels = tuple(label for name, fact in zip(names, facts, strict=True) for label in _labels(name, fact))
-        self.size = len(self.labels)
+        self.size = sum(_n_features(fact) for fact in facts)
 
     def __call__(self, values: Mapping[str, Any]) -> NDArray[np.float32]:
         """Return the features, (F,) float32 in [-1, 1]."""
@@ -157,18 +160,9 @@ class ActionKeys:
         return tuple(keys)
 
 
-def _labels(name: str, fact: Attribute) -> list[str]:
-    places = (
-        [name] if fact.length == 1 or fact.type in ("bool", "flag") else [f"{name}[{i}]" for i in range(fact.length)]
-    )
-    return [label for place in places for label in ((f"sin {place}", f"cos {place}") if is_angle(fact) else (place,))]
-
-
-def _as(space: spaces.Space[Any], value: Any) -> Any:
-    """Return a value in the type of its space."""
-    if isinstance(space, spaces.Discrete):
-        return np.int64(value)
-    return np.atleast_1d(value).astype(space.dtype)
+def _n_features(fact: Attribute) -> int:
+    n_numbers = 1 if fact.type in ("bool", "flag") else fact.length
+    return 2 * n_numbers if is_angle(fact) else n_numbers
 
 
 def _with_channel(frame: NDArray[np.uint8] | None) -> NDArray[np.uint8]:

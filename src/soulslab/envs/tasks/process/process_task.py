@@ -16,14 +16,13 @@ from soulslab.envs.game.timing import Keys, Reading, StepTiming, TickCount
 from soulslab.envs.tasks.process.process_rewards import ProfileReward
 from soulslab.envs.tasks.process.process_settings import EnvSettings, tick_s
 from soulslab.envs.tasks.process.process_spaces import ActionKeys, ObservationEncoder
-from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
+from soulslab.envs.tasks.process.reset_procedure import ResetProcedure, read_each
 from soulslab.errors import (
     ClockStalledError,
     ControlTakenError,
     ReadOnlyError,
     SelfCheckError,
     SiphonError,
-    WaitTimeoutError,
 )
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.profile import Profile
@@ -138,7 +137,7 @@ class ProcessTask:
 
     def info(self, state: ProcessState) -> dict[str, Any]:
         """See `Task.info`."""
-        info = {"reward_terms": self._rewards.no_shares(), **self._tick_info(0, 0)}
+        info = {"reward_terms": dict.fromkeys(self._rewards.terms, 0.0), **self._tick_info(0, 0)}
         if self._settings.info:
             info["values"] = {name: state.values[name] for name in self._settings.info}
         return info
@@ -182,10 +181,7 @@ class ProcessTask:
         )
         if self._ticks.attribute:
             self._ticks.begin(int(result.snapshot[self._ticks.attribute]))
-        if name := self._find_end(result.snapshot):
-            condition = self._settings.end[name]
-            hint = f"env.end.{name} ({condition}) holds after env.reset; wait there until it no longer holds"
-            raise WaitTimeoutError("the start of an episode", 0.0, hint)
+        self._reset.refuse_end(result.snapshot)
         return result
 
     # --- a step ---------------------------------------------------------------------------------------------
@@ -210,7 +206,8 @@ class ProcessTask:
                 return session.step(tick), (), n_waited
             except LOADING as error:
                 cause = error
-        missing = _find_unreadable(session, reading.attributes)
+        read = read_each(session, reading.attributes)
+        missing = tuple(name for name in reading.attributes if name not in read)
         if not any(
             condition.unreadable and condition.attribute in missing for condition in self._settings.end.values()
         ):
@@ -255,14 +252,3 @@ class ProcessTask:
 
 def _state(result: StepResult) -> ProcessState:
     return ProcessState(result.snapshot, result.frame.pixels if result.frame is not None else None)
-
-
-def _find_unreadable(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the attributes that cannot be read now."""
-    missing = []
-    for name in names:
-        try:
-            session.read(name)
-        except LOADING:
-            missing.append(name)
-    return tuple(missing)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.tasks.process.process_settings import Condition, EnvSettings, ResetStep, tick_s
 from soulslab.errors import SiphonError, WaitTimeoutError
-from soulslab.siphon.profile import Profile
+from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import LOADING, Session, Step
 from soulslab.siphon.tick_alignment import TickAlignment
 
@@ -52,6 +53,13 @@ class ResetProcedure:
         if not is_aligned and not any(step.restart for step in self._steps):
             # Without alignment at the start, the steps may have ended a tick off.
             self._run_all(holder, is_fresh, deadline)
+
+    def refuse_end(self, values: Mapping[str, Value]) -> None:
+        """Raise `WaitTimeoutError` if an end condition holds after the reset."""
+        for name, condition in self._settings.end.items():
+            if condition.holds(values):
+                hint = f"env.end.{name} ({condition}) holds after env.reset; wait there until it no longer holds"
+                raise WaitTimeoutError("the start of an episode", 0.0, hint)
 
     def _await_episode(self, session: Session, deadline: Deadline) -> None:
         """Wait for the conditions of `env.reset`, and then until no end condition holds."""
@@ -137,3 +145,12 @@ class ResetProcedure:
             return step.s
         # Whole ticks; otherwise the episode would begin between two ticks, and its first step would lose one.
         return math.ceil(round(step.s / self._tick_s, 6)) * self._tick_s
+
+
+def read_each(session: Session, names: Sequence[str]) -> dict[str, Value]:
+    """Read attributes one by one; omit attributes that cannot be read now."""
+    values = {}
+    for name in names:
+        with contextlib.suppress(*LOADING):
+            values[name] = session.read(name)
+    return values

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -26,7 +26,7 @@ from soulslab.games.dark_souls_3 import DarkSouls3
 from soulslab.games.elden_ring import EldenRing
 from soulslab.games.self_check import needed_by
 from soulslab.games.souls_game import SoulsGame
-from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.profile import Value
 from soulslab.siphon.session import LOADING, Session
 
 #: Supported games, by the names of their folders.
@@ -129,11 +129,11 @@ class SoulsEntrance:
         states = EntranceStateMachine(self._facts, self._limits, self._game, visit)
         states.enter_world()
         if is_unchecked:
-            written = (
-                *_written_attributes(self._game, self._facts),
-                *self._character.written_attributes(session.profile),
-            )
-            _check_attributes(self._game, written)
+            of_player = (f"player.{name}" for name in ("hp", "position", "angle", "no_death", "no_gravity"))
+            names = (*of_player, "camera.direction", "debug.no_death", self._game.last_rest, *self._facts.encounter)
+            # Event flags, which the entrance writes too, are not attributes.
+            names = (*names, *LOCK_ON, *self._character.written_attributes)
+            _check_attributes(self._game, tuple(name for name in names if name in session.profile.attributes))
         with named_state("character", "the player's character to be read"):
             self._character.apply(session)
         is_another = states.enter_fight(needs_load=needs_load)
@@ -164,13 +164,6 @@ def _check_attributes(game: SoulsGame, names: tuple[str, ...]) -> None:
             if game.screen == "world" and game.player.hp > 0:
                 raise
         raise ResetFailedError("the world to stay for a self-check", 0.0, state="check", saw=str(error)) from error
-
-
-def _written_attributes(game: SoulsGame, facts: BossFacts) -> tuple[str, ...]:
-    """Return the attributes that an entrance writes in addition to those of a duel. Event flags are not attributes."""
-    of_player = (f"player.{name}" for name in ("hp", "position", "angle", "no_death", "no_gravity"))
-    names = (*of_player, "camera.direction", "debug.no_death", game.last_rest, *facts.encounter, *LOCK_ON)
-    return tuple(name for name in names if name in game.session.profile.attributes)
 
 
 class TemporaryValues:
@@ -256,13 +249,13 @@ class CharacterKeeper:
         self._weapons: dict[str, list[int]] = {}
         self._play_time_s: float | None = None
 
-    def written_attributes(self, profile: Profile) -> tuple[str, ...]:
-        """Return the attributes that `apply` writes."""
-        settings, written = self._settings, []
-        written += [NO_WEAR] if settings.no_wear else []
+    @property
+    def written_attributes(self) -> tuple[str, ...]:
+        """Attributes that `apply` writes if the profile has them."""
+        settings = self._settings
+        written = [NO_WEAR] if settings.no_wear else []
         written += [PLAY_TIME] if settings.play_time == "keep" else []
-        written += self._stats if settings.player_stats == "set" else ()
-        return tuple(name for name in written if name in profile.attributes)
+        return (*written, *self._stats) if settings.player_stats == "set" else tuple(written)
 
     def apply(self, session: Session) -> None:
         """Do all checks and changes; raise `EnvironmentUsageError` if a check fails. The player is in the world."""
@@ -305,7 +298,8 @@ class CharacterKeeper:
         if self._settings.weapons == "ignore" or not names:
             return
         try:
-            found = _as_lists(session.snapshot(names))
+            values = session.snapshot(names)
+            found = {name: np.atleast_1d(values[name]).astype(int).tolist() for name in names}
         except LOADING as error:
             # The player is in the world, so the game is not loading: the profile does not fit this game.
             _log.warning("the weapons of the character cannot be checked: %s", error)
@@ -336,7 +330,3 @@ class CharacterKeeper:
             self._play_time_s = now_s
         elif now_s > self._play_time_s:
             session.write({PLAY_TIME: self._play_time_s})
-
-
-def _as_lists(found: Mapping[str, Any]) -> dict[str, list[int]]:
-    return {name: np.atleast_1d(value).astype(int).tolist() for name, value in found.items()}

@@ -12,7 +12,7 @@ import msgspec
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.envs.arguments import parse_options
-from soulslab.envs.game.connect import ConnectOptions, GameStart, hold_session
+from soulslab.envs.game.connect import ConnectOptions, hold_session
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup, DuelVectorEnv
 from soulslab.envs.tasks.duel.duel_options import DuelOptions, Minutes, WindowOptions
@@ -27,7 +27,6 @@ from soulslab.games.souls_game import LAUNCH
 from soulslab.siphon.local import open_session
 from soulslab.siphon.process.discovery import refuse_anti_cheat
 from soulslab.siphon.profile import Profile, load_profile
-from soulslab.siphon.session import Session
 
 #: Options of `DuelOptions` with other defaults: episodes in place need no load, a reset may have to start the game and
 #: wait for loads, and the user may have bound other keys.
@@ -127,7 +126,7 @@ class SoulsDuelVectorEnv(DuelVectorEnv):
 
 
 def make_souls_setup(
-    game: str, boss: str | Path, render_mode: str | None, options: Mapping[str, Any]
+    game: str, boss: str | Path, render_mode: str | None, given_options: Mapping[str, Any]
 ) -> tuple[DuelSetup, DuelOptions, BossFacts]:
     """Return the game and the boss of an environment, the options of the duel, and the facts of the boss.
 
@@ -135,7 +134,7 @@ def make_souls_setup(
     """
     given, duel, window, connect = parse_options(
         f"{game}, {boss}",
-        {**options, "boss": boss},
+        {**given_options, "boss": boss},
         SoulsOptions,
         DuelOptions,
         WindowOptions,
@@ -155,9 +154,17 @@ def make_souls_setup(
     path = profile_path(Path(game))
     profile = _profile(given, connect, path, facts)
     if given.launch:
-        connect = msgspec.structs.replace(connect, session=_starter(connect, profile))
+        options = msgspec.structs.replace(
+            LAUNCH,
+            display=connect.display or LAUNCH.display,
+            allow_unknown_version=connect.allow_unknown_version,
+            controller=f"an environment of {profile.name}",
+        )
+        connect = msgspec.structs.replace(connect, session=lambda: open_session(profile, options))
     is_window = given.starts_window(connect) and not connect.read_only
-    start = GameStart(
+    holder = hold_session(
+        connect,
+        profile,
         launch="" if given.stand_in else "never",
         options={"seed": window.first_seed, **window.launch_options()} if is_window else {},
         # A game that already runs is on the user's screen.
@@ -169,21 +176,10 @@ def make_souls_setup(
         source=str(path),
         scenario=_as_judge(scenario) if given.stand_in else scenario,
         entrance=None if given.stand_in else entrance,
-        holder=hold_session(connect, profile, start),
+        holder=holder,
         is_read_only=connect.read_only,
     )
     return setup, duel, facts
-
-
-def _starter(connect: ConnectOptions, profile: Profile) -> Callable[[], Session]:
-    """Return the function that starts the game."""
-    options = msgspec.structs.replace(
-        LAUNCH,
-        display=connect.display or LAUNCH.display,
-        allow_unknown_version=connect.allow_unknown_version,
-        controller=f"an environment of {profile.name}",
-    )
-    return lambda: open_session(profile, options)
 
 
 def _as_judge(scenario: Scenario) -> Scenario:
@@ -199,25 +195,20 @@ def _as_judge(scenario: Scenario) -> Scenario:
     return msgspec.structs.replace(scenario, boss_max_hp=judge.boss_max_hp, **ours)
 
 
-def _refuse_other_boss(profile: Profile, facts: BossFacts) -> None:
-    """Raise `EnvironmentUsageError` if a profile describes another boss than the facts."""
-    if facts.attributes != GROUP:
-        # `with_boss` replaces these attributes of a profile.
-        is_other = any(name.startswith(f"{facts.attributes}.") for name in profile.attributes)
-    else:
-        is_other = GROUP in profile.entities and facts.entity_id not in (None, profile.entities[GROUP].id)
-    if is_other:
-        raise EnvironmentUsageError(
-            f"session: its profile names another boss than {facts.name}; open it with "
-            f"soulslab.games.boss_facts.with_boss(profile, facts)"
-        )
-
-
 def _profile(given: SoulsOptions, connect: ConnectOptions, path: Path, facts: BossFacts) -> Profile:
     """Return the profile with the attributes of the boss, and with the command that starts the game."""
     if connect.has_open_session:
         profile: Profile = connect.session.profile
-        _refuse_other_boss(profile, facts)
+        if facts.attributes != GROUP:
+            # `with_boss` replaces these attributes of a profile.
+            is_other = any(name.startswith(f"{facts.attributes}.") for name in profile.attributes)
+        else:
+            is_other = GROUP in profile.entities and facts.entity_id not in (None, profile.entities[GROUP].id)
+        if is_other:
+            raise EnvironmentUsageError(
+                f"session: its profile names another boss than {facts.name}; open it with "
+                f"soulslab.games.boss_facts.with_boss(profile, facts)"
+            )
         return profile
     if given.stand_in:
         if facts.attributes != GROUP:
