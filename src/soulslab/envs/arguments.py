@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -116,22 +117,16 @@ def options_of_each(options: Mapping[str, Any], n_envs: int) -> list[dict[str, A
             )
     made = [{**options, **{name: values[i] for name, values in lists.items()}} for i in range(n_envs)]
     for name in ("server", "pid", "session"):
-        _refuse_one_game(name, [one.get(name) for one in made])
-    return made
-
-
-def _refuse_one_game(name: str, values: Sequence[Any]) -> None:
-    """Raise `EnvironmentUsageError` if two environments would use the same game."""
-    # A session factory opens a separate session for each environment.
-    games = [(i, value) for i, value in enumerate(values) if value and not callable(value)]
-    for place, (i, value) in enumerate(games):
-        for j, other in games[:place]:
-            if value is other or (isinstance(value, str | int) and value == other):
-                what = f" ({value})" if isinstance(value, str | int) else ""
+        # A session factory opens a separate session for each environment.
+        games = [(i, one[name]) for i, one in enumerate(made) if one.get(name) and not callable(one[name])]
+        for (j, other), (i, value) in combinations(games, 2):
+            is_plain = isinstance(value, str | int)
+            if value is other or (is_plain and value == other):
                 raise EnvironmentUsageError(
-                    f"{name}: environments {j} and {i} would control the same game{what}; give {name} as a list of "
-                    f"{len(values)}, one game for each environment"
+                    f"{name}: environments {j} and {i} would control the same game{f' ({value})' if is_plain else ''}; "
+                    f"give {name} as a list of {n_envs}, one game for each environment"
                 )
+    return made
 
 
 def reset_mask_of(mask: Any, n_envs: int) -> NDArray[np.bool_]:

@@ -332,19 +332,15 @@ def _read(path: Path, file: Hdf5Node) -> Trace:
     lengths = {*(file.items[name].shape[0] for name in ("unreadable", "frame_hashes", "frames")), len(held)}
     if len(lengths) > 1:
         raise RecordingError(path, f"its parts have different lengths: {sorted(lengths)}; record the trace again")
-    return Trace(
-        facts=facts,
-        held=held,
-        columns=_read_columns(file),
-        frame_hashes=file.array("frame_hashes"),
-        frame=lambda step: read_frame(path, step),
-    )
-
-
-def _read_columns(file: Hdf5Node) -> dict[str, Column]:
-    """Return the columns in the order in which they were written."""
+    # The columns are in the order in which they were written.
     names = [str(name) for name in file.items["unreadable"].attrs["attribute_names"]]
     is_readable = file.array("unreadable") == 0
     found = file.items["values"]
     values = {data_set.attrs["attribute"]: found.array(name) for name, data_set in found.items.items()}
-    return {name: Column(values[name], is_readable[:, i]) for i, name in enumerate(names)}
+    return Trace(
+        facts=facts,
+        held=held,
+        columns={name: Column(values[name], is_readable[:, i]) for i, name in enumerate(names)},
+        frame_hashes=file.array("frame_hashes"),
+        frame=lambda step: read_frame(path, step),
+    )

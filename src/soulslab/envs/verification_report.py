@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -46,18 +46,16 @@ def verification_table(found: Sequence[Verification]) -> Group:
         for one in found
         if one.n_slow
     ]
-    return Group(*_heading(found), table, *([Text(), Text("\n".join(sentences))] if sentences else []))
-
-
-def _heading(found: Sequence[Verification]) -> list[Text]:
-    """Return a line with the settings, which all rows have in common."""
-    if not found:
-        return []
-    settings = found[0].settings
-    load = f", {settings.n_load} busy processes" if settings.n_load else ""
-    ticks = _ticks(settings.step_ticks)
-    text = f"{settings.n_episodes} episodes of {settings.n_steps} steps of {ticks}, seed {settings.seed}{load}"
-    return [Text(text), Text()]
+    parts: list[RenderableType] = [table]
+    if sentences:
+        parts += [Text(), Text("\n".join(sentences))]
+    if found:
+        settings = found[0].settings  # all rows have the same
+        load = f", {settings.n_load} busy processes" if settings.n_load else ""
+        ticks = _ticks(settings.step_ticks)
+        text = f"{settings.n_episodes} episodes of {settings.n_steps} steps of {ticks}, seed {settings.seed}{load}"
+        parts = [Text(text), Text(), *parts]
+    return Group(*parts)
 
 
 def _cells(found: Verification) -> Iterator[Text]:

@@ -24,7 +24,7 @@ from soulslab.compat.eldengym.eldengym_options import (
 )
 from soulslab.compat.eldengym.eldengym_rewards import check_reward_function, evaluate_reward, is_over
 from soulslab.envs.arguments import parse_options
-from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
+from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep
 from soulslab.envs.game.timing import Keys, LockstepTiming, Reading, StepTiming
@@ -185,7 +185,6 @@ class EldenGymEnv(GameEnv):
         **options: Any,
     ) -> None:
         del siphon_config_filepath
-        check_render_mode(render_mode, self.metadata["render_modes"])
         given, passed_on = split_options(options)
         actions = KeybindActions(keybinds_filepath, given.actions, given.use_device)
         duel = {"episodes": "demo", "launch": given.launch_game, "server": given.host, "step_ms": given.step_ms}

@@ -72,7 +72,9 @@ class GameEnv(gymnasium.Env[Any, Any]):
         settings: GameEnvSettings,
         render_mode: str | None = None,
     ) -> None:
-        check_render_mode(render_mode, self.metadata["render_modes"])
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            *first, last = ["None", *map(repr, self.metadata["render_modes"])]
+            raise EnvironmentUsageError(f"render_mode must be {', '.join(first)} or {last}, not {render_mode!r}")
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "render_fps": max(1, round(settings.render_fps))}
         self.observation_space = task.observation_space
@@ -225,10 +227,3 @@ class GameEnv(gymnasium.Env[Any, Any]):
         info["n_restarts"] = self._n_restarts
         info["late_s"] = late_s
         return info
-
-
-def check_render_mode(render_mode: str | None, render_modes: list[str]) -> None:
-    """Raise `EnvironmentUsageError` for a render mode that does not exist."""
-    if render_mode is not None and render_mode not in render_modes:
-        *first, last = ["None", *map(repr, render_modes)]
-        raise EnvironmentUsageError(f"render_mode must be {', '.join(first)} or {last}, not {render_mode!r}")

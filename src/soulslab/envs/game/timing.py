@@ -204,11 +204,6 @@ class RealtimeTiming(StepTiming):
         return self._step(session, read_only), late_s
 
 
-def make_timing(kind: str, options: TimingOptions) -> StepTiming:
-    """Return the timing of the kind ``"lockstep"`` or ``"realtime"``."""
-    return LockstepTiming(options) if kind == "lockstep" else RealtimeTiming(options)
-
-
 def _sleep_until(moment: float) -> None:
     left_s = moment - time.monotonic()
     if left_s > 0.0:

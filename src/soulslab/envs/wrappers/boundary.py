@@ -85,7 +85,10 @@ class Boundary:
 
     def distance_and_normal(self, xy: ArrayLike) -> tuple[Any, Points]:
         """Return `distance` and `normal`; faster than two calls."""
-        points, is_single = _checked_points(xy)
+        given = np.asarray(xy, np.float64)
+        if given.shape[-1:] != (2,) or given.ndim > 2:
+            raise EnvironmentUsageError(f"positions must be (2,) or (N, 2) numbers x, y, not {given.shape}")
+        points = given.reshape(-1, 2)
         nearest, edges, is_inside = self._find_nearest(points)
         normals = points - nearest
         lengths = np.hypot(normals[:, 0], normals[:, 1])
@@ -96,7 +99,7 @@ class Boundary:
             normals[on_edge] = self._edge_normals(nearest[on_edge], edges[on_edge]) * sides[on_edge, None]
             lengths[on_edge] = 1.0
         normals *= (sides / lengths)[:, None]
-        return (float(distances[0]), normals[0]) if is_single else (distances, normals)
+        return (float(distances[0]), normals[0]) if given.ndim == 1 else (distances, normals)
 
     def nearest_inside(self, xy: ArrayLike, margin_m: float) -> Points:
         """Return the nearest position that is at least ``margin_m`` from every edge, (2,) in m.
@@ -179,14 +182,6 @@ class Boundary:
         return across
 
 
-def _checked_points(xy: ArrayLike) -> tuple[Points, bool]:
-    """Return positions as (N, 2), and whether a single one was given."""
-    points = np.asarray(xy, np.float64)
-    if points.shape[-1:] != (2,) or points.ndim > 2:
-        raise EnvironmentUsageError(f"positions must be (2,) or (N, 2) numbers x, y, not {points.shape}")
-    return points.reshape(-1, 2), points.ndim == 1
-
-
 def _checked_ring(ring: ArrayLike, index: int) -> Points:
     try:
         corners = np.array(ring, np.float64)
@@ -216,7 +211,10 @@ def save_boundary(boundary: Boundary, path: str | Path) -> None:
         rings = {f"ring_{i}": ring for i, ring in enumerate(boundary.rings)}
         data = npz_bytes({"format": np.array([FORMAT]), **rings})
     else:
-        data = _to_toml(boundary).encode()
+        lines = ["# The edge of a ground: corners x, y in m. A ring within a ring is a hole.", f"format = {FORMAT}"]
+        for ring in boundary.rings:
+            lines += ["", "[[rings]]", "points = [", *(f"  [{x!r}, {y!r}]," for x, y in ring.tolist()), "]"]
+        data = "\n".join([*lines, ""]).encode()
     write_atomically(path, data)
 
 
@@ -284,13 +282,6 @@ def _checked_suffix(path: Path) -> str:
     if path.suffix not in {".toml", ".npz"}:
         raise ConfigError("a boundary's file has to end in .toml or .npz", source=path)
     return path.suffix
-
-
-def _to_toml(boundary: Boundary) -> str:
-    lines = ["# The edge of a ground: corners x, y in m. A ring within a ring is a hole.", f"format = {FORMAT}"]
-    for ring in boundary.rings:
-        lines += ["", "[[rings]]", "points = [", *(f"  [{x!r}, {y!r}]," for x, y in ring.tolist()), "]"]
-    return "\n".join(lines) + "\n"
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

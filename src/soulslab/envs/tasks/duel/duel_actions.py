@@ -98,7 +98,13 @@ class DuelActions:
             raise EnvironmentUsageError(f"threshold must be above 0 and at most 1, not {threshold!r}")
         self._mode = mode
         self._threshold = threshold
-        self._numbers = _numbers_of(names if names is not None else ACTION_NAMES)
+        names = names if names is not None else ACTION_NAMES
+        check_names("actions", names, ACTION_NAMES, "action")
+        if len(set(names)) < len(names):
+            raise EnvironmentUsageError(f"actions: each name may appear only once, not {list(names)}")
+        if "nothing" not in names:
+            raise EnvironmentUsageError("actions must contain 'nothing', because often no other action is open")
+        self._numbers = [ACTION_NAMES.index(name) for name in names]
         self.names: tuple[str, ...] = BUTTONS
         self.space: spaces.Space[Any]
         if mode == "discrete":
@@ -160,15 +166,6 @@ def keys_of(action: int, keys: Mapping[str, str], source: str = "") -> Keys:
     held = tuple(keys[button] for button in ACTIONS[action])
     pressed = tuple(keys[button] for button in ACTIONS[action] if button in PRESSES)
     return Keys(held, pressed if is_press_action(action) else ())
-
-
-def _numbers_of(names: Sequence[str]) -> list[int]:
-    check_names("actions", names, ACTION_NAMES, "action")
-    if len(set(names)) < len(names):
-        raise EnvironmentUsageError(f"actions: each name may appear only once, not {list(names)}")
-    if "nothing" not in names:
-        raise EnvironmentUsageError("actions must contain 'nothing', because often no other action is open")
-    return [ACTION_NAMES.index(name) for name in names]
 
 
 def _decode_buttons(down: Sequence[bool], open_actions: OpenActions) -> DecodedAction:

@@ -11,9 +11,9 @@ import msgspec
 from gymnasium.vector import AutoresetMode
 
 from soulslab.arena.records import Record
-from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
+from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info
 from soulslab.envs.game.session_holder import AttributeGate, SessionHolder
-from soulslab.envs.game.timing import make_timing
+from soulslab.envs.game.timing import LockstepTiming, RealtimeTiming
 from soulslab.envs.game.vector_env import GameVectorEnv
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
@@ -83,7 +83,6 @@ class DuelEnv(GameEnv):
     """
 
     def __init__(self, setup: DuelSetup, options: DuelOptions, render_mode: str | None = None) -> None:
-        check_render_mode(render_mode, self.metadata["render_modes"])
         self.profile, self.scenario, self.options = setup.profile, setup.scenario, options
         self.game = setup.make_game(options.step_deadline_s)
         self.episode = make_episode(options, setup)
@@ -99,7 +98,8 @@ class DuelEnv(GameEnv):
             max_steps=options.max_episode_steps,
             on_failure=options.on_failure,
         )
-        super().__init__(setup.holder, self._duel, make_timing(options.timing, times), settings, render_mode)
+        timing = LockstepTiming(times) if options.timing == "lockstep" else RealtimeTiming(times)
+        super().__init__(setup.holder, self._duel, timing, settings, render_mode)
 
     @property
     def duel_state(self) -> Record:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -110,7 +109,9 @@ def scenario_of_facts(facts: BossFacts) -> Scenario:
     """
     facts.need("max_hp")
     max_hp = facts.max_hp or 0
-    places = tuple(_places(facts))
+    poses = facts.poses
+    central = (poses.centre, poses.boss_start, poses.player_start, poses.behind_fog_wall, poses.fog_wall)
+    places = [pose for pose in (*central, *poses.player_starts) if pose is not None]
     if not places:
         facts.need("poses.fog_wall")
     # The second phase is only recognised by its animation. If that is unknown, the scenario has a single phase.
@@ -121,7 +122,7 @@ def scenario_of_facts(facts: BossFacts) -> Scenario:
     axes = zip(*(place.position_m for place in places), strict=True)
     around_m = tuple((min(axis) - reach_m, max(axis) + reach_m) for axis, reach_m in zip(axes, reaches_m, strict=True))
     limits_m = facts.arena.limits_m or around_m
-    middle = facts.poses.centre or facts.poses.boss_start or places[0]
+    middle = places[0]
     return Scenario(
         name=facts.name,
         frame=facts.frame,
@@ -135,20 +136,11 @@ def scenario_of_facts(facts: BossFacts) -> Scenario:
         floor_m=middle.position_m[2],
         fall_m=limits_m[2][0],
         reward_centre_m=facts.arena.reward_centre_m or middle.position_m[:2],
-        player_pose=_pose(facts.poses.player_start),
-        player_poses_random=tuple(pose for pose in map(_pose, facts.poses.player_starts) if pose),
-        boss_pose=_pose(facts.poses.boss_start),
+        player_pose=_pose(poses.player_start),
+        player_poses_random=tuple(pose for pose in map(_pose, poses.player_starts) if pose),
+        boss_pose=_pose(poses.boss_start),
         attacks={animation: animation for animation in attacks},
     )
-
-
-def _places(facts: BossFacts) -> Iterator[KnownPose]:
-    """Yield all known poses in the arena, the most central first."""
-    poses = facts.poses
-    for pose in (poses.centre, poses.boss_start, poses.player_start, poses.behind_fog_wall, poses.fog_wall):
-        if pose is not None:
-            yield pose
-    yield from poses.player_starts
 
 
 def _pose(known: KnownPose | None) -> Pose | None:

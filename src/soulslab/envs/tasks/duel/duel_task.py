@@ -175,8 +175,8 @@ class DuelTask:
 
     def info(self, state: DuelState) -> dict[str, Any]:
         """See `Task.info`."""
-        info = {"n_decisions": 0, "n_masked": self._n_masked, "reward_terms": self.score.zero_contributions()}
-        return info | self._tick_info(state.tick, 0)
+        terms = dict.fromkeys(self.score.term_names, 0.0)
+        return {"n_decisions": 0, "n_masked": self._n_masked, "reward_terms": terms, **self._tick_info(state.tick, 0)}
 
     def release(self, holder: SessionHolder) -> None:
         """See `Task.release`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -103,6 +103,12 @@ class Episode(ABC):
         retries.
         """
 
+    def _request(self, game: DuelGame, deadline: Deadline, **wanted: Any) -> FightRequest:
+        """Return a request to the entrance; `wanted` are its other fields."""
+        return FightRequest(
+            deadline=deadline, restart=lambda: self._runner.restart(game, deadline), log=self.log, **wanted
+        )
+
     @abstractmethod
     def process_reading(self, game: DuelGame, state: Record, read: QuantityValues) -> None:
         """Process a reading of the game: update the count of health, and refill the health of the game.
@@ -142,15 +148,7 @@ class DemoEpisode(Episode):
 
         def attempt(n: int, is_fresh: bool) -> None:
             seed_fight(game, rng, seed, is_fresh)
-            request = FightRequest(
-                deadline=deadline,
-                needs_another=True,
-                may_kill=False,
-                is_fresh=is_fresh,
-                n_tries=n,
-                restart=lambda: self._runner.restart(game, deadline),
-                log=self.log,
-            )
+            request = self._request(game, deadline, needs_another=True, may_kill=False, is_fresh=is_fresh, n_tries=n)
             self._entrance.enter(game, request)
 
         self._runner.run(game, deadline, attempt)
@@ -232,14 +230,8 @@ class InPlaceEpisode(Episode):
 
         def attempt(n: int, is_fresh: bool) -> None:
             has_seed = seed_fight(game, rng, seed, is_fresh)
-            request = FightRequest(
-                deadline=deadline,
-                needs_another=bool(n) or has_seed,
-                may_kill=True,
-                is_fresh=is_fresh,
-                n_tries=n,
-                restart=lambda: self._runner.restart(game, deadline),
-                log=self.log,
+            request = self._request(
+                game, deadline, needs_another=bool(n) or has_seed, may_kill=True, is_fresh=is_fresh, n_tries=n
             )
             self._begin_fight(game, request)
             self._wait_for_rest(game, start, deadline)

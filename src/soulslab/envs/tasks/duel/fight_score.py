@@ -44,6 +44,7 @@ class FightScore:
     Attributes:
         attack_names: Names of the boss's attacks.
         n_decisions: Number of decisions of the fight.
+        term_names: Names of the contributions to the reward.
     """
 
     def __init__(self, scenario: Scenario, reward: Reward, step_s: float) -> None:
@@ -59,6 +60,7 @@ class FightScore:
         self._before = self._last = _ScoreState(0.0, 0.0, 0.0)
         self._terms = np.zeros(st.N_TERMS)
         self._has_function = callable(reward)
+        self.term_names = ("function",) if self._has_function else REWARD_TERMS
         self._player_max_hp = 1.0
         self.n_decisions = 0
         self._begin_counts()
@@ -130,10 +132,6 @@ class FightScore:
             reward = sum(contributions.values())
         self._return += reward
         return reward, contributions
-
-    def zero_contributions(self) -> dict[str, float]:
-        """Return a contribution of 0 for each term, as after a reset."""
-        return dict.fromkeys(("function",) if self._has_function else REWARD_TERMS, 0.0)
 
     def report(self, *, is_won: bool) -> dict[str, Any]:
         """Return ``info["fight"]``, with the keys and types of ``soulslab/Arena-v0``."""

@@ -55,7 +55,17 @@ def check_keys(game: DuelGame, scenario: Scenario, buttons: Sequence[str]) -> No
         rest = ", ".join(button for button in buttons if button not in checked)
         _log.warning("the keys of %s were not checked, because the %g s were over", rest, BUDGET_S)
     if ineffective:
-        raise EnvironmentUsageError(_message(game, ineffective, is_all=not check.effective))
+        listed = ", ".join(f"{button} (key {game.profile.keys[button]})" for button in ineffective)
+        reason = (
+            f"keys without an effect in the game: {listed}. Bind them in the settings of the game as [keys] of the "
+            f"profile says, or write the bindings of the game to [keys]; consider the keyboard layout"
+        )
+        if not check.effective:
+            reason = (
+                f"no key has an effect in the game: {listed}. The keys do not reach its window, the game waits in a "
+                f"menu, or its key bindings differ from [keys] of the profile"
+            )
+        raise EnvironmentUsageError(f"{reason}; check_keys=False turns this check off")
     _log.info("each key had an effect: %s", ", ".join(checked))
 
 
@@ -102,17 +112,3 @@ class _KeyCheck:
     def _step(self, seconds: float, buttons: Sequence[str] = ()) -> QuantityValues:
         self._left_s -= seconds
         return self._game.decode(self._game.step(seconds, buttons, _QUANTITIES).snapshot)
-
-
-def _message(game: DuelGame, ineffective: Sequence[str], *, is_all: bool) -> str:
-    listed = ", ".join(f"{button} (key {game.profile.keys[button]})" for button in ineffective)
-    off = "check_keys=False turns this check off"
-    if is_all:
-        return (
-            f"no key has an effect in the game: {listed}. The keys do not reach its window, the game waits in a menu, "
-            f"or its key bindings differ from [keys] of the profile; {off}"
-        )
-    return (
-        f"keys without an effect in the game: {listed}. Bind them in the settings of the game as [keys] of the profile "
-        f"says, or write the bindings of the game to [keys]; consider the keyboard layout; {off}"
-    )

@@ -18,7 +18,7 @@ import numpy as np
 
 from soulslab.envs.arguments import parse_options
 from soulslab.envs.game.connect import ConnectOptions, hold_session
-from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, OnFailure, check_render_mode
+from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, OnFailure
 from soulslab.envs.game.session_holder import AttributeGate
 from soulslab.envs.game.timing import LockstepTiming, TimingOptions
 from soulslab.envs.game.vector_env import GameVectorEnv
@@ -143,7 +143,6 @@ class ProcessEnv(GameEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        check_render_mode(render_mode, self.metadata["render_modes"])
         given, connect = parse_options("soulslab/Process-v0", options, ProcessOptions, ConnectOptions)
         connect.check()
         given.check(connect)

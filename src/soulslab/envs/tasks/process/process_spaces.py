@@ -32,12 +32,18 @@ class ObservationEncoder:
     def __init__(self, settings: EnvSettings, profile: Profile) -> None:
         self.names = settings.state if settings.observation != "pixels" else ()
         self._kind = settings.observation
-        self._pixels = settings.pixels
         facts = [profile.attributes[name] for name in self.names]
         self._spaces = {name: attribute_space(fact) for name, fact in zip(self.names, facts, strict=True)}
         bounds = [settings.feature_range.get(name, fact.range) for name, fact in zip(self.names, facts, strict=True)]
         self._features = FeatureEncoder(self.names, facts, bounds) if self._kind == "features" else None
-        self.space: spaces.Space[Any] = self._make_space()
+        self.space: spaces.Space[Any]
+        if self._features is not None:
+            self.space = spaces.Box(-1.0, 1.0, (self._features.size,), np.float32)
+        elif self._kind == "pixels":
+            self.space = pixel_space(settings.pixels)
+        else:
+            frame = {"pixels": pixel_space(settings.pixels)} if self._kind == "both" else {}
+            self.space = spaces.Dict({**self._spaces, **frame})
 
     def observation(self, values: Mapping[str, Any], frame: NDArray[np.uint8] | None) -> Any:
         """Return an observation; the frame is (H, W) or (H, W, 3) uint8, None if the space has no frame."""
@@ -52,15 +58,6 @@ class ObservationEncoder:
             for name, space in self._spaces.items()
         }
         return {**state, "pixels": _with_channel(frame)} if self._kind == "both" else state
-
-    def _make_space(self) -> spaces.Space[Any]:
-        if self._features is not None:
-            return spaces.Box(-1.0, 1.0, (self._features.size,), np.float32)
-        if self._kind == "pixels":
-            return pixel_space(self._pixels)
-        return spaces.Dict(
-            {**self._spaces, "pixels": pixel_space(self._pixels)} if self._kind == "both" else self._spaces
-        )
 
 
 class FeatureEncoder:

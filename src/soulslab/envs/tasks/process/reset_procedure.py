@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.tasks.process.process_settings import Condition, EnvSettings, ResetStep, tick_s
@@ -100,24 +100,21 @@ class ResetProcedure:
         return True
 
     def _run_step(self, step: ResetStep, session: Session, deadline: Deadline) -> None:
-        for held, seconds in self._key_presses(step):
+        seconds = self._length_s(step)
+        for name in step.tap or ():
+            session.step(Step(held=(self._keys[name],), advance_s=seconds, attributes=()))
+            session.step(Step(held=(), advance_s=seconds, attributes=()))
+        if step.hold is not None:
+            held = tuple(self._keys[name] for name in step.hold)
             session.step(Step(held=held, advance_s=seconds, attributes=()))
+            session.step(Step(held=(), attributes=()))
         if step.write:
             session.write(step.write)
         if step.copy:
             values = session.snapshot(tuple(dict.fromkeys(step.copy.values())))
             session.write({name: values[origin] for name, origin in step.copy.items()})
         if step.wait is not None:
-            self._wait(step.wait, self._length_s(step), session, deadline)
-
-    def _key_presses(self, step: ResetStep) -> Iterator[tuple[tuple[str, ...], float]]:
-        """Yield the keys to hold together, and the game time for which they are held."""
-        for name in step.tap or ():
-            yield (self._keys[name],), self._length_s(step)
-            yield (), self._length_s(step)
-        if step.hold is not None:
-            yield tuple(self._keys[name] for name in step.hold), self._length_s(step)
-            yield (), 0.0
+            self._wait(step.wait, seconds, session, deadline)
 
     def _wait(self, condition: Condition, limit_s: float, session: Session, deadline: Deadline) -> None:
         """Advance ticks until a condition holds. A value that cannot be read does not satisfy a comparison."""

@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import PurePath
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -180,7 +179,13 @@ class EntranceStateMachine:
         With `needs_load`, the current fight is left because its load is too long ago.
         """
         with named_state("load", "the player to be read"):
-            refuse_another_player(self._facts, self._game.player.max_hp)
+            max_hp, expected_hp = self._game.player.max_hp, self._facts.player_max_hp
+            if expected_hp not in (None, max_hp):
+                raise EnvironmentUsageError(
+                    f"the player has a full health of {max_hp} in the game, and {expected_hp} in the file of "
+                    f"{self._facts.name}: load the character that agents were trained with, or give boss= the path of "
+                    f"a copy of the file with player_max_hp = {max_hp} (docs/bosses.md)"
+                )
         if self._is_in_fight() and not needs_load and not self._is_another_needed():
             return False
         self._prepare_fight("the last load is long ago" if needs_load else self._reason_to_warp())
@@ -384,25 +389,3 @@ def _find_key(session: Session, button: str) -> str:
     if button not in keys:
         raise ProfileError("is missing; the entrance into the fight needs it", path=f"keys.{button}")
     return keys[button]
-
-
-def refuse_another_player(facts: BossFacts, max_hp: int) -> None:
-    """Raise `EnvironmentUsageError` if the player has another full health than in the boss's file."""
-    if facts.player_max_hp not in (None, max_hp):
-        raise EnvironmentUsageError(
-            f"the player has a full health of {max_hp} in the game, and {facts.player_max_hp} in the file of "
-            f"{facts.name}: load the character that agents were trained with, or give boss= the path of a copy of the "
-            f"file with player_max_hp = {max_hp} (docs/bosses.md)"
-        )
-
-
-def refuse_stand_in(executable: str) -> None:
-    """Raise `EnvironmentUsageError` for the window of the built-in fight, which has no title, no load and no fog.
-
-    Only the built-in fight runs in Python.
-    """
-    if PurePath(executable).name.startswith("python"):
-        raise EnvironmentUsageError(
-            "this is the stand-in window of the built-in fight (soulslab arena --mask), not the real game: "
-            "give stand_in=True too"
-        )

@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Literal
 
 import msgspec
@@ -19,7 +20,7 @@ import numpy as np
 from soulslab.envs.game.session_holder import AttributeGate
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.entrance import FightRequest
-from soulslab.envs.tasks.souls.entrance_states import EntranceLimits, EntranceStateMachine, named_state, refuse_stand_in
+from soulslab.envs.tasks.souls.entrance_states import EntranceLimits, EntranceStateMachine, named_state
 from soulslab.errors import ClockUnavailableError, EnvironmentUsageError, ResetFailedError, SelfCheckError, SiphonError
 from soulslab.games.boss_facts import BossFacts
 from soulslab.games.dark_souls_3 import DarkSouls3
@@ -118,7 +119,12 @@ class SoulsEntrance:
     def enter(self, game: DuelGame, visit: FightRequest) -> bool:
         """See `Entrance.enter`."""
         session = game.session
-        refuse_stand_in(session.info.executable)
+        # Only the built-in fight, which has no title, no load and no fog, runs in Python.
+        if PurePath(session.info.executable).name.startswith("python"):
+            raise EnvironmentUsageError(
+                "this is the stand-in window of the built-in fight (soulslab arena --mask), not the real game: "
+                "give stand_in=True too"
+            )
         if self._game is None or self._game.session is not session:
             self._game = self._kind(session)
         start = (session.info.pid, session.info.n_starts)
