@@ -82,6 +82,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             self._film = []
             self.metadata = {**self.metadata, "render_fps": FILM_FPS}
         self._duels = Duels(make_options(options), 1, AutoresetMode.DISABLED)
+        #: The simulator, for data that is not part of an observation. Only the environment may change it.
+        self.simulator: Simulator = self._duels.simulator
         self.observation_space = self._duels.space
         self.action_space = spaces.Discrete(N_ACTIONS)
         self.boss = self._duels.boss
@@ -103,7 +105,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """
         reset_options_of(options)
         super().reset(seed=checked_seed(seed) if seed is not None else None)
-        simulator, everyone = self._duels.simulator, np.ones(1, np.bool_)
+        simulator, everyone = self.simulator, np.ones(1, np.bool_)
         if seed is not None:
             simulator.seed(np.array([seed], np.uint64), everyone)
         elif not simulator.duels["rng"][0]:
@@ -160,14 +162,10 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         return self._duels.empty_report()
 
     def render(self) -> Any:
-        """Return a drawing of the fight from above, (H, W, 3) uint8.
+        """Return a drawing of the fight from above, (H, W, 3) uint8; a list with ``"rgb_array_list"``.
 
-        Returns:
-            With ``"rgb_array_list"``, all drawings since the last call. None without a render mode, and with
-            ``"human"``, whose window is updated by each step.
-
-        Raises:
-            NotResetError: `reset` was not called yet.
+        The list has all drawings since the last call. Returns None without a render mode, and with ``"human"``, whose
+        window is updated by each step. Raises `NotResetError` before the first reset.
         """
         if self.render_mode in (None, "human"):
             return None
@@ -185,11 +183,6 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             window.close()
 
     @property
-    def simulator(self) -> Simulator:
-        """The simulator, for data that is not part of an observation. Only the environment may change it."""
-        return self._duels.simulator
-
-    @property
     def duel_state(self) -> Record:
         """`DUEL_STATE` record of the last observation; do not change it. The next step overwrites it."""
         write_state(self.simulator.duels[0], self.simulator.fight[0], self._record)
@@ -201,11 +194,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         return dict(zip(REWARD_TERMS, self.simulator.results[0].terms.tolist(), strict=True))
 
     def fight_report(self) -> Info:
-        """Return ``info["fight"]`` as if the fight ended now.
-
-        Raises:
-            NotResetError: `reset` was not called yet.
-        """
+        """Return ``info["fight"]`` as if the fight ended now. Raises `NotResetError` before the first reset."""
         if not self.simulator.duels["rng"][0]:
             raise NotResetError("fight_report: no fight has begun; call reset() first")
         return self._duels.running_report(0)
@@ -314,7 +303,12 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self._duels.returns[which] = 0.0
         self._is_ready = True
         masks = simulator.masks.copy() if self.copy else simulator.masks
-        return self._observation(), {"action_mask": masks, "_action_mask": which.copy(), **self._zero_step_info(which)}
+        zeros = np.zeros(self.num_envs, np.int64)
+        terms: Info = {}
+        for name in self._duels.term_names:
+            terms[name], terms["_" + name] = np.zeros(self.num_envs), which.copy()
+        info: Info = {"action_mask": masks, "n_decisions": zeros, "n_masked": zeros.copy(), "reward_terms": terms}
+        return self._observation(), info | {"_" + name: which.copy() for name in info}
 
     def step(
         self, actions: NDArray[np.int64]
@@ -377,15 +371,6 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             "reward_terms": terms,
             **self._step_masks,
         }
-
-    def _zero_step_info(self, which: NDArray[np.bool_]) -> Info:
-        """Return the keys of a step's ``info`` for a reset, with value 0."""
-        zeros = np.zeros(self.num_envs, np.int64)
-        terms: Info = {}
-        for name in self._duels.term_names:
-            terms[name], terms["_" + name] = np.zeros(self.num_envs), which.copy()
-        info: Info = {"n_decisions": zeros, "n_masked": zeros.copy(), "reward_terms": terms}
-        return info | {"_" + name: which.copy() for name in info}
 
     def _add_finished(self, info: Info, over: NDArray[np.bool_]) -> None:
         """Add reports and last observations of the fights that ended, under Gymnasium's keys."""

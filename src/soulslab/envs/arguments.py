@@ -144,12 +144,7 @@ def parse_options(
     """Sort the options of an environment by the type that has them, and check their types and bounds.
 
     Paths are converted to text, and numpy scalars to Python numbers. No two types have an option of the same name.
-
-    Args:
-        env_id: Name of the environment, for errors.
-        options: Keyword arguments of the environment.
-        kinds: Types of options; a value of each is returned.
-        defaults: Values of options that were not given and whose default differs from that of their type.
+    `defaults` are values of options that were not given, and whose default differs from that of their type.
     """
     refuse_unknown_options(env_id, options, [name for kind in kinds for name in kind.__struct_fields__])
     given = {**(defaults or {}), **{name: _plain(value) for name, value in options.items()}}

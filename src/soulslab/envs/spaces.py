@@ -50,15 +50,10 @@ def fields_space(
     player_sp: int | None,
     boss_hp: int,
 ) -> spaces.Dict:
-    """Return the space of the 15 `DuelState` fields.
+    """Return the space of the 15 `DuelState` fields, given limits of x, y and height, and full health and stamina.
 
-    Args:
-        kind: One of `FIELD_KINDS`; with ``"boxes"`` a Discrete space becomes a float32 Box of shape (1,) with the same
-            bounds.
-        limits_m: Smallest and largest x, y and height.
-        player_hp: Full health of the player; None if it is not known yet.
-        player_sp: Full stamina of the player; None if it is not known yet.
-        boss_hp: Full health of the boss.
+    Health and stamina are None for a character that is not known yet. With the kind ``"boxes"`` a Discrete space
+    becomes a float32 Box of shape (1,) with the same bounds.
     """
     pi, ones = np.float32(np.pi), np.ones(3, np.float32)
     fields: dict[str, spaces.Space[Any]] = {

@@ -1,10 +1,5 @@
 """Verification that the time of a game is exact: the same episode is played several times and compared.
 
-::
-
-    found = verify_game(load_profile(path), VerifySettings(n_episodes=5, n_steps=2000))
-    found.is_verified, found.n_lost, found.difference
-
 Each episode is played in a new process, with the same seed and the same keys, which change at every step. A game is
 verified if its clock is a lockstep clock, nothing changes while it is paused, each step has the expected number of
 ticks, and all episodes have the same values and pixels.
@@ -187,7 +182,12 @@ class _Verifier:
         self._env = EnvSettings(actions={"none": ()})
         if profile.env is not None:
             self._env = read_settings(profile, source)
-        self._held = draw_keys(_actions(profile, self._env, source), settings.n_steps, settings.seed)
+        actions = [tuple(profile.keys[name] for name in names) for names in self._env.actions.values() if names]
+        # Without actions, each key of the profile is one.
+        actions = actions or [(key,) for key in profile.keys.values()]
+        if not actions:
+            raise ProfileError("has no key, but a game is verified with changing keys", path="keys", source=source)
+        self._held = draw_keys(actions, settings.n_steps, settings.seed)
         self._step_s = settings.step_ticks * ((not profile.clock.tick_hz and self._env.step_s) or tick_s(profile))
         self._frame: FrameFormat | None = None
         self._first: Trace | None = None
@@ -294,15 +294,6 @@ class _Verifier:
         if difference is not None and difference.step <= self.found.n_equal_steps:
             self.found.n_equal_steps = difference.step - 1
             self.found.difference, self.found.different_episode = difference, number
-
-
-def _actions(profile: Profile, env: EnvSettings, source: str) -> list[tuple[str, ...]]:
-    """Return the keys of each action of ``[env]``, or each key of ``[keys]`` without actions."""
-    actions = [tuple(profile.keys[name] for name in names) for names in env.actions.values() if names]
-    actions = actions or [(key,) for key in profile.keys.values()]
-    if not actions:
-        raise ProfileError("has no key, but a game is verified with changing keys", path="keys", source=source)
-    return actions
 
 
 def _opener(profile: Profile, settings: VerifySettings) -> Opener:

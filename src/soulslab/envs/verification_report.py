@@ -79,37 +79,35 @@ def _cells(found: Verification) -> Iterator[Text]:
 
 def failures_of(found: Verification) -> list[str]:
     """Return a sentence for each failure of a verification, with the cause, the place and a remedy."""
-    return list(_failures(found))
-
-
-def _failures(found: Verification) -> Iterator[str]:
+    failures = []
     if found.error:
         played = f" after {found.n_played} of {found.settings.n_episodes} episodes" if found.n_played else ""
-        yield f"an episode could not be completed{played}: {found.error}"
+        failures.append(f"an episode could not be completed{played}: {found.error}")
     if found.motion:
-        yield (
+        failures.append(
             f"it changes while it is paused: {found.motion}. A part of the game does not take its time from the clock; "
             f'see "What it cannot catch" in docs/clock.md'
         )
     if found.first_wrong is not None:
         wrong = found.first_wrong
-        yield (
+        failures.append(
             f"of {found.n_counted} steps {found.n_lost} lost ticks and {found.n_doubled} had too many; the first is "
             f"step {wrong.step} of episode {wrong.episode}, with {_ticks(wrong.n_ticks)} instead of "
             f"{found.settings.step_ticks} and {_keys(wrong.held)}. Check clock.tick_hz and clock.tick_attribute of the "
             f"profile, then try another clock.boundary (docs/clock.md)"
         )
     if found.n_played and found.has_ticks and not found.n_counted:
-        yield (
+        failures.append(
             "its ticks could not be counted: set clock.tick_attribute to the attribute that increases by one in each "
             "step of the simulation; if there is none, remove clock.tick_hz and set env.step_s "
             "(docs/add_your_own_game.md)"
         )
     if found.difference is not None:
-        yield (
+        failures.append(
             f"episode {found.different_episode} differs from episode 1: {describe(found.difference)}. Something in the "
             f"game depends on more than the keys and the clock; see docs/clock.md"
         )
+    return failures
 
 
 def describe(difference: Difference) -> str:

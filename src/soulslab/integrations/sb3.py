@@ -1,13 +1,4 @@
-"""Vector environments of soulslab for stable-baselines3, without a Python loop over single environments.
-
-::
-
-    from sb3_contrib import MaskablePPO
-    from soulslab.integrations.sb3 import VecEnv
-
-    env = VecEnv("soulslab/Arena-v0", n_envs=256, boss="judge")
-    model = MaskablePPO("MlpPolicy", env).learn(1_000_000)
-"""
+"""Vector environments of soulslab for stable-baselines3, without a Python loop over single environments."""
 
 from __future__ import annotations
 

@@ -223,13 +223,8 @@ class EldenGymEnv(GameEnv):
         """Set the game seconds per wall second from the next step on. The game time of a step stays the same.
 
         The speed has an effect if the game is stepped by its own speed (``info["clock"]`` is ``"scaled"``). In lockstep
-        a step always runs as fast as the game can.
-
-        Args:
-            speed: Factor, 0.01 to 1000.
-
-        Raises:
-            EnvironmentUsageError: The factor is out of range.
+        a step always runs as fast as the game can. Raises `EnvironmentUsageError` if the factor is not from 0.01 to
+        1000.
         """
         parse_options("set_game_speed", {"game_speed": speed}, DuelOptions)
         self._timing = LockstepTiming(msgspec.structs.replace(self._duel_options.times, speed=float(speed)))

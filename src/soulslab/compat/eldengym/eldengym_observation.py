@@ -93,12 +93,7 @@ class ObservedNumber(msgspec.Struct, frozen=True):
 
 
 def observed_numbers(profile: Profile, names: Sequence[str] | None) -> tuple[ObservedNumber, ...]:
-    """Return the numbers of the game's memory in an observation; None stands for `DEFAULT_NAMES`.
-
-    Raises:
-        EnvironmentUsageError: An attribute does not exist (the message suggests a name) or is not a number.
-        ProfileError: The profile lacks the attribute for one of EldenGym's names.
-    """
+    """Return the numbers of the game's memory in an observation; None stands for `DEFAULT_NAMES`."""
     if names is None:
         names = DEFAULT_NAMES
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
@@ -140,10 +135,7 @@ def _space(fact: Attribute) -> spaces.Box:
 class EldenGymEncoder:
     """Encodes the attributes and the frame of one read as an observation and as ``info``.
 
-    Attributes:
-        attributes: Attributes to read.
-        frame: Format of the frame to capture; None for observations without a frame.
-        names: Names of the observed numbers of the game's memory (`observed_numbers`).
+    `attributes` and `frame` are what has to be read, `names` the names of the observed numbers (`observed_numbers`).
     """
 
     def __init__(self, profile: Profile, names: Sequence[str] | None, frame_px: tuple[int, int] | None) -> None:

@@ -80,6 +80,8 @@ class GameEnv(gymnasium.Env[Any, Any]):
         self.observation_space = task.observation_space
         self.action_space = task.action_space
         self.holder, self._task, self._timing, self._settings = holder, task, timing, settings
+        #: Measures the wall time of the parts of each step; None measures nothing.
+        self.step_times: StepTimes | None = None
         self._state: Any = None
         self._observation: Any = None
         self._is_ready = False
@@ -131,7 +133,7 @@ class GameEnv(gymnasium.Env[Any, Any]):
         if not self._is_ready:
             raise NotResetError("step: the episode is over, has not begun, or has failed; call reset() first")
         parsed = self._task.parse_action(action, self._state)
-        times = self._timing.times
+        times = self._timing.times = self.step_times
         if times is not None:
             times.begin_step()
         self._is_ready = False
@@ -193,15 +195,6 @@ class GameEnv(gymnasium.Env[Any, Any]):
     def needs_reset(self) -> bool:
         """Whether `step` would raise `NotResetError`."""
         return not self._is_ready
-
-    @property
-    def step_times(self) -> StepTimes | None:
-        """Wall time of the parts of each step since a `StepTimes` was assigned; None: nothing is measured."""
-        return self._timing.times
-
-    @step_times.setter
-    def step_times(self, times: StepTimes | None) -> None:
-        self._timing.times = times
 
     # --- internals ------------------------------------------------------------------------------------------
 

@@ -86,15 +86,8 @@ class Task(Protocol[ActionT, StateT]):
     ) -> TaskStep[StateT]:
         """Play one step.
 
-        Args:
-            holder: The session.
-            timing: Plays the decisions of the step.
-            state: State before the step.
-            action: The parsed action.
-            is_last_step: The environment cuts the episode off after this step, unless it ends with it.
-
-        Raises:
-            SiphonError: The step failed.
+        With `is_last_step`, the environment cuts the episode off after this step, unless it ends with it. Raises
+        `SiphonError` if the step failed.
         """
         ...
 
@@ -111,9 +104,5 @@ class Task(Protocol[ActionT, StateT]):
         ...
 
     def release(self, holder: SessionHolder) -> None:
-        """Undo changes of the game that must not outlast the environment.
-
-        Raises:
-            SiphonError: See `Session.write`.
-        """
+        """Undo changes of the game that must not outlast the environment. Raises as `Session.write`."""
         ...

@@ -42,10 +42,6 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
         options: Options of each environment. ``server``, ``token``, ``token_file``, ``tls``, ``pid``, ``display`` and
             ``session`` may be lists with one value for each environment.
 
-    Attributes:
-        single: Makes one environment.
-        envs: The environments.
-
     Raises:
         EnvironmentUsageError: An option is wrong, or two environments get the same game.
     """

@@ -1,8 +1,4 @@
-"""Access of wrappers to the duel of an environment, and to the running game.
-
-Wrappers read the duel's record from the unwrapped environment, not from the observation. So they work in any order, and
-with wrappers that scale, stack or flatten the observation.
-"""
+"""Access of wrappers to the duel and the game of the unwrapped environment, so that they work in any order."""
 
 from __future__ import annotations
 

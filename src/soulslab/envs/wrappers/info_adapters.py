@@ -59,12 +59,11 @@ class UniformInfo(Wrapper, RecordConstructorArgs):
     def __init__(self, env: Env) -> None:
         RecordConstructorArgs.__init__(self)
         super().__init__(env)
-        try:
-            self._empty_report = env.get_wrapper_attr("empty_fight_report")
-        except AttributeError as error:
+        if not env.has_wrapper_attr("empty_fight_report"):
             raise EnvironmentUsageError(
                 f"UniformInfo: {env} does not report fights; use a duel environment of soulslab"
-            ) from error
+            )
+        self._empty_report = env.get_wrapper_attr("empty_fight_report")
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """See `gymnasium.Env.reset`."""

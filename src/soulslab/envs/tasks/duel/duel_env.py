@@ -112,11 +112,7 @@ class DuelEnv(GameEnv):
         return self._duel.score.quantities
 
     def fight_report(self) -> Info:
-        """Return ``info["fight"]`` as if the fight were lost now.
-
-        Raises:
-            NotResetError: Before the first reset.
-        """
+        """Return ``info["fight"]`` as if the fight were lost now. Raises `NotResetError` before the first reset."""
         self._require_episode("fight_report")
         return self._duel.score.report(is_won=False)
 
@@ -127,8 +123,7 @@ class DuelEnv(GameEnv):
     def write_quantities(self, values: Mapping[str, Any]) -> None:
         """Write to the game between two steps; the reward of the next step does not count the change.
 
-        Raises:
-            SiphonError: The write failed; call `reset`, which recovers the game.
+        Raises `SiphonError` if the write failed; `reset` then recovers the game.
         """
         try:
             self._duel.write_quantities(values)

@@ -39,6 +39,10 @@ class ObservationBuilder:
         self._floor_m = scenario.floor_m
         self._row_kind = "relative" if kind == "relative" else "features"
         self._row_names = ROW_NAMES[self._row_kind]
+        #: Names of the features, followed by those of the last actions; empty for observations without features.
+        self.feature_names: tuple[str, ...] = self._row_names if self._row_kind in kind else ()
+        if kind == self._row_kind:
+            self.feature_names += tuple(f"last_actions[{i}]" for i in range(self._n_last * self._n_names))
         self._row_space = row_space(self._row_kind, scenario.limits_m, scenario.floor_m)
         self._fields = fields_space(
             kind,
@@ -62,14 +66,6 @@ class ObservationBuilder:
         """Record an action, given as a vector of 0 and 1, for the following observations."""
         if self._n_last:
             self._last.appendleft(action)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, followed by those of the last actions; empty for observations without features."""
-        if self._row_kind not in self._kind:
-            return ()
-        n_last = self._n_last * self._n_names if self._kind == self._row_kind else 0
-        return (*self._row_names, *(f"last_actions[{i}]" for i in range(n_last)))
 
     def observation(self, state: Record, picture: NDArray[np.uint8] | None) -> Any:
         """Return the observation of a `DUEL_STATE` record and a picture (H, W) or (H, W, C); all arrays are new."""

@@ -65,11 +65,7 @@ class DuelReader:
     Attributes:
         quantities: Quantities that a reading must contain.
         state: `DUEL_STATE` record; `update` overwrites it.
-        player_animation_s: Time since the player's animation began.
         tick: Tick of the game; -1 if the game does not count ticks.
-
-    Raises:
-        ProfileError: The profile lacks a quantity that every duel needs.
     """
 
     def __init__(self, binding: Binding, scenario: Scenario, source: str = "") -> None:

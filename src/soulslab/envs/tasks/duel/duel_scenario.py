@@ -102,10 +102,8 @@ def scenario_of_facts(facts: BossFacts) -> Scenario:
     """Return the scenario of a boss of a real game.
 
     Unknown facts are taken from the game: the player's full health and stamina are then read at the start of each
-    episode. If no start pose is known, the character is not moved.
-
-    Raises:
-        MissingFactError: The boss's full health is unknown, or no pose in its arena is known.
+    episode. If no start pose is known, the character is not moved. Raises `MissingFactError` if the boss's full health
+    is unknown, or no pose in its arena is known.
     """
     facts.need("max_hp")
     max_hp = facts.max_hp or 0

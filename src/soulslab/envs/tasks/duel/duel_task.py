@@ -41,11 +41,8 @@ _OBSERVER_MASK = np.arange(N_ACTIONS) == NOTHING
 class DuelState(msgspec.Struct, frozen=True, eq=False):
     """State of the duel at one reading.
 
-    Attributes:
-        record: `DUEL_STATE` record; the next reading overwrites it.
-        tick: Tick of the game; -1 if the game does not count ticks.
-        late_s: Wall time by which the reading was late.
-        picture: (H, W) or (H, W, 3) uint8; None without one.
+    The next reading overwrites `record`. `tick` is -1 if the game does not count ticks; `picture` is (H, W) or
+    (H, W, 3) uint8.
     """
 
     record: Record
@@ -60,12 +57,7 @@ class DuelState(msgspec.Struct, frozen=True, eq=False):
 
 
 class DuelTask:
-    """A boss duel in a running game (`soulslab.envs.game.task.Task`); `record` is the `DUEL_STATE` of the last reading.
-
-    Raises:
-        EnvironmentUsageError: An option is wrong.
-        ProfileError: The profile lacks a quantity or a key of a duel.
-    """
+    """A boss duel in a running game (`Task`); `record` is the `DUEL_STATE` of the last reading."""
 
     reset_options: tuple[str, ...] = ("restart",)
 

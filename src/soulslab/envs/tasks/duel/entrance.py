@@ -55,14 +55,7 @@ class Entrance(Protocol):
     """Brings the game to a fight in which an episode can begin."""
 
     def enter(self, game: DuelGame, request: FightRequest) -> bool:
-        """Bring the game to a fight.
-
-        Args:
-            game: The game, in any state.
-            request: The fight that is needed.
-
-        Returns:
-            Whether it is another fight than before.
+        """Bring the game, which may be in any state, to a fight; return whether it is another fight than before.
 
         Raises:
             ResetFailedError: A state was not reached; another try may succeed.

@@ -40,11 +40,6 @@ class FightScore:
     """Computes the rewards of steps and the report of a fight.
 
     For each step, call `begin_step`, `add` for each decision, and `finish_step`.
-
-    Attributes:
-        attack_names: Names of the boss's attacks.
-        n_decisions: Number of decisions of the fight.
-        term_names: Names of the contributions to the reward.
     """
 
     def __init__(self, scenario: Scenario, reward: Reward, step_s: float) -> None:

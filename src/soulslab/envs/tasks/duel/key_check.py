@@ -32,13 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 def check_keys(game: DuelGame, scenario: Scenario, buttons: Sequence[str]) -> None:
-    """Press the key of each button once, and check whether the player moves or changes its animation.
+    """Press each key once; raise `EnvironmentUsageError` if the player neither moves nor changes its animation.
 
     The player must be at rest in a fight. During the check no fighter dies, falls or attacks, as far as the game has
     flags for that. The check moves both fighters.
-
-    Raises:
-        EnvironmentUsageError: A key has no effect; the message names the buttons and their keys.
     """
     set_safety_flags(game, is_on=True)
     try:

@@ -1,8 +1,6 @@
-"""Resets as a sequence of states, and retries of resets.
+"""Resets as a sequence of states, and retries of resets; docs/resets.md describes all states.
 
-A state has a name, a condition, a limit of game time, and an action that is repeated until the condition holds: key
-presses or writes. No waiting time is fixed: the game is advanced by a short time, read, and advanced again.
-docs/resets.md describes all states.
+No waiting time is fixed: the game is advanced by a short time, read, and advanced again.
 """
 
 from __future__ import annotations
@@ -106,13 +104,6 @@ class ResetLog:
         self.latest: list[str] = []
         self.latest_s = 0.0
 
-    def add_failure(self, error: SiphonError) -> None:
-        """Count a failed try."""
-        name = error.state if isinstance(error, ResetFailedError) else type(error).__name__
-        self.reasons[name] += 1
-        self.latest.append(f"{type(error).__name__}: {error}")
-        _log.warning("a reset failed: %s", error)
-
 
 def run_states(game: DuelGame, states: Iterable[ResetState], deadline: Deadline) -> QuantityValues:
     """Run states one after another; return the values that fulfilled the last condition.
@@ -205,15 +196,17 @@ class ResetRunner:
             except NOT_RETRIED:
                 raise
             except SiphonError as error:
-                self.log.add_failure(error)
+                unreached = error if isinstance(error, ResetFailedError) else None
+                self.log.reasons[unreached.state if unreached else type(error).__name__] += 1
+                self.log.latest.append(f"{type(error).__name__}: {error}")
+                _log.warning("a reset failed: %s", error)
                 # A state that was not reached is retried in the same game first; other failures need a restart.
-                if n or not isinstance(error, (ResetFailedError, *LOADING)):
+                if n or not (unreached or isinstance(error, LOADING)):
                     game.holder.is_lost = True
                 if not game.holder.is_open:
                     raise
                 # After the deadline the game is not restarted again, because a start can take minutes.
                 if n == self._max_retries or deadline.has_passed:
-                    unreached = error if isinstance(error, ResetFailedError) else None
                     raise ResetFailedError(
                         error.what if isinstance(error, WaitTimeoutError) else "a game that can be played",
                         time.monotonic() - begun,

@@ -1,11 +1,4 @@
-"""Any game with a profile as a Gymnasium environment (``soulslab/Process-v0``).
-
-::
-
-    env = gymnasium.make("soulslab/Process-v0", profile="my_game.toml")
-
-The profile's ``[env]`` table defines observations, actions, rewards and the ends of an episode.
-"""
+"""Any game as a Gymnasium environment (``soulslab/Process-v0``), which the ``[env]`` table of its profile defines."""
 
 from __future__ import annotations
 
@@ -134,7 +127,6 @@ class ProcessEnv(GameEnv):
         options: See `ProcessOptions` and `ConnectOptions`.
 
     Attributes:
-        profile: Profile of the game.
         action_names: Names of the actions, keys or groups of the action space.
 
     Raises:

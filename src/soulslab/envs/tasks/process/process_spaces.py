@@ -22,12 +22,7 @@ FULL_CIRCLE_RAD = 2 * math.pi
 
 
 class ObservationEncoder:
-    """Encodes attributes and frames as observations.
-
-    Attributes:
-        names: Observed attributes, in the order of the observation.
-        space: Observation space.
-    """
+    """Encodes attributes and frames as observations; `names` are the attributes in the order of the observation."""
 
     def __init__(self, settings: EnvSettings, profile: Profile) -> None:
         self.names = settings.state if settings.observation != "pixels" else ()
@@ -65,9 +60,6 @@ class FeatureEncoder:
 
     A number is scaled by its bounds; a bit, whose bounds are None, is -1 or 1; an angle with the range of a full circle
     is its sine and cosine.
-
-    Attributes:
-        size: Length of the vector, F.
     """
 
     def __init__(self, names: Sequence[str], facts: Sequence[Attribute], bounds: Sequence[Bounds | None]) -> None:

@@ -28,14 +28,11 @@ class ResetProcedure:
         steps = settings.reset or (ResetStep(restart=True),)
         self._is_read_only = is_read_only
         self._steps = tuple(step for step in steps if step.wait is not None) if is_read_only else steps
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Attributes that the steps write, copy or wait for."""
         written = [name for step in self._steps for name in (*(step.write or ()), *(step.copy or ()))]
         copied = [name for step in self._steps for name in (step.copy or {}).values()]
         awaited = [step.wait.attribute for step in self._steps if step.wait is not None]
-        return tuple(dict.fromkeys((*written, *copied, *awaited)))
+        #: Attributes that the steps write, copy or wait for.
+        self.names = tuple(dict.fromkeys((*written, *copied, *awaited)))
 
     def run(self, holder: SessionHolder, deadline: Deadline) -> None:
         """Bring the game to the start of an episode. Raises `SiphonError`; a restart of the game may then help."""

@@ -190,7 +190,14 @@ class EntranceStateMachine:
             return False
         self._prepare_fight("the last load is long ago" if needs_load else self._reason_to_warp())
         self._pass_fog()
-        self._await_inside()
+        what = "the player to be alive and in control behind the fog"
+        with named_state("inside", what):
+            self._await(
+                what,
+                lambda: (self._observer.read_player(), self._observer.read_position()),
+                lambda found: found[0].can_act and self._is_through(found[1]),
+                self._limits.inside_s,
+            )
         self._await_boss()
         return True
 
@@ -313,16 +320,6 @@ class EntranceStateMachine:
 
     def _is_through(self, found: tuple[bool, Position]) -> bool:
         return self._observer.is_inside(found[1])
-
-    def _await_inside(self) -> None:
-        what = "the player to be alive and in control behind the fog"
-        with named_state("inside", what):
-            self._await(
-                what,
-                lambda: (self._observer.read_player(), self._observer.read_position()),
-                lambda found: found[0].can_act and self._is_through(found[1]),
-                self._limits.inside_s,
-            )
 
     def _await_boss(self) -> None:
         full = f", with a full health of {self._facts.max_hp}" if self._facts.max_hp else ""

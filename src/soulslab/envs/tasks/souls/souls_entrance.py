@@ -1,8 +1,4 @@
-"""Brings a real game into a boss fight: from the title, a load, a bonfire, a death or a win, and through the fog.
-
-docs/resets.md describes the states. Each state has a condition and a deadline in game time. A state whose condition
-already holds is passed at once; a game that is already in the fight is not changed.
-"""
+"""Brings a real game into a boss fight: from the title, a load, a bonfire, a death or a win, and through the fog."""
 
 from __future__ import annotations
 
@@ -205,10 +201,7 @@ class TemporaryValues:
 def check_standstill(session: Session, changes: TemporaryValues) -> None:
     """Stop a game for a moment by its own speed. If it does not stand still, set `SPEED_FLAG` and check again.
 
-    Does nothing if another clock steps the game.
-
-    Raises:
-        ClockUnavailableError: The game runs on at a speed of 0.
+    Raises `ClockUnavailableError` if it still runs on. Does nothing if another clock steps the game.
     """
     if session.info.clock_grade != "scaled":
         return

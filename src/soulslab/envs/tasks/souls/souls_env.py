@@ -101,9 +101,6 @@ class SoulsDuelEnv(DuelEnv):
         render_mode: See `DuelEnv`.
         options: See `SoulsOptions`, `DuelOptions`, `WindowOptions` and `ConnectOptions`.
 
-    Attributes:
-        facts: Facts of the boss.
-
     Raises:
         EnvironmentUsageError: An option is unknown or wrong.
         UnknownBossError: The boss does not exist.
