@@ -15,6 +15,7 @@ from soulslab import cli, doctor
 from soulslab.envs.game.connect import ConnectOptions
 from soulslab.envs.registration import SOULS_IDS
 from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions
+from soulslab.envs.tasks.souls.souls_entrance import CharacterSettings
 from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv, SoulsOptions
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games import profile_path
@@ -90,7 +91,7 @@ def test_elden_ring_page_lists_no_other_version():
     assert set(re.findall(r"\| (\d+\.\d+\.\d+\.\d+) \|", page("elden_ring"))) == set(_versions("elden_ring"))
 
 
-@pytest.mark.parametrize("kind", [SoulsOptions, WindowOptions, ConnectOptions, DuelOptions])
+@pytest.mark.parametrize("kind", [SoulsOptions, CharacterSettings, WindowOptions, ConnectOptions, DuelOptions])
 def test_options_are_documented(kind):
     documented = set(re.findall(r"^ {8}(\w+): \S", kind.__doc__, re.MULTILINE))
     own = set(kind.__annotations__)

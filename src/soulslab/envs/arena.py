@@ -18,19 +18,25 @@ from soulslab.arena.features import write_state
 from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, Record, Table
 from soulslab.arena.simulator import Simulator, find_impossible_field
 from soulslab.arena.vocabulary import N_ACTIONS
-from soulslab.envs.arguments import action_number, autoreset_mode_of, checked_seed, reset_mask_of, reset_options_of
+from soulslab.envs.arguments import (
+    action_number,
+    autoreset_mode_of,
+    checked_count,
+    checked_seed,
+    reset_mask_of,
+    reset_options_of,
+)
 from soulslab.envs.duels import Duels, Info, make_options
 from soulslab.envs.spaces import row
 from soulslab.errors import (
     EnvironmentUsageError,
     InvalidActionError,
-    MissingDependencyError,
     NotResetError,
     WindowGoneError,
+    optional_imports,
 )
 
 if TYPE_CHECKING:
-    from soulslab.arena.boss_file import Boss
     from soulslab.arena.window.fight_window import FightWindow
 
 #: Keys of the vector environment's ``info`` that have a value for every fight at every step.
@@ -76,6 +82,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             self._film = []
             self.metadata = {**self.metadata, "render_fps": FILM_FPS}
         self._duels = Duels(make_options(options), 1, AutoresetMode.DISABLED)
+        #: The simulator, for data that is not part of an observation. Only the environment may change it.
+        self.simulator: Simulator = self._duels.simulator
         self.observation_space = self._duels.space
         self.action_space = spaces.Discrete(N_ACTIONS)
         self.boss = self._duels.boss
@@ -97,7 +105,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """
         reset_options_of(options)
         super().reset(seed=checked_seed(seed) if seed is not None else None)
-        simulator, everyone = self._duels.simulator, np.ones(1, np.bool_)
+        simulator, everyone = self.simulator, np.ones(1, np.bool_)
         if seed is not None:
             simulator.seed(np.array([seed], np.uint64), everyone)
         elif not simulator.duels["rng"][0]:
@@ -134,8 +142,10 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             "action_mask": simulator.masks[0].copy(),
             "n_decisions": int(result.n_decisions),
             "n_masked": int(result.n_masked),
-            "reward_terms": self._reward_terms(result),
+            "reward_terms": {"function": float(result.reward)},
         }
+        if not self._duels.has_function:
+            info["reward_terms"] = dict(zip(REWARD_TERMS, result.shares.tolist(), strict=True))
         if ended:
             self._is_ready = False
             info["fight"] = self._duels.fight_report(0)
@@ -151,20 +161,11 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """Return the report of a fight without decisions, with the keys and types of ``info["fight"]``."""
         return self._duels.empty_report()
 
-    def _reward_terms(self, result: Any) -> dict[str, float]:
-        if self._duels.has_function:
-            return {"function": float(result.reward)}
-        return dict(zip(REWARD_TERMS, result.shares.tolist(), strict=True))
-
     def render(self) -> Any:
-        """Return a drawing of the fight from above, (H, W, 3) uint8.
+        """Return a drawing of the fight from above, (H, W, 3) uint8; a list with ``"rgb_array_list"``.
 
-        Returns:
-            With ``"rgb_array_list"``, all drawings since the last call. None without a render mode, and with
-            ``"human"``, whose window is updated by each step.
-
-        Raises:
-            NotResetError: `reset` was not called yet.
+        The list has all drawings since the last call. Returns None without a render mode, and with ``"human"``, whose
+        window is updated by each step. Raises `NotResetError` before the first reset.
         """
         if self.render_mode in (None, "human"):
             return None
@@ -182,11 +183,6 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             window.close()
 
     @property
-    def simulator(self) -> Simulator:
-        """The simulator, for data that is not part of an observation. Only the environment may change it."""
-        return self._duels.simulator
-
-    @property
     def duel_state(self) -> Record:
         """`DUEL_STATE` record of the last observation; do not change it. The next step overwrites it."""
         write_state(self.simulator.duels[0], self.simulator.fight[0], self._record)
@@ -198,11 +194,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         return dict(zip(REWARD_TERMS, self.simulator.results[0].terms.tolist(), strict=True))
 
     def fight_report(self) -> Info:
-        """Return ``info["fight"]`` as if the fight ended now.
-
-        Raises:
-            NotResetError: `reset` was not called yet.
-        """
+        """Return ``info["fight"]`` as if the fight ended now. Raises `NotResetError` before the first reset."""
         if not self.simulator.duels["rng"][0]:
             raise NotResetError("fight_report: no fight has begun; call reset() first")
         return self._duels.running_report(0)
@@ -212,17 +204,22 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         simulator, options = self.simulator, self._duels.options
         if not (self._window and self._window.is_open):
             self.close()
-            self._window = open_fight_window(self.boss, str(options.phase))
+            with optional_imports():
+                from soulslab.arena.window.fight_window import FightWindow  # noqa: PLC0415 (the extra `window`)
+
+            self._window = FightWindow(self.boss, str(options.phase))
         self._window.begin(simulator.duels[0])
 
     def _show_step(self, before: Table) -> None:
         """Draw a step to the film, or show it in the window. The (1,) copy of the duel before the step is advanced."""
-        simulator = self.simulator
+        fight, after, action = self.simulator.fight[0], self.simulator.duels[0], int(self._actions[0])
         if self._film is not None:
-            self._film += self._draw_step(before)
+            from soulslab.arena.top_down import draw_step  # noqa: PLC0415 (as below)
+
+            self._film += draw_step(self._duels.boss, fight, before, after, action)
         if self._window is not None:
             try:
-                self._window.play(before, simulator.fight[0], simulator.duels[0], int(self._actions[0]))
+                self._window.play(before, fight, after, action)
             except WindowGoneError:
                 self._is_ready = False
                 raise
@@ -231,12 +228,6 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         from soulslab.arena.top_down import draw_duel  # noqa: PLC0415 (OpenCV takes 0.1 s to import)
 
         return draw_duel(self._duels.boss, self.simulator.fight[0], self.simulator.duels[0])
-
-    def _draw_step(self, before: Table) -> list[NDArray[np.uint8]]:
-        from soulslab.arena.top_down import draw_step  # noqa: PLC0415 (as above)
-
-        simulator = self.simulator
-        return draw_step(self._duels.boss, simulator.fight[0], before, simulator.duels[0], int(self._actions[0]))
 
 
 class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
@@ -273,9 +264,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
                 f"render_mode of a vector environment must be None or 'rgb_array', not {render_mode!r}"
             )
         self.render_mode = render_mode
-        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
-            raise EnvironmentUsageError(f"num_envs must be a whole number from 1, not {num_envs!r}")
-        self.num_envs = num_envs
+        self.num_envs = checked_count("num_envs", num_envs)
         self.autoreset_mode = autoreset_mode_of(autoreset_mode)
         self.copy = copy
         self.metadata = {**ArenaEnv.metadata, "render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
@@ -314,7 +303,12 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self._duels.returns[which] = 0.0
         self._is_ready = True
         masks = simulator.masks.copy() if self.copy else simulator.masks
-        return self._observation(), {"action_mask": masks, "_action_mask": which.copy(), **self._zero_step_info(which)}
+        zeros = np.zeros(self.num_envs, np.int64)
+        terms: Info = {}
+        for name in self._duels.term_names:
+            terms[name], terms["_" + name] = np.zeros(self.num_envs), which.copy()
+        info: Info = {"action_mask": masks, "n_decisions": zeros, "n_masked": zeros.copy(), "reward_terms": terms}
+        return self._observation(), info | {"_" + name: which.copy() for name in info}
 
     def step(
         self, actions: NDArray[np.int64]
@@ -377,15 +371,6 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             "reward_terms": terms,
             **self._step_masks,
         }
-
-    def _zero_step_info(self, which: NDArray[np.bool_]) -> Info:
-        """Return the keys of a step's ``info`` for a reset, with value 0."""
-        zeros = np.zeros(self.num_envs, np.int64)
-        terms: Info = {}
-        for name in self._duels.term_names:
-            terms[name], terms["_" + name] = np.zeros(self.num_envs), which.copy()
-        info: Info = {"n_decisions": zeros, "n_masked": zeros.copy(), "reward_terms": terms}
-        return info | {"_" + name: which.copy() for name in info}
 
     def _add_finished(self, info: Info, over: NDArray[np.bool_]) -> None:
         """Add reports and last observations of the fights that ended, under Gymnasium's keys."""
@@ -485,14 +470,3 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         simulator = self._duels.simulator
         layout = repr((simulator.duels.dtype.descr, simulator.states.dtype.descr))
         return np.frombuffer(hashlib.sha256(simulator.fight.tobytes() + layout.encode()).digest(), np.uint8).copy()
-
-
-def open_fight_window(boss: Boss, phase: str) -> FightWindow:
-    """Open the window of ``render_mode="human"``."""
-    try:
-        from soulslab.arena.window.fight_window import FightWindow  # noqa: PLC0415 (the extra `window`)
-    except ModuleNotFoundError as error:
-        if not error.name or error.name.startswith("soulslab"):
-            raise
-        raise MissingDependencyError(error.name.partition(".")[0], "window") from error
-    return FightWindow(boss, phase)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -71,13 +72,35 @@ def checked_seed(seed: Any) -> int:
     return int(seed)
 
 
+def checked_count(name: str, value: Any) -> int:
+    """Return a number of things, a whole number from 1; `name` is for the message."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise EnvironmentUsageError(f"{name} must be a whole number from 1, not {value!r}")
+    return value
+
+
+def check_choice(what: str, value: Any, known: Iterable[str]) -> None:
+    """Raise `EnvironmentUsageError` if a value is not a known name; the message is `what`, the value and a hint."""
+    known = tuple(known)
+    if value not in known:
+        raise EnvironmentUsageError(f"{what} {value!r}{did_you_mean(str(value), known)}")
+
+
+def check_names(option: str, names: Any, known: Iterable[str], kind: str = "name") -> None:
+    """Raise `EnvironmentUsageError` if an option is not a list of known names; `kind` is for the message."""
+    known = tuple(known)
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise EnvironmentUsageError(f"{option} must be a list of names, such as {list(known[-3:])}, not {names!r}")
+    for name in names:
+        check_choice(f"{option}: unknown {kind}", name, known)
+
+
 def autoreset_mode_of(mode: Any) -> AutoresetMode:
     """Return Gymnasium's autoreset mode for a name such as ``"NextStep"`` or ``"next_step"``."""
     if isinstance(mode, AutoresetMode):
         return mode
     known = {item.value: item for item in AutoresetMode} | {item.name.lower(): item for item in AutoresetMode}
-    if not isinstance(mode, str) or mode not in known:
-        raise EnvironmentUsageError(f"autoreset_mode: unknown mode {mode!r}{did_you_mean(str(mode), known)}")
+    check_choice("autoreset_mode: unknown mode", mode, known)
     return known[mode]
 
 
@@ -94,22 +117,16 @@ def options_of_each(options: Mapping[str, Any], n_envs: int) -> list[dict[str, A
             )
     made = [{**options, **{name: values[i] for name, values in lists.items()}} for i in range(n_envs)]
     for name in ("server", "pid", "session"):
-        _refuse_one_game(name, [one.get(name) for one in made])
-    return made
-
-
-def _refuse_one_game(name: str, values: Sequence[Any]) -> None:
-    """Raise `EnvironmentUsageError` if two environments would use the same game."""
-    # A session factory opens a separate session for each environment.
-    games = [(i, value) for i, value in enumerate(values) if value and not callable(value)]
-    for place, (i, value) in enumerate(games):
-        for j, other in games[:place]:
-            if value is other or (isinstance(value, str | int) and value == other):
-                what = f" ({value})" if isinstance(value, str | int) else ""
+        # A session factory opens a separate session for each environment.
+        games = [(i, one[name]) for i, one in enumerate(made) if one.get(name) and not callable(one[name])]
+        for (j, other), (i, value) in combinations(games, 2):
+            is_plain = isinstance(value, str | int)
+            if value is other or (is_plain and value == other):
                 raise EnvironmentUsageError(
-                    f"{name}: environments {j} and {i} would control the same game{what}; give {name} as a list of "
-                    f"{len(values)}, one game for each environment"
+                    f"{name}: environments {j} and {i} would control the same game{f' ({value})' if is_plain else ''}; "
+                    f"give {name} as a list of {n_envs}, one game for each environment"
                 )
+    return made
 
 
 def reset_mask_of(mask: Any, n_envs: int) -> NDArray[np.bool_]:
@@ -127,12 +144,7 @@ def parse_options(
     """Sort the options of an environment by the type that has them, and check their types and bounds.
 
     Paths are converted to text, and numpy scalars to Python numbers. No two types have an option of the same name.
-
-    Args:
-        env_id: Name of the environment, for errors.
-        options: Keyword arguments of the environment.
-        kinds: Types of options; a value of each is returned.
-        defaults: Values of options that were not given and whose default differs from that of their type.
+    `defaults` are values of options that were not given, and whose default differs from that of their type.
     """
     refuse_unknown_options(env_id, options, [name for kind in kinds for name in kind.__struct_fields__])
     given = {**(defaults or {}), **{name: _plain(value) for name, value in options.items()}}

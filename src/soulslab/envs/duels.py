@@ -51,7 +51,6 @@ class Duels:
     """N duels with their observations, rewards and reports.
 
     Attributes:
-        space: Observation space of one duel.
         feature_names: Names of the numbers of a Box observation, in order; empty for a Dict.
         term_names: Names of the reward terms in ``info["reward_terms"]``.
         returns: (N,) sums of rewards of the current fights; only updated for reward functions.
@@ -76,7 +75,7 @@ class Duels:
                 relative=options.observation == "relative",
                 states=options.observation in FIELD_KINDS or self.has_function,
                 max_steps=options.max_episode_steps or 0,
-                autoreset=_AUTORESETS[autoreset],
+                autoreset=autoreset.name.lower(),  # type: ignore[arg-type]
                 weights=reward_weights(options.reward),
             ),
         )
@@ -148,21 +147,14 @@ class Duels:
         return self._report(blank[0], is_single=True)
 
     def _report(self, reports: Any, *, is_single: bool) -> Info:
-        report: Info = {name: reports[name] for name in reports.dtype.names if name not in _REPORT_AS}
+        converted = ("won", "return_", "damage_by_attack")
+        report: Info = {name: reports[name] for name in reports.dtype.names if name not in converted}
         # A Python bool for one fight: Gymnasium's vector environments store a numpy bool in an array of objects.
         report["won"] = bool(reports["won"]) if is_single else reports["won"].astype(np.bool_)
         report["return"] = reports["return_"]
         report["time_s"] = reports["n_decisions"] * DECISION_S
         report["damage_by_attack"] = reports["damage_by_attack"][..., : len(self.boss.moves)]
         return report
-
-
-_REPORT_AS = ("won", "return_", "damage_by_attack")
-_AUTORESETS: dict[AutoresetMode, Literal["next_step", "same_step", "disabled"]] = {
-    AutoresetMode.NEXT_STEP: "next_step",
-    AutoresetMode.SAME_STEP: "same_step",
-    AutoresetMode.DISABLED: "disabled",
-}
 
 
 def make_options(options: dict[str, Any]) -> ArenaOptions:

@@ -29,59 +29,51 @@ SOULS_IDS: dict[str, dict[str, Any]] = {
     "soulslab/EldenRingMargit-v0": {"game": "elden_ring", "boss": "margit"},
 }
 
-#: Module of each environment class; that of a vector environment ends in ``VectorEnv`` instead of ``Env``.
-_MODULES = {
-    "ArenaEnv": "soulslab.envs.arena",
-    "ArenaLiveEnv": "soulslab.envs.tasks.duel.arena_live",
-    "DoomEnv": "soulslab.envs.tasks.process.doom",
-    "EldenGymEnv": "soulslab.compat.eldengym",
-    "ProcessEnv": "soulslab.envs.tasks.process.process_env",
-    "SoulsDuelEnv": "soulslab.envs.tasks.souls.souls_env",
+_SOULS = "soulslab.envs.tasks.souls.souls_env:SoulsDuelEnv"
+#: Class of each environment, and its description for `soulslab envs`. Listing them imports no package of an extra.
+_ENVIRONMENTS = {
+    ARENA_ID: ("soulslab.envs.arena:ArenaEnv", "the built-in boss fight, simulated"),
+    ARENA_LIVE_ID: (
+        "soulslab.envs.tasks.duel.arena_live:ArenaLiveEnv",
+        "the built-in boss fight, played in its window",
+    ),
+    ELDENGYM_ID: ("soulslab.compat.eldengym:EldenGymEnv", "Margit of Elden Ring, with the interface of EldenGym"),
+    PROCESS_ID: ("soulslab.envs.tasks.process.process_env:ProcessEnv", "any game that a profile describes"),
+    DOOM_ID: ("soulslab.envs.tasks.process.doom:DoomEnv", "a level of Chocolate Doom"),
+    IUDEX_ID: (_SOULS, "Iudex Gundyr of Dark Souls III"),
+    "soulslab/DarkSouls3IudexPixels-v0": (_SOULS, "Iudex Gundyr of Dark Souls III, observed as pixels"),
+    IUDEX_DEMO_ID: (_SOULS, "Iudex Gundyr of Dark Souls III, whole fights in an unchanged game"),
+    "soulslab/DarkSouls3Vordt-v0": (_SOULS, "Vordt of Dark Souls III"),
+    "soulslab/EldenRingMargit-v0": (_SOULS, "Margit of Elden Ring"),
 }
-#: Environment class of each id.
-_CLASSES = {
-    ARENA_ID: "ArenaEnv",
-    PROCESS_ID: "ProcessEnv",
-    DOOM_ID: "DoomEnv",
-    ARENA_LIVE_ID: "ArenaLiveEnv",
-    ELDENGYM_ID: "EldenGymEnv",
-    **dict.fromkeys(SOULS_IDS, "SoulsDuelEnv"),
-}
-
-#: One line for each id, for `soulslab envs`. Listing them imports no package of an extra.
-DESCRIPTIONS = {
-    ARENA_ID: "the built-in boss fight, simulated",
-    ARENA_LIVE_ID: "the built-in boss fight, played in its window",
-    ELDENGYM_ID: "Margit of Elden Ring, with the interface of EldenGym",
-    PROCESS_ID: "any game that a profile describes",
-    DOOM_ID: "a level of Chocolate Doom",
-    IUDEX_ID: "Iudex Gundyr of Dark Souls III",
-    "soulslab/DarkSouls3IudexPixels-v0": "Iudex Gundyr of Dark Souls III, observed as pixels",
-    IUDEX_DEMO_ID: "Iudex Gundyr of Dark Souls III, whole fights in an unchanged game",
-    "soulslab/DarkSouls3Vordt-v0": "Vordt of Dark Souls III",
-    "soulslab/EldenRingMargit-v0": "Margit of Elden Ring",
-}
+DESCRIPTIONS = {env_id: description for env_id, (_, description) in _ENVIRONMENTS.items()}
 
 
 def __getattr__(name: str) -> Any:
     """Import an environment class when Gymnasium looks up its entry point."""
-    module = _MODULES.get(name.replace("VectorEnv", "Env"))
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with optional_imports():
-        return getattr(import_module(module), name)
+    for place, _ in _ENVIRONMENTS.values():
+        module, _, class_name = place.partition(":")
+        if name in (class_name, _vector_name(class_name)):
+            with optional_imports():
+                return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _vector_name(class_name: str) -> str:
+    """Return the name of the vector environment of an environment class; both are in the same module."""
+    return class_name.replace("Env", "VectorEnv")
 
 
 def register_all() -> None:
     """Register every environment of soulslab with Gymnasium; a second call changes nothing."""
-    for env_id, name in _CLASSES.items():
+    for env_id, (place, _) in _ENVIRONMENTS.items():
+        name = place.partition(":")[2]
         if env_id not in registry:
-            vector_name = name.replace("Env", "VectorEnv")
             # No TimeLimit wrapper: the environments count their own steps and report truncation themselves.
             register(
                 id=env_id,
                 entry_point=f"{__name__}:{name}",
-                vector_entry_point=f"{__name__}:{vector_name}" if env_id != ELDENGYM_ID else None,
+                vector_entry_point=f"{__name__}:{_vector_name(name)}" if env_id != ELDENGYM_ID else None,
                 disable_env_checker=True,
                 order_enforce=False,
                 kwargs=dict(SOULS_IDS.get(env_id, {})),

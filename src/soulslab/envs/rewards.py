@@ -64,7 +64,7 @@ RewardFunction: TypeAlias = Callable[[Transition], NDArray[np.float64]]
 Reward: TypeAlias = str | Mapping[str, float] | RewardFunction
 
 
-def reward_weights(reward: Reward) -> dict[str, float]:
+def reward_weights(reward: Reward | object) -> dict[str, float]:
     """Return the weight of each term of a preset or a mapping; empty for a reward function."""
     if isinstance(reward, str):
         if reward not in PRESETS:
@@ -79,17 +79,12 @@ def reward_weights(reward: Reward) -> dict[str, float]:
         return {name: float(weight) for name, weight in reward.items()}
     if callable(reward):
         return {}
-    raise _unsupported_reward(reward)
-
-
-def _unsupported_reward(reward: Any) -> EnvironmentUsageError:
-    """Return the error for a reward of an unsupported type."""
     if callable(getattr(reward, "calculate", None)):
-        return EnvironmentUsageError(
+        raise EnvironmentUsageError(
             f"reward {type(reward).__name__} is a reward object of EldenGym; pass it to "
             f"soulslab.compat.eldengym.make(reward_function=...), or use reward='eldengym'"
         )
-    return EnvironmentUsageError(
+    raise EnvironmentUsageError(
         f"reward must be a preset ({', '.join(PRESETS)}), a mapping of terms to weights, or a function, not {reward!r}"
     )
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -82,7 +83,7 @@ class Trace(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class PixelRegion(msgspec.Struct, frozen=True):
-    """The smallest rectangle around the pixels in which two frames differ, and their number."""
+    """The smallest rectangle around the pixels in which two frames differ, and the number of these pixels."""
 
     left_px: int
     top_px: int
@@ -226,14 +227,12 @@ class TraceWriter(Closing):
         self._is_finished = False
         self._frames: Any = None
         self._n_frames = 0
-        try:
+        with self._converting_errors():
             self._file: Any = h5py.File(path, "w")
-        except OSError as error:
-            raise RecordingError(path, f"cannot be written: {error}") from error
 
     def add_frame(self, pixels: Pixels) -> None:
         """Add the frame of the next step; all frames must have the same size."""
-        try:
+        with self._converting_errors():
             if self._frames is None:
                 shape = pixels.shape
                 self._frames = self._file.create_dataset(
@@ -244,20 +243,23 @@ class TraceWriter(Closing):
                 self._frames.resize(max(64, 2 * self._n_frames), axis=0)
             chunk = zlib.compress(np.ascontiguousarray(pixels).data, GZIP_LEVEL)
             self._frames.id.write_direct_chunk((self._n_frames, 0, 0, 0), chunk)
-        except (OSError, RuntimeError) as error:
-            raise RecordingError(self._path, f"cannot be written: {error}") from error
         self._n_frames += 1
 
     def finish(self, trace: Trace) -> None:
         """Write all data except the frames, and close the file."""
-        try:
+        with self._converting_errors():
             if self._frames is not None:
                 self._frames.resize(self._n_frames, axis=0)
             self._write(trace)
             self._file.close()
+        self._is_finished = True
+
+    @contextmanager
+    def _converting_errors(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, RuntimeError) as error:
             raise RecordingError(self._path, f"cannot be written: {error}") from error
-        self._is_finished = True
 
     def _write(self, trace: Trace) -> None:
         text = h5py.string_dtype()
@@ -291,32 +293,29 @@ def read_trace(path: Path) -> Trace:
     Raises:
         RecordingError: The file does not exist, is damaged, or has another format.
     """
+    fail = partial(_read_error, path, "cannot be read as a trace")
     with Hdf5Reader() as reader:
-        file = reader.read(path, partial(_unreadable, path), skip=("frames",))
+        file = reader.read(path, fail, skip=("frames",))
     try:
         return _read(path, file)
     except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-        raise _unreadable(path, str(error)) from error
+        raise fail(str(error)) from error
 
 
 def read_frame(path: Path, step: int) -> Pixels:
     """Return the frame after a step (counted from 0) of a trace. Raises `RecordingError`."""
+    fail = partial(_read_error, path, f"the frame of step {step + 1} cannot be read")
     with Hdf5Reader() as reader:
-        file = reader.read(path, partial(_frame_unreadable, path, step), only=["frames"], rows=(step, step + 1))
+        file = reader.read(path, fail, only=["frames"], rows=(step, step + 1))
     frames = file.items["frames"].values
     if frames is None or len(frames) != 1 or frames.dtype != np.uint8 or frames.ndim != _FRAME_AXES:
-        raise _frame_unreadable(path, step, "the file does not contain it")
+        raise fail("the file does not contain it")
     frame: Pixels = frames[0]
     return frame
 
 
-def _unreadable(path: Path, problem: str) -> RecordingError:
-    return RecordingError(path, f"cannot be read as a trace: {problem.removeprefix('cannot be read: ')}")
-
-
-def _frame_unreadable(path: Path, step: int, problem: str) -> RecordingError:
-    problem = problem.removeprefix("cannot be read: ")
-    return RecordingError(path, f"the frame of step {step + 1} cannot be read: {problem}")
+def _read_error(path: Path, what: str, problem: str) -> RecordingError:
+    return RecordingError(path, f"{what}: {problem.removeprefix('cannot be read: ')}")
 
 
 def _read(path: Path, file: Hdf5Node) -> Trace:
@@ -333,19 +332,15 @@ def _read(path: Path, file: Hdf5Node) -> Trace:
     lengths = {*(file.items[name].shape[0] for name in ("unreadable", "frame_hashes", "frames")), len(held)}
     if len(lengths) > 1:
         raise RecordingError(path, f"its parts have different lengths: {sorted(lengths)}; record the trace again")
-    return Trace(
-        facts=facts,
-        held=held,
-        columns=_read_columns(file),
-        frame_hashes=file.array("frame_hashes"),
-        frame=lambda step: read_frame(path, step),
-    )
-
-
-def _read_columns(file: Hdf5Node) -> dict[str, Column]:
-    """Return the columns in the order in which they were written."""
+    # The columns are in the order in which they were written.
     names = [str(name) for name in file.items["unreadable"].attrs["attribute_names"]]
     is_readable = file.array("unreadable") == 0
     found = file.items["values"]
     values = {data_set.attrs["attribute"]: found.array(name) for name, data_set in found.items.items()}
-    return {name: Column(values[name], is_readable[:, i]) for i, name in enumerate(names)}
+    return Trace(
+        facts=facts,
+        held=held,
+        columns={name: Column(values[name], is_readable[:, i]) for i, name in enumerate(names)},
+        frame_hashes=file.array("frame_hashes"),
+        frame=lambda step: read_frame(path, step),
+    )

@@ -14,9 +14,8 @@ import psutil
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.game.timing import has_restarted, ticks_between
 from soulslab.envs.tasks.process.process_settings import EnvSettings, tick_s
-from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
+from soulslab.envs.tasks.process.reset_procedure import ResetProcedure, read_each
 from soulslab.envs.trace import Pixels, hash_frame
-from soulslab.errors import WaitTimeoutError
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import LOADING, Session, Step
@@ -36,9 +35,7 @@ class AttributeReader:
     """
 
     def __init__(self, session: Session) -> None:
-        self.names = tuple(session.examine())
-        self._together = self.names
-        self._alone: tuple[str, ...] = ()
+        self.names = self._together = tuple(session.examine())
 
     def step(self, session: Session, step: Step) -> tuple[Mapping[str, Value], Pixels]:
         """Play a step with a frame; return the values and the frame after it."""
@@ -46,33 +43,24 @@ class AttributeReader:
             result = session.step(msgspec.structs.replace(step, attributes=self._together))
         except LOADING:  # raised after time has passed, so only the read is repeated
             frame = session.capture(step.frame or FrameFormat())
-            return self._read_each(session), frame.pixels
+            return self._complete(session, {}), frame.pixels
         if result.frame is None:
             raise AssertionError("a step with a frame returned no frame")
-        values: Mapping[str, Value] = result.snapshot
-        if self._alone:
-            values = {**values, **_readable(session, self._alone)}
-            self._update_groups(values)
-        return values, result.frame.pixels
+        return self._complete(session, result.snapshot), result.frame.pixels
 
     def read(self, session: Session) -> Mapping[str, Value]:
         """Return the current values."""
         try:
-            values: Mapping[str, Value] = session.snapshot(self._together)
+            return self._complete(session, session.snapshot(self._together))
         except LOADING:
-            return self._read_each(session)
-        return {**values, **_readable(session, self._alone)}
+            return self._complete(session, {})
 
-    def _read_each(self, session: Session) -> Mapping[str, Value]:
-        values = _readable(session, self.names)
-        self._update_groups(values)
-        return values
-
-    def _update_groups(self, values: Mapping[str, Value]) -> None:
-        """From now on, read the attributes of ``values`` together, and the others one by one."""
-        if len(values) != len(self._together):
+    def _complete(self, session: Session, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Read the missing attributes one by one, and choose those that are read together the next time."""
+        if len(values) < len(self.names):
+            values = {**values, **read_each(session, [name for name in self.names if name not in values])}
             self._together = tuple(name for name in self.names if name in values)
-            self._alone = tuple(name for name in self.names if name not in values)
+        return values
 
 
 class TracedEpisode:
@@ -170,10 +158,9 @@ class TracedEpisode:
     def _begin(self) -> None:
         """Play the reset procedure."""
         self._reset.run(self._holder, Deadline(self._env.reset_deadline_s))
-        for name, condition in self._env.end.items():
-            if condition.holds(self.session.snapshot((condition.attribute,))):
-                hint = f"env.end.{name} ({condition}) is true after env.reset; wait there until it is false"
-                raise WaitTimeoutError("the start of an episode", 0.0, hint)
+        if self._env.end:
+            names = dict.fromkeys(condition.attribute for condition in self._env.end.values())
+            self._reset.refuse_end(self.session.snapshot(tuple(names)))
         self._ticks = int(self.session.read(self._tick)) if self._tick else None
 
     def _count_ticks(self, values: Mapping[str, Value], n_expected: int) -> int | None:
@@ -188,15 +175,6 @@ class TracedEpisode:
         if self._tick and self._ticks is None:
             return True
         return any(condition.holds(values) for condition in self._env.end.values())
-
-
-def _readable(session: Session, names: Sequence[str]) -> dict[str, Value]:
-    """Read attributes one by one; omit attributes that cannot be read now."""
-    values = {}
-    for name in names:
-        with contextlib.suppress(*LOADING):
-            values[name] = session.read(name)
-    return values
 
 
 def _times_of_children() -> dict[int, float]:

@@ -1,10 +1,5 @@
 """Verification that the time of a game is exact: the same episode is played several times and compared.
 
-::
-
-    found = verify_game(load_profile(path), VerifySettings(n_episodes=5, n_steps=2000))
-    found.is_verified, found.n_lost, found.difference
-
 Each episode is played in a new process, with the same seed and the same keys, which change at every step. A game is
 verified if its clock is a lockstep clock, nothing changes while it is paused, each step has the expected number of
 ticks, and all episodes have the same values and pixels.
@@ -187,7 +182,12 @@ class _Verifier:
         self._env = EnvSettings(actions={"none": ()})
         if profile.env is not None:
             self._env = read_settings(profile, source)
-        self._held = draw_keys(_actions(profile, self._env, source), settings.n_steps, settings.seed)
+        actions = [tuple(profile.keys[name] for name in names) for names in self._env.actions.values() if names]
+        # Without actions, each key of the profile is one.
+        actions = actions or [(key,) for key in profile.keys.values()]
+        if not actions:
+            raise ProfileError("has no key, but a game is verified with changing keys", path="keys", source=source)
+        self._held = draw_keys(actions, settings.n_steps, settings.seed)
         self._step_s = settings.step_ticks * ((not profile.clock.tick_hz and self._env.step_s) or tick_s(profile))
         self._frame: FrameFormat | None = None
         self._first: Trace | None = None
@@ -226,36 +226,39 @@ class _Verifier:
         """Play an episode and count its ticks; write its trace if there is a path."""
         episode = TracedEpisode(self._profile, self._env, holder)
         frame = self._frame = self._frame or FrameFormat(*episode.session.info.window_px)
-        with contextlib.ExitStack() as stack:
-            writer = stack.enter_context(TraceWriter(path)) if path is not None else None
-            frames = _FrameSink(writer, self._first)
+        # Without a file, only the first frame that differs from that of the first episode is kept.
+        kept: dict[int, Pixels] = {}
+        first = self._first
+        with TraceWriter(path) if path is not None else contextlib.nullcontext() as writer:
+
+            def add_frame(step: int, pixels: Pixels, digest: bytes) -> None:
+                if writer is not None:
+                    writer.add_frame(pixels)
+                elif first is not None and not kept and first.frame_hashes[step].tobytes() != digest:
+                    kept[step] = pixels
+
             if number == 1:
                 self.found.motion = episode.find_motion(frame)
-            episode.play(self._held, self._step_s, frame, frames.add)
+            episode.play(self._held, self._step_s, frame, add_frame)
             if number == 1:
                 self.found.motion = self.found.motion or episode.find_motion(frame)
             self._count(number, episode)
-            frame_of = partial(read_frame, path) if path is not None else frames.kept.get
-            trace = self._make_trace(number, episode, frame_of)
+            attributes = {name: self._profile.attributes[name] for name in episode.reader.names}
+            trace = Trace(
+                facts={
+                    "game": self._profile.name,
+                    "episode": number,
+                    "seed": self._settings.seed,
+                    "step_ticks": self._settings.step_ticks,
+                },
+                held=self._held,
+                columns=make_columns(episode.rows, attributes),
+                frame_hashes=np.frombuffer(b"".join(episode.hashes), np.uint8).reshape(-1, HASH_BYTES),
+                frame=partial(read_frame, path) if path is not None else kept.get,
+            )
             if writer is not None:
                 writer.finish(trace)
         return trace
-
-    def _make_trace(self, number: int, episode: TracedEpisode, frame_of: Callable[[int], Pixels | None]) -> Trace:
-        settings, attributes = self._settings, self._profile.attributes
-        facts = {
-            "game": self._profile.name,
-            "episode": number,
-            "seed": settings.seed,
-            "step_ticks": settings.step_ticks,
-        }
-        return Trace(
-            facts=facts,
-            held=self._held,
-            columns=make_columns(episode.rows, {name: attributes[name] for name in episode.reader.names}),
-            frame_hashes=np.frombuffer(b"".join(episode.hashes), np.uint8).reshape(-1, HASH_BYTES),
-            frame=frame_of,
-        )
 
     def _count(self, number: int, episode: TracedEpisode) -> None:
         """Add the ticks and the wall time of an episode to the result."""
@@ -291,31 +294,6 @@ class _Verifier:
         if difference is not None and difference.step <= self.found.n_equal_steps:
             self.found.n_equal_steps = difference.step - 1
             self.found.difference, self.found.different_episode = difference, number
-
-
-class _FrameSink:
-    """Writes the frames of an episode to its file; without a file, keeps the first frame that differs from `first`."""
-
-    def __init__(self, writer: TraceWriter | None, first: Trace | None) -> None:
-        self._writer = writer
-        self._first = first
-        self.kept: dict[int, Pixels] = {}
-
-    def add(self, step: int, pixels: Pixels, digest: bytes) -> None:
-        """Add the frame of a step, counted from 0."""
-        if self._writer is not None:
-            self._writer.add_frame(pixels)
-        elif self._first is not None and not self.kept and self._first.frame_hashes[step].tobytes() != digest:
-            self.kept[step] = pixels
-
-
-def _actions(profile: Profile, env: EnvSettings, source: str) -> list[tuple[str, ...]]:
-    """Return the keys of each action of ``[env]``, or each key of ``[keys]`` without actions."""
-    actions = [tuple(profile.keys[name] for name in names) for names in env.actions.values() if names]
-    actions = actions or [(key,) for key in profile.keys.values()]
-    if not actions:
-        raise ProfileError("has no key, but a game is verified with changing keys", path="keys", source=source)
-    return actions
 
 
 def _opener(profile: Profile, settings: VerifySettings) -> Opener:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -46,18 +46,16 @@ def verification_table(found: Sequence[Verification]) -> Group:
         for one in found
         if one.n_slow
     ]
-    return Group(*_heading(found), table, *([Text(), Text("\n".join(sentences))] if sentences else []))
-
-
-def _heading(found: Sequence[Verification]) -> list[Text]:
-    """Return a line with the settings, which all rows have in common."""
-    if not found:
-        return []
-    settings = found[0].settings
-    load = f", {settings.n_load} busy processes" if settings.n_load else ""
-    ticks = _ticks(settings.step_ticks)
-    text = f"{settings.n_episodes} episodes of {settings.n_steps} steps of {ticks}, seed {settings.seed}{load}"
-    return [Text(text), Text()]
+    parts: list[RenderableType] = [table]
+    if sentences:
+        parts += [Text(), Text("\n".join(sentences))]
+    if found:
+        settings = found[0].settings  # all rows have the same
+        load = f", {settings.n_load} busy processes" if settings.n_load else ""
+        ticks = _ticks(settings.step_ticks)
+        text = f"{settings.n_episodes} episodes of {settings.n_steps} steps of {ticks}, seed {settings.seed}{load}"
+        parts = [Text(text), Text(), *parts]
+    return Group(*parts)
 
 
 def _cells(found: Verification) -> Iterator[Text]:
@@ -81,37 +79,35 @@ def _cells(found: Verification) -> Iterator[Text]:
 
 def failures_of(found: Verification) -> list[str]:
     """Return a sentence for each failure of a verification, with the cause, the place and a remedy."""
-    return list(_failures(found))
-
-
-def _failures(found: Verification) -> Iterator[str]:
+    failures = []
     if found.error:
         played = f" after {found.n_played} of {found.settings.n_episodes} episodes" if found.n_played else ""
-        yield f"an episode could not be completed{played}: {found.error}"
+        failures.append(f"an episode could not be completed{played}: {found.error}")
     if found.motion:
-        yield (
+        failures.append(
             f"it changes while it is paused: {found.motion}. A part of the game does not take its time from the clock; "
             f'see "What it cannot catch" in docs/clock.md'
         )
     if found.first_wrong is not None:
         wrong = found.first_wrong
-        yield (
+        failures.append(
             f"of {found.n_counted} steps {found.n_lost} lost ticks and {found.n_doubled} had too many; the first is "
             f"step {wrong.step} of episode {wrong.episode}, with {_ticks(wrong.n_ticks)} instead of "
             f"{found.settings.step_ticks} and {_keys(wrong.held)}. Check clock.tick_hz and clock.tick_attribute of the "
             f"profile, then try another clock.boundary (docs/clock.md)"
         )
     if found.n_played and found.has_ticks and not found.n_counted:
-        yield (
+        failures.append(
             "its ticks could not be counted: set clock.tick_attribute to the attribute that increases by one in each "
             "step of the simulation; if there is none, remove clock.tick_hz and set env.step_s "
             "(docs/add_your_own_game.md)"
         )
     if found.difference is not None:
-        yield (
+        failures.append(
             f"episode {found.different_episode} differs from episode 1: {describe(found.difference)}. Something in the "
             f"game depends on more than the keys and the clock; see docs/clock.md"
         )
+    return failures
 
 
 def describe(difference: Difference) -> str:

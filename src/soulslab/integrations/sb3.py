@@ -1,13 +1,4 @@
-"""Vector environments of soulslab for stable-baselines3, without a Python loop over single environments.
-
-::
-
-    from sb3_contrib import MaskablePPO
-    from soulslab.integrations.sb3 import VecEnv
-
-    env = VecEnv("soulslab/Arena-v0", n_envs=256, boss="judge")
-    model = MaskablePPO("MlpPolicy", env).learn(1_000_000)
-"""
+"""Vector environments of soulslab for stable-baselines3, without a Python loop over single environments."""
 
 from __future__ import annotations
 
@@ -21,14 +12,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.envs.registration import register_all
-from soulslab.errors import EnvironmentUsageError, MissingDependencyError
+from soulslab.errors import EnvironmentUsageError, optional_imports
 
-try:
+with optional_imports():
     from stable_baselines3.common.vec_env import VecEnv as _VecEnv
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "stable_baselines3":
-        raise
-    raise MissingDependencyError("stable_baselines3", "peers") from error
 
 
 class VecEnv(_VecEnv):

@@ -275,7 +275,7 @@ def test_a_game_that_ends_is_a_failure_and_complete_episodes_are_kept():
 
 def test_an_end_condition_that_is_true_at_the_start_is_a_failure():
     found, _ = verify(end={"death": {"attribute": "hp", "at_most": 100}})
-    assert "is true after env.reset" in found.error
+    assert "holds after env.reset" in found.error
 
 
 def test_a_tick_counter_that_remains_unreadable_is_a_failure():

@@ -1,13 +1,4 @@
-"""The public interface of EldenGym 0.6.0, implemented with soulslab (docs/migrating.md).
-
-::
-
-    from soulslab.compat import eldengym
-
-    env = eldengym.make("Margit-v0", reward_function=eldengym.CustomReward())
-    observation, info = env.reset(seed=0)
-    observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
-"""
+"""The public interface of EldenGym 0.6.0, implemented with soulslab (docs/migrating.md)."""
 
 from typing import TYPE_CHECKING, Final, NoReturn
 

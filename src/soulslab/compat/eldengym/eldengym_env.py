@@ -22,9 +22,9 @@ from soulslab.compat.eldengym.eldengym_options import (
     scenario_names,
     split_options,
 )
-from soulslab.compat.eldengym.eldengym_rewards import evaluate_reward, is_over
+from soulslab.compat.eldengym.eldengym_rewards import check_reward_function, evaluate_reward, is_over
 from soulslab.envs.arguments import parse_options
-from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
+from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep
 from soulslab.envs.game.timing import Keys, LockstepTiming, Reading, StepTiming
@@ -48,7 +48,7 @@ ONE_PRESS: Final = Patience(deadline_s=0.5, poll_s=0.5)
 
 _log = logging.getLogger(__name__)
 
-_registered: dict[str, RegisteredEnv] = {}
+_registered: dict[str, Callable[..., Any]] = {}
 
 
 class EldenGymState(msgspec.Struct, frozen=True, eq=False):
@@ -163,12 +163,9 @@ class EldenGymEnv(GameEnv):
         options: See `soulslab.compat.eldengym.eldengym_options`.
 
     Attributes:
-        scenario_name: Name of the scenario, as given.
         action_keys: Names of the actions, in the order of the bits.
         memory_attributes: Names of the observed memory attributes.
-        reward_function: Computes the rewards.
         max_steps: Number of steps until truncation; None for no limit.
-        step_count: Number of steps of this episode.
 
     Raises:
         EnvironmentUsageError: An option is unknown or wrong.
@@ -188,7 +185,6 @@ class EldenGymEnv(GameEnv):
         **options: Any,
     ) -> None:
         del siphon_config_filepath
-        check_render_mode(render_mode, self.metadata["render_modes"])
         given, passed_on = split_options(options)
         actions = KeybindActions(keybinds_filepath, given.actions, given.use_device)
         duel = {"episodes": "demo", "launch": given.launch_game, "server": given.host, "step_ms": given.step_ms}
@@ -199,7 +195,8 @@ class EldenGymEnv(GameEnv):
         # The entrance checks again when the world is loaded.
         setup.holder.check = setup.make_gate(*encoder.attributes)
         game = setup.make_game(self._duel_options.step_deadline_s)
-        task = EldenGymTask(game, make_episode(self._duel_options, setup), encoder, actions, given.reward)
+        reward_function = check_reward_function(given.reward_function)
+        task = EldenGymTask(game, make_episode(self._duel_options, setup), encoder, actions, reward_function)
         settings = GameEnvSettings(
             render_fps=1000 / given.step_ms,
             reset_deadline_s=self._duel_options.reset_deadline_s,
@@ -207,7 +204,7 @@ class EldenGymEnv(GameEnv):
         )
         super().__init__(setup.holder, task, LockstepTiming(self._duel_options.times), settings, render_mode)
         self.scenario_name = scenario_name
-        self.reward_function = task.reward_function
+        self.reward_function = reward_function
         self.max_steps = given.max_steps
         self.action_keys = list(actions.names)
         self.memory_attributes = list(encoder.names)
@@ -226,13 +223,8 @@ class EldenGymEnv(GameEnv):
         """Set the game seconds per wall second from the next step on. The game time of a step stays the same.
 
         The speed has an effect if the game is stepped by its own speed (``info["clock"]`` is ``"scaled"``). In lockstep
-        a step always runs as fast as the game can.
-
-        Args:
-            speed: Factor, 0.01 to 1000.
-
-        Raises:
-            EnvironmentUsageError: The factor is out of range.
+        a step always runs as fast as the game can. Raises `EnvironmentUsageError` if the factor is not from 0.01 to
+        1000.
         """
         parse_options("set_game_speed", {"game_speed": speed}, DuelOptions)
         self._timing = LockstepTiming(msgspec.structs.replace(self._duel_options.times, speed=float(speed)))
@@ -248,15 +240,6 @@ def _press_lock_on(session: Session) -> None:
         Camera(session).lock_on(ONE_PRESS)
     except WaitTimeoutError as error:
         _log.info("the fight begins without lock-on: %s", error)
-
-
-class RegisteredEnv(msgspec.Struct, frozen=True):
-    """An environment that was registered with `register`, and its arguments."""
-
-    entry_point: Callable[..., Any]
-    kwargs: Mapping[str, Any]
-    max_episode_steps: int | None
-    setup_hook: Callable[[Any], None] | None
 
 
 def list_envs() -> list[str]:
@@ -290,7 +273,16 @@ def register(
         raise EnvironmentUsageError(
             f"register: {id!r} exists; choose another name, or give force=True to replace your own"
         )
-    _registered[id] = RegisteredEnv(entry_point, dict(kwargs or {}), max_episode_steps, setup_hook)
+    defaults: dict[str, Any] = {"max_steps": max_episode_steps} if max_episode_steps is not None else {}
+    defaults |= kwargs or {}
+
+    def make_registered(**options: Any) -> Any:
+        env = entry_point(**{**defaults, **options})
+        if setup_hook is not None:
+            setup_hook(env)
+        return env
+
+    _registered[id] = make_registered
 
 
 def make(id: str | Path, **options: Any) -> Any:
@@ -304,12 +296,7 @@ def make(id: str | Path, **options: Any) -> Any:
         EnvironmentUsageError: The scenario does not exist (the message suggests a name), or an option is wrong.
         MissingFactError: A required fact of the boss is unknown; the message says how to record it.
     """
-    registered = _registered.get(str(id))
-    if registered is None:
-        given: Mapping[str, Any] = {"scenario_name": id} | options
-        return EldenGymEnv(**given)
-    limit = {"max_steps": registered.max_episode_steps} if registered.max_episode_steps is not None else {}
-    env = registered.entry_point(**{**limit, **registered.kwargs, **options})
-    if registered.setup_hook is not None:
-        registered.setup_hook(env)
-    return env
+    if str(id) in _registered:
+        return _registered[str(id)](**options)
+    given: Mapping[str, Any] = {"scenario_name": id} | options
+    return EldenGymEnv(**given)

@@ -93,12 +93,7 @@ class ObservedNumber(msgspec.Struct, frozen=True):
 
 
 def observed_numbers(profile: Profile, names: Sequence[str] | None) -> tuple[ObservedNumber, ...]:
-    """Return the numbers of the game's memory in an observation; None stands for `DEFAULT_NAMES`.
-
-    Raises:
-        EnvironmentUsageError: An attribute does not exist (the message suggests a name) or is not a number.
-        ProfileError: The profile lacks the attribute for one of EldenGym's names.
-    """
+    """Return the numbers of the game's memory in an observation; None stands for `DEFAULT_NAMES`."""
     if names is None:
         names = DEFAULT_NAMES
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
@@ -140,10 +135,7 @@ def _space(fact: Attribute) -> spaces.Box:
 class EldenGymEncoder:
     """Encodes the attributes and the frame of one read as an observation and as ``info``.
 
-    Attributes:
-        attributes: Attributes to read.
-        frame: Format of the frame to capture; None for observations without a frame.
-        names: Names of the observed numbers of the game's memory (`observed_numbers`).
+    `attributes` and `frame` are what has to be read, `names` the names of the observed numbers (`observed_numbers`).
     """
 
     def __init__(self, profile: Profile, names: Sequence[str] | None, frame_px: tuple[int, int] | None) -> None:
@@ -162,7 +154,9 @@ class EldenGymEncoder:
         """Return the observation: ``frame``, (H, W, 3) RGB uint8, and an array of shape () for each number."""
         observation: dict[str, Any] = {FRAME: frame} if frame is not None else {}
         observation |= {number.name: number.value(values) for number in self._numbers}
-        numbers = zip(COORDINATES, coordinates(values), strict=True)
+        player, boss = block_positions(values)
+        distance_m = math.hypot(player[0] - boss[0], player[1] - boss[1])
+        numbers = zip(COORDINATES, (*player, *boss, distance_m, boss[2] - player[2]), strict=True)
         return observation | {name: np.array(value, np.float32) for name, value in numbers}
 
     def info(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,13 +181,6 @@ def block_positions(values: Mapping[str, Any]) -> tuple[Position, Position]:
     player, boss, in_block = (from_memory(values[name]) for name in (PLAYER, BOSS, IN_BLOCK))
     boss_in_block = tuple(block + other - here for block, other, here in zip(in_block, boss, player, strict=True))
     return in_block, (boss_in_block[0], boss_in_block[1], boss_in_block[2])
-
-
-def coordinates(values: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the values of `COORDINATES`; the distance is horizontal."""
-    player, boss = block_positions(values)
-    distance = math.hypot(player[0] - boss[0], player[1] - boss[1])
-    return (*player, *boss, distance, boss[2] - player[2])
 
 
 def _coordinate_space(name: str) -> spaces.Box:

@@ -18,10 +18,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from soulslab.compat.eldengym.eldengym_rewards import ScoreDeltaReward, check_reward_function
 from soulslab.config.checking import check, join_place
 from soulslab.config.input_files import parse_json, read_text
-from soulslab.envs.arguments import parse_options, refuse_unknown_options
+from soulslab.envs.arguments import check_choice, check_names, parse_options, refuse_unknown_options
 from soulslab.envs.game.connect import ConnectOptions
 from soulslab.envs.tasks.duel.duel_options import WindowOptions
 from soulslab.envs.tasks.souls.souls_env import SoulsOptions
@@ -101,12 +100,6 @@ class EldenGymOptions(msgspec.Struct, frozen=True, kw_only=True):
                 "file between two runs of the game, use soulslab.games.save_files.restore"
             )
 
-    @property
-    def reward(self) -> Any:
-        """The reward function."""
-        function = self.reward_function
-        return check_reward_function(function) if function is not None else ScoreDeltaReward()
-
 
 def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str, Any]]:
     """Return the checked options of the environment, and the options for `SoulsDuelEnv`."""
@@ -125,7 +118,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[EldenGymOptions, dict[str
 
 def scenario_names() -> Mapping[str, str]:
     """Return the name of the boss for the name of each scenario: ``margit`` for ``Margit-v0``."""
-    return {f"{_camel_case(boss)}{_SCENARIO_VERSION}": boss for boss in boss_names(GAME)}
+    return {f"{boss.title().replace('_', '')}{_SCENARIO_VERSION}": boss for boss in boss_names(GAME)}
 
 
 def boss_of(scenario: str | Path) -> str | Path:
@@ -142,10 +135,6 @@ def boss_of(scenario: str | Path) -> str | Path:
     if not isinstance(scenario, str) or scenario not in by_name:
         raise EnvironmentUsageError(f"unknown scenario {scenario!r}{did_you_mean(str(scenario), known)}")
     return by_name[scenario]
-
-
-def _camel_case(boss: str) -> str:
-    return "".join(part.capitalize() for part in boss.split("_"))
 
 
 class _KeybindFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -166,10 +155,14 @@ class KeybindActions:
     """
 
     def __init__(self, source: KeybindSource = None, actions: Sequence[str] | None = None, device: str = "key") -> None:
-        if device not in DEVICES:
-            raise EnvironmentUsageError(f"use_device: unknown kind {device!r}{did_you_mean(str(device), DEVICES)}")
+        check_choice("use_device: unknown kind", device, DEVICES)
         binds, source_name = read_keybinds(source)
-        chosen = _choose_actions(binds, actions)
+        chosen = binds
+        if actions is not None:
+            check_names("actions", actions, binds, "action")
+            chosen = {name: binds[name] for name in actions}
+            if len(chosen) < len(actions):
+                raise EnvironmentUsageError(f"actions: each name only once, not {list(actions)}")
         self.names = tuple(chosen)
         self.keys = tuple(_find_key(name, bind, device, source_name) for name, bind in chosen.items())
 
@@ -194,7 +187,13 @@ def read_keybinds(source: KeybindSource = None) -> tuple[dict[str, Keybind], str
     if not isinstance(source, str | Path | Mapping):
         raise EnvironmentUsageError(f"keybinds_filepath must be a path or a table, not {source!r}")
     name = "keybinds" if isinstance(source, Mapping) else str(source)
-    data = dict(source) if isinstance(source, Mapping) else _read_json(Path(source))
+    if isinstance(source, Mapping):
+        data: Any = dict(source)
+    else:
+        fail = partial(ConfigError, source=source)
+        data = parse_json(read_text(Path(source), fail), object, fail)
+        if not isinstance(data, dict):
+            raise fail(f"must be a table of actions, not {type(data).__name__}")
 
     def error(problem: str, place: str) -> ConfigError:
         return ConfigError(problem, path=place, source=name)
@@ -207,27 +206,6 @@ def read_keybinds(source: KeybindSource = None) -> tuple[dict[str, Keybind], str
         if bind.index == next_bind.index:
             raise error(f"{one!r} has the same index", f"{join_place('actions', other)}.index")
     return dict(actions), name
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    fail = partial(ConfigError, source=path)
-    data: Any = parse_json(read_text(path, fail), object, fail)
-    if not isinstance(data, dict):
-        raise ConfigError(f"must be a table of actions, not {type(data).__name__}", source=path)
-    return data
-
-
-def _choose_actions(binds: dict[str, Keybind], actions: Sequence[str] | None) -> dict[str, Keybind]:
-    if actions is None:
-        return binds
-    if isinstance(actions, str) or not isinstance(actions, Sequence) or not actions:
-        raise EnvironmentUsageError(f"actions must be a list of names, such as {list(binds)[:3]}, not {actions!r}")
-    for name in actions:
-        if name not in binds:
-            raise EnvironmentUsageError(f"actions: unknown action {name!r}{did_you_mean(str(name), binds)}")
-    if len(set(actions)) < len(actions):
-        raise EnvironmentUsageError(f"actions: each name only once, not {list(actions)}")
-    return {name: binds[name] for name in actions}
 
 
 def _find_key(name: str, bind: Keybind, device: str, source: str) -> str:

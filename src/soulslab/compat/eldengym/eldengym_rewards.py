@@ -27,13 +27,7 @@ class RewardFunction(ABC):
 
     @abstractmethod
     def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
-        """Return the reward of a step.
-
-        Args:
-            obs: Observation after the step.
-            info: ``info`` after the step.
-            prev_info: ``info`` before the step; None if there was no step before.
-        """
+        """Return the reward of a step, given observation and ``info`` after it, and the ``info`` before it."""
 
     @abstractmethod
     def is_done(self, obs: Observation, info: Info) -> bool:
@@ -132,9 +126,9 @@ class FunctionReward(_WholeFightReward):
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = str(getattr(function, "__qualname__", repr(function)))
         self._function = function
-        self.takes_ends = _takes(function, 4)
-        self._takes_previous = _takes(function, 3)
-        if not (self.takes_ends or self._takes_previous or _takes(function, 2)):
+        self._n_arguments = next((n for n in (4, 3, 2) if _takes(function, n)), 0)
+        self.takes_ends = self._n_arguments == 4
+        if not self._n_arguments:
             raise EnvironmentUsageError(
                 f"reward_function {self.name} must take (obs, info, terminated, truncated), (obs, info, prev_info) or "
                 f"(obs, info), and return a number"
@@ -142,7 +136,7 @@ class FunctionReward(_WholeFightReward):
 
     def calculate(self, obs: Observation, info: Info, prev_info: Info | None = None) -> float:
         """See `RewardFunction.calculate`; for a function without ``terminated`` and ``truncated``."""
-        result: float = self._function(obs, info, prev_info) if self._takes_previous else self._function(obs, info)
+        result: float = self._function(*(obs, info, prev_info)[: self._n_arguments])
         return result
 
     def calculate_with_ends(self, obs: Observation, info: Info, *, terminated: bool, truncated: bool) -> float:
@@ -163,7 +157,9 @@ def _takes(function: Callable[..., Any], n_arguments: int) -> bool:
 
 
 def check_reward_function(function: Any) -> Any:
-    """Return the reward function of an option; a plain function is wrapped in `FunctionReward`."""
+    """Return the reward function of an option: the default for None; a plain function in a `FunctionReward`."""
+    if function is None:
+        return ScoreDeltaReward()
     if callable(function) and not isinstance(function, type) and not hasattr(function, "calculate"):
         return FunctionReward(function)
     has_methods = all(callable(getattr(function, name, None)) for name in ("calculate", "is_done"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -73,43 +73,52 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.server or self.pid or self.session is not None)
 
 
-class GameStart(msgspec.Struct, frozen=True, kw_only=True):
-    """How a game is started that does not run yet.
+def hold_session(
+    connect: ConnectOptions,
+    profile: Profile,
+    *,
+    launch: str = "",
+    options: Mapping[str, Any] | None = None,
+    display: str = "private",
+) -> SessionHolder:
+    """Return the holder of the session of an environment; the session is opened when it is first needed.
 
-    Attributes:
-        launch: See `SessionOptions.launch`; "" starts the game if the profile has a command.
+    Args:
+        connect: Where the game runs.
+        profile: Profile of the game.
+        launch: See `SessionOptions.launch`; "" starts a game that does not run yet if the profile has a command.
         options: Options of the command that starts the game (the profile's ``process.options``).
         display: Used where `ConnectOptions.display` is None.
     """
-
-    launch: str = ""
-    options: Mapping[str, Any] = {}
-    display: str = "private"
-
-
-def hold_session(connect: ConnectOptions, profile: Profile, start: GameStart) -> SessionHolder:
-    """Return the holder of the session of an environment; the session is opened when it is first needed."""
     if connect.session is not None and not callable(connect.session):
         return SessionHolder(None, ObservedSession(connect.session) if connect.read_only else connect.session)
-    factory = _seeded(connect.session) if connect.session is not None else session_factory(connect, profile, start)
-    return SessionHolder((lambda seed: ObservedSession(factory(seed))) if connect.read_only else factory)
-
-
-def session_factory(connect: ConnectOptions, profile: Profile, start: GameStart) -> SessionFactory:
-    """Return the function that opens sessions with a game on a server or on this machine."""
-    launch_options = {name: str(value) for name, value in start.options.items()}
-    if connect.server:
-        return lambda seed: _connect(connect, profile, launch_options, seed)
-    is_to_start = bool(profile.process.command) and not connect.pid and not connect.read_only
-    options = SessionOptions(
+    is_to_start = profile.process.command and not connect.pid and not connect.read_only
+    session_options = SessionOptions(
         pid=connect.pid,
-        display=connect.display if connect.display is not None else start.display,
-        launch=start.launch or ("always" if is_to_start else "never"),
-        options=launch_options,
+        display=connect.display if connect.display is not None else display,
+        launch=launch or ("always" if is_to_start else "never"),
+        options={name: str(value) for name, value in (options or {}).items()},
         is_read_only=connect.read_only,
         allow_unknown_version=connect.allow_unknown_version,
         controller="" if connect.read_only else f"an environment of {profile.name}",
     )
+    factory = _session_factory(connect, profile, session_options)
+    return SessionHolder((lambda seed: ObservedSession(factory(seed))) if connect.read_only else factory)
+
+
+def _session_factory(connect: ConnectOptions, profile: Profile, options: SessionOptions) -> SessionFactory:
+    """Return the function that opens sessions: that of the user, or one for a game on a server or on this machine."""
+    if connect.session is not None:
+
+        def open_given(seed: int | None) -> Session:
+            session: Session = connect.session()
+            if seed is not None:
+                session.restart(seed=seed)
+            return session
+
+        return open_given
+    if connect.server:
+        return lambda seed: _connect(connect, profile, options.options, seed)
 
     def open_here(seed: int | None) -> Session:
         with optional_imports():
@@ -120,16 +129,6 @@ def session_factory(connect: ConnectOptions, profile: Profile, start: GameStart)
         return open_session(profile, msgspec.structs.replace(options, deterministic=True, seed=seed))
 
     return open_here
-
-
-def _seeded(make_session: Callable[[], Session]) -> SessionFactory:
-    def open_seeded(seed: int | None) -> Session:
-        session = make_session()
-        if seed is not None:
-            session.restart(seed=seed)
-        return session
-
-    return open_seeded
 
 
 def _connect(connect: ConnectOptions, profile: Profile, launch_options: Mapping[str, str], seed: int | None) -> Session:

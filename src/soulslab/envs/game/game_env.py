@@ -53,9 +53,9 @@ class GameEnv(gymnasium.Env[Any, Any]):
 
     Args:
         holder: Opens and recovers the session.
-        task: The task.
+        task: The rules of the environment.
         timing: Controls when keys are sent and the game is read.
-        settings: Settings that are the same for all tasks.
+        settings: See `GameEnvSettings`.
         render_mode: One of ``metadata["render_modes"]``, or None.
 
     Raises:
@@ -72,12 +72,16 @@ class GameEnv(gymnasium.Env[Any, Any]):
         settings: GameEnvSettings,
         render_mode: str | None = None,
     ) -> None:
-        check_render_mode(render_mode, self.metadata["render_modes"])
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            *first, last = ["None", *map(repr, self.metadata["render_modes"])]
+            raise EnvironmentUsageError(f"render_mode must be {', '.join(first)} or {last}, not {render_mode!r}")
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "render_fps": max(1, round(settings.render_fps))}
         self.observation_space = task.observation_space
         self.action_space = task.action_space
-        self._holder, self._task, self._timing, self._settings = holder, task, timing, settings
+        self.holder, self._task, self._timing, self._settings = holder, task, timing, settings
+        #: Measures the wall time of the parts of each step; None measures nothing.
+        self.step_times: StepTimes | None = None
         self._state: Any = None
         self._observation: Any = None
         self._is_ready = False
@@ -101,7 +105,7 @@ class GameEnv(gymnasium.Env[Any, Any]):
         given = reset_options_of(options, self._task.reset_options)
         super().reset(seed=seed)
         self._is_ready = False
-        holder = self._holder
+        holder = self.holder
         if given.get("restart"):
             holder.is_lost = True
         n_restarts = holder.n_restarts
@@ -114,7 +118,7 @@ class GameEnv(gymnasium.Env[Any, Any]):
         self._n_restarts = holder.n_restarts - n_restarts
         self._n_steps = 0
         self._is_ready = True
-        return self._store(start), self._info(start)
+        return self._store(start), self._state_info(start.late_s) | start.info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Play one step; see `gymnasium.Env.step`.
@@ -129,24 +133,26 @@ class GameEnv(gymnasium.Env[Any, Any]):
         if not self._is_ready:
             raise NotResetError("step: the episode is over, has not begun, or has failed; call reset() first")
         parsed = self._task.parse_action(action, self._state)
-        times = self._timing.times
+        times = self._timing.times = self.step_times
         if times is not None:
             times.begin_step()
         self._is_ready = False
         self._n_steps += 1
         is_last = self._n_steps == self._settings.max_steps
         try:
-            step = self._task.advance(self._holder, self._timing, self._state, parsed, is_last_step=is_last)
+            step = self._task.advance(self.holder, self._timing, self._state, parsed, is_last_step=is_last)
         except SiphonError as error:
             # A game that loads needs no restart; the next reset waits for it.
             if not isinstance(error, LOADING):
-                self._holder.is_lost = True
+                self.holder.is_lost = True
             if self._settings.on_failure == "raise" or isinstance(error, LostTickError):
                 raise
-            return self._observation, 0.0, False, True, self._failure_info(error)
+            info = self._state_info(0.0)
+            info |= {"end": "failure", "failure": {"error": type(error).__name__, "message": str(error)}}
+            return self._observation, 0.0, False, True, info
         is_truncated = not step.is_terminated and (step.is_truncated or is_last)
         self._is_ready = not (step.is_terminated or is_truncated)
-        observation, info = self._store(step), self._info(step)
+        observation, info = self._store(step), self._state_info(step.late_s) | step.info
         if times is not None:
             times.end_step()
         return observation, step.reward, step.is_terminated, is_truncated, info
@@ -173,36 +179,22 @@ class GameEnv(gymnasium.Env[Any, Any]):
     def close(self) -> None:
         """Release all keys, and end the game if it was started for this environment; a second call does nothing."""
         self._is_ready = False
-        if self._holder.is_open:
+        if self.holder.is_open:
             with contextlib.suppress(SiphonError):  # a game that has ended needs no release
-                self._task.release(self._holder)
-        self._holder.close()
+                self._task.release(self.holder)
+        self.holder.close()
 
     # --- access for wrappers --------------------------------------------------------------------------------
 
     @property
     def session(self) -> Session:
         """The session with the game; it is opened if it is not open yet."""
-        return self._holder.session
-
-    @property
-    def holder(self) -> SessionHolder:
-        """The object that opens and recovers the session."""
-        return self._holder
+        return self.holder.session
 
     @property
     def needs_reset(self) -> bool:
         """Whether `step` would raise `NotResetError`."""
         return not self._is_ready
-
-    @property
-    def step_times(self) -> StepTimes | None:
-        """Wall time of the parts of each step since a `StepTimes` was assigned; None: nothing is measured."""
-        return self._timing.times
-
-    @step_times.setter
-    def step_times(self, times: StepTimes | None) -> None:
-        self._timing.times = times
 
     # --- internals ------------------------------------------------------------------------------------------
 
@@ -217,15 +209,6 @@ class GameEnv(gymnasium.Env[Any, Any]):
         self._observation = self._task.observation(step.state)
         return self._observation
 
-    def _info(self, step: TaskStep[Any]) -> Info:
-        info = self._state_info(step.late_s)
-        info.update(step.info)
-        return info
-
-    def _failure_info(self, error: SiphonError) -> Info:
-        failure = {"error": type(error).__name__, "message": str(error)}
-        return self._state_info(0.0) | {"end": "failure", "failure": failure}
-
     def _state_info(self, late_s: float) -> Info:
         info = self._task.info(self._state)
         mask = self._task.action_mask(self._state)
@@ -237,10 +220,3 @@ class GameEnv(gymnasium.Env[Any, Any]):
         info["n_restarts"] = self._n_restarts
         info["late_s"] = late_s
         return info
-
-
-def check_render_mode(render_mode: str | None, render_modes: list[str]) -> None:
-    """Raise `EnvironmentUsageError` for a render mode that does not exist."""
-    if render_mode is not None and render_mode not in render_modes:
-        *first, last = ["None", *map(repr, render_modes)]
-        raise EnvironmentUsageError(f"render_mode must be {', '.join(first)} or {last}, not {render_mode!r}")

@@ -33,8 +33,7 @@ class SessionHolder:
     """Holds the session of an environment: opens it when it is first needed, and recovers it after a failure.
 
     Args:
-        factory: Opens sessions; None if `session` is the only one.
-        session: A session that is open already; it is closed with the environment.
+        factory: Opens sessions; None if `session`, which is open already, is the only one.
 
     Attributes:
         seed: Seed of the next start; None for a start that is not deterministic.

@@ -18,14 +18,7 @@ StateT = TypeVar("StateT")
 
 
 class EpisodeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The episode that a reset asks for.
-
-    Attributes:
-        seed: Seed of the reset; None if none was given.
-        rng: Random generator of the environment.
-        deadline: Limit of wall time for the whole reset.
-        options: Options of the reset.
-    """
+    """The episode that a reset asks for; the deadline is a limit of wall time for the whole reset."""
 
     seed: int | None
     rng: np.random.Generator
@@ -52,16 +45,13 @@ class TaskStep(msgspec.Struct, Generic[StateT], frozen=True, kw_only=True):
     reward: float = 0.0
     is_terminated: bool = False
     is_truncated: bool = False
-    info: Mapping[str, Any] = {}
+    info: dict[str, Any] = {}
 
 
 class Task(Protocol[ActionT, StateT]):
     """The rules of an environment: the start of an episode, keys, observation, reward, end and ``info``.
 
-    Attributes:
-        observation_space: Space of the observations.
-        action_space: Space of the actions.
-        reset_options: Names of the options that ``reset`` accepts.
+    `reset_options` are the names of the options that ``reset`` accepts.
     """
 
     observation_space: spaces.Space[Any]
@@ -96,15 +86,8 @@ class Task(Protocol[ActionT, StateT]):
     ) -> TaskStep[StateT]:
         """Play one step.
 
-        Args:
-            holder: The session.
-            timing: Plays the decisions of the step.
-            state: State before the step.
-            action: The parsed action.
-            is_last_step: The environment cuts the episode off after this step, unless it ends with it.
-
-        Raises:
-            SiphonError: The step failed.
+        With `is_last_step`, the environment cuts the episode off after this step, unless it ends with it. Raises
+        `SiphonError` if the step failed.
         """
         ...
 
@@ -121,9 +104,5 @@ class Task(Protocol[ActionT, StateT]):
         ...
 
     def release(self, holder: SessionHolder) -> None:
-        """Undo changes of the game that must not outlast the environment.
-
-        Raises:
-            SiphonError: See `Session.write`.
-        """
+        """Undo changes of the game that must not outlast the environment. Raises as `Session.write`."""
         ...

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -62,18 +63,14 @@ class StepTimes:
     """
 
     def __init__(self) -> None:
-        self.input_s: list[float] = []
-        self.advance_s: list[float] = []
-        self.snapshot_s: list[float] = []
-        self.capture_s: list[float] = []
-        self.features_s: list[float] = []
-        self._lists = (self.input_s, self.advance_s, self.snapshot_s, self.capture_s)
-        self._spent = [0.0] * len(self._lists)
+        self._lists: list[list[float]] = [[] for _ in range(5)]
+        self.input_s, self.advance_s, self.snapshot_s, self.capture_s, self.features_s = self._lists
+        self._spent = [0.0] * 4
         self._began_s = 0.0
 
     def begin_step(self) -> None:
         """Begin a step."""
-        self._spent = [0.0] * len(self._lists)
+        self._spent = [0.0] * 4
         self._began_s = time.perf_counter()
 
     def spend(self, *seconds: float) -> None:
@@ -82,31 +79,25 @@ class StepTimes:
 
     def end_step(self) -> None:
         """End a step."""
-        self.features_s.append(time.perf_counter() - self._began_s - sum(self._spent))
-        for times, spent in zip(self._lists, self._spent, strict=True):
+        rest_s = time.perf_counter() - self._began_s - sum(self._spent)
+        for times, spent in zip(self._lists, (*self._spent, rest_s), strict=True):
             times.append(spent)
 
 
-class StepTiming(Protocol):
+class StepTiming(ABC):
     """Plays decisions, each from one reading to the next; `times` records their wall time, None records nothing."""
-
-    times: StepTimes | None
-
-    def begin(self, session: Session) -> None:
-        """Begin an episode; its first reading follows immediately."""
-        ...
-
-    def play(self, session: Session, keys: Keys, reading: Reading) -> tuple[StepResult, float]:
-        """Play a decision; return the reading at its end, and by how much it was late, in s of wall time."""
-        ...
-
-
-class _MeasuredTiming:
-    """Base of the timings: plays steps, and records the wall time of their parts if `times` is set."""
 
     def __init__(self, options: TimingOptions) -> None:
         self._options = options
         self.times: StepTimes | None = None
+
+    @abstractmethod
+    def begin(self, session: Session) -> None:
+        """Begin an episode; its first reading follows immediately."""
+
+    @abstractmethod
+    def play(self, session: Session, keys: Keys, reading: Reading) -> tuple[StepResult, float]:
+        """Play a decision; return the reading at its end, and by how much it was late, in s of wall time."""
 
     def _step(self, session: Session, step: Step) -> StepResult:
         if self.times is None:
@@ -127,14 +118,15 @@ class _MeasuredTiming:
         return StepResult(advance, snapshot, frame)
 
 
-class LockstepTiming(_MeasuredTiming):
-    """The game is paused between decisions, and advances by exactly one decision (`StepTiming`)."""
+class LockstepTiming(StepTiming):
+    """The game is paused between decisions, and advances by exactly one decision."""
 
     def __init__(self, options: TimingOptions) -> None:
         super().__init__(options)
         self._waiting: deque[Keys] = deque()
         # Keys wait for the whole decisions of the delay; the rest of it passes before they are sent.
-        self._n_kept, self._rest_s = _split(options.latency_s, options.step_s)
+        self._n_kept, rest_ns = divmod(round(options.latency_s * 1e9), round(options.step_s * 1e9))
+        self._rest_s = rest_ns * 1e-9
         self._next_at = 0.0
         self._speed: float | None = None
 
@@ -175,8 +167,8 @@ class LockstepTiming(_MeasuredTiming):
         return result, result.advance.late_s
 
 
-class RealtimeTiming(_MeasuredTiming):
-    """The game runs freely (`StepTiming`). Decisions end on a grid of wall time; a late one does not delay the next.
+class RealtimeTiming(StepTiming):
+    """The game runs freely. Decisions end on a grid of wall time; a late one does not delay the next.
 
     A decision that is late by whole decisions skips them.
     """
@@ -210,18 +202,6 @@ class RealtimeTiming(_MeasuredTiming):
         late_s = max(time.monotonic() - self._end_at, 0.0)
         read_only = Step(attributes=reading.attributes, frame=reading.frame, deadline_s=self._options.deadline_s)
         return self._step(session, read_only), late_s
-
-
-def make_timing(kind: str, options: TimingOptions) -> StepTiming:
-    """Return the timing of the kind ``"lockstep"`` or ``"realtime"``."""
-    return LockstepTiming(options) if kind == "lockstep" else RealtimeTiming(options)
-
-
-def _split(latency_s: float, step_s: float) -> tuple[int, float]:
-    """Return the whole decisions of a delay, and the rest in s."""
-    latency_ns, step_ns = round(latency_s * 1e9), round(step_s * 1e9)
-    n_whole, rest_ns = divmod(latency_ns, step_ns)
-    return n_whole, rest_ns * 1e-9
 
 
 def _sleep_until(moment: float) -> None:

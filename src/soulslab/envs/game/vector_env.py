@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -12,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
-from soulslab.envs.arguments import autoreset_mode_of, options_of_each, reset_mask_of
+from soulslab.envs.arguments import autoreset_mode_of, checked_count, options_of_each, reset_mask_of
 from soulslab.envs.game.game_env import GameEnv, Info
 from soulslab.errors import EnvironmentUsageError, NotResetError
 
@@ -35,15 +36,11 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
 
     Args:
         num_envs: N.
-        autoreset_mode: ``"NextStep"``, ``"SameStep"``, ``"Disabled"`` or Gymnasium's enum.
+        autoreset_mode: See `soulslab.envs.arena.ArenaVectorEnv`.
         copy: Whether observations are copies. Otherwise they are a buffer that the next call overwrites.
         render_mode: Render mode of each environment.
         options: Options of each environment. ``server``, ``token``, ``token_file``, ``tls``, ``pid``, ``display`` and
             ``session`` may be lists with one value for each environment.
-
-    Attributes:
-        single: Makes one environment.
-        envs: The environments.
 
     Raises:
         EnvironmentUsageError: An option is wrong, or two environments get the same game.
@@ -59,10 +56,8 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
-        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
-            raise EnvironmentUsageError(f"num_envs must be a whole number from 1, not {num_envs!r}")
         options.setdefault("on_failure", "truncate")
-        self.num_envs = num_envs
+        self.num_envs = checked_count("num_envs", num_envs)
         self.autoreset_mode = autoreset_mode_of(autoreset_mode)
         self.copy = copy
         self.render_mode = render_mode
@@ -93,7 +88,7 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
         which = reset_mask_of(options.pop("reset_mask", None), self.num_envs)
         seeds = _seeds(seed, self.num_envs)
         chosen = np.flatnonzero(which).tolist()
-        calls = [self._resetter(i, seeds[i], options) for i in chosen]
+        calls = [partial(self.envs[i].reset, seed=seeds[i], options=options) for i in chosen]
         infos: Info = {}
         failures: dict[int, BaseException] = {}
         for i, result in zip(chosen, self._threads.call(calls), strict=True):
@@ -124,7 +119,7 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
             raise NotResetError(
                 f"step: episodes {stuck[:8]} are over or have failed; reset them with options={{'reset_mask': ...}}"
             )
-        calls = [self._stepper(i, action) for i, action in enumerate(iterate(self.action_space, actions))]
+        calls = [partial(self._step_one, i, action) for i, action in enumerate(iterate(self.action_space, actions))]
         if len(calls) != self.num_envs:
             raise EnvironmentUsageError(f"{len(calls)} actions for {self.num_envs} environments")
         rewards = np.zeros(self.num_envs)
@@ -157,22 +152,15 @@ class GameVectorEnv(VectorEnv[Any, Any, Any]):
             if isinstance(result, BaseException):
                 raise result
 
-    def _resetter(self, i: int, seed: int | None, options: dict[str, Any]) -> Callable[[], tuple[Any, Info]]:
-        return lambda: self.envs[i].reset(seed=seed, options=options)
-
-    def _stepper(self, i: int, action: Any) -> Callable[[], tuple[_StepResult, tuple[Any, Info] | None]]:
-        """Return a function that steps one game, and starts its next episode if the autoreset mode requires it."""
-        env, mode, was_over = self.envs[i], self.autoreset_mode, bool(self._is_over[i])
-
-        def play() -> tuple[_StepResult, tuple[Any, Info] | None]:
-            if mode is AutoresetMode.NEXT_STEP and was_over:
-                observation, info = env.reset()
-                return (observation, 0.0, False, False, info), None
-            outcome = env.step(action)
-            has_ended = outcome[2] or outcome[3]
-            return outcome, env.reset() if has_ended and mode is AutoresetMode.SAME_STEP else None
-
-        return play
+    def _step_one(self, i: int, action: Any) -> tuple[_StepResult, tuple[Any, Info] | None]:
+        """Step one game, and start its next episode if the autoreset mode requires it."""
+        env, mode = self.envs[i], self.autoreset_mode
+        if mode is AutoresetMode.NEXT_STEP and self._is_over[i]:
+            observation, info = env.reset()
+            return (observation, 0.0, False, False, info), None
+        outcome = env.step(action)
+        has_ended = outcome[2] or outcome[3]
+        return outcome, env.reset() if has_ended and mode is AutoresetMode.SAME_STEP else None
 
     def _observation(self) -> Any:
         observations = (

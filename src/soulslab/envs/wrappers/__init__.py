@@ -1,7 +1,14 @@
 """Gymnasium wrappers for boss duels. They can be combined in any order."""
 
-from soulslab.envs.wrappers.boundary import Boundary, draw_boundary, load_boundary, save_boundary
-from soulslab.envs.wrappers.boundary_walk import WalkOptions, boundary_of_recording, boundary_of_walk
+from soulslab.envs.wrappers.boundary import (
+    Boundary,
+    WalkOptions,
+    boundary_of_recording,
+    boundary_of_walk,
+    draw_boundary,
+    load_boundary,
+    save_boundary,
+)
 from soulslab.envs.wrappers.duel_source import ShowsDuel, WritesQuantities
 from soulslab.envs.wrappers.game_changes import HealthRefund, SafeGround
 from soulslab.envs.wrappers.info_adapters import FightReport, SoulsGymView, UniformInfo

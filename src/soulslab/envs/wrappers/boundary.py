@@ -1,4 +1,4 @@
-"""The boundary of a ground: signed distance to its edge, and the direction inwards.
+"""The boundary of a ground: signed distance to its edge, direction inwards, and how it is made from a recorded walk.
 
 A boundary is one or more closed rings of corners. A point is on the ground if an odd number of rings surrounds it, so a
 ring within a ring is a hole, such as a pillar. Distances are exact everywhere on the plane: they are measured to the
@@ -14,12 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+import cv2
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from soulslab.config.loading import read_toml
 from soulslab.envs.wrappers.npz_file import npz_bytes, read_npz, write_atomically
-from soulslab.errors import ConfigError, EnvironmentUsageError, MissingDependencyError
+from soulslab.errors import ConfigError, EnvironmentUsageError, did_you_mean, optional_imports
 
 Points = NDArray[np.float64]
 
@@ -36,6 +38,11 @@ _MAX_STEPS = 12
 FORMAT = 1
 _DPI: Final = 110
 _INK: Final = "#1b4965"
+#: Most cells of the grid along one side. A larger walk is a mistake, such as positions that were read while the game
+#: was loading.
+_MAX_CELLS = 8000
+#: OpenCV takes positions in sixteenths of a cell.
+_SHIFT_BITS = 4
 
 
 class Boundary:
@@ -46,6 +53,7 @@ class Boundary:
 
     Attributes:
         rings: The rings as read-only float64 arrays.
+        limits_m: Smallest and largest x and y in m, (2,) each.
 
     Raises:
         EnvironmentUsageError: The list is empty, or a ring has fewer than three corners, no area, or a number that
@@ -56,7 +64,8 @@ class Boundary:
         self.rings = tuple(_checked_ring(ring, i) for i, ring in enumerate(rings))
         if not self.rings:
             raise EnvironmentUsageError("a boundary needs at least one ring of corners")
-        self._from = np.concatenate(self.rings)
+        self._from: Points = np.concatenate(self.rings)
+        self.limits_m = self._from.min(axis=0), self._from.max(axis=0)
         self._to = np.concatenate([np.roll(ring, -1, axis=0) for ring in self.rings])
         self._along = self._to - self._from
         self._length_2 = np.maximum(np.square(self._along).sum(axis=1), np.finfo(np.float64).tiny)
@@ -67,36 +76,23 @@ class Boundary:
         angles = np.linspace(0.0, 2.0 * np.pi, n_corners, endpoint=False)
         return cls([np.asarray(centre_m) + radius_m * np.stack([np.cos(angles), np.sin(angles)], axis=1)])
 
-    @property
-    def limits_m(self) -> tuple[Points, Points]:
-        """Smallest and largest x and y in m, (2,) each."""
-        return self._from.min(axis=0), self._from.max(axis=0)
-
     def distance(self, xy: ArrayLike) -> Any:
-        """Return the distance to the edge.
+        """Return the distance to the edge from one position (2,) or N positions (N, 2), in m.
 
-        Args:
-            xy: One position (2,) or N positions (N, 2), in m.
-
-        Returns:
-            A float or (N,) float64 in m: positive inside, negative outside.
+        It is a float or (N,) float64 in m: positive inside, negative outside.
         """
         return self.distance_and_normal(xy)[0]
 
     def normal(self, xy: ArrayLike) -> Points:
-        """Return the direction inwards, in which `distance` increases fastest.
-
-        Args:
-            xy: One position (2,) or N positions (N, 2), in m.
-
-        Returns:
-            Unit vectors of the same shape.
-        """
+        """Return the directions inwards, in which `distance` increases fastest: unit vectors of the shape of `xy`."""
         return self.distance_and_normal(xy)[1]
 
     def distance_and_normal(self, xy: ArrayLike) -> tuple[Any, Points]:
         """Return `distance` and `normal`; faster than two calls."""
-        points, is_single = _checked_points(xy)
+        given = np.asarray(xy, np.float64)
+        if given.shape[-1:] != (2,) or given.ndim > 2:
+            raise EnvironmentUsageError(f"positions must be (2,) or (N, 2) numbers x, y, not {given.shape}")
+        points = given.reshape(-1, 2)
         nearest, edges, is_inside = self._find_nearest(points)
         normals = points - nearest
         lengths = np.hypot(normals[:, 0], normals[:, 1])
@@ -107,7 +103,7 @@ class Boundary:
             normals[on_edge] = self._edge_normals(nearest[on_edge], edges[on_edge]) * sides[on_edge, None]
             lengths[on_edge] = 1.0
         normals *= (sides / lengths)[:, None]
-        return (float(distances[0]), normals[0]) if is_single else (distances, normals)
+        return (float(distances[0]), normals[0]) if given.ndim == 1 else (distances, normals)
 
     def nearest_inside(self, xy: ArrayLike, margin_m: float) -> Points:
         """Return the nearest position that is at least ``margin_m`` from every edge, (2,) in m.
@@ -143,15 +139,7 @@ class Boundary:
         return float(self._depths[1].max())
 
     def distance_grid(self, cell_m: float, around_m: float = 2.0) -> tuple[Points, Points, Points]:
-        """Return the distances on a grid, for pictures.
-
-        Args:
-            cell_m: Distance between neighbouring grid points.
-            around_m: Width of the margin around the boundary.
-
-        Returns:
-            x (W,), y (H,) and the distances (H, W), all in m.
-        """
+        """Return x (W,), y (H,) and the distances (H, W) in m on a grid with a margin around the boundary."""
         low, high = self.limits_m
         x, y = (np.arange(low[i] - around_m, high[i] + around_m + cell_m, cell_m) for i in range(2))
         grid = np.stack(np.meshgrid(x, y), axis=-1)
@@ -198,14 +186,6 @@ class Boundary:
         return across
 
 
-def _checked_points(xy: ArrayLike) -> tuple[Points, bool]:
-    """Return positions as (N, 2), and whether a single one was given."""
-    points = np.asarray(xy, np.float64)
-    if points.shape[-1:] != (2,) or points.ndim > 2:
-        raise EnvironmentUsageError(f"positions must be (2,) or (N, 2) numbers x, y, not {points.shape}")
-    return points.reshape(-1, 2), points.ndim == 1
-
-
 def _checked_ring(ring: ArrayLike, index: int) -> Points:
     try:
         corners = np.array(ring, np.float64)
@@ -220,17 +200,12 @@ def _checked_ring(ring: ArrayLike, index: int) -> Points:
     x, y = (corners - corners.mean(axis=0)).T
     if abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) < 1e-9:
         raise EnvironmentUsageError(f"rings[{index}] surrounds no area")
-    checked: Points = corners
-    checked.setflags(write=False)
-    return checked
+    corners.setflags(write=False)
+    return corners
 
 
 def save_boundary(boundary: Boundary, path: str | Path) -> None:
-    """Write a boundary to a file atomically.
-
-    Args:
-        boundary: The boundary.
-        path: File that ends in ``.toml`` or ``.npz``.
+    """Write a boundary atomically to a file that ends in ``.toml`` or ``.npz``.
 
     Raises:
         ConfigError: The file cannot be written, or its name has another ending.
@@ -240,7 +215,10 @@ def save_boundary(boundary: Boundary, path: str | Path) -> None:
         rings = {f"ring_{i}": ring for i, ring in enumerate(boundary.rings)}
         data = npz_bytes({"format": np.array([FORMAT]), **rings})
     else:
-        data = _to_toml(boundary).encode()
+        lines = ["# The edge of a ground: corners x, y in m. A ring within a ring is a hole.", f"format = {FORMAT}"]
+        for ring in boundary.rings:
+            lines += ["", "[[rings]]", "points = [", *(f"  [{x!r}, {y!r}]," for x, y in ring.tolist()), "]"]
+        data = "\n".join([*lines, ""]).encode()
     write_atomically(path, data)
 
 
@@ -275,17 +253,13 @@ def draw_boundary(boundary: Boundary, path: str | Path, walk: ArrayLike | None =
         MissingDependencyError: matplotlib is not installed.
         ConfigError: The file cannot be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (takes 1 s to import)
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingDependencyError("matplotlib", "learn") from error
+    with optional_imports():
+        from matplotlib.figure import Figure  # noqa: PLC0415 (takes 1 s to import)
     low, high = boundary.limits_m
     extent = float((high - low).max())
     x, y, distances = boundary.distance_grid(extent / 160, 0.12 * extent)
     most = float(np.abs(distances).max())
     figure = Figure(figsize=(6.4, 5.4), dpi=_DPI, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     shades = axes.contourf(x, y, distances, levels=np.linspace(-most, most, 25), cmap="RdBu")
     axes.contour(x, y, distances, levels=[0.0], colors=_INK, linewidths=2.0)
@@ -314,16 +288,160 @@ def _checked_suffix(path: Path) -> str:
     return path.suffix
 
 
-def _to_toml(boundary: Boundary) -> str:
-    lines = ["# The edge of a ground: corners x, y in m. A ring within a ring is a hole.", f"format = {FORMAT}"]
-    for ring in boundary.rings:
-        lines += ["", "[[rings]]", "points = [", *(f"  [{x!r}, {y!r}]," for x, y in ring.tolist()), "]"]
-    return "\n".join(lines) + "\n"
-
-
 def _read_toml(path: Path) -> dict[str, Any]:
     data = read_toml(path)
     rings = data.get("rings", [])
     if not isinstance(rings, list) or not all(isinstance(ring, dict) and "points" in ring for ring in rings):
         raise ConfigError("must be tables with points = [[x, y], ...]", path="rings", source=path)
     return {"format": data.get("format", -1), **{f"ring_{i}": ring["points"] for i, ring in enumerate(rings)}}
+
+
+class WalkOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options for making a boundary from a walk.
+
+    Attributes:
+        reach_m: Ground extends this far to either side of the walk.
+        bridge_m: Gaps between strips of the walk that are narrower than this become ground. This also closes a walk
+            round the edge that does not quite end where it began.
+        jump_m: Two consecutive positions that are farther apart are not joined; the player was teleported.
+        cell_m: Cell size of the grid, which is also the accuracy of the edge.
+        hole_m2: Smallest area without a walk that becomes a hole; smaller areas become ground. By default there are no
+            holes, so one walk round the edge is enough.
+    """
+
+    reach_m: float = 0.5
+    bridge_m: float = 1.5
+    jump_m: float = 3.0
+    cell_m: float = 0.1
+    hole_m2: float = float("inf")
+
+    def check(self) -> None:
+        """Raise `EnvironmentUsageError` for the first option that is out of range."""
+        for name in ("reach_m", "jump_m", "cell_m", "hole_m2"):
+            if not getattr(self, name) > 0.0:
+                raise EnvironmentUsageError(f"{name} must be greater than 0, not {getattr(self, name)}")
+        if not self.bridge_m >= 0.0:
+            raise EnvironmentUsageError(f"bridge_m must be 0 or more, not {self.bridge_m}")
+
+
+def boundary_of_walk(walk: ArrayLike, options: WalkOptions | None = None) -> Boundary:
+    """Return the boundary of the ground on which a player walked.
+
+    If the walk has several separate parts, the largest one is used.
+
+    Args:
+        walk: (N, 2) or (N, 3) positions x, y (and height, which is ignored) in m, in the order of the walk. Positions
+            that are not finite are ignored.
+        options: Widths, gaps and grid; None uses the defaults.
+
+    Raises:
+        EnvironmentUsageError: The walk has no position, or is too wide for the grid.
+    """
+    options = options or WalkOptions()
+    options.check()
+    points = _points(walk)
+    margin_m = options.reach_m + options.bridge_m + 2 * options.cell_m
+    low = points.min(axis=0) - margin_m
+    extent = points.max(axis=0) + margin_m - low
+    if extent.max() / options.cell_m > _MAX_CELLS:
+        raise EnvironmentUsageError(
+            f"the walk is {extent[0]:.0f} x {extent[1]:.0f} m wide, too much for cells of {options.cell_m} m; "
+            f"increase cell_m, or remove wrong positions"
+        )
+    ground = _draw_ground((points - low) / options.cell_m, extent, options)
+    return Boundary([ring * options.cell_m + low for ring in _rings(ground)])
+
+
+def boundary_of_recording(
+    path: str | Path,
+    attributes: Sequence[str] = ("player.position",),
+    axes: str = "xzy",
+    options: WalkOptions | None = None,
+) -> Boundary:
+    """Return the boundary of the ground on which a player walked in a recording (``soulslab siphon record``).
+
+    Args:
+        path: The recording.
+        attributes: One attribute with three numbers, or the two attributes of x and y.
+        axes: Order of the three numbers, as in the profile's ``[duel]`` table; z is the height.
+        options: See `boundary_of_walk`.
+
+    Raises:
+        RecordingError: The recording cannot be read.
+        EnvironmentUsageError: An attribute is missing or has another shape, or the walk has no position or is too
+            wide.
+    """
+    with optional_imports():
+        from soulslab.siphon.recording.reading import read_recording  # noqa: PLC0415 (needs h5py)
+    recording = read_recording(Path(path), with_frames=False)
+    for name in attributes:
+        if name not in recording.attributes:
+            raise EnvironmentUsageError(
+                f"{path} has no attribute {name!r}{did_you_mean(name, list(recording.attributes))}"
+            )
+    columns = [np.asarray(recording.attributes[name], np.float64) for name in attributes]
+    if len(columns) == 1 and sorted(axes) == ["x", "y", "z"] and columns[0].ndim == 2 and columns[0].shape[1] == 3:
+        walk = columns[0][:, [axes.index("x"), axes.index("y")]]
+    elif len(columns) == 2 and all(column.ndim == 1 for column in columns):
+        walk = np.stack(columns, axis=1)
+    else:
+        raise EnvironmentUsageError(
+            f"attributes must be one with three numbers and axes such as 'xzy', or two with one number each, not "
+            f"{', '.join(f'{name} {column.shape}' for name, column in zip(attributes, columns, strict=True))}"
+        )
+    is_unreadable = np.any([recording.unreadable[name] for name in attributes], axis=0)
+    return boundary_of_walk(walk[~is_unreadable], options)
+
+
+def _points(walk: ArrayLike) -> Points:
+    points = np.asarray(walk, np.float64)
+    if points.ndim != 2 or points.shape[1] not in {2, 3}:
+        raise EnvironmentUsageError(f"a walk must be (N, 2) or (N, 3) positions, not {points.shape}")
+    points = points[np.isfinite(points).all(axis=1), :2]
+    if not len(points):
+        raise EnvironmentUsageError("the walk has no finite position")
+    return points
+
+
+def _draw_ground(cells: Points, extent: Points, options: WalkOptions) -> NDArray[np.uint8]:
+    """Return the ground as a picture, 1 on the ground and 0 elsewhere, given the walk in cells and the extent in m."""
+    width, height = (int(np.ceil(side / options.cell_m)) + 1 for side in extent)
+    picture = np.zeros((height, width), np.uint8)
+    shifted = np.round(cells * (1 << _SHIFT_BITS)).astype(np.int32)
+    breaks = np.flatnonzero(np.hypot(*np.diff(cells, axis=0).T) * options.cell_m > options.jump_m) + 1
+    thickness = max(1, round(2 * options.reach_m / options.cell_m))
+    for part in np.split(shifted, breaks):
+        cv2.polylines(picture, [part.reshape(-1, 1, 2)], False, 1, thickness, cv2.LINE_8, _SHIFT_BITS)
+    return _close_gaps(picture, options)
+
+
+def _close_gaps(walked: NDArray[np.uint8], options: WalkOptions) -> NDArray[np.uint8]:
+    """Return the ground with closed gaps: grown by half a gap, filled, and shrunk by half a gap."""
+    half = 0.5 * options.bridge_m / options.cell_m
+    grown = (_distances_to_zero(1 - walked) <= half).astype(np.uint8)
+    contours, _ = cv2.findContours(grown, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    filled = np.zeros_like(walked)
+    cv2.drawContours(filled, [max(contours, key=cv2.contourArea)], 0, 1, cv2.FILLED)
+    ground = (_distances_to_zero(filled) > half).astype(np.uint8)
+    holes = ground & (_distances_to_zero(grown) <= half)
+    n_parts, parts, statistics, _ = cv2.connectedComponentsWithStats(holes.astype(np.uint8))
+    for part in range(1, n_parts):
+        if statistics[part, cv2.CC_STAT_AREA] * options.cell_m**2 >= options.hole_m2:
+            ground[parts == part] = 0
+    return ground
+
+
+def _distances_to_zero(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return the distance from each cell to the nearest cell with 0, in cells."""
+    return cv2.distanceTransform(picture, cv2.DIST_L2, cv2.DIST_MASK_PRECISE).astype(np.float32)
+
+
+def _rings(ground: NDArray[np.uint8]) -> list[Points]:
+    """Return the outer edge of the largest part, and the edges of its holes, in cells."""
+    contours, hierarchy = cv2.findContours(ground, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    parents = hierarchy[0][:, 3]
+    outer = max((i for i in range(len(contours)) if parents[i] < 0), key=lambda i: cv2.contourArea(contours[i]))
+    holes = [i for i in range(len(contours)) if parents[i] == outer]
+    # Smooth by less than a cell, the accuracy of the grid; otherwise each step of the contour would be a corner.
+    smooth = [cv2.approxPolyDP(contours[i], 0.75, True).reshape(-1, 2).astype(np.float64) for i in (outer, *holes)]
+    return [ring for ring in smooth if len(ring) >= 3]

@@ -1,18 +1,17 @@
-"""Access of wrappers to the duel of an environment, and to the running game.
-
-Wrappers read the duel's record from the unwrapped environment, not from the observation. So they work in any order, and
-with wrappers that scale, stack or flatten the observation.
-"""
+"""Access of wrappers to the duel and the game of the unwrapped environment, so that they work in any order."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import gymnasium
 
 from soulslab.arena.records import Record
 from soulslab.errors import EnvironmentUsageError
+
+if TYPE_CHECKING:
+    from soulslab.envs.tasks.duel.duel_game import DuelGame
 
 Wrapper: TypeAlias = gymnasium.Wrapper[Any, Any, Any, Any]
 Env: TypeAlias = gymnasium.Env[Any, Any]
@@ -37,41 +36,24 @@ class ShowsDuel(Protocol):
         ...
 
 
-class QuantityReader(Protocol):
-    """A game whose quantities can be read by name, such as `soulslab.envs.tasks.duel.duel_game.DuelGame`."""
-
-    def has(self, *quantities: str) -> bool:
-        """Return whether the profile of the game has all of these quantities."""
-        ...
-
-    def read(self, *quantities: str) -> dict[str, Any]:
-        """Return the current values of these quantities, all read at the same time."""
-        ...
-
-
 class WritesQuantities(Protocol):
     """Interface of an environment whose running game wrappers can change."""
 
     @property
-    def game(self) -> QuantityReader:
+    def game(self) -> DuelGame:
         """The game; available after the first reset."""
         ...
 
     def write_quantities(self, values: Mapping[str, Any]) -> None:
         """Write quantities to the game, and to the environment's record of its last state.
 
-        The record is updated so that the next step does not count the change as an effect of the fight, such as healing
-        or walking.
+        So the next step does not count the change as an effect of the fight, such as healing or walking.
         """
         ...
 
 
 def duel_of(env: Env, wrapper: str) -> ShowsDuel:
-    """Return the duel of an environment, which may be wrapped.
-
-    Raises:
-        EnvironmentUsageError: It has no duel; the message names the wrapper that needs one.
-    """
+    """Return the duel of an environment, which may be wrapped; raise `EnvironmentUsageError` if it has none."""
     inner = env.unwrapped
     # Ask the type, not the instance: the property of an instance may fail before the first reset.
     if hasattr(type(inner), "duel_state"):
@@ -80,11 +62,7 @@ def duel_of(env: Env, wrapper: str) -> ShowsDuel:
 
 
 def game_of(env: Env, wrapper: str) -> WritesQuantities:
-    """Return the unwrapped environment if its game can be written.
-
-    Raises:
-        EnvironmentUsageError: It cannot be written; the message names the wrapper that writes.
-    """
+    """Return the unwrapped environment; raise `EnvironmentUsageError` if its game cannot be written."""
     inner = env.unwrapped
     if not hasattr(type(inner), "write_quantities"):
         raise EnvironmentUsageError(f"{wrapper} needs {_NEEDS_GAME}; {type(inner).__name__} has none")

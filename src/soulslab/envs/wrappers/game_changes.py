@@ -10,10 +10,10 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from soulslab.arena.knight_file import load_knight
-from soulslab.arena.records import Record
+from soulslab.envs.arguments import check_choice, check_names
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.envs.wrappers.duel_source import FIGHTERS, Env, Wrapper, WritesQuantities, check_knows, duel_of, game_of
-from soulslab.errors import EnvironmentUsageError, NotResetError, did_you_mean
+from soulslab.errors import EnvironmentUsageError, NotResetError
 
 ON_EXIT = ("teleport", "terminate", "truncate")
 REFUNDS = ("hit", "time", "phase")
@@ -34,7 +34,6 @@ class SafeGround(Wrapper, RecordConstructorArgs):
 
     Args:
         env: A duel environment; teleports need a running game.
-        boundary: The edge of the ground.
         on_exit: ``"teleport"`` moves the player back, ``"terminate"`` and ``"truncate"`` end the episode.
         beyond_m: Tolerance outside of the boundary; a negative one ends inside of it.
         safe_m: Distance from the edge after a teleport.
@@ -58,10 +57,7 @@ class SafeGround(Wrapper, RecordConstructorArgs):
             self, boundary=boundary, on_exit=on_exit, beyond_m=beyond_m, safe_m=safe_m, lowest_m=lowest_m
         )
         super().__init__(env)
-        if on_exit not in ON_EXIT:
-            raise EnvironmentUsageError(
-                f"SafeGround: on_exit: unknown {on_exit!r}{did_you_mean(str(on_exit), ON_EXIT)}"
-            )
+        check_choice("SafeGround: on_exit: unknown", on_exit, ON_EXIT)
         if not safe_m > -beyond_m:
             raise EnvironmentUsageError(
                 f"SafeGround: a teleport to {safe_m} m from the edge would be outside again, with beyond_m={beyond_m}"
@@ -99,7 +95,9 @@ class SafeGround(Wrapper, RecordConstructorArgs):
         state = self._duel.duel_state
         position = np.array(state["player_pose"][:2])
         distance_m = self._boundary.distance(position)
-        is_outside = distance_m < -self._beyond_m or self._is_falling(state)
+        is_low = self._lowest_m is not None and state["player_pose"][2] < self._lowest_m
+        is_falling = is_low or int(state.player_animation) in _FALL_ANIMATIONS
+        is_outside = distance_m < -self._beyond_m or is_falling
         is_teleported = False
         if not is_outside:
             self._height_m = float(state["player_pose"][2])
@@ -117,10 +115,6 @@ class SafeGround(Wrapper, RecordConstructorArgs):
             "n_teleports": self._n_teleports,
         }
         return observation, reward, terminated, truncated, {**info, "ground": ground}
-
-    def _is_falling(self, state: Record) -> bool:
-        is_low = self._lowest_m is not None and state["player_pose"][2] < self._lowest_m
-        return bool(is_low) or int(state.player_animation) in _FALL_ANIMATIONS
 
     def _teleport(self, env: WritesQuantities, position: NDArray[np.float64]) -> None:
         """Move the player back. In real time it must not die or fall meanwhile, so flags of the game protect it."""
@@ -172,7 +166,10 @@ class HealthRefund(Wrapper, RecordConstructorArgs):
     ) -> None:
         RecordConstructorArgs.__init__(self, of=of, when=when, share=share, keeps_alive=keeps_alive)
         super().__init__(env)
-        _check(of, when, share)
+        check_names("HealthRefund: of", of, FIGHTERS)
+        check_choice("HealthRefund: when: unknown", when, REFUNDS)
+        if not share >= 0.0 or (when != "time" and share > 1.0):
+            raise EnvironmentUsageError(f"HealthRefund: share must be from 0 to 1, not {share!r}")
         self._of, self._when, self._share, self._keeps_alive = tuple(of), when, share, keeps_alive
         self._duel = duel_of(env, "HealthRefund")
         self._game = game_of(env, "HealthRefund")
@@ -238,12 +235,3 @@ class HealthRefund(Wrapper, RecordConstructorArgs):
             "phase": self._share * missing * has_new_phase,
         }
         return float(min(due[self._when], missing))
-
-
-def _check(of: Sequence[str], when: str, share: float) -> None:
-    if isinstance(of, str) or not of or any(who not in FIGHTERS for who in of):
-        raise EnvironmentUsageError(f"HealthRefund: of must be a list of some of {FIGHTERS}, not {of!r}")
-    if when not in REFUNDS:
-        raise EnvironmentUsageError(f"HealthRefund: when: unknown {when!r}{did_you_mean(str(when), REFUNDS)}")
-    if not share >= 0.0 or (when != "time" and share > 1.0):
-        raise EnvironmentUsageError(f"HealthRefund: share must be from 0 to 1, not {share!r}")

@@ -52,9 +52,6 @@ class UniformInfo(Wrapper, RecordConstructorArgs):
 
     Minari's ``DataCollector(record_infos=True)`` requires that each ``info`` of an episode has the same structure.
 
-    Args:
-        env: A duel environment.
-
     Raises:
         EnvironmentUsageError: The environment does not report fights.
     """
@@ -62,12 +59,11 @@ class UniformInfo(Wrapper, RecordConstructorArgs):
     def __init__(self, env: Env) -> None:
         RecordConstructorArgs.__init__(self)
         super().__init__(env)
-        try:
-            self._empty_report = env.get_wrapper_attr("empty_fight_report")
-        except AttributeError as error:
+        if not env.has_wrapper_attr("empty_fight_report"):
             raise EnvironmentUsageError(
                 f"UniformInfo: {env} does not report fights; use a duel environment of soulslab"
-            ) from error
+            )
+        self._empty_report = env.get_wrapper_attr("empty_fight_report")
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """See `gymnasium.Env.reset`."""
@@ -108,13 +104,10 @@ class SoulsGymView(Wrapper, RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """See `gymnasium.Env.reset`."""
         observation, info = self.env.reset(seed=seed, options=options)
-        return _select_fields(observation), {"action_mask": info["action_mask"]}
+        return {name: observation[name] for name in _FIELD_NAMES}, {"action_mask": info["action_mask"]}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """See `gymnasium.Env.step`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        return _select_fields(observation), reward, terminated, truncated, {"action_mask": info["action_mask"]}
-
-
-def _select_fields(observation: dict[str, Any]) -> dict[str, Any]:
-    return {name: observation[name] for name in _FIELD_NAMES}
+        fields = {name: observation[name] for name in _FIELD_NAMES}
+        return fields, reward, terminated, truncated, {"action_mask": info["action_mask"]}

@@ -21,6 +21,7 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from soulslab.arena.vocabulary import N_ACTIONS, action_name
+from soulslab.envs.arguments import checked_count
 from soulslab.envs.wrappers.duel_source import Env, Wrapper, duel_of
 from soulslab.errors import EnvironmentUsageError, MissingDependencyError
 
@@ -42,7 +43,6 @@ class LivePlot(Wrapper, RecordConstructorArgs):
     microseconds) and never waits for the plot. If the window is closed, the environment continues without the plot.
 
     Args:
-        env: A duel environment.
         target: ``"window"``, or a file that ends in ``.png`` or ``.html`` (a page that reloads itself).
         every_steps: Number of steps after which the plot is updated.
         interval_s: Shortest wall time between two updates.
@@ -232,8 +232,7 @@ def _action_names(env: Env) -> list[str]:
 
 def _check(target: str, every_steps: int, interval_s: float, n_steps: int) -> None:
     for name, value in (("every_steps", every_steps), ("n_steps", n_steps)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise EnvironmentUsageError(f"LivePlot: {name} must be a whole number from 1, not {value!r}")
+        checked_count(f"LivePlot: {name}", value)
     if not interval_s >= 0.0:
         raise EnvironmentUsageError(f"LivePlot: interval_s must be 0 or more, not {interval_s!r}")
     if find_spec("matplotlib") is None:

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
-from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import MAX_ANIMATION_S
 from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DECISION_S, TICKS_PER_S, Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
+from soulslab.envs.arguments import check_choice, check_names
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.envs.wrappers.duel_source import FIGHTERS, Env, Wrapper, duel_of
-from soulslab.errors import EnvironmentUsageError, did_you_mean
+from soulslab.errors import EnvironmentUsageError
 
 TIMERS = ("time", "frame", "steps", "one_hot")
 RELATIVE_TO = ("player", "camera", "world")
@@ -48,8 +48,15 @@ class ExtendedObservation(Wrapper):
                 raise EnvironmentUsageError(f"{name}: the observation already has {', '.join(twice)}; wrap it once")
             self.observation_space = spaces.Dict({**space.spaces, **fields})
         elif isinstance(space, spaces.Box) and len(space.shape) == 1 and space.dtype.kind == "f":
-            self.observation_space = _extended_box(space, self._fields)
-            self.feature_names = (*_names_of(env, space.shape[0]), *_field_names(self._fields))
+            boxes = (space, *self._fields.values())
+            low, high = (np.concatenate([getattr(box, side) for box in boxes]) for side in ("low", "high"))
+            self.observation_space = spaces.Box(low, high, dtype=space.dtype.type)
+            names = [
+                key if space.shape == (1,) else f"{key}[{i}]"
+                for key, space in self._fields.items()
+                for i in range(space.shape[0])
+            ]
+            self.feature_names = (*feature_names_of(env), *names)
         else:
             raise EnvironmentUsageError(
                 f"{name} needs an observation that is a Dict or a one-dimensional Box of floats, not {space}; "
@@ -91,7 +98,6 @@ class AnimationTimers(ExtendedObservation, RecordConstructorArgs):
     - ``one_hot``: the animation, one number for each known one; all 0 for an unknown one.
 
     Args:
-        env: A duel environment.
         of: The fighters: ``"player"``, ``"boss"`` or both.
         timers: The timers to add.
 
@@ -103,8 +109,8 @@ class AnimationTimers(ExtendedObservation, RecordConstructorArgs):
         self, env: Env, of: Sequence[str] = FIGHTERS, timers: Sequence[str] = ("time", "steps", "one_hot")
     ) -> None:
         RecordConstructorArgs.__init__(self, of=of, timers=timers)
-        _check_names("of", of, FIGHTERS)
-        _check_names("timers", timers, TIMERS)
+        check_names("AnimationTimers: of", of, FIGHTERS)
+        check_names("AnimationTimers: timers", timers, TIMERS)
         self._n_animations = {"player": len(load_knight().animations), "boss": len(BOSS_ANIMATIONS)}
         fields = {f"{who}_animation_{timer}": self._space(who, timer) for who in of for timer in timers}
         super().__init__(env, fields)
@@ -132,14 +138,10 @@ class AnimationTimers(ExtendedObservation, RecordConstructorArgs):
             values[f"{who}_animation_time"] = time_s
             values[f"{who}_animation_frame"] = round(time_s * TICKS_PER_S)
             values[f"{who}_animation_steps"] = self._n_steps[who]
-            values[f"{who}_animation_one_hot"] = self._one_hot(who, animation)
+            one_hot = np.zeros(self._n_animations[who], np.float32)
+            one_hot[animation : animation + 1] = animation >= 0
+            values[f"{who}_animation_one_hot"] = one_hot
         return values
-
-    def _one_hot(self, who: str, animation: int) -> NDArray[np.float32]:
-        row = np.zeros(self._n_animations[who], np.float32)
-        if animation >= 0:
-            row[animation] = 1.0
-        return row
 
 
 class BoundaryObservation(ExtendedObservation, RecordConstructorArgs):
@@ -150,8 +152,6 @@ class BoundaryObservation(ExtendedObservation, RecordConstructorArgs):
     are x and y.
 
     Args:
-        env: A duel environment.
-        boundary: The edge of the ground.
         relative_to: ``"player"``, ``"camera"`` (as for actions) or ``"world"``.
         most_m: Largest distance that is reported, in m.
 
@@ -161,9 +161,7 @@ class BoundaryObservation(ExtendedObservation, RecordConstructorArgs):
 
     def __init__(self, env: Env, boundary: Boundary, relative_to: str = "player", most_m: float = 50.0) -> None:
         RecordConstructorArgs.__init__(self, boundary=boundary, relative_to=relative_to, most_m=most_m)
-        if relative_to not in RELATIVE_TO:
-            hint = did_you_mean(str(relative_to), RELATIVE_TO)
-            raise EnvironmentUsageError(f"BoundaryObservation: relative_to: unknown {relative_to!r}{hint}")
+        check_choice("BoundaryObservation: relative_to: unknown", relative_to, RELATIVE_TO)
         if not most_m > 0.0:
             raise EnvironmentUsageError(f"BoundaryObservation: most_m must be greater than 0, not {most_m!r}")
         fields = {"boundary_distance": _field_box(-most_m, most_m), "boundary_normal": _field_box(-1.0, 1.0, 2)}
@@ -189,40 +187,17 @@ def feature_names_of(env: Env) -> tuple[str, ...]:
     Use them instead of positions: ``names.index("boundary_distance")``.
     """
     space = env.observation_space
-    return _names_of(env, space.shape[0]) if isinstance(space, spaces.Box) and len(space.shape) == 1 else ()
-
-
-def _names_of(env: Env, n_numbers: int) -> tuple[str, ...]:
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+        return ()
     known: tuple[str, ...] = (
         tuple(env.get_wrapper_attr("feature_names")) if env.has_wrapper_attr("feature_names") else FEATURE_NAMES
     )
-    return known if len(known) == n_numbers else tuple(f"observation[{i}]" for i in range(n_numbers))
-
-
-def _field_names(fields: Mapping[str, spaces.Box]) -> list[str]:
-    return [
-        key if space.shape == (1,) else f"{key}[{i}]" for key, space in fields.items() for i in range(space.shape[0])
-    ]
+    return known if len(known) == space.shape[0] else tuple(f"observation[{i}]" for i in range(space.shape[0]))
 
 
 def _field_box(low: float, high: float, size: int = 1) -> spaces.Box:
     """Return the space of a field of ``size`` float32 numbers."""
     return spaces.Box(np.full(size, low, np.float32), np.full(size, high, np.float32), dtype=np.float32)
-
-
-def _extended_box(space: spaces.Box, fields: Mapping[str, spaces.Box]) -> spaces.Box:
-    def joined(side: str) -> NDArray[Any]:
-        return np.concatenate([getattr(part, side) for part in (space, *fields.values())])
-
-    return spaces.Box(joined("low"), joined("high"), dtype=space.dtype.type)
-
-
-def _check_names(option: str, given: Sequence[str], known: tuple[str, ...]) -> None:
-    if isinstance(given, str) or not given:
-        raise EnvironmentUsageError(f"AnimationTimers: {option} must be a list of some of {known}, not {given!r}")
-    for name in given:
-        if name not in known:
-            raise EnvironmentUsageError(f"AnimationTimers: {option}: unknown {name!r}{did_you_mean(str(name), known)}")
 
 
 def _facing(state: Record, of: str) -> tuple[float, float]:

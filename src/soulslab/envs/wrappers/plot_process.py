@@ -58,12 +58,12 @@ class Plot:
             axes.clear()
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(visible=True, color=_FAINT, alpha=0.25, linewidth=0.6)
-        steps = [row[0] for row in self._steps]
-        health.plot(steps, [row[1] for row in self._steps], color=_INK, label="player")
-        health.plot(steps, [row[2] for row in self._steps], color=_BOSS, label="boss")
+        steps, player, boss, reward = zip(*self._steps, strict=True) if self._steps else ((), (), (), ())
+        health.plot(steps, player, color=_INK, label="player")
+        health.plot(steps, boss, color=_BOSS, label="boss")
         health.set(title="health", xlabel="step", ylim=(-0.02, 1.02))
         health.legend(loc="lower left", fontsize=8)
-        rewards.plot(steps, [row[3] for row in self._steps], color=_FAINT, drawstyle="steps-mid", label="reward")
+        rewards.plot(steps, reward, color=_FAINT, drawstyle="steps-mid", label="reward")
         rewards.plot(steps, list(self._returns), color=_INK, label="return of the episode")
         rewards.set(title="reward", xlabel="step")
         rewards.legend(loc="lower left", fontsize=8)
@@ -159,20 +159,13 @@ def run(target: FileTarget | WindowTarget, lines: TextIO, output: TextIO) -> Non
 
 def _read(lines: TextIO, messages: queue.SimpleQueue[str]) -> None:
     """Put the lines of an input into a queue; an empty line marks the end."""
-    while True:
-        line = lines.readline()
+    for line in lines:
         messages.put(line)
-        if not line:
-            return
-
-
-def main() -> None:
-    """Draw the messages of standard input."""
-    if hasattr(os, "nice"):
-        os.nice(10)  # lower priority than the game and the agent
-    target, interval_s = sys.argv[1], float(sys.argv[2])
-    run(WindowTarget() if target == "window" else FileTarget(Path(target), interval_s), sys.stdin, sys.stdout)
+    messages.put("")
 
 
 if __name__ == "__main__":
-    main()
+    if hasattr(os, "nice"):
+        os.nice(10)  # lower priority than the game and the agent
+    place = sys.argv[1]
+    run(WindowTarget() if place == "window" else FileTarget(Path(place), float(sys.argv[2])), sys.stdin, sys.stdout)

@@ -13,9 +13,10 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers.utils import RunningMeanStd
 from numpy.typing import ArrayLike, NDArray
 
+from soulslab.envs.arguments import check_choice
 from soulslab.envs.wrappers.duel_source import Env
 from soulslab.envs.wrappers.npz_file import npz_bytes, read_npz, write_atomically
-from soulslab.errors import ConfigError, EnvironmentUsageError, did_you_mean
+from soulslab.errors import ConfigError, EnvironmentUsageError
 
 FORMAT = 1
 METHODS = ("range", "running")
@@ -64,10 +65,7 @@ class ScaleObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         super().__init__(env)
         if tuple(to) not in TARGETS:
             raise EnvironmentUsageError(f"ScaleObservation: to must be (-1, 1) or (0, 1), not {to!r}")
-        if method not in METHODS:
-            raise EnvironmentUsageError(
-                f"ScaleObservation: unknown method {method!r}{did_you_mean(str(method), METHODS)}"
-            )
+        check_choice("ScaleObservation: unknown method", method, METHODS)
         if not clip_std > 0.0:
             raise EnvironmentUsageError(f"ScaleObservation: clip_std must be greater than 0, not {clip_std!r}")
         self._low, self._high, self._clip_std = float(to[0]), float(to[1]), clip_std
@@ -164,8 +162,7 @@ def _ranges(
 ) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Return the smallest and largest values by key: the given ones, otherwise the bounds of the part's space."""
     for key in given:
-        if key not in parts:
-            raise EnvironmentUsageError(f"ScaleObservation: ranges: unknown part {key!r}{did_you_mean(key, parts)}")
+        check_choice("ScaleObservation: ranges: unknown part", key, parts)
     found = {}
     for key, space in parts.items():
         if key not in given and not needs_all:

@@ -16,9 +16,10 @@ from soulslab.arena.boss_file import MOVE_ANIMATIONS, Boss
 from soulslab.arena.knight_file import Knight, load_knight
 from soulslab.arena.records import Record
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
+from soulslab.envs.arguments import check_choice
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.envs.wrappers.duel_source import Env, Wrapper, duel_of
-from soulslab.errors import EnvironmentUsageError, did_you_mean
+from soulslab.errors import EnvironmentUsageError
 
 WindUps: TypeAlias = Mapping[str, Sequence[tuple[float, float]]]
 """For each animation of the boss, the intervals (from, to) in s since its start in which a roll is well timed."""
@@ -28,11 +29,8 @@ def wind_ups_of(boss: Boss, knight: Knight | None = None) -> dict[str, tuple[tup
     """Return the intervals in which a roll avoids each blow of a boss of the built-in fight.
 
     A rolling player is invulnerable from ``a`` to ``b`` after the start of the roll (``roll.invulnerable_s``). To be
-    invulnerable when a blow begins to hurt at ``s``, the roll has to begin between ``s - b`` and ``s - a``.
-
-    Args:
-        boss: The boss.
-        knight: The player; None loads the knight of the built-in fight.
+    invulnerable when a blow begins to hurt at ``s``, the roll has to begin between ``s - b`` and ``s - a``. Without a
+    knight, the player is the knight of the built-in fight.
     """
     first, last = (knight or load_knight()).roll.invulnerable_s
     return {
@@ -68,7 +66,6 @@ class DodgeShaping(Wrapper, RecordConstructorArgs):
     and ``dodge_panic``.
 
     Args:
-        env: A duel environment.
         wind_ups: Windows by animation. None uses the boss file of the environment.
         rewards: Rewards and penalties; None uses the defaults.
 
@@ -82,19 +79,25 @@ class DodgeShaping(Wrapper, RecordConstructorArgs):
         super().__init__(env)
         self._duel = duel_of(env, "DodgeShaping")
         self._rewards = rewards or DodgeRewards()
-        for name in DodgeRewards.__struct_fields__:
-            if not 0.0 <= getattr(self._rewards, name) < np.inf:
+        for name, value in msgspec.structs.asdict(self._rewards).items():
+            if not 0.0 <= value < np.inf:
+                raise EnvironmentUsageError(f"DodgeShaping: {name} must be 0 or more, not {value}")
+        if wind_ups is None:
+            boss = getattr(env.unwrapped, "boss", None)
+            if not isinstance(boss, Boss):
                 raise EnvironmentUsageError(
-                    f"DodgeShaping: {name} must be 0 or more, not {getattr(self._rewards, name)}"
+                    f"DodgeShaping: {type(env.unwrapped).__name__} has no boss file, so it needs wind_ups, such as "
+                    f"{{'Attack3000': [(0.2, 0.6)]}}"
                 )
-        self._windows = _numbered(wind_ups if wind_ups is not None else _boss_wind_ups(env))
-        self._before = _BossState(-1, 0.0, 0.0)
+            wind_ups = wind_ups_of(boss)
+        self._windows = _numbered(wind_ups)
+        self._before: Any = None
         self._rewarded: set[int] = set()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """See `gymnasium.Env.reset`."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self._before = _boss_state(self._duel.duel_state)
+        self._before = self._duel.duel_state.copy()
         self._rewarded.clear()
         return observation, info
 
@@ -106,25 +109,23 @@ class DodgeShaping(Wrapper, RecordConstructorArgs):
         # A roll begins at the start of its step, so the state before the step counts.
         if self._duel.reward_quantities["roll"] > 0:
             timed, panic = self._rate_roll(self._before)
-        now = _boss_state(self._duel.duel_state)
-        if now.animation != self._before.animation or now.time_s < self._before.time_s:
+        before, now = self._before, self._duel.duel_state.copy()
+        has_restarted = now.boss_animation_duration < before.boss_animation_duration
+        if now.boss_animation != before.boss_animation or has_restarted:
             self._rewarded.clear()
         self._before = now
-        return (
-            observation,
-            reward + timed + panic,
-            terminated,
-            truncated,
-            _add_terms(info, reward, {"dodge_timed": timed, "dodge_panic": panic}),
-        )
+        info = _add_terms(info, reward, {"dodge_timed": timed, "dodge_panic": panic})
+        return observation, reward + timed + panic, terminated, truncated, info
 
-    def _rate_roll(self, boss: _BossState) -> tuple[float, float]:
+    def _rate_roll(self, state: Record) -> tuple[float, float]:
         """Return the reward and the penalty of a roll."""
-        if boss.animation < 0:
+        animation = int(state.boss_animation)
+        if animation < 0:
             return 0.0, 0.0
-        windows = self._windows.get(boss.animation, ())
-        fitting = [i for i, (start, end) in enumerate(windows) if start <= boss.time_s <= end]
-        if not fitting or boss.distance_m > self._rewards.near_m:
+        windows = self._windows.get(animation, ())
+        fitting = [i for i, (start, end) in enumerate(windows) if start <= state.boss_animation_duration <= end]
+        distance_m = np.hypot(*(state["boss_pose"][:2] - state["player_pose"][:2]))
+        if not fitting or distance_m > self._rewards.near_m:
             return 0.0, -self._rewards.panic
         if self._rewarded.issuperset(fitting):
             return 0.0, 0.0
@@ -142,8 +143,6 @@ class EdgeShaping(Wrapper, RecordConstructorArgs):
     with P = 0 after the end of a fight. ``info["reward_terms"]`` gets ``edge``.
 
     Args:
-        env: A duel environment.
-        boundary: The edge of the ground.
         weight: Potential on the edge and outside is ``-weight``.
         near_m: Distance from the edge at which the potential begins to fall.
         discount: Discount factor of the learner.
@@ -187,41 +186,15 @@ class EdgeShaping(Wrapper, RecordConstructorArgs):
         return -self._weight * min(1.0, max(0.0, 1.0 - float(distance_m) / self._near_m))
 
 
-class _BossState(msgspec.Struct, frozen=True):
-    """Animation of the boss, its time, and the distance between boss and player."""
-
-    animation: int
-    time_s: float
-    distance_m: float
-
-
-def _boss_state(state: Record) -> _BossState:
-    (bx, by), (px, py) = state["boss_pose"][:2], state["player_pose"][:2]
-    distance_m = float(np.hypot(bx - px, by - py))
-    return _BossState(int(state.boss_animation), float(state.boss_animation_duration), distance_m)
-
-
 def _add_terms(info: dict[str, Any], reward: float, terms: dict[str, float]) -> dict[str, Any]:
     """Return the info with more reward terms; an environment without terms gets the term ``reward``."""
     return {**info, "reward_terms": {**info.get("reward_terms", {"reward": reward}), **terms}}
 
 
-def _boss_wind_ups(env: Env) -> WindUps:
-    boss = getattr(env.unwrapped, "boss", None)
-    if not isinstance(boss, Boss):
-        raise EnvironmentUsageError(
-            f"DodgeShaping: {type(env.unwrapped).__name__} has no boss file, so it needs wind_ups, such as "
-            f"{{'Attack3000': [(0.2, 0.6)]}}"
-        )
-    return wind_ups_of(boss)
-
-
 def _numbered(wind_ups: WindUps) -> dict[int, tuple[tuple[float, float], ...]]:
     """Return the windows by animation number, without the change of phase, which has no number."""
     for name, windows in wind_ups.items():
-        if name not in MOVE_ANIMATIONS and name not in BOSS_ANIMATIONS:
-            hint = did_you_mean(str(name), MOVE_ANIMATIONS)
-            raise EnvironmentUsageError(f"DodgeShaping: wind_ups: unknown animation {name!r}{hint}")
+        check_choice("DodgeShaping: wind_ups: unknown animation", name, {*MOVE_ANIMATIONS, *BOSS_ANIMATIONS})
         if any(not 0.0 <= start <= end for start, end in windows):
             raise EnvironmentUsageError(f"DodgeShaping: wind_ups[{name!r}] must be (from, to) with 0 <= from <= to")
     return {BOSS_ANIMATIONS.index(name): tuple(w) for name, w in wind_ups.items() if name in BOSS_ANIMATIONS}

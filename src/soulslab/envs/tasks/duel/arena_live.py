@@ -11,7 +11,7 @@ import msgspec
 from soulslab.arena.boss_file import Boss, load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.envs.arguments import parse_options
-from soulslab.envs.game.connect import ConnectOptions, GameStart, hold_session
+from soulslab.envs.game.connect import ConnectOptions, hold_session
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup, DuelVectorEnv
 from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions
@@ -38,7 +38,8 @@ class ArenaLiveOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Return the options of the command that starts the game."""
         is_in_place = duel.episodes == "in_place"
         return {
-            "boss": _boss_argument(self.boss),
+            # The path of a file is absolute, because the game starts in another folder.
+            "boss": str(Path(self.boss).resolve()) if Path(self.boss).suffix == ".toml" else self.boss,
             # Episodes in place of any phase are played within a complete fight, and draw their start poses themselves.
             "phase": "full" if is_in_place else str(duel.phase),
             "poses": "random" if duel.random_pose and not is_in_place else "fixed",
@@ -78,7 +79,9 @@ class ArenaLiveEnv(DuelEnv):
             )
         self.boss: Boss = load_boss(given.boss, list(load_knight().knock_backs))
         profile, source = _profile(given, connect)
-        start = GameStart(
+        holder = hold_session(
+            connect,
+            profile,
             options={} if connect.read_only else given.launch_options(duel, window),
             display="" if render_mode == "human" else "private",
         )
@@ -86,7 +89,7 @@ class ArenaLiveEnv(DuelEnv):
             profile=profile,
             source=source,
             scenario=scenario_of(self.boss),
-            holder=hold_session(connect, profile, start),
+            holder=holder,
             is_read_only=connect.read_only,
         )
         super().__init__(setup, duel, render_mode)
@@ -105,8 +108,3 @@ def _profile(given: ArenaLiveOptions, connect: ConnectOptions) -> tuple[Profile,
     # A server has already opened its window with the clock of the game's own profile.
     is_started_here = given.mask and not connect.server
     return (stand_in(path) if is_started_here else load_profile(path)), str(path)
-
-
-def _boss_argument(boss: str) -> str:
-    """Return the name of a shipped boss, or the absolute path of a file, because the game starts in another folder."""
-    return str(Path(boss).resolve()) if Path(boss).suffix == ".toml" else boss

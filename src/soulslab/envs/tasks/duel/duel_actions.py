@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import BUTTONS, DIRECTIONS, PRESSES, is_press_action
 from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, LIGHT_ATTACK, N_ACTIONS, N_DIRECTIONS, NOTHING, action_name
-from soulslab.envs.arguments import action_number
+from soulslab.envs.arguments import action_number, check_names
 from soulslab.envs.game.timing import Keys
-from soulslab.errors import EnvironmentUsageError, InvalidActionError, ProfileError, did_you_mean
+from soulslab.errors import EnvironmentUsageError, InvalidActionError, ProfileError
 
 #: Prefix of the animations of a fall, in which no action is open.
 _FALL = "Fall"
@@ -98,7 +98,13 @@ class DuelActions:
             raise EnvironmentUsageError(f"threshold must be above 0 and at most 1, not {threshold!r}")
         self._mode = mode
         self._threshold = threshold
-        self._numbers = _numbers_of(names if names is not None else ACTION_NAMES)
+        names = names if names is not None else ACTION_NAMES
+        check_names("actions", names, ACTION_NAMES, "action")
+        if len(set(names)) < len(names):
+            raise EnvironmentUsageError(f"actions: each name may appear only once, not {list(names)}")
+        if "nothing" not in names:
+            raise EnvironmentUsageError("actions must contain 'nothing', because often no other action is open")
+        self._numbers = [ACTION_NAMES.index(name) for name in names]
         self.names: tuple[str, ...] = BUTTONS
         self.space: spaces.Space[Any]
         if mode == "discrete":
@@ -160,22 +166,6 @@ def keys_of(action: int, keys: Mapping[str, str], source: str = "") -> Keys:
     held = tuple(keys[button] for button in ACTIONS[action])
     pressed = tuple(keys[button] for button in ACTIONS[action] if button in PRESSES)
     return Keys(held, pressed if is_press_action(action) else ())
-
-
-def _numbers_of(names: Sequence[str]) -> list[int]:
-    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
-        raise EnvironmentUsageError(
-            f"actions must be a list of names, such as {list(ACTION_NAMES[15:])}, not {names!r}"
-        )
-    for name in names:
-        if name not in ACTION_NAMES:
-            hint = did_you_mean(str(name), ACTION_NAMES)
-            raise EnvironmentUsageError(f"actions: unknown action {name!r}{hint}")
-    if len(set(names)) < len(names):
-        raise EnvironmentUsageError(f"actions: each name may appear only once, not {list(names)}")
-    if "nothing" not in names:
-        raise EnvironmentUsageError("actions must contain 'nothing', because often no other action is open")
-    return [ACTION_NAMES.index(name) for name in names]
 
 
 def _decode_buttons(down: Sequence[bool], open_actions: OpenActions) -> DecodedAction:

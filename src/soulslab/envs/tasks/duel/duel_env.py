@@ -11,17 +11,16 @@ import msgspec
 from gymnasium.vector import AutoresetMode
 
 from soulslab.arena.records import Record
-from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info, check_render_mode
+from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info
 from soulslab.envs.game.session_holder import AttributeGate, SessionHolder
-from soulslab.envs.game.timing import make_timing
+from soulslab.envs.game.timing import LockstepTiming, RealtimeTiming
 from soulslab.envs.game.vector_env import GameVectorEnv
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
 from soulslab.envs.tasks.duel.duel_task import DuelTask
 from soulslab.envs.tasks.duel.entrance import Entrance
-from soulslab.envs.tasks.duel.episode import DemoEpisode, Episode, EpisodeSettings, ObservedEpisode
-from soulslab.envs.tasks.duel.in_place_episode import InPlaceEpisode
+from soulslab.envs.tasks.duel.episode import DemoEpisode, Episode, InPlaceEpisode, ObservedEpisode
 from soulslab.errors import SiphonError
 from soulslab.games.self_check import needed_by
 from soulslab.siphon.profile import Profile
@@ -31,7 +30,6 @@ class DuelSetup(msgspec.Struct, frozen=True, kw_only=True):
     """The game and the boss of a `DuelEnv`.
 
     Attributes:
-        source: File of the profile, for errors.
         entrance: Brings the game to a fight; None for a game that begins its fights by itself. After each start of the
             game it checks the attributes that were not loaded when the session was opened.
         is_read_only: Whether the game is observed and not played.
@@ -73,9 +71,6 @@ class DuelEnv(GameEnv):
         render_mode: None, ``"rgb_array"`` (the game's window), or ``"human"`` (its window is on the user's screen).
 
     Attributes:
-        profile: Profile of the game.
-        scenario: Facts about the boss and its arena.
-        options: Options of the duel.
         game: Access to the game by quantity; it can be used from the first reset on.
         episode: Begins and ends episodes; its ``log`` counts resets and their retries.
         attack_names: Names of the boss's attacks (``damage_by_attack`` and ``killed_by`` count by them).
@@ -88,7 +83,6 @@ class DuelEnv(GameEnv):
     """
 
     def __init__(self, setup: DuelSetup, options: DuelOptions, render_mode: str | None = None) -> None:
-        check_render_mode(render_mode, self.metadata["render_modes"])
         self.profile, self.scenario, self.options = setup.profile, setup.scenario, options
         self.game = setup.make_game(options.step_deadline_s)
         self.episode = make_episode(options, setup)
@@ -104,7 +98,8 @@ class DuelEnv(GameEnv):
             max_steps=options.max_episode_steps,
             on_failure=options.on_failure,
         )
-        super().__init__(setup.holder, self._duel, make_timing(options.timing, times), settings, render_mode)
+        timing = LockstepTiming(times) if options.timing == "lockstep" else RealtimeTiming(times)
+        super().__init__(setup.holder, self._duel, timing, settings, render_mode)
 
     @property
     def duel_state(self) -> Record:
@@ -117,11 +112,7 @@ class DuelEnv(GameEnv):
         return self._duel.score.quantities
 
     def fight_report(self) -> Info:
-        """Return ``info["fight"]`` as if the fight were lost now.
-
-        Raises:
-            NotResetError: Before the first reset.
-        """
+        """Return ``info["fight"]`` as if the fight were lost now. Raises `NotResetError` before the first reset."""
         self._require_episode("fight_report")
         return self._duel.score.report(is_won=False)
 
@@ -132,8 +123,7 @@ class DuelEnv(GameEnv):
     def write_quantities(self, values: Mapping[str, Any]) -> None:
         """Write to the game between two steps; the reward of the next step does not count the change.
 
-        Raises:
-            SiphonError: The write failed; call `reset`, which recovers the game.
+        Raises `SiphonError` if the write failed; `reset` then recovers the game.
         """
         try:
             self._duel.write_quantities(values)
@@ -144,25 +134,18 @@ class DuelEnv(GameEnv):
 
 def make_episode(options: DuelOptions, setup: DuelSetup) -> Episode:
     """Return the object that begins and ends the episodes of an environment."""
-    settings = EpisodeSettings(
-        phase=str(options.phase), random_pose=options.random_pose, hard_reset_minutes=options.hard_reset_minutes
-    )
     if setup.is_read_only:
-        return ObservedEpisode(setup.scenario, settings)
+        return ObservedEpisode(setup.scenario, options)
     if options.episodes == "demo":
-        return DemoEpisode(setup.scenario, settings, setup.entrance)
-    return InPlaceEpisode(setup.scenario, settings, setup.entrance)
+        return DemoEpisode(setup.scenario, options, setup.entrance)
+    return InPlaceEpisode(setup.scenario, options, setup.entrance)
 
 
 class DuelVectorEnv(GameVectorEnv):
     """N duels in N games (`GameVectorEnv` of `DuelEnv`).
 
     At most as many games start at the same time as the machine has cores. A game that is reset in place loads nothing
-    and does not wait.
-
-    Attributes:
-        attack_names: Names of the boss's attacks.
-        feature_names: Names of the features, in their order; empty for observations without features.
+    and does not wait. `attack_names` and `feature_names` are those of `DuelEnv`.
     """
 
     single: ClassVar[Callable[..., DuelEnv]]

@@ -13,7 +13,7 @@ from soulslab.arena.duel_state import DUEL_FIELDS
 from soulslab.arena.features import features_of_state
 from soulslab.arena.records import Record
 from soulslab.arena.relative_features import relative_of_state
-from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, DuelLimits, fields_space, row_space
+from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, fields_space, row_space
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
 from soulslab.envs.tasks.process.process_settings import Pixels
 from soulslab.envs.tasks.process.process_spaces import pixel_space
@@ -39,8 +39,18 @@ class ObservationBuilder:
         self._floor_m = scenario.floor_m
         self._row_kind = "relative" if kind == "relative" else "features"
         self._row_names = ROW_NAMES[self._row_kind]
+        #: Names of the features, followed by those of the last actions; empty for observations without features.
+        self.feature_names: tuple[str, ...] = self._row_names if self._row_kind in kind else ()
+        if kind == self._row_kind:
+            self.feature_names += tuple(f"last_actions[{i}]" for i in range(self._n_last * self._n_names))
         self._row_space = row_space(self._row_kind, scenario.limits_m, scenario.floor_m)
-        self._fields = fields_space(_limits_of(scenario), kind)
+        self._fields = fields_space(
+            kind,
+            scenario.limits_m,
+            player_hp=scenario.player_max_hp,
+            player_sp=scenario.player_max_sp,
+            boss_hp=scenario.boss_max_hp,
+        )
         boxes = ((name, space) for name, space in self._fields.items() if isinstance(space, spaces.Box))
         self._bounds = {name: (box.low, box.high) for name, box in boxes}
         self._last: deque[NDArray[np.float32]] = deque(maxlen=self._n_last or None)
@@ -56,19 +66,6 @@ class ObservationBuilder:
         """Record an action, given as a vector of 0 and 1, for the following observations."""
         if self._n_last:
             self._last.appendleft(action)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, followed by those of the last actions; empty for observations without features."""
-        if self._row_kind not in self._kind:
-            return ()
-        n_last = self._n_last * self._n_names if self._kind == self._row_kind else 0
-        return (*self._row_names, *(f"last_actions[{i}]" for i in range(n_last)))
-
-    @property
-    def has_last_actions(self) -> bool:
-        """Whether observations contain the last actions."""
-        return self._n_last > 0
 
     def observation(self, state: Record, picture: NDArray[np.uint8] | None) -> Any:
         """Return the observation of a `DUEL_STATE` record and a picture (H, W) or (H, W, C); all arrays are new."""
@@ -133,12 +130,3 @@ class ObservationBuilder:
         if n_last:
             parts["last_actions"] = spaces.Box(0.0, 1.0, (self._n_last, self._n_names), np.float32)
         return spaces.Dict(parts)
-
-
-def _limits_of(scenario: Scenario) -> DuelLimits:
-    return DuelLimits(
-        limits_m=scenario.limits_m,
-        player_hp=scenario.player_max_hp,
-        player_sp=scenario.player_max_sp,
-        boss_hp=scenario.boss_max_hp,
-    )

@@ -112,10 +112,6 @@ class DuelOptions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-#: Upper bound of drawn seeds.
-MAX_DRAWN_SEED = 2**31
-
-
 class WindowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a window that an environment starts.
 
@@ -134,7 +130,7 @@ class WindowOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def first_seed(self) -> int:
         """`launch_seed`, or a random seed, so that several games of one program do not all play the same fight."""
-        return self.launch_seed if self.launch_seed is not None else secrets.randbelow(MAX_DRAWN_SEED)
+        return self.launch_seed if self.launch_seed is not None else secrets.randbelow(2**31)
 
     def launch_options(self) -> dict[str, str]:
         """Return the options of the command that starts the window."""

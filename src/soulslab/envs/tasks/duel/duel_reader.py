@@ -65,11 +65,7 @@ class DuelReader:
     Attributes:
         quantities: Quantities that a reading must contain.
         state: `DUEL_STATE` record; `update` overwrites it.
-        player_animation_s: Time since the player's animation began.
         tick: Tick of the game; -1 if the game does not count ticks.
-
-    Raises:
-        ProfileError: The profile lacks a quantity that every duel needs.
     """
 
     def __init__(self, binding: Binding, scenario: Scenario, source: str = "") -> None:
@@ -95,8 +91,6 @@ class DuelReader:
         self.player_animation = self.boss_animation = ""
         self.player_animation_s = 0.0
         self.tick = -1
-        self._player_clock = _AnimationClock()
-        self._boss_clock = _AnimationClock()
         self.begin(1, Vitals(scenario.player_max_hp or 1, scenario.player_max_sp or 1))
 
     def begin(self, first_phase: int, vitals: Vitals) -> None:
@@ -109,8 +103,8 @@ class DuelReader:
         self._walk_s = 0.0
         self._last_s: float | None = None
         self._was_walking = False
-        self._player_clock.begin()
-        self._boss_clock.begin()
+        #: Animation of each fighter, and the game time of its first reading.
+        self._animations: dict[str, tuple[str, float]] = {}
 
     def update(self, read: Mapping[str, Any], game_time_s: float) -> None:
         """Update the state with a reading: the value of each of `quantities`, and the game time."""
@@ -125,8 +119,8 @@ class DuelReader:
             self.tick = int(read["game.tick"])
         self._update_camera(read)
         player, boss = read["player.animation"], self._boss_name(read)
-        player_animation_s = self._player_clock.time_s(player, read.get("player.animation_time"), game_time_s)
-        boss_animation_s = self._boss_clock.time_s(boss, read.get("boss.animation_time"), game_time_s)
+        player_animation_s = self._animation_s("player", player, read, game_time_s)
+        boss_animation_s = self._animation_s("boss", boss, read, game_time_s)
         self._update_phase(read, boss)
         self.player_animation, self.boss_animation = player, boss
         self.player_animation_s = player_animation_s
@@ -149,6 +143,14 @@ class DuelReader:
                 s[f"{name[:-6]}_pose"][3] = value
             elif name == "player.sp" or (has_real_health and name in ("player.hp", "boss.hp")):
                 s[name.replace(".", "_")] = value
+
+    def _animation_s(self, who: str, name: str, read: Mapping[str, Any], game_time_s: float) -> float:
+        """Return the time since an animation began: the value that was read, or else since its first reading."""
+        if f"{who}.animation_time" in self._known:
+            return float(read[f"{who}.animation_time"])
+        if who not in self._animations or self._animations[who][0] != name:
+            self._animations[who] = name, game_time_s
+        return game_time_s - self._animations[who][1]
 
     def _boss_name(self, read: Mapping[str, Any]) -> str:
         """Return the name of the boss's animation, without the name of an attack that has ended."""
@@ -191,23 +193,3 @@ class DuelReader:
         self._walk_s = max(self._walk_s + passed_s, boss_s) if has_continued else boss_s
         self._last_s, self._was_walking = game_time_s, is_walking
         return self._walk_s
-
-
-class _AnimationClock:
-    """Measures the time since an animation began, for a game that does not store it."""
-
-    def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin an episode."""
-        self._name: str | None = None
-        self._since_s = 0.0
-
-    def time_s(self, name: str, read_s: float | None, game_time_s: float) -> float:
-        """Return the time since the animation began: the value that was read, or else since its first reading."""
-        if read_s is not None:
-            return read_s
-        if name != self._name:
-            self._name, self._since_s = name, game_time_s
-        return game_time_s - self._since_s

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeAlias
 
 import msgspec
 
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.knight_file import load_knight
-from soulslab.games.boss_facts import BossFacts, Interval
+from soulslab.games.boss_facts import BossFacts
 from soulslab.games.boss_facts import Pose as KnownPose
 
 Pose: TypeAlias = tuple[float, float, float, float]
@@ -78,6 +77,7 @@ def scenario_of(boss: Boss) -> Scenario:
     """Return the scenario of a boss of the built-in fight."""
     ground, vitals = boss.ground, load_knight().vitals
     moves = {move.id: move for move in boss.moves}
+    x, y, _, angle = ground.player_pose
     return Scenario(
         name=boss.name,
         player_max_hp=vitals.hp,
@@ -90,38 +90,37 @@ def scenario_of(boss: Boss) -> Scenario:
         fall_m=ground.floor_m - FALL_DEPTH_M,
         is_fall_deadly=True,
         reward_centre_m=ground.reward_centre_m,
-        player_pose=_on_floor(ground.player_pose, ground.floor_m),
-        player_poses_random=tuple(_on_floor(pose, ground.floor_m) for pose in ground.player_poses_random),
+        # The floor of the built-in fight is flat.
+        player_pose=(x, y, ground.floor_m, angle),
+        player_poses_random=tuple((x, y, ground.floor_m, angle) for x, y, _, angle in ground.player_poses_random),
         boss_pose=ground.boss_pose,
         attacks={move.animation: move.id for move in boss.moves},
     )
-
-
-def _on_floor(pose: Pose, floor_m: float) -> Pose:
-    """Return a pose at the height of the floor, which is flat in the built-in fight."""
-    return pose[0], pose[1], floor_m, pose[3]
 
 
 def scenario_of_facts(facts: BossFacts) -> Scenario:
     """Return the scenario of a boss of a real game.
 
     Unknown facts are taken from the game: the player's full health and stamina are then read at the start of each
-    episode. If no start pose is known, the character is not moved.
-
-    Raises:
-        MissingFactError: The boss's full health is unknown, or no pose in its arena is known.
+    episode. If no start pose is known, the character is not moved. Raises `MissingFactError` if the boss's full health
+    is unknown, or no pose in its arena is known.
     """
     facts.need("max_hp")
     max_hp = facts.max_hp or 0
-    places = tuple(_places(facts))
+    poses = facts.poses
+    central = (poses.centre, poses.boss_start, poses.player_start, poses.behind_fog_wall, poses.fog_wall)
+    places = [pose for pose in (*central, *poses.player_starts) if pose is not None]
     if not places:
         facts.need("poses.fog_wall")
     # The second phase is only recognised by its animation. If that is unknown, the scenario has a single phase.
     phase_two = facts.phase_two if facts.phase_two and facts.phase_two.animation else None
     attacks = facts.animations.attacks if facts.animations else ()
     begins_hp = int(max_hp * phase_two.begins_at) if phase_two else 0
-    limits_m = facts.arena.limits_m or _limits_around(places)
-    middle = facts.poses.centre or facts.poses.boss_start or places[0]
+    reaches_m = (REACH_M, REACH_M, DEPTH_M)
+    axes = zip(*(place.position_m for place in places), strict=True)
+    around_m = tuple((min(axis) - reach_m, max(axis) + reach_m) for axis, reach_m in zip(axes, reaches_m, strict=True))
+    limits_m = facts.arena.limits_m or around_m
+    middle = places[0]
     return Scenario(
         name=facts.name,
         frame=facts.frame,
@@ -131,33 +130,15 @@ def scenario_of_facts(facts: BossFacts) -> Scenario:
         phase_two_hp=begins_hp,
         phase_two_animation=phase_two.animation if phase_two else "",
         forcing_hp=(phase_two.brought_on_hp or 0) if phase_two else 0,
-        limits_m=limits_m,
+        limits_m=limits_m,  # type: ignore[arg-type]
         floor_m=middle.position_m[2],
         fall_m=limits_m[2][0],
         reward_centre_m=facts.arena.reward_centre_m or middle.position_m[:2],
-        player_pose=_pose(facts.poses.player_start),
-        player_poses_random=tuple(pose for pose in map(_pose, facts.poses.player_starts) if pose),
-        boss_pose=_pose(facts.poses.boss_start),
+        player_pose=_pose(poses.player_start),
+        player_poses_random=tuple(pose for pose in map(_pose, poses.player_starts) if pose),
+        boss_pose=_pose(poses.boss_start),
         attacks={animation: animation for animation in attacks},
     )
-
-
-def _places(facts: BossFacts) -> Iterator[KnownPose]:
-    """Yield all known poses in the arena, the most central first."""
-    poses = facts.poses
-    for pose in (poses.centre, poses.boss_start, poses.player_start, poses.behind_fog_wall, poses.fog_wall):
-        if pose is not None:
-            yield pose
-    yield from poses.player_starts
-
-
-def _limits_around(places: tuple[KnownPose, ...]) -> tuple[Interval, Interval, Interval]:
-    xs, ys, heights = zip(*(place.position_m for place in places), strict=True)
-    return _around(xs, REACH_M), _around(ys, REACH_M), _around(heights, DEPTH_M)
-
-
-def _around(values: tuple[float, ...], reach_m: float) -> Interval:
-    return min(values) - reach_m, max(values) + reach_m
 
 
 def _pose(known: KnownPose | None) -> Pose | None:

@@ -41,11 +41,8 @@ _OBSERVER_MASK = np.arange(N_ACTIONS) == NOTHING
 class DuelState(msgspec.Struct, frozen=True, eq=False):
     """State of the duel at one reading.
 
-    Attributes:
-        record: `DUEL_STATE` record; the next reading overwrites it.
-        tick: Tick of the game; -1 if the game does not count ticks.
-        late_s: Wall time by which the reading was late.
-        picture: (H, W) or (H, W, 3) uint8; None without one.
+    The next reading overwrites `record`. `tick` is -1 if the game does not count ticks; `picture` is (H, W) or
+    (H, W, 3) uint8.
     """
 
     record: Record
@@ -60,12 +57,7 @@ class DuelState(msgspec.Struct, frozen=True, eq=False):
 
 
 class DuelTask:
-    """A boss duel in a running game (`soulslab.envs.game.task.Task`); `record` is the `DUEL_STATE` of the last reading.
-
-    Raises:
-        EnvironmentUsageError: An option is wrong.
-        ProfileError: The profile lacks a quantity or a key of a duel.
-    """
+    """A boss duel in a running game (`Task`); `record` is the `DUEL_STATE` of the last reading."""
 
     reset_options: tuple[str, ...] = ("restart",)
 
@@ -146,8 +138,7 @@ class DuelTask:
         state, n_decisions, is_truncated = self._play(holder, timing, decoded.action)
         if self._late_frame is not None:
             state = msgspec.structs.replace(state, picture=holder.session.capture(self._late_frame).pixels)
-        if self.observation_builder.has_last_actions:
-            self.observation_builder.record_action(self.actions.one_hot(given))
+        self.observation_builder.record_action(self.actions.one_hot(given))
         is_truncated = (is_truncated or is_last_step) and not state.outcome
         reward, contributions = self.score.finish_step(state.outcome, is_truncated=is_truncated)
         info = {"n_decisions": n_decisions, "reward_terms": contributions, **self._count_ticks(state.tick, n_decisions)}
@@ -176,8 +167,8 @@ class DuelTask:
 
     def info(self, state: DuelState) -> dict[str, Any]:
         """See `Task.info`."""
-        info = {"n_decisions": 0, "n_masked": self._n_masked, "reward_terms": self.score.zero_contributions()}
-        return info | self._tick_info(state.tick, 0)
+        terms = dict.fromkeys(self.score.term_names, 0.0)
+        return {"n_decisions": 0, "n_masked": self._n_masked, "reward_terms": terms, **self._tick_info(state.tick, 0)}
 
     def release(self, holder: SessionHolder) -> None:
         """See `Task.release`."""
@@ -211,7 +202,10 @@ class DuelTask:
         score.begin_step()
         n = 0
         while True:
-            result, late_s = timing.play(holder.session, self._keys_of(action), self._reading)
+            keys = self._keys[action]
+            if extra := self.game.keys(self.episode.extra_buttons):
+                keys = Keys((*keys.held, *extra), (*keys.again, *extra))
+            result, late_s = timing.play(holder.session, keys, self._reading)
             state = self._read(result, late_s)
             n += 1
             is_over = bool(state.outcome)
@@ -241,14 +235,6 @@ class DuelTask:
             late_s=late_s,
             picture=result.frame.pixels if result.frame is not None else None,
         )
-
-    def _keys_of(self, action: int) -> Keys:
-        """Return the keys of an action and of the extra buttons of the episode."""
-        keys, buttons = self._keys[action], self.episode.extra_buttons
-        if not buttons:
-            return keys
-        extra = self.game.keys(buttons)
-        return Keys((*keys.held, *extra), (*keys.again, *extra))
 
     def _check_fight(self) -> None:
         """Raise `EnvironmentUsageError` if the full health in the game differs from that of the scenario."""

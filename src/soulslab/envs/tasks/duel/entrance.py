@@ -1,11 +1,8 @@
-"""Entrances: how a game is brought to a fight in which an episode can begin.
-
-A new fight begins with the restart key, after the end of a fight, or by the player's death.
-"""
+"""Entrances: how a game is brought to a fight in which an episode can begin."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -58,14 +55,7 @@ class Entrance(Protocol):
     """Brings the game to a fight in which an episode can begin."""
 
     def enter(self, game: DuelGame, request: FightRequest) -> bool:
-        """Bring the game to a fight.
-
-        Args:
-            game: The game, in any state.
-            request: The fight that is needed.
-
-        Returns:
-            Whether it is another fight than before.
+        """Bring the game, which may be in any state, to a fight; return whether it is another fight than before.
 
         Raises:
             ResetFailedError: A state was not reached; another try may succeed.
@@ -74,11 +64,7 @@ class Entrance(Protocol):
         ...
 
     def leave(self, game: DuelGame) -> None:
-        """Undo changes of the game that would outlast the fight.
-
-        Raises:
-            SiphonError: See `Session.write`.
-        """
+        """Undo changes of the game that would outlast the fight. Raises as `Session.write`."""
         ...
 
 
@@ -139,13 +125,14 @@ def respawn(game: DuelGame, deadline: Deadline, *, may_kill: bool) -> bool:
     With `may_kill`, the player may be killed to leave a fight.
     """
     if RESTART_KEY in game.profile.keys:
-        run_states(game, restart_key_states(game, _fight_number(game)), deadline)
+        states = [_restart_key_state(game)]
     elif is_over(game):
-        run_states(game, end_states(game), deadline)
+        states = [END_STATE]
     elif may_kill and game.is_writable("player.hp"):
-        run_states(game, (_death_state(game), *end_states(game)), deadline)
+        states = [_death_state(game), END_STATE]
     else:
         return False
+    run_states(game, (*states, load_state(game)), deadline)
     return True
 
 
@@ -174,9 +161,10 @@ def _death_state(game: DuelGame) -> ResetState:
     )
 
 
-def restart_key_states(game: DuelGame, number: int | None) -> Iterator[ResetState]:
-    """Yield the states that lead to a new fight with the restart key; the number of the current fight may be None."""
-    yield ResetState(
+def _restart_key_state(game: DuelGame) -> ResetState:
+    """Return the state in which another fight loads; its number shows that, in a game that counts fights."""
+    number = int(game.read("fight.number")["fight.number"]) if game.has("fight.number") else None
+    return ResetState(
         name="ask",
         waits_for="the game to load another fight after the restart key",
         is_reached=lambda values: (
@@ -186,20 +174,17 @@ def restart_key_states(game: DuelGame, number: int | None) -> Iterator[ResetStat
         limit_s=RESTART_KEY_LIMIT_S,
         buttons=(RESTART_KEY,),
     )
-    yield load_state(game)
 
 
-def end_states(game: DuelGame) -> Iterator[ResetState]:
-    """Yield the states that lead to a new fight after the end of the current one, if the game begins it by itself."""
-    yield ResetState(
-        name="end",
-        waits_for="the game to load another fight after the end of this one",
-        is_reached=lambda values: stage_of(values) == "loading",
-        quantities=STAGE_QUANTITIES,
-        limit_s=END_LIMIT_S,
-        poll_s=END_POLL_S,
-    )
-    yield load_state(game)
+#: State in which the game loads the next fight by itself, after the end of the current one.
+END_STATE = ResetState(
+    name="end",
+    waits_for="the game to load another fight after the end of this one",
+    is_reached=lambda values: stage_of(values) == "loading",
+    quantities=STAGE_QUANTITIES,
+    limit_s=END_LIMIT_S,
+    poll_s=END_POLL_S,
+)
 
 
 def load_state(game: DuelGame) -> ResetState:
@@ -216,8 +201,3 @@ def load_state(game: DuelGame) -> ResetState:
         quantities=STAGE_QUANTITIES,
         limit_s=LOAD_LIMIT_S,
     )
-
-
-def _fight_number(game: DuelGame) -> int | None:
-    """Return the number of the current fight; None if the game does not count fights."""
-    return int(game.read("fight.number")["fight.number"]) if game.has("fight.number") else None

@@ -40,10 +40,6 @@ class FightScore:
     """Computes the rewards of steps and the report of a fight.
 
     For each step, call `begin_step`, `add` for each decision, and `finish_step`.
-
-    Attributes:
-        attack_names: Names of the boss's attacks.
-        n_decisions: Number of decisions of the fight.
     """
 
     def __init__(self, scenario: Scenario, reward: Reward, step_s: float) -> None:
@@ -59,6 +55,7 @@ class FightScore:
         self._before = self._last = _ScoreState(0.0, 0.0, 0.0)
         self._terms = np.zeros(st.N_TERMS)
         self._has_function = callable(reward)
+        self.term_names = ("function",) if self._has_function else REWARD_TERMS
         self._player_max_hp = 1.0
         self.n_decisions = 0
         self._begin_counts()
@@ -119,7 +116,10 @@ class FightScore:
         self._rolls += int(terms[st.ROLL])
         self._attacks_begun += int(terms[st.ATTACK])
         if self._has_function:
-            reward = self._call(bool(outcome), is_truncated)
+            quantities = {name: terms[i : i + 1].copy() for i, name in enumerate(REWARD_TERMS)}
+            ends = np.array([bool(outcome)]), np.array([is_truncated])
+            transition = Transition(self._states_before.copy(), self._states.copy(), quantities, *ends)
+            reward = float(call_reward(self._reward, transition, 1)[0])  # type: ignore[arg-type]
             contributions = {"function": reward}
         else:
             weighted = self._weights * terms
@@ -127,10 +127,6 @@ class FightScore:
             reward = sum(contributions.values())
         self._return += reward
         return reward, contributions
-
-    def zero_contributions(self) -> dict[str, float]:
-        """Return a contribution of 0 for each term, as after a reset."""
-        return dict.fromkeys(("function",) if self._has_function else REWARD_TERMS, 0.0)
 
     def report(self, *, is_won: bool) -> dict[str, Any]:
         """Return ``info["fight"]``, with the keys and types of ``soulslab/Arena-v0``."""
@@ -178,12 +174,6 @@ class FightScore:
             self._damage_by_attack[attack] += damage
         if is_deadly:
             self._killed_by = attack
-
-    def _call(self, is_terminated: bool, is_truncated: bool) -> float:
-        terms = {name: self._terms[i : i + 1].copy() for i, name in enumerate(REWARD_TERMS)}
-        ends = np.array([is_terminated]), np.array([is_truncated])
-        transition = Transition(self._states_before.copy(), self._states.copy(), terms, *ends)
-        return float(call_reward(self._reward, transition, 1)[0])  # type: ignore[arg-type]
 
     def _score_state(self, state: Record) -> _ScoreState:
         x, y = self._scenario.reward_centre_m

@@ -120,7 +120,10 @@ def place_states(game: DuelGame, scenario: Scenario, start: StartPoses) -> Itera
     def place(_: QuantityValues) -> None:
         _write_pose(game, "player", start.player)
         _write_pose(game, "boss", start.boss)
-        _turn_camera(game, start)
+        if start.player is not None and game.is_writable("camera.direction"):
+            angle = start.player[3]
+            ahead = (-math.sin(angle) * CAMERA_COS, -math.cos(angle) * CAMERA_COS, -CAMERA_SIN)
+            game.write({"camera.direction": np.array(ahead)})
 
     def are_placed(values: QuantityValues) -> bool:
         return _is_near(values, "player", start.player) and _is_near(values, "boss", start.boss)
@@ -233,10 +236,3 @@ def _write_pose(game: DuelGame, fighter: str, pose: Pose | None) -> None:
     values = {name: value for name, value in wanted.items() if game.is_writable(name)}
     if values:
         game.write(values)
-
-
-def _turn_camera(game: DuelGame, start: StartPoses) -> None:
-    if start.player is not None and game.is_writable("camera.direction"):
-        angle = start.player[3]
-        ahead = (-math.sin(angle) * CAMERA_COS, -math.cos(angle) * CAMERA_COS, -CAMERA_SIN)
-        game.write({"camera.direction": np.array(ahead)})

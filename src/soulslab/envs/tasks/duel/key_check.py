@@ -32,13 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 def check_keys(game: DuelGame, scenario: Scenario, buttons: Sequence[str]) -> None:
-    """Press the key of each button once, and check whether the player moves or changes its animation.
+    """Press each key once; raise `EnvironmentUsageError` if the player neither moves nor changes its animation.
 
     The player must be at rest in a fight. During the check no fighter dies, falls or attacks, as far as the game has
     flags for that. The check moves both fighters.
-
-    Raises:
-        EnvironmentUsageError: A key has no effect; the message names the buttons and their keys.
     """
     set_safety_flags(game, is_on=True)
     try:
@@ -55,7 +52,17 @@ def check_keys(game: DuelGame, scenario: Scenario, buttons: Sequence[str]) -> No
         rest = ", ".join(button for button in buttons if button not in checked)
         _log.warning("the keys of %s were not checked, because the %g s were over", rest, BUDGET_S)
     if ineffective:
-        raise EnvironmentUsageError(_message(game, ineffective, is_all=not check.effective))
+        listed = ", ".join(f"{button} (key {game.profile.keys[button]})" for button in ineffective)
+        reason = (
+            f"keys without an effect in the game: {listed}. Bind them in the settings of the game as [keys] of the "
+            f"profile says, or write the bindings of the game to [keys]; consider the keyboard layout"
+        )
+        if not check.effective:
+            reason = (
+                f"no key has an effect in the game: {listed}. The keys do not reach its window, the game waits in a "
+                f"menu, or its key bindings differ from [keys] of the profile"
+            )
+        raise EnvironmentUsageError(f"{reason}; check_keys=False turns this check off")
     _log.info("each key had an effect: %s", ", ".join(checked))
 
 
@@ -102,17 +109,3 @@ class _KeyCheck:
     def _step(self, seconds: float, buttons: Sequence[str] = ()) -> QuantityValues:
         self._left_s -= seconds
         return self._game.decode(self._game.step(seconds, buttons, _QUANTITIES).snapshot)
-
-
-def _message(game: DuelGame, ineffective: Sequence[str], *, is_all: bool) -> str:
-    listed = ", ".join(f"{button} (key {game.profile.keys[button]})" for button in ineffective)
-    off = "check_keys=False turns this check off"
-    if is_all:
-        return (
-            f"no key has an effect in the game: {listed}. The keys do not reach its window, the game waits in a menu, "
-            f"or its key bindings differ from [keys] of the profile; {off}"
-        )
-    return (
-        f"keys without an effect in the game: {listed}. Bind them in the settings of the game as [keys] of the profile "
-        f"says, or write the bindings of the game to [keys]; consider the keyboard layout; {off}"
-    )

@@ -1,12 +1,11 @@
-"""Resets as a sequence of states, and retries of resets.
+"""Resets as a sequence of states, and retries of resets; docs/resets.md describes all states.
 
-A state has a name, a condition, a limit of game time, and an action that is repeated until the condition holds: key
-presses or writes. No waiting time is fixed: the game is advanced by a short time, read, and advanced again.
-docs/resets.md describes all states.
+No waiting time is fixed: the game is advanced by a short time, read, and advanced again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -105,13 +104,6 @@ class ResetLog:
         self.latest: list[str] = []
         self.latest_s = 0.0
 
-    def add_failure(self, error: SiphonError) -> None:
-        """Count a failed try."""
-        name = error.state if isinstance(error, ResetFailedError) else type(error).__name__
-        self.reasons[name] += 1
-        self.latest.append(f"{type(error).__name__}: {error}")
-        _log.warning("a reset failed: %s", error)
-
 
 def run_states(game: DuelGame, states: Iterable[ResetState], deadline: Deadline) -> QuantityValues:
     """Run states one after another; return the values that fulfilled the last condition.
@@ -149,7 +141,8 @@ def _run_state(game: DuelGame, state: ResetState, deadline: Deadline) -> Quantit
         if state.buttons and waited_s >= press_at_s:
             buttons, advance_s, press_at_s = state.buttons, HOLD_S, waited_s + state.repeat_s
         if state.action is not None:
-            cause = _run_action(state.action, values) or cause
+            with contextlib.suppress(*LOADING):
+                state.action(values)
         values, cause = _step_game(game, advance_s, buttons, quantities)
         waited_s += advance_s
     return values
@@ -164,20 +157,9 @@ def _step_game(
         return {}, error
 
 
-def _run_action(action: Callable[[QuantityValues], None], values: QuantityValues) -> SiphonError | None:
-    try:
-        action(values)
-    except LOADING as error:
-        return error
-    return None
-
-
 def _format_values(values: QuantityValues) -> str:
-    texts = []
-    for name, value in values.items():
-        is_vector = isinstance(value, np.ndarray)
-        texts.append(f"{name} {np.round(value, 2).tolist() if is_vector else repr(value)}")
-    return ", ".join(texts)
+    shown = {name: np.round(v, 2).tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
+    return ", ".join(f"{name} {value!r}" for name, value in shown.items())
 
 
 class ResetRunner:
@@ -214,15 +196,24 @@ class ResetRunner:
             except NOT_RETRIED:
                 raise
             except SiphonError as error:
-                self.log.add_failure(error)
+                unreached = error if isinstance(error, ResetFailedError) else None
+                self.log.reasons[unreached.state if unreached else type(error).__name__] += 1
+                self.log.latest.append(f"{type(error).__name__}: {error}")
+                _log.warning("a reset failed: %s", error)
                 # A state that was not reached is retried in the same game first; other failures need a restart.
-                if n or not isinstance(error, (ResetFailedError, *LOADING)):
+                if n or not (unreached or isinstance(error, LOADING)):
                     game.holder.is_lost = True
                 if not game.holder.is_open:
                     raise
                 # After the deadline the game is not restarted again, because a start can take minutes.
                 if n == self._max_retries or deadline.has_passed:
-                    raise self._final_error(error, time.monotonic() - begun) from error
+                    raise ResetFailedError(
+                        error.what if isinstance(error, WaitTimeoutError) else "a game that can be played",
+                        time.monotonic() - begun,
+                        state=unreached.state if unreached else "game",
+                        saw=unreached.saw if unreached else "",
+                        reasons=self.log.latest,
+                    ) from error
                 self.log.n_retries += 1
         self.log.n_resets += 1
         self.log.latest_s = time.monotonic() - begun
@@ -250,9 +241,3 @@ class ResetRunner:
         self._alignment.align(game.session)
         self._start = start
         return is_fresh
-
-    def _final_error(self, error: SiphonError, waited_s: float) -> SiphonError:
-        state = error.state if isinstance(error, ResetFailedError) else "game"
-        saw = error.saw if isinstance(error, ResetFailedError) else ""
-        what = error.what if isinstance(error, WaitTimeoutError) else "a game that can be played"
-        return ResetFailedError(what, waited_s, state=state, saw=saw, reasons=self.log.latest)

@@ -1,15 +1,8 @@
-"""Any game with a profile as a Gymnasium environment (``soulslab/Process-v0``).
-
-::
-
-    env = gymnasium.make("soulslab/Process-v0", profile="my_game.toml")
-
-The profile's ``[env]`` table defines observations, actions, rewards and the ends of an episode.
-"""
+"""Any game as a Gymnasium environment (``soulslab/Process-v0``), which the ``[env]`` table of its profile defines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,8 +10,8 @@ import msgspec
 import numpy as np
 
 from soulslab.envs.arguments import parse_options
-from soulslab.envs.game.connect import ConnectOptions, GameStart, hold_session
-from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, OnFailure, check_render_mode
+from soulslab.envs.game.connect import ConnectOptions, hold_session
+from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, OnFailure
 from soulslab.envs.game.session_holder import AttributeGate
 from soulslab.envs.game.timing import LockstepTiming, TimingOptions
 from soulslab.envs.game.vector_env import GameVectorEnv
@@ -87,14 +80,6 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise EnvironmentUsageError(f"launch is {self.launch!r}, but a read-only environment does not start a game")
 
 
-def make_options(options: Mapping[str, Any]) -> tuple[ProcessOptions, ConnectOptions]:
-    """Return the checked options of an environment; raise `EnvironmentUsageError` for the first wrong one."""
-    given, connect = parse_options("soulslab/Process-v0", options, ProcessOptions, ConnectOptions)
-    connect.check()
-    given.check(connect)
-    return given, connect
-
-
 def find_profile(given: ProcessOptions, connect: ConnectOptions) -> tuple[Profile, str]:
     """Return the profile and the name of its file."""
     if isinstance(given.profile, Profile):
@@ -142,7 +127,6 @@ class ProcessEnv(GameEnv):
         options: See `ProcessOptions` and `ConnectOptions`.
 
     Attributes:
-        profile: Profile of the game.
         action_names: Names of the actions, keys or groups of the action space.
 
     Raises:
@@ -151,15 +135,15 @@ class ProcessEnv(GameEnv):
     """
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        check_render_mode(render_mode, self.metadata["render_modes"])
-        given, connect = make_options(options)
+        given, connect = parse_options("soulslab/Process-v0", options, ProcessOptions, ConnectOptions)
+        connect.check()
+        given.check(connect)
         self.profile, source = find_profile(given, connect)
         settings = make_settings(given, self.profile, source)
         task = ProcessTask(settings, self.profile, is_read_only=connect.read_only, is_deterministic=given.deterministic)
         self.action_names = task.action_names
         display = "" if render_mode == "human" else "private"
-        start = GameStart(launch=given.launch, options=given.options, display=display)
-        holder = hold_session(connect, self.profile, start)
+        holder = hold_session(connect, self.profile, launch=given.launch, options=given.options, display=display)
         holder.check = AttributeGate(task.attributes)
         step_s = settings.frame_skip * (settings.step_s or (settings.step_ticks or 0) * tick_s(self.profile))
         timing = LockstepTiming(TimingOptions(step_s=step_s, is_paced=render_mode == "human"))

@@ -324,11 +324,7 @@ def _reset_mistakes(step: ResetStep, place: str, profile: Profile) -> Iterator[t
         yield from _unknown_attribute(origin, join_place(f"{place}.copy", name), profile)
     if step.wait is not None:
         yield from _condition_mistakes(step.wait, f"{place}.wait", profile)
-    yield from _length_mistakes(step, place, done[0], profile)
-
-
-def _length_mistakes(step: ResetStep, place: str, what: str, profile: Profile) -> Iterator[tuple[str, str]]:
-    has_length = step.ticks is not None or step.s is not None
+    what, has_length = done[0], step.ticks is not None or step.s is not None
     if step.ticks is not None and step.s is not None:
         yield "has both ticks and s; give one of them", place
     if what in ("hold", "wait") and not has_length:

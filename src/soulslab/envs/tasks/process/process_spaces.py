@@ -22,22 +22,23 @@ FULL_CIRCLE_RAD = 2 * math.pi
 
 
 class ObservationEncoder:
-    """Encodes attributes and frames as observations.
-
-    Attributes:
-        names: Observed attributes, in the order of the observation.
-        space: Observation space.
-    """
+    """Encodes attributes and frames as observations; `names` are the attributes in the order of the observation."""
 
     def __init__(self, settings: EnvSettings, profile: Profile) -> None:
         self.names = settings.state if settings.observation != "pixels" else ()
         self._kind = settings.observation
-        self._pixels = settings.pixels
         facts = [profile.attributes[name] for name in self.names]
         self._spaces = {name: attribute_space(fact) for name, fact in zip(self.names, facts, strict=True)}
         bounds = [settings.feature_range.get(name, fact.range) for name, fact in zip(self.names, facts, strict=True)]
         self._features = FeatureEncoder(self.names, facts, bounds) if self._kind == "features" else None
-        self.space: spaces.Space[Any] = self._make_space()
+        self.space: spaces.Space[Any]
+        if self._features is not None:
+            self.space = spaces.Box(-1.0, 1.0, (self._features.size,), np.float32)
+        elif self._kind == "pixels":
+            self.space = pixel_space(settings.pixels)
+        else:
+            frame = {"pixels": pixel_space(settings.pixels)} if self._kind == "both" else {}
+            self.space = spaces.Dict({**self._spaces, **frame})
 
     def observation(self, values: Mapping[str, Any], frame: NDArray[np.uint8] | None) -> Any:
         """Return an observation; the frame is (H, W) or (H, W, 3) uint8, None if the space has no frame."""
@@ -45,17 +46,13 @@ class ObservationEncoder:
             return self._features(values)
         if self._kind == "pixels":
             return _with_channel(frame)
-        state = {name: _as(self._spaces[name], values[name]) for name in self.names}
+        state = {
+            name: np.int64(values[name])
+            if isinstance(space, spaces.Discrete)
+            else np.atleast_1d(values[name]).astype(space.dtype)
+            for name, space in self._spaces.items()
+        }
         return {**state, "pixels": _with_channel(frame)} if self._kind == "both" else state
-
-    def _make_space(self) -> spaces.Space[Any]:
-        if self._features is not None:
-            return spaces.Box(-1.0, 1.0, (self._features.size,), np.float32)
-        if self._kind == "pixels":
-            return pixel_space(self._pixels)
-        return spaces.Dict(
-            {**self._spaces, "pixels": pixel_space(self._pixels)} if self._kind == "both" else self._spaces
-        )
 
 
 class FeatureEncoder:
@@ -63,10 +60,6 @@ class FeatureEncoder:
 
     A number is scaled by its bounds; a bit, whose bounds are None, is -1 or 1; an angle with the range of a full circle
     is its sine and cosine.
-
-    Attributes:
-        size: Length of the vector, F.
-        labels: Name of each number.
     """
 
     def __init__(self, names: Sequence[str], facts: Sequence[Attribute], bounds: Sequence[Bounds | None]) -> None:
@@ -74,8 +67,7 @@ class FeatureEncoder:
             (name, is_angle(fact), limits if limits is not None else (0.0, 1.0))
             for name, fact, limits in zip(names, facts, bounds, strict=True)
         ]
-        self.labels = tuple(label for name, fact in zip(names, facts, strict=True) for label in _labels(name, fact))
-        self.size = len(self.labels)
+        self.size = sum(_n_features(fact) for fact in facts)
 
     def __call__(self, values: Mapping[str, Any]) -> NDArray[np.float32]:
         """Return the features, (F,) float32 in [-1, 1]."""
@@ -157,18 +149,9 @@ class ActionKeys:
         return tuple(keys)
 
 
-def _labels(name: str, fact: Attribute) -> list[str]:
-    places = (
-        [name] if fact.length == 1 or fact.type in ("bool", "flag") else [f"{name}[{i}]" for i in range(fact.length)]
-    )
-    return [label for place in places for label in ((f"sin {place}", f"cos {place}") if is_angle(fact) else (place,))]
-
-
-def _as(space: spaces.Space[Any], value: Any) -> Any:
-    """Return a value in the type of its space."""
-    if isinstance(space, spaces.Discrete):
-        return np.int64(value)
-    return np.atleast_1d(value).astype(space.dtype)
+def _n_features(fact: Attribute) -> int:
+    n_numbers = 1 if fact.type in ("bool", "flag") else fact.length
+    return 2 * n_numbers if is_angle(fact) else n_numbers
 
 
 def _with_channel(frame: NDArray[np.uint8] | None) -> NDArray[np.uint8]:

@@ -1,8 +1,9 @@
-"""The task of `GameEnv` that the ``[env]`` table of a profile defines."""
+"""The task of `GameEnv` that the ``[env]`` table of a profile defines, with its reward."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,18 +14,10 @@ from numpy.typing import NDArray
 from soulslab.envs.game.session_holder import SessionHolder
 from soulslab.envs.game.task import EpisodeRequest, TaskStep
 from soulslab.envs.game.timing import Keys, Reading, StepTiming, TickCount
-from soulslab.envs.tasks.process.process_rewards import ProfileReward
-from soulslab.envs.tasks.process.process_settings import EnvSettings, tick_s
+from soulslab.envs.tasks.process.process_settings import POSITION_KINDS, EnvSettings, RewardTerm, tick_s
 from soulslab.envs.tasks.process.process_spaces import ActionKeys, ObservationEncoder
-from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
-from soulslab.errors import (
-    ClockStalledError,
-    ControlTakenError,
-    ReadOnlyError,
-    SelfCheckError,
-    SiphonError,
-    WaitTimeoutError,
-)
+from soulslab.envs.tasks.process.reset_procedure import ResetProcedure, read_each
+from soulslab.errors import ClockStalledError, ControlTakenError, ReadOnlyError, SelfCheckError, SiphonError
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import LOADING, Session, Snapshot, Step, StepResult
@@ -57,7 +50,13 @@ class ProcessTask:
         self._rewards = ProfileReward(settings.reward)
         self._reset = ResetProcedure(settings, profile, is_read_only)
         self._ticks = TickCount(profile, settings.on_lost_tick)
-        self._reading = self._make_reading()
+        names = [*self._encoder.names, *self._rewards.names, *settings.info]
+        names += [condition.attribute for condition in settings.end.values()]
+        names += [profile.clock.tick_attribute] if profile.clock.tick_attribute else []
+        pixels = settings.pixels
+        has_frame = settings.observation in ("pixels", "both")
+        frame = FrameFormat(pixels.width_px, pixels.height_px, pixels.is_grey) if has_frame else None
+        self._reading = Reading(tuple(dict.fromkeys(names)), frame)
         self.observation_space = self._encoder.space
         self.action_space = self._actions.space
         self.action_names = self._actions.names
@@ -111,7 +110,8 @@ class ProcessTask:
         shares = self._rewards(values)
         n_expected = (self._settings.step_ticks or 0) * self._settings.frame_skip + n_waited
         info = {"reward_terms": shares, **self._tick_info(self._ticks.n_ticks, n_expected)}
-        end = self._find_end(values, missing)
+        readable = {name: value for name, value in values.items() if name not in missing} if missing else values
+        end = next((name for name, condition in self._settings.end.items() if condition.holds(readable)), "")
         if end or is_last_step:
             info["end"] = end or "max_steps"
         return TaskStep(
@@ -138,7 +138,7 @@ class ProcessTask:
 
     def info(self, state: ProcessState) -> dict[str, Any]:
         """See `Task.info`."""
-        info = {"reward_terms": self._rewards.no_shares(), **self._tick_info(0, 0)}
+        info = {"reward_terms": dict.fromkeys(self._rewards.terms, 0.0), **self._tick_info(0, 0)}
         if self._settings.info:
             info["values"] = {name: state.values[name] for name in self._settings.info}
         return info
@@ -147,16 +147,6 @@ class ProcessTask:
         """See `Task.release`: there is nothing to restore."""
 
     # --- the start of an episode ----------------------------------------------------------------------------
-
-    def _make_reading(self) -> Reading:
-        settings, clock = self._settings, self._profile.clock
-        names = [*self._encoder.names, *self._rewards.names, *settings.info]
-        names += [condition.attribute for condition in settings.end.values()]
-        names += [clock.tick_attribute] if clock.tick_attribute else []
-        pixels = settings.pixels
-        has_frame = settings.observation in ("pixels", "both")
-        frame = FrameFormat(pixels.width_px, pixels.height_px, pixels.is_grey) if has_frame else None
-        return Reading(tuple(dict.fromkeys(names)), frame)
 
     def _seed_start(self, holder: SessionHolder, request: EpisodeRequest) -> None:
         """Set the seed of the next start of the game, and request a restart if the episode needs one."""
@@ -182,10 +172,7 @@ class ProcessTask:
         )
         if self._ticks.attribute:
             self._ticks.begin(int(result.snapshot[self._ticks.attribute]))
-        if name := self._find_end(result.snapshot):
-            condition = self._settings.end[name]
-            hint = f"env.end.{name} ({condition}) holds after env.reset; wait there until it no longer holds"
-            raise WaitTimeoutError("the start of an episode", 0.0, hint)
+        self._reset.refuse_end(result.snapshot)
         return result
 
     # --- a step ---------------------------------------------------------------------------------------------
@@ -210,25 +197,19 @@ class ProcessTask:
                 return session.step(tick), (), n_waited
             except LOADING as error:
                 cause = error
-        missing = _find_unreadable(session, reading.attributes)
+        read = read_each(session, reading.attributes)
+        missing = tuple(name for name in reading.attributes if name not in read)
         if not any(
             condition.unreadable and condition.attribute in missing for condition in self._settings.end.values()
         ):
             raise cause
-        return self._read_without(missing, session, state), missing, n_waited
-
-    def _read_without(self, missing: tuple[str, ...], session: Session, state: ProcessState) -> StepResult:
-        """Read the game without the missing attributes, which keep their last values. Raises as `Session.step`."""
-        names = tuple(name for name in self._reading.attributes if name not in missing)
-        result = session.step(Step(attributes=names, frame=self._reading.frame))
-        read = result.snapshot
+        # The missing attributes keep their last values.
+        names = tuple(name for name in reading.attributes if name not in missing)
+        result = session.step(Step(attributes=names, frame=reading.frame))
+        values = result.snapshot
         kept = {name: state.values[name] for name in missing}
-        return StepResult(result.advance, Snapshot({**kept, **read}, read.game_time_s, read.wall_time_s), result.frame)
-
-    def _find_end(self, values: Snapshot, missing: tuple[str, ...] = ()) -> str:
-        """Return the name of the end condition that holds; "" for none."""
-        read = {name: value for name, value in values.items() if name not in missing} if missing else values
-        return next((name for name, condition in self._settings.end.items() if condition.holds(read)), "")
+        snapshot = Snapshot({**kept, **values}, values.game_time_s, values.wall_time_s)
+        return StepResult(result.advance, snapshot, result.frame), missing, n_waited
 
     def _count_ticks(self, ticks: int, n_waited: int) -> None:
         """Count the ticks of a step. After a wait for the game to load, their number need not be exact."""
@@ -257,12 +238,67 @@ def _state(result: StepResult) -> ProcessState:
     return ProcessState(result.snapshot, result.frame.pixels if result.frame is not None else None)
 
 
-def _find_unreadable(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the attributes that cannot be read now."""
-    missing = []
-    for name in names:
-        try:
-            session.read(name)
-        except LOADING:
-            missing.append(name)
-    return tuple(missing)
+class ProfileReward:
+    """A sum of weighted terms, with their state in an episode; `names` are the attributes that the terms use."""
+
+    def __init__(self, terms: Mapping[str, RewardTerm]) -> None:
+        self.terms = dict(terms)
+        self.names = tuple(dict.fromkeys(name for term in terms.values() for name in term.attributes))
+        self._positions: dict[str, _PositionTracker] = {}
+        self._before: Mapping[str, Any] = {}
+
+    def begin(self, values: Mapping[str, Any]) -> None:
+        """Start an episode with the current values of the attributes."""
+        self._before = values
+        self._positions = {
+            name: _PositionTracker(term, values) for name, term in self.terms.items() if term.kind in POSITION_KINDS
+        }
+
+    def __call__(self, values: Mapping[str, Any]) -> dict[str, float]:
+        """Return the weighted contribution of each term to the reward of a step, given the values after it."""
+        shares = {name: term.weight * self._amount(name, term, values) for name, term in self.terms.items()}
+        self._before = values
+        return shares
+
+    def _amount(self, name: str, term: RewardTerm, values: Mapping[str, Any]) -> float:
+        if term.kind in POSITION_KINDS:
+            return self._positions[name].move(values)
+        attribute = term.attributes[0]
+        value = float(values[attribute])
+        if term.kind == "value":
+            return value
+        change = value - float(self._before[attribute])
+        return {"gain": max(change, 0.0), "loss": max(-change, 0.0), "change": change}[term.kind]
+
+
+class _PositionTracker:
+    """Path of a position in an episode, for one reward term."""
+
+    def __init__(self, term: RewardTerm, values: Mapping[str, Any]) -> None:
+        self._term = term
+        self._start = self._last = self._position(values)
+        self._farthest = 0.0
+        self._cells = {self._cell(self._start)}
+
+    def move(self, values: Mapping[str, Any]) -> float:
+        """Add the position in the values to the path, and return the unweighted reward for it."""
+        position = self._position(values)
+        moved = float(np.linalg.norm(position - self._last))
+        self._last = position
+        if self._term.kind == "distance":
+            return moved
+        if self._term.kind == "farthest":
+            reached = float(np.linalg.norm(position - self._start))
+            progress = max(0.0, reached - self._farthest)
+            self._farthest += progress
+            return progress
+        cell = self._cell(position)
+        is_new = cell not in self._cells
+        self._cells.add(cell)
+        return float(is_new)
+
+    def _position(self, values: Mapping[str, Any]) -> NDArray[np.float64]:
+        return np.concatenate([np.atleast_1d(values[name]) for name in self._term.attributes]).astype(np.float64)
+
+    def _cell(self, position: NDArray[np.float64]) -> tuple[int, ...]:
+        return tuple(np.floor(position / self._term.cell).astype(np.int64).tolist())

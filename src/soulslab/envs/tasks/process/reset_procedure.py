@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.tasks.process.process_settings import Condition, EnvSettings, ResetStep, tick_s
 from soulslab.errors import SiphonError, WaitTimeoutError
-from soulslab.siphon.profile import Profile
+from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import LOADING, Session, Step
 from soulslab.siphon.tick_alignment import TickAlignment
 
@@ -27,14 +28,11 @@ class ResetProcedure:
         steps = settings.reset or (ResetStep(restart=True),)
         self._is_read_only = is_read_only
         self._steps = tuple(step for step in steps if step.wait is not None) if is_read_only else steps
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Attributes that the steps write, copy or wait for."""
         written = [name for step in self._steps for name in (*(step.write or ()), *(step.copy or ()))]
         copied = [name for step in self._steps for name in (step.copy or {}).values()]
         awaited = [step.wait.attribute for step in self._steps if step.wait is not None]
-        return tuple(dict.fromkeys((*written, *copied, *awaited)))
+        #: Attributes that the steps write, copy or wait for.
+        self.names = tuple(dict.fromkeys((*written, *copied, *awaited)))
 
     def run(self, holder: SessionHolder, deadline: Deadline) -> None:
         """Bring the game to the start of an episode. Raises `SiphonError`; a restart of the game may then help."""
@@ -52,6 +50,13 @@ class ResetProcedure:
         if not is_aligned and not any(step.restart for step in self._steps):
             # Without alignment at the start, the steps may have ended a tick off.
             self._run_all(holder, is_fresh, deadline)
+
+    def refuse_end(self, values: Mapping[str, Value]) -> None:
+        """Raise `WaitTimeoutError` if an end condition holds after the reset."""
+        for name, condition in self._settings.end.items():
+            if condition.holds(values):
+                hint = f"env.end.{name} ({condition}) holds after env.reset; wait there until it no longer holds"
+                raise WaitTimeoutError("the start of an episode", 0.0, hint)
 
     def _await_episode(self, session: Session, deadline: Deadline) -> None:
         """Wait for the conditions of `env.reset`, and then until no end condition holds."""
@@ -92,24 +97,21 @@ class ResetProcedure:
         return True
 
     def _run_step(self, step: ResetStep, session: Session, deadline: Deadline) -> None:
-        for held, seconds in self._key_presses(step):
+        seconds = self._length_s(step)
+        for name in step.tap or ():
+            session.step(Step(held=(self._keys[name],), advance_s=seconds, attributes=()))
+            session.step(Step(held=(), advance_s=seconds, attributes=()))
+        if step.hold is not None:
+            held = tuple(self._keys[name] for name in step.hold)
             session.step(Step(held=held, advance_s=seconds, attributes=()))
+            session.step(Step(held=(), attributes=()))
         if step.write:
             session.write(step.write)
         if step.copy:
             values = session.snapshot(tuple(dict.fromkeys(step.copy.values())))
             session.write({name: values[origin] for name, origin in step.copy.items()})
         if step.wait is not None:
-            self._wait(step.wait, self._length_s(step), session, deadline)
-
-    def _key_presses(self, step: ResetStep) -> Iterator[tuple[tuple[str, ...], float]]:
-        """Yield the keys to hold together, and the game time for which they are held."""
-        for name in step.tap or ():
-            yield (self._keys[name],), self._length_s(step)
-            yield (), self._length_s(step)
-        if step.hold is not None:
-            yield tuple(self._keys[name] for name in step.hold), self._length_s(step)
-            yield (), 0.0
+            self._wait(step.wait, seconds, session, deadline)
 
     def _wait(self, condition: Condition, limit_s: float, session: Session, deadline: Deadline) -> None:
         """Advance ticks until a condition holds. A value that cannot be read does not satisfy a comparison."""
@@ -137,3 +139,12 @@ class ResetProcedure:
             return step.s
         # Whole ticks; otherwise the episode would begin between two ticks, and its first step would lose one.
         return math.ceil(round(step.s / self._tick_s, 6)) * self._tick_s
+
+
+def read_each(session: Session, names: Sequence[str]) -> dict[str, Value]:
+    """Read attributes one by one; omit attributes that cannot be read now."""
+    values = {}
+    for name in names:
+        with contextlib.suppress(*LOADING):
+            values[name] = session.read(name)
+    return values

@@ -6,8 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import PurePath
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -49,7 +48,7 @@ class PlayerStatus(msgspec.Struct, frozen=True):
         return self.screen == "world" and self.is_in_control and self.hp > 0
 
 
-class BossHealth(msgspec.Struct, frozen=True):
+class BossHealth(NamedTuple):
     """Current and full health of the boss."""
 
     hp: int
@@ -117,14 +116,11 @@ class FightObserver:
         inwards = (target[0] - fog[0], target[1] - fog[1])
         length_m = math.hypot(*inwards)
         needed_m = BEYOND_SHARE * length_m if has_pose_behind else BEYOND_M
-        is_beyond = length_m > 0.0 and (x * inwards[0] + y * inwards[1]) / length_m >= needed_m
-        return is_beyond and self._is_in_arena(position, math.hypot(x, y))
-
-    def _is_in_arena(self, position: Position, distance_m: float) -> bool:
-        """Return whether a position, at a distance from the fog, is within the known limits of the arena."""
+        if not (length_m > 0.0 and (x * inwards[0] + y * inwards[1]) / length_m >= needed_m):
+            return False
         limits_m = self._facts.arena.limits_m
         if limits_m is None or self._facts.frame != "player.position":
-            return distance_m <= ARENA_M
+            return math.hypot(x, y) <= ARENA_M
         return all(low <= value <= high for value, (low, high) in zip(position, limits_m, strict=True))
 
 
@@ -165,7 +161,16 @@ class EntranceStateMachine:
 
     def enter_world(self) -> None:
         """Leave the title, and wait until the player is in control. Writes nothing."""
-        self._leave_title()
+        what = "the title to end, with the key that confirms pressed"
+        with named_state("title", what):
+            self._await(
+                what,
+                lambda: self._game.screen,
+                lambda screen: screen != "title",
+                self._limits.title_s,
+                (self._interact,),
+                poll_s=MENU.poll_s,
+            )
         self._await_load()
 
     def enter_fight(self, *, needs_load: bool) -> bool:
@@ -174,12 +179,25 @@ class EntranceStateMachine:
         With `needs_load`, the current fight is left because its load is too long ago.
         """
         with named_state("load", "the player to be read"):
-            refuse_another_player(self._facts, self._game.player.max_hp)
+            max_hp, expected_hp = self._game.player.max_hp, self._facts.player_max_hp
+            if expected_hp not in (None, max_hp):
+                raise EnvironmentUsageError(
+                    f"the player has a full health of {max_hp} in the game, and {expected_hp} in the file of "
+                    f"{self._facts.name}: load the character that agents were trained with, or give boss= the path of "
+                    f"a copy of the file with player_max_hp = {max_hp} (docs/bosses.md)"
+                )
         if self._is_in_fight() and not needs_load and not self._is_another_needed():
             return False
         self._prepare_fight("the last load is long ago" if needs_load else self._reason_to_warp())
         self._pass_fog()
-        self._await_inside()
+        what = "the player to be alive and in control behind the fog"
+        with named_state("inside", what):
+            self._await(
+                what,
+                lambda: (self._observer.read_player(), self._observer.read_position()),
+                lambda found: found[0].can_act and self._is_through(found[1]),
+                self._limits.inside_s,
+            )
         self._await_boss()
         return True
 
@@ -214,17 +232,10 @@ class EntranceStateMachine:
 
     # --- the states -----------------------------------------------------------------------------------------
 
-    def _leave_title(self) -> None:
-        what = "the title to end, with the key that confirms pressed"
-        patience = Patience(deadline_s=self._limits.title_s, poll_s=MENU.poll_s)
-        with named_state("title", what):
-            self._await(what, lambda: self._game.screen, lambda screen: screen != "title", patience, (self._interact,))
-
     def _await_load(self) -> None:
         what = "the player to be alive and in control"
-        patience = self._patience(self._limits.load_s)
         with named_state("load", what):
-            self._await(what, self._observer.read_player, lambda player: player.can_act, patience)
+            self._await(what, self._observer.read_player, lambda player: player.can_act, self._limits.load_s)
 
     def _prepare_fight(self, reason: str) -> None:
         """Set the flags of the fight, and load the place of the fight if a flag or `reason` requires it."""
@@ -265,27 +276,37 @@ class EntranceStateMachine:
         _log.info("warp to %r for %s, because %s", name, self._facts.name, reason)
         with named_state("warp", f"the game to load {name!r}"):
             self._visit.deadline.check(f"the warp to {name!r}")
-            loaded = self._patience(self._limits.load_s)
-            self._game.warp(name, died=self._patience(self._limits.death_s), loaded=loaded)
+            poll_s = self._limits.poll_s
+            self._game.warp(
+                name,
+                died=Patience(deadline_s=self._limits.death_s, poll_s=poll_s),
+                loaded=Patience(deadline_s=self._limits.load_s, poll_s=poll_s),
+            )
         self._visit.log.n_respawns += 1
         self._await_load()
 
     def _pass_fog(self) -> None:
         what = "the player to go through the fog"
         forward = _find_key(self._game.session, "forward")
-        patience = self._patience(self._limits.fog_s)
+        fog_s = self._limits.fog_s
         with named_state("fog", what):
-            self._game.teleport(self._game.pose_of(self._facts, "fog_wall"))
-            _turn_camera_to_fog(self._game, self._facts)
+            fog = self._game.pose_of(self._facts, "fog_wall")
+            self._game.teleport(fog)
+            if self._facts.poses.behind_fog_wall is not None:
+                # The player walks in the direction of the camera.
+                behind = self._game.pose_of(self._facts, "behind_fog_wall")
+                x, y = (end - start for start, end in zip(fog.position_m[:2], behind.position_m[:2], strict=True))
+                if (length_m := math.hypot(x, y)) > 0.0:
+                    self._game.camera.turn((x / length_m, y / length_m, 0.0))
             in_control = "the player to be in control before the fog"
-            self._await(in_control, self._observer.read_player, lambda player: player.can_act, patience)
+            self._await(in_control, self._observer.read_player, lambda player: player.can_act, fog_s)
             try:
                 self._press((self._interact,))
             except WaitTimeoutError as error:
                 # The player may stand a step too far away.
                 _log.info("%s; next try: a step forward, with %s pressed too", error, forward)
                 self._press((forward, self._interact))
-            self._await(what, self._observer.read_position, self._is_through, patience)
+            self._await(what, self._observer.read_position, self._is_through, fog_s)
 
     def _press(self, keys: tuple[str, ...]) -> None:
         """Press keys until the game responds: the player is no longer in control, or is through the fog."""
@@ -293,22 +314,12 @@ class EntranceStateMachine:
             f"the fog to be passed, with {' and '.join(keys)} pressed before it",
             self._observer.read_position,
             lambda found: not found[0] or self._is_through(found),
-            self._patience(self._limits.press_s),
+            self._limits.press_s,
             keys,
         )
 
     def _is_through(self, found: tuple[bool, Position]) -> bool:
         return self._observer.is_inside(found[1])
-
-    def _await_inside(self) -> None:
-        what = "the player to be alive and in control behind the fog"
-        with named_state("inside", what):
-            self._await(
-                what,
-                lambda: (self._observer.read_player(), self._observer.read_position()),
-                lambda found: found[0].can_act and self._is_through(found[1]),
-                self._patience(self._limits.inside_s),
-            )
 
     def _await_boss(self) -> None:
         full = f", with a full health of {self._facts.max_hp}" if self._facts.max_hp else ""
@@ -316,24 +327,25 @@ class EntranceStateMachine:
         observer = self._observer
         with named_state("boss", what):
             try:
-                self._await(what, observer.read_boss, observer.is_expected_boss, self._patience(self._limits.boss_s))
+                self._await(what, observer.read_boss, observer.is_expected_boss, self._limits.boss_s)
             except WaitTimeoutError:
-                if (boss := observer.find_boss()) is not None and boss.hp > 0:
-                    refuse_another_boss(self._facts, boss.max_hp)
+                boss, max_hp = observer.find_boss(), self._facts.max_hp
+                if boss is not None and boss.hp > 0 and max_hp not in (None, boss.max_hp):
+                    raise EnvironmentUsageError(
+                        f"{self._facts.name} has a full health of {boss.max_hp} in the game, and {max_hp} in its file: "
+                        f"this is another boss, or a later journey through the game; to fight it, give boss= the path "
+                        f"of a copy of the file with max_hp = {boss.max_hp} (docs/bosses.md)"
+                    ) from None
                 raise
-
-    # --- waiting --------------------------------------------------------------------------------------------
-
-    def _patience(self, deadline_s: float) -> Patience:
-        return Patience(deadline_s=deadline_s, poll_s=self._limits.poll_s)
 
     def _await(
         self,
         what: str,
         read: Callable[[], T],
         is_reached: Callable[[T], bool],
-        patience: Patience,
+        limit_s: float,
         press: tuple[str, ...] = (),
+        poll_s: float | None = None,
     ) -> T:
         """Wait as `wait_until` does, and also stop at the wall-time deadline of the reset."""
         saw = ""
@@ -349,6 +361,7 @@ class EntranceStateMachine:
             saw = repr(found)
             return found
 
+        patience = Patience(deadline_s=limit_s, poll_s=poll_s or self._limits.poll_s)
         return wait_until(self._game.session, what, read_in_time, is_reached, patience, press)
 
 
@@ -356,7 +369,7 @@ class EntranceStateMachine:
 def named_state(name: str, what: str) -> Iterator[None]:
     """Convert errors of a state into `ResetFailedError` with the name of the state, so that the reset retries.
 
-    Errors of a value that cannot be read because the game loads are converted, too; `what` is the awaited condition.
+    So are errors of a value that cannot be read because the game loads; `what` is the awaited condition.
     """
     try:
         yield
@@ -368,51 +381,8 @@ def named_state(name: str, what: str) -> Iterator[None]:
         raise ResetFailedError(what, 0.0, state=name, saw=str(error)) from error
 
 
-def _turn_camera_to_fog(game: SoulsGame, facts: BossFacts) -> None:
-    """Turn the camera towards the pose behind the fog, if that is known: the player walks in its direction."""
-    if facts.poses.behind_fog_wall is None:
-        return
-    fog, behind = (game.pose_of(facts, name).position_m for name in ("fog_wall", "behind_fog_wall"))
-    x, y = behind[0] - fog[0], behind[1] - fog[1]
-    length_m = math.hypot(x, y)
-    if length_m > 0.0:
-        game.camera.turn((x / length_m, y / length_m, 0.0))
-
-
 def _find_key(session: Session, button: str) -> str:
     keys = session.profile.keys
     if button not in keys:
         raise ProfileError("is missing; the entrance into the fight needs it", path=f"keys.{button}")
     return keys[button]
-
-
-def refuse_another_boss(facts: BossFacts, max_hp: int) -> None:
-    """Raise `EnvironmentUsageError` if the boss has another full health than in its file."""
-    if facts.max_hp not in (None, max_hp):
-        raise EnvironmentUsageError(
-            f"{facts.name} has a full health of {max_hp} in the game, and {facts.max_hp} in its file: this is "
-            f"another boss, or a later journey through the game; to fight it, give boss= the path of a copy "
-            f"of the file with max_hp = {max_hp} (docs/bosses.md)"
-        )
-
-
-def refuse_another_player(facts: BossFacts, max_hp: int) -> None:
-    """Raise `EnvironmentUsageError` if the player has another full health than in the boss's file."""
-    if facts.player_max_hp not in (None, max_hp):
-        raise EnvironmentUsageError(
-            f"the player has a full health of {max_hp} in the game, and {facts.player_max_hp} in the file of "
-            f"{facts.name}: load the character that agents were trained with, or give boss= the path of a copy of the "
-            f"file with player_max_hp = {max_hp} (docs/bosses.md)"
-        )
-
-
-def refuse_stand_in(executable: str) -> None:
-    """Raise `EnvironmentUsageError` for the window of the built-in fight, which has no title, no load and no fog.
-
-    Only the built-in fight runs in Python.
-    """
-    if PurePath(executable).name.startswith("python"):
-        raise EnvironmentUsageError(
-            "this is the stand-in window of the built-in fight (soulslab arena --mask), not the real game: "
-            "give stand_in=True too"
-        )

@@ -1,8 +1,4 @@
-"""Brings a real game into a boss fight: from the title, a load, a bonfire, a death or a win, and through the fog.
-
-docs/resets.md describes the states. Each state has a condition and a deadline in game time. A state whose condition
-already holds is passed at once; a game that is already in the fight is not changed.
-"""
+"""Brings a real game into a boss fight: from the title, a load, a bonfire, a death or a win, and through the fog."""
 
 from __future__ import annotations
 
@@ -11,7 +7,8 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from typing import Any, Literal
+from pathlib import PurePath
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -19,14 +16,14 @@ import numpy as np
 from soulslab.envs.game.session_holder import AttributeGate
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.entrance import FightRequest
-from soulslab.envs.tasks.souls.entrance_states import EntranceLimits, EntranceStateMachine, named_state, refuse_stand_in
+from soulslab.envs.tasks.souls.entrance_states import EntranceLimits, EntranceStateMachine, named_state
 from soulslab.errors import ClockUnavailableError, EnvironmentUsageError, ResetFailedError, SelfCheckError, SiphonError
 from soulslab.games.boss_facts import BossFacts
 from soulslab.games.dark_souls_3 import DarkSouls3
 from soulslab.games.elden_ring import EldenRing
 from soulslab.games.self_check import needed_by
 from soulslab.games.souls_game import SoulsGame
-from soulslab.siphon.profile import Profile, Value
+from soulslab.siphon.profile import Value
 from soulslab.siphon.session import LOADING, Session
 
 #: Supported games, by the names of their folders.
@@ -56,19 +53,21 @@ _log = logging.getLogger(__name__)
 
 
 class CharacterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Checks and changes of the character at each reset.
+    """Checks and changes of the player's character at each reset.
 
     Attributes:
-        has_no_wear: Whether the wear of weapons is switched off, in a game whose profile has `NO_WEAR`.
-        stats: ``check`` refuses a character whose stats differ from the boss's file, ``set`` writes the stats of the
-            file, ``ignore`` does nothing.
-        weapons: ``check`` refuses a character whose weapons, or the hands that hold them, differ from the first reset;
-            ``ignore`` does nothing. Without effect in a game whose profile lacks `WEAPONS`.
-        play_time: ``count`` does not change the play time of the save, ``keep`` writes the value of the first reset.
+        no_wear: Whether the wear of weapons is switched off, in a game whose profile has a switch for it (Dark Souls
+            III).
+        player_stats: ``"check"`` refuses a character whose stats differ from the boss's file (``[player_stats]``),
+            ``"set"`` writes the stats of the file, ``"ignore"`` does nothing.
+        weapons: ``"check"`` refuses a reset if the player has no weapon, or other weapons than at the first reset, in a
+            game whose profile has their attributes (Elden Ring); ``"ignore"`` does nothing.
+        play_time: ``"count"`` does not change the play time of the save, ``"keep"`` writes the value of the first
+            reset, at each reset and at the end.
     """
 
-    has_no_wear: bool = True
-    stats: Literal["check", "set", "ignore"] = "check"
+    no_wear: bool = True
+    player_stats: Literal["check", "set", "ignore"] = "check"
     weapons: Literal["check", "ignore"] = "check"
     play_time: Literal["count", "keep"] = "count"
 
@@ -108,15 +107,20 @@ class SoulsEntrance:
         self._game: SoulsGame | None = None
         # Wall time of the last load in an entrance; before that, of the first call of `enter`.
         self._loaded_at_s: float | None = None
-        self._lock_on, self._standstill = LockOnRange(), StandstillCheck()
-        self._character = CharacterKeeper(character, facts)
+        self._changes = TemporaryValues()
+        self._character = CharacterKeeper(character, facts, self._changes)
         #: Process and number of the game's start whose attributes have passed the self-check.
         self._checked_start: tuple[int, int] | None = None
 
     def enter(self, game: DuelGame, visit: FightRequest) -> bool:
         """See `Entrance.enter`."""
         session = game.session
-        refuse_stand_in(session.info.executable)
+        # Only the built-in fight, which has no title, no load and no fog, runs in Python.
+        if PurePath(session.info.executable).name.startswith("python"):
+            raise EnvironmentUsageError(
+                "this is the stand-in window of the built-in fight (soulslab arena --mask), not the real game: "
+                "give stand_in=True too"
+            )
         if self._game is None or self._game.session is not session:
             self._game = self._kind(session)
         start = (session.info.pid, session.info.n_starts)
@@ -127,28 +131,28 @@ class SoulsEntrance:
         states = EntranceStateMachine(self._facts, self._limits, self._game, visit)
         states.enter_world()
         if is_unchecked:
-            written = (
-                *_written_attributes(self._game, self._facts),
-                *self._character.written_attributes(session.profile),
-            )
-            _check_attributes(self._game, written)
+            of_player = (f"player.{name}" for name in ("hp", "position", "angle", "no_death", "no_gravity"))
+            names = (*of_player, "camera.direction", "debug.no_death", self._game.last_rest, *self._facts.encounter)
+            # Event flags, which the entrance writes too, are not attributes.
+            names = (*names, *LOCK_ON, *self._character.written_attributes)
+            _check_attributes(self._game, tuple(name for name in names if name in session.profile.attributes))
         with named_state("character", "the player's character to be read"):
             self._character.apply(session)
         is_another = states.enter_fight(needs_load=needs_load)
         if is_unchecked:
             _check_attributes(self._game, needed_by(session.profile))
             with named_state("boss", "the game to stand at a speed of 0"):
-                self._standstill.check(session)
+                check_standstill(session, self._changes)
         self._checked_start = start
         if is_another:
             self._loaded_at_s = time.monotonic()
         with named_state("boss", "the range of the lock-on to be written"):
-            self._lock_on.extend(session)
+            self._changes.write(session, LOCK_ON)
         return is_another
 
     def leave(self, game: DuelGame) -> None:
         """See `Entrance.leave`: restores the lock-on, the flag of the speed, the wear of weapons and the play time."""
-        for change in (self._lock_on, self._standstill, self._character):
+        for change in (self._changes, self._character):
             if change.is_set:
                 change.restore(game.session)
 
@@ -164,27 +168,22 @@ def _check_attributes(game: SoulsGame, names: tuple[str, ...]) -> None:
         raise ResetFailedError("the world to stay for a self-check", 0.0, state="check", saw=str(error)) from error
 
 
-def _written_attributes(game: SoulsGame, facts: BossFacts) -> tuple[str, ...]:
-    """Return the attributes that an entrance writes in addition to those of a duel. Event flags are not attributes."""
-    of_player = (f"player.{name}" for name in ("hp", "position", "angle", "no_death", "no_gravity"))
-    names = (*of_player, "camera.direction", "debug.no_death", game.last_rest, *facts.encounter, *LOCK_ON)
-    return tuple(name for name in names if name in game.session.profile.attributes)
-
-
-class LockOnRange:
-    """Extends the range of the lock-on, and restores it. Without effect if the profile has no attributes for it."""
+class TemporaryValues:
+    """Values that are written to the game, and restored before the environment is closed."""
 
     def __init__(self) -> None:
         self._before: dict[str, Value] = {}
 
-    def extend(self, session: Session) -> None:
-        """Write `LOCK_ON`. Raises as `Session.snapshot` and `Session.write`."""
-        wanted = {name: value for name, value in LOCK_ON.items() if name in session.profile.attributes}
-        if not wanted:
+    def write(self, session: Session, wanted: Mapping[str, Value]) -> None:
+        """Write the attributes that the profile has and that have other values. Raises as `Session.write`."""
+        names = tuple(name for name in wanted if name in session.profile.attributes)
+        if not names:
             return
-        if not self._before:
-            self._before = dict(session.snapshot(tuple(wanted)))
-        session.write(wanted)
+        found = session.snapshot(names)
+        changed = {name: wanted[name] for name in names if found[name] != wanted[name]}
+        if changed:
+            self._before = {**{name: found[name] for name in changed}, **self._before}
+            session.write(changed)
 
     @property
     def is_set(self) -> bool:
@@ -192,125 +191,98 @@ class LockOnRange:
         return bool(self._before)
 
     def restore(self, session: Session) -> None:
-        """Write the values from before the first change. Errors are ignored, because a load restores them as well."""
+        """Write the values from before the first change. Errors are ignored: a load restores most values as well."""
         before, self._before = self._before, {}
-        if before:
+        for name, value in before.items():
             with contextlib.suppress(SiphonError):
-                session.write(before)
+                session.write({name: value})
 
 
-class StandstillCheck:
-    """Stops a game by its own speed, and checks that its animations stand still."""
+def check_standstill(session: Session, changes: TemporaryValues) -> None:
+    """Stop a game for a moment by its own speed. If it does not stand still, set `SPEED_FLAG` and check again.
 
-    def __init__(self) -> None:
-        self._has_set_flag = False
-
-    def check(self, session: Session) -> None:
-        """Stop the game for a moment. If it does not stand still, set `SPEED_FLAG` and check again.
-
-        Does nothing if another clock steps the game.
-
-        Raises:
-            ClockUnavailableError: The game runs on at a speed of 0.
-        """
-        if session.info.clock_grade != "scaled":
+    Raises `ClockUnavailableError` if it still runs on. Does nothing if another clock steps the game.
+    """
+    if session.info.clock_grade != "scaled":
+        return
+    speed = session.clock.speed
+    session.clock.pause()
+    try:
+        if _stands(session):
             return
-        speed = session.clock.speed
-        session.clock.pause()
-        try:
-            if self._stands(session):
+        if SPEED_FLAG in session.profile.attributes and not session.read(SPEED_FLAG):
+            changes.write(session, {SPEED_FLAG: True})
+            if _stands(session):
+                _log.info("%s obeys its speed since %s is set", session.profile.name, SPEED_FLAG)
                 return
-            if SPEED_FLAG in session.profile.attributes and not session.read(SPEED_FLAG):
-                session.write({SPEED_FLAG: True})
-                self._has_set_flag = True
-                if self._stands(session):
-                    _log.info("%s obeys its speed since %s is set", session.profile.name, SPEED_FLAG)
-                    return
-            raise ClockUnavailableError(
-                f"{session.profile.name} runs on at a speed of 0: {' and '.join(MOVING)} do not stand still, so the "
-                f"game does not obey {session.profile.clock.speed_attribute}, and the length of steps would be wrong; "
-                f"give session= a session that was opened with clock='realtime'"
-            )
-        finally:
-            if speed > 0.0:
-                session.clock.run(speed)
+        raise ClockUnavailableError(
+            f"{session.profile.name} runs on at a speed of 0: {' and '.join(MOVING)} do not stand still, so the "
+            f"game does not obey {session.profile.clock.speed_attribute}, and the length of steps would be wrong; "
+            f"give session= a session that was opened with clock='realtime'"
+        )
+    finally:
+        if speed > 0.0:
+            session.clock.run(speed)
 
-    @property
-    def is_set(self) -> bool:
-        """Whether the flag was changed."""
-        return self._has_set_flag
 
-    def restore(self, session: Session) -> None:
-        """Clear the flag if `check` has set it. Errors are ignored."""
-        with contextlib.suppress(SiphonError):
-            if self._has_set_flag:
-                session.write({SPEED_FLAG: False})
-        self._has_set_flag = False
-
-    @staticmethod
-    def _stands(session: Session) -> bool:
-        """Return whether two successive reads are equal."""
-        last = dict(session.snapshot(MOVING))
-        for _ in range(N_READS):
-            time.sleep(STANDSTILL_POLL_S)
-            now = dict(session.snapshot(MOVING))
-            if now == last:
-                return True
-            last = now
-        return False
+def _stands(session: Session) -> bool:
+    """Return whether two successive reads are equal."""
+    last = dict(session.snapshot(MOVING))
+    for _ in range(N_READS):
+        time.sleep(STANDSTILL_POLL_S)
+        now = dict(session.snapshot(MOVING))
+        if now == last:
+            return True
+        last = now
+    return False
 
 
 class CharacterKeeper:
     """Checks and changes the character at each reset (`CharacterSettings`); the facts of the boss have the stats."""
 
-    def __init__(self, settings: CharacterSettings, facts: BossFacts) -> None:
+    def __init__(self, settings: CharacterSettings, facts: BossFacts, changes: TemporaryValues) -> None:
         self._settings = settings
+        self._changes = changes
         self._name = facts.name
         self._stats: dict[str, Value] = {f"player.{stat}": value for stat, value in facts.player_stats.items()}
         self._weapons: dict[str, list[int]] = {}
         self._play_time_s: float | None = None
-        self._had_wear = False
 
-    def written_attributes(self, profile: Profile) -> tuple[str, ...]:
-        """Return the attributes that `apply` writes."""
-        settings, written = self._settings, []
-        written += [NO_WEAR] if settings.has_no_wear else []
+    @property
+    def written_attributes(self) -> tuple[str, ...]:
+        """Attributes that `apply` writes if the profile has them."""
+        settings = self._settings
+        written = [NO_WEAR] if settings.no_wear else []
         written += [PLAY_TIME] if settings.play_time == "keep" else []
-        written += self._stats if settings.stats == "set" else ()
-        return tuple(name for name in written if name in profile.attributes)
+        return (*written, *self._stats) if settings.player_stats == "set" else tuple(written)
 
     def apply(self, session: Session) -> None:
         """Do all checks and changes; raise `EnvironmentUsageError` if a check fails. The player is in the world."""
         self._check_weapons(session)
         self._check_stats(session)
         self._keep_play_time(session)
-        if self._settings.has_no_wear and NO_WEAR in session.profile.attributes and not session.read(NO_WEAR):
-            session.write({NO_WEAR: True})
-            self._had_wear = True
+        if self._settings.no_wear:
+            self._changes.write(session, {NO_WEAR: True})
 
     @property
     def is_set(self) -> bool:
         """Whether `restore` has something to do."""
-        return self._had_wear or self._play_time_s is not None
+        return self._play_time_s is not None
 
     def restore(self, session: Session) -> None:
-        """Restore wear and play time. Stats that were set stay. Errors are ignored."""
+        """Restore the play time. Stats that were set stay. Errors are ignored."""
         with contextlib.suppress(SiphonError):
             self._keep_play_time(session)
-        with contextlib.suppress(SiphonError):
-            if self._had_wear:
-                session.write({NO_WEAR: False})
-        self._had_wear = False
 
     def _check_stats(self, session: Session) -> None:
-        if self._settings.stats == "ignore" or not self._stats:
+        if self._settings.player_stats == "ignore" or not self._stats:
             return
         found = session.snapshot(tuple(self._stats))
         wrong = {name: found[name] for name, value in self._stats.items() if found[name] != value}
         if not wrong:
             return
         listed = ", ".join(f"{name} is {value} and not {self._stats[name]}" for name, value in wrong.items())
-        if self._settings.stats == "set":
+        if self._settings.player_stats == "set":
             _log.info("stats for %s are set: %s", self._name, listed)
             session.write({name: self._stats[name] for name in wrong})
             return
@@ -325,7 +297,8 @@ class CharacterKeeper:
         if self._settings.weapons == "ignore" or not names:
             return
         try:
-            found = _as_lists(session.snapshot(names))
+            values = session.snapshot(names)
+            found = {name: np.atleast_1d(values[name]).astype(int).tolist() for name in names}
         except LOADING as error:
             # The player is in the world, so the game is not loading: the profile does not fit this game.
             _log.warning("the weapons of the character cannot be checked: %s", error)
@@ -356,7 +329,3 @@ class CharacterKeeper:
             self._play_time_s = now_s
         elif now_s > self._play_time_s:
             session.write({PLAY_TIME: self._play_time_s})
-
-
-def _as_lists(found: Mapping[str, Any]) -> dict[str, list[int]]:
-    return {name: np.atleast_1d(value).astype(int).tolist() for name, value in found.items()}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.envs.arguments import parse_options
-from soulslab.envs.game.connect import ConnectOptions, GameStart, hold_session
+from soulslab.envs.game.connect import ConnectOptions, hold_session
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.tasks.duel.duel_env import DuelEnv, DuelSetup, DuelVectorEnv
 from soulslab.envs.tasks.duel.duel_options import DuelOptions, Minutes, WindowOptions
@@ -27,7 +27,6 @@ from soulslab.games.souls_game import LAUNCH
 from soulslab.siphon.local import open_session
 from soulslab.siphon.process.discovery import refuse_anti_cheat
 from soulslab.siphon.profile import Profile, load_profile
-from soulslab.siphon.session import Session
 
 #: Options of `DuelOptions` with other defaults: episodes in place need no load, a reset may have to start the game and
 #: wait for loads, and the user may have bound other keys.
@@ -37,8 +36,8 @@ DUEL_DEFAULTS: Final[dict[str, Any]] = {"episodes": "in_place", "reset_deadline_
 SIMULATED: Final = ("dark_souls_3", "iudex")
 
 
-class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a boss of a real game, in addition to `DuelOptions`, `WindowOptions` and `ConnectOptions`.
+class SoulsOptions(CharacterSettings, frozen=True, kw_only=True):
+    """Options of a boss of a real game, in addition to `CharacterSettings` and to those of `DuelOptions` and others.
 
     The options of `WindowOptions` are for the stand-in window. These options of `DuelOptions` have other defaults:
     ``episodes="in_place"``, ``reset_deadline_s=600`` and ``check_keys=True``.
@@ -48,14 +47,6 @@ class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
             (docs/bosses.md); "" for the boss of the environment id.
         reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
             keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
-        no_wear: Whether the wear of weapons is switched off, in a game whose profile has a switch for it (Dark Souls
-            III).
-        player_stats: ``"check"`` refuses a character whose stats differ from the boss's file (``[player_stats]``),
-            ``"set"`` writes the stats of the file, ``"ignore"`` does nothing.
-        weapons: ``"check"`` refuses a reset if the player has no weapon, or other weapons than at the first reset, in a
-            game whose profile has their attributes (Elden Ring); ``"ignore"`` does nothing.
-        play_time: ``"count"`` does not change the play time of the save, ``"keep"`` writes the value of the first
-            reset, at each reset and at the end.
         launch: Whether the game is started, with Steam's Proton, offline and without its anti-cheat. Otherwise it must
             already run.
         folder: Folder of the game's program, for `launch`; "" searches the libraries of Steam.
@@ -67,10 +58,6 @@ class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     boss: str = ""
     reload_minutes: Minutes | None = 15.0
-    no_wear: bool = True
-    player_stats: Literal["check", "set", "ignore"] = "check"
-    weapons: Literal["check", "ignore"] = "check"
-    play_time: Literal["count", "keep"] = "count"
     launch: bool = False
     folder: str = ""
     proton: str = ""
@@ -96,12 +83,6 @@ class SoulsOptions(msgspec.Struct, frozen=True, kw_only=True):
             if getattr(self, name) and not self.launch:
                 raise EnvironmentUsageError(f"{name} is for launch=True")
 
-    @property
-    def character(self) -> CharacterSettings:
-        """The settings of the checks of the player's character."""
-        kept = {"stats": self.player_stats, "weapons": self.weapons, "play_time": self.play_time}
-        return msgspec.convert({"has_no_wear": self.no_wear, **kept}, CharacterSettings)
-
     def starts_window(self, connect: ConnectOptions) -> bool:
         """Return whether the built-in fight is started in place of the game."""
         return self.stand_in and not connect.has_running_game
@@ -119,9 +100,6 @@ class SoulsDuelEnv(DuelEnv):
         boss: Name of the boss, or path of a boss file (docs/bosses.md).
         render_mode: See `DuelEnv`.
         options: See `SoulsOptions`, `DuelOptions`, `WindowOptions` and `ConnectOptions`.
-
-    Attributes:
-        facts: Facts of the boss.
 
     Raises:
         EnvironmentUsageError: An option is unknown or wrong.
@@ -145,7 +123,7 @@ class SoulsDuelVectorEnv(DuelVectorEnv):
 
 
 def make_souls_setup(
-    game: str, boss: str | Path, render_mode: str | None, options: Mapping[str, Any]
+    game: str, boss: str | Path, render_mode: str | None, given_options: Mapping[str, Any]
 ) -> tuple[DuelSetup, DuelOptions, BossFacts]:
     """Return the game and the boss of an environment, the options of the duel, and the facts of the boss.
 
@@ -153,7 +131,7 @@ def make_souls_setup(
     """
     given, duel, window, connect = parse_options(
         f"{game}, {boss}",
-        {**options, "boss": boss},
+        {**given_options, "boss": boss},
         SoulsOptions,
         DuelOptions,
         WindowOptions,
@@ -173,37 +151,32 @@ def make_souls_setup(
     path = profile_path(Path(game))
     profile = _profile(given, connect, path, facts)
     if given.launch:
-        connect = msgspec.structs.replace(connect, session=_starter(connect, profile))
+        options = msgspec.structs.replace(
+            LAUNCH,
+            display=connect.display or LAUNCH.display,
+            allow_unknown_version=connect.allow_unknown_version,
+            controller=f"an environment of {profile.name}",
+        )
+        connect = msgspec.structs.replace(connect, session=lambda: open_session(profile, options))
     is_window = given.starts_window(connect) and not connect.read_only
-    start = GameStart(
+    holder = hold_session(
+        connect,
+        profile,
         launch="" if given.stand_in else "never",
         options={"seed": window.first_seed, **window.launch_options()} if is_window else {},
         # A game that already runs is on the user's screen.
         display="private" if given.stand_in and render_mode != "human" else "",
     )
-    entrance = SoulsEntrance(
-        facts, GAMES[path.parent.name], reload_minutes=given.reload_minutes, character=given.character
-    )
+    entrance = SoulsEntrance(facts, GAMES[path.parent.name], reload_minutes=given.reload_minutes, character=given)
     setup = DuelSetup(
         profile=profile,
         source=str(path),
         scenario=_as_judge(scenario) if given.stand_in else scenario,
         entrance=None if given.stand_in else entrance,
-        holder=hold_session(connect, profile, start),
+        holder=holder,
         is_read_only=connect.read_only,
     )
     return setup, duel, facts
-
-
-def _starter(connect: ConnectOptions, profile: Profile) -> Callable[[], Session]:
-    """Return the function that starts the game."""
-    options = msgspec.structs.replace(
-        LAUNCH,
-        display=connect.display or LAUNCH.display,
-        allow_unknown_version=connect.allow_unknown_version,
-        controller=f"an environment of {profile.name}",
-    )
-    return lambda: open_session(profile, options)
 
 
 def _as_judge(scenario: Scenario) -> Scenario:
@@ -219,25 +192,20 @@ def _as_judge(scenario: Scenario) -> Scenario:
     return msgspec.structs.replace(scenario, boss_max_hp=judge.boss_max_hp, **ours)
 
 
-def _refuse_other_boss(profile: Profile, facts: BossFacts) -> None:
-    """Raise `EnvironmentUsageError` if a profile describes another boss than the facts."""
-    if facts.attributes != GROUP:
-        # `with_boss` replaces these attributes of a profile.
-        is_other = any(name.startswith(f"{facts.attributes}.") for name in profile.attributes)
-    else:
-        is_other = GROUP in profile.entities and facts.entity_id not in (None, profile.entities[GROUP].id)
-    if is_other:
-        raise EnvironmentUsageError(
-            f"session: its profile names another boss than {facts.name}; open it with "
-            f"soulslab.games.boss_facts.with_boss(profile, facts)"
-        )
-
-
 def _profile(given: SoulsOptions, connect: ConnectOptions, path: Path, facts: BossFacts) -> Profile:
     """Return the profile with the attributes of the boss, and with the command that starts the game."""
     if connect.has_open_session:
         profile: Profile = connect.session.profile
-        _refuse_other_boss(profile, facts)
+        if facts.attributes != GROUP:
+            # `with_boss` replaces these attributes of a profile.
+            is_other = any(name.startswith(f"{facts.attributes}.") for name in profile.attributes)
+        else:
+            is_other = GROUP in profile.entities and facts.entity_id not in (None, profile.entities[GROUP].id)
+        if is_other:
+            raise EnvironmentUsageError(
+                f"session: its profile names another boss than {facts.name}; open it with "
+                f"soulslab.games.boss_facts.with_boss(profile, facts)"
+            )
         return profile
     if given.stand_in:
         if facts.attributes != GROUP:

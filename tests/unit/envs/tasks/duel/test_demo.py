@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from soulslab.envs.game.session_holder import Deadline
-from soulslab.envs.tasks.duel.episode import DemoEpisode, EpisodeSettings
+from soulslab.envs.tasks.duel.duel_options import DuelOptions
+from soulslab.envs.tasks.duel.episode import DemoEpisode
 from soulslab.errors import ResetFailedError
 from support.live_duel import LiveDuel, profile_without
 
@@ -16,8 +17,8 @@ MINIMAL = {
 }
 
 
-def demo(live, **changes):
-    return DemoEpisode(live.scenario, EpisodeSettings(**changes))
+def demo(live, max_retries=3, **changes):
+    return DemoEpisode(live.scenario, DuelOptions(**changes), max_retries=max_retries)
 
 
 def test_each_episode_begins_at_the_first_tick_of_a_new_fight():

@@ -8,9 +8,9 @@ import pytest
 
 from soulslab.arena.records import ATTACKING
 from soulslab.envs.game.session_holder import Deadline
-from soulslab.envs.tasks.duel.episode import UNLOCKED_READINGS, EpisodeSettings
+from soulslab.envs.tasks.duel.duel_options import DuelOptions
+from soulslab.envs.tasks.duel.episode import UNLOCKED_READINGS, InPlaceEpisode
 from soulslab.envs.tasks.duel.fighter_placing import JITTER_M, draw_start_poses, forcing_hp, refill
-from soulslab.envs.tasks.duel.in_place_episode import InPlaceEpisode
 from soulslab.errors import ResetFailedError
 from soulslab.siphon.session import Step
 from support.live_duel import LiveDuel, profile_without
@@ -26,8 +26,8 @@ MINIMAL = {
 GAMES = pytest.mark.parametrize("missing", [{}, MINIMAL], ids=["complete", "minimal"])
 
 
-def in_place(live, **changes):
-    return InPlaceEpisode(live.scenario, EpisodeSettings(**changes))
+def in_place(live, max_retries=3, **changes):
+    return InPlaceEpisode(live.scenario, DuelOptions(**changes), max_retries=max_retries)
 
 
 def started_episode(live, n=40, **changes):

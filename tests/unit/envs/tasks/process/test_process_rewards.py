@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.envs.tasks.process.process_rewards import ProfileReward
 from soulslab.envs.tasks.process.process_settings import RewardTerm
+from soulslab.envs.tasks.process.process_task import ProfileReward
 
 
 def amounts(kind, path, attribute="a", **facts):

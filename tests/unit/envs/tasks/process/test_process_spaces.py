@@ -68,7 +68,7 @@ def test_features_are_scaled_and_clipped_and_encode_angles():
         fact("f32", (0, 1), length=2),
     ]
     features = FeatureEncoder(["hp", "bit", "angle", "v"], facts, [(0, 10), None, facts[2].range, (0, 1)])
-    assert features.labels == ("hp", "bit", "sin angle", "cos angle", "v[0]", "v[1]")
+    assert features.size == 6
     vector = features({"hp": 99, "bit": False, "angle": math.pi / 2, "v": np.array([0.25, 0.5])})
     assert vector.tolist() == pytest.approx([1, -1, 1, 0, -0.5, 0], abs=1e-6)
     assert vector.dtype == np.float32

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from soulslab.envs.tasks.souls.souls_entrance import UNARMED, CharacterKeeper, CharacterSettings
+from soulslab.envs.tasks.souls.souls_entrance import UNARMED, CharacterKeeper, CharacterSettings, TemporaryValues
 from soulslab.errors import EnvironmentUsageError
 
 STATS = {"vigor": 12, "strength": 13, "luck": 7}
@@ -25,14 +25,14 @@ def test_a_character_with_other_stats_is_refused(make):
 
 
 def test_other_stats_can_be_set(make):
-    souls = make("dark_souls_3", "iudex", other_stats, character={"stats": "set"})
+    souls = make("dark_souls_3", "iudex", other_stats, character={"player_stats": "set"})
     souls.env.reset()
     souls.check_fight()
     assert {name: souls.session.read(f"player.{name}") for name in STATS} == STATS
 
 
 def test_other_stats_can_be_ignored(make):
-    souls = make("dark_souls_3", "iudex", other_stats, character={"stats": "ignore"})
+    souls = make("dark_souls_3", "iudex", other_stats, character={"player_stats": "ignore"})
     souls.env.reset()
     assert souls.session.read("player.vigor") == 40
 
@@ -58,7 +58,7 @@ def test_wear_that_was_off_before_stays_off(make):
 
 
 def test_wear_is_not_switched_off_without_the_option(make):
-    souls = make("dark_souls_3", "iudex", character={"has_no_wear": False})
+    souls = make("dark_souls_3", "iudex", character={"no_wear": False})
     souls.env.reset()
     assert souls.session.read("debug.no_wear") is False
 
@@ -116,14 +116,14 @@ def test_weapons_that_cannot_be_read_are_not_checked(make, caplog):
 def test_the_play_time_of_a_save_is_kept_or_counted(make, game, boss, play_time):
     """The play time changes only by writes, because the world does not advance in this test."""
     souls = make(game, boss)
-    keeper = CharacterKeeper(CharacterSettings(play_time=play_time), souls.session.facts)
+    keeper = CharacterKeeper(CharacterSettings(play_time=play_time), souls.session.facts, TemporaryValues())
 
     def time_after(seconds, use):
         souls.world.put("game.time_s", seconds)
         use(souls.session)
         return souls.session.read("game.time_s")
 
-    assert ("game.time_s" in keeper.written_attributes(souls.session.profile)) == (play_time == "keep")
+    assert ("game.time_s" in keeper.written_attributes) == (play_time == "keep")
     assert time_after(1000.0, keeper.apply) == 1000.0
     is_kept = play_time == "keep"
     assert time_after(5000.0, keeper.apply) == (1000.0 if is_kept else 5000.0)

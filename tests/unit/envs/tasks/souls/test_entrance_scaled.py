@@ -3,7 +3,7 @@
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.envs.tasks.souls.souls_entrance import StandstillCheck
+from soulslab.envs.tasks.souls import souls_entrance
 from soulslab.errors import ClockUnavailableError
 from support.long_form import IS_LONG
 from support.souls_env import BOSSES
@@ -44,7 +44,7 @@ def test_an_unknown_version_is_checked_during_the_entrance(make):
 
 def test_a_game_that_runs_on_at_a_speed_of_0_is_not_retried(make, monkeypatch):
     souls = make("dark_souls_3", "iudex", of_session=SCALED)
-    monkeypatch.setattr(StandstillCheck, "_stands", staticmethod(lambda _: False))
+    monkeypatch.setattr(souls_entrance, "_stands", lambda _: False)
     with pytest.raises(ClockUnavailableError, match="runs on at a speed of 0"):
         souls.env.reset()
     assert (souls.world.at, souls.log.n_retries) == ("fight", 0)

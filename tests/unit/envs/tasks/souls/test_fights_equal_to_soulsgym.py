@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from soulslab.arena.duel_state import DUEL_STATE
-from soulslab.envs.tasks.duel.episode import EpisodeSettings
-from soulslab.envs.tasks.duel.in_place_episode import InPlaceEpisode
+from soulslab.envs.tasks.duel.duel_options import DuelOptions
+from soulslab.envs.tasks.duel.episode import InPlaceEpisode
 from soulslab.games.dark_souls_3 import PROFILE_PATH
 from soulslab.siphon.session import SessionOptions
 from support import soulsgym_formulas as formulas
@@ -98,7 +98,7 @@ def test_whole_fights_of_the_environment(tmp_path):
 
 def test_difference_a_phase_has_a_part_of_the_boss_s_health():
     """In SoulsGym each phase begins with full health; here the first phase ends at half health, as in the game."""
-    episode = InPlaceEpisode(IUDEX, EpisodeSettings(phase="1"))
+    episode = InPlaceEpisode(IUDEX, DuelOptions(phase="1"))
     state = np.zeros(1, DUEL_STATE)[0]
     state.player_hp, state.boss_hp = PLAYER_HP, formulas.BOSS_MAX_HP // 2
     assert episode.outcome(state) == "won"

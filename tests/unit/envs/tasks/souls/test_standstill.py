@@ -2,7 +2,7 @@
 
 import pytest
 
-from soulslab.envs.tasks.souls.souls_entrance import SPEED_FLAG, StandstillCheck
+from soulslab.envs.tasks.souls.souls_entrance import SPEED_FLAG, TemporaryValues, check_standstill
 from soulslab.errors import ClockUnavailableError
 from soulslab.games.dark_souls_3 import PROFILE_PATH as DARK_SOULS_3
 from soulslab.games.elden_ring import PROFILE_PATH as ELDEN_RING
@@ -36,21 +36,21 @@ def opened(kind, path, folder):
 def test_a_game_that_obeys_its_speed_is_not_changed(tmp_path, path):
     with opened(ScaledSession, path, tmp_path) as session:
         session.clock.run(1.0)
-        standstill = StandstillCheck()
-        standstill.check(session)
+        changes = TemporaryValues()
+        check_standstill(session, changes)
         assert session.clock.speed == 1.0
-        assert not standstill.is_set
+        assert not changes.is_set
 
 
 def test_the_flag_is_set_and_restored(tmp_path):
     with opened(RunningSession, ELDEN_RING, tmp_path) as session:
         before = session.read(SPEED_FLAG)
-        standstill = StandstillCheck()
-        standstill.check(session)
-        assert (before, session.read(SPEED_FLAG), standstill.is_set) == (False, True, True)
-        standstill.restore(session)
+        changes = TemporaryValues()
+        check_standstill(session, changes)
+        assert (before, session.read(SPEED_FLAG), changes.is_set) == (False, True, True)
+        changes.restore(session)
         assert not session.read(SPEED_FLAG)
-        assert not standstill.is_set
+        assert not changes.is_set
 
 
 @pytest.mark.parametrize("path", [DARK_SOULS_3, ELDEN_RING])
@@ -59,5 +59,5 @@ def test_a_game_that_runs_on_is_refused(tmp_path, path):
         session.obeys_flag = False
         session.clock.run(1.0)
         with pytest.raises(ClockUnavailableError, match=r"runs on at a speed of 0.*game\.speed.*clock='realtime'"):
-            StandstillCheck().check(session)
+            check_standstill(session, TemporaryValues())
         assert session.clock.speed == 1.0
