@@ -122,7 +122,7 @@ def _fight(recorder: FightRecorder, flags: FightFlags, seeds: Sequence[int]) -> 
         for seed in track(seeds, "fighting", transient=True):
             recorder.play(player, seed)
     elif flags.keys:
-        recording.record_key_log(recorder, who.keys)
+        recording.record_key_log(recorder, flags.keys)
     elif flags.player == "human":
         recording.record_in_terminal(recorder, seeds[0])
     else:
