@@ -56,7 +56,7 @@ class AttributeReader:
             return self._complete(session, {})
 
     def _complete(self, session: Session, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Read the missing attributes one by one, and choose those that are read together the next time."""
+        """Read the missing attributes one by one, and select the attributes to read together the next time."""
         if len(values) < len(self.names):
             values = {**values, **read_each(session, [name for name in self.names if name not in values])}
             self._together = tuple(name for name in self.names if name in values)

@@ -17,7 +17,7 @@ class ProfileError(SiphonError, ConfigError):
 
 
 class ProcessError(SiphonError):
-    """The process of a game cannot be used; ``pid`` is None if there is no process."""
+    """The process of a game cannot be used; ``pid`` is its id, or None."""
 
     def __init__(self, problem: str, *, pid: int | None = None) -> None:
         self.pid = pid

@@ -40,7 +40,7 @@ class Curve(NamedTuple):
 
 
 def read_points(log: Path, kind: type[MessageType]) -> list[MessageType]:
-    """Return the messages of a type in a log, without those that a resumed run repeated.
+    """Return the messages of a type in a log, without repetitions by a resumed run.
 
     The log is the file of a :class:`soulslab.learn.sinks.JsonLinesSink`; errors as in `read_json_lines`.
     """

@@ -98,7 +98,7 @@ class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
     """Damage of one attack of the boss per fight and per lost fight (hit points), and how many fights it ended.
 
-    A value is None if no fight was lost, or if the environment does not report it.
+    None stands for a value that the environment does not report; without a lost fight some values are None, too.
     """
 
     name: str

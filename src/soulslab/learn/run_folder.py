@@ -55,7 +55,7 @@ class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
 
     ``env_steps`` are game decisions of all environments together; ``train_seconds`` include the time before a resume.
     The win rate, 0..1, is that of the last evaluation, or the moving average without evaluations; None if the
-    environment does not report wins. The mean return of the last episodes is None before the first.
+    environment does not report wins. Before the first episode the mean return is None.
     """
 
     reason: StopReason

@@ -76,4 +76,4 @@ def _is_plain(value: Any) -> bool:
         return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
-    return value is None or isinstance(value, bool | int | float)
+    return isinstance(value, bool | int | float | None)

@@ -118,8 +118,8 @@ class ClockSelection:
     def open(self, attributes: AttributeTable, capture: Capture | None, page: LockstepPage | None) -> Clock:
         """Open the requested clock, or the best available one.
 
-        A capture is None without a window. A page is that of a game started with the clock library; a clock of another
-        grade closes it. Raises `ClockUnavailableError` if the requested grade is not available.
+        Without a window the capture is None. A page is that of a game started with the clock library; a clock of
+        another grade closes it. Raises `ClockUnavailableError` if the requested grade is not available.
         """
         if (self._options.clock or self._profile.clock.grade) == "lockstep":
             clock = self._open_lockstep(page)

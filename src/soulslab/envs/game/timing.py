@@ -240,7 +240,7 @@ class TickCount:
         self._n_steps = self.n_ticks = self.n_lost = self.n_doubled = 0
 
     def add(self, ticks: int, n_expected: int | None) -> None:
-        """Count a step that ends at a value of the tick counter; `n_expected` is None if the number is not known."""
+        """Count a step that ends at a value of the tick counter; without `n_expected` only the total is counted."""
         before, self.value = self.value, ticks
         self.n_ticks = ticks_between(before, ticks, self._fact) if self._fact is not None else 0
         self._n_steps += 1

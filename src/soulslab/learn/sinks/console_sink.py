@@ -119,7 +119,7 @@ def _standing(message: telemetry.TrainProgress) -> str:
         steps = f"{message.env_steps / 1e3:.1f} k steps"
     per_second = message.steps_per_second
     speed = f"{per_second / 1e3:.0f} k/s" if per_second >= 10_000 else f"{per_second:.0f}/s"
-    has_no_wins = message.win_rate is None and message.mean_return is not None
+    has_no_wins = message.mean_return is not None and message.win_rate is None
     success = f"return {message.mean_return:.2f}" if has_no_wins else f"won {_percent(message.win_rate)}"
     return f"{steps}  {speed}  {message.n_fights} fights  {success}"
 

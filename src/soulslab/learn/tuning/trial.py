@@ -114,7 +114,7 @@ class RunValue:
         if not is_solid:
             return
         self._best_win_rate = max(self._best_win_rate, win_rate)
-        if self._reached_at is None and win_rate >= LEVELS.get(self._objective, math.inf):
+        if win_rate >= LEVELS.get(self._objective, math.inf) and self._reached_at is None:
             self._reached_at = self.env_steps
 
 

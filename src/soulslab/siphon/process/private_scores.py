@@ -2,7 +2,7 @@
 
 Games of Debian keep scores in ``/var/games``, where a game of root or of the group ``games`` may write. A new high
 score, or the first entry of a player, changes later starts: the game asks for a name, or shows another menu. So each
-game is started in a mount namespace of its own (mount_namespaces(7)) in which ``/var/games`` is a copy in memory. The
+game is started in a separate mount namespace (mount_namespaces(7)) in which ``/var/games`` is a copy in memory. The
 kernel frees the copy when the last process of the game has ended.
 """
 

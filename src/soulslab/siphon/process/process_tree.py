@@ -20,7 +20,7 @@ IPC_RMID = 0
 
 
 def marked(variable: str, value: str) -> set[int]:
-    """Return the processes whose environment has a variable with a value, also those that have left the session."""
+    """Return the processes whose environment has a variable with a value, including those outside the session."""
     wanted = f"{variable}={value}".encode()
     return {int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and wanted in _words(entry / "environ")}
 

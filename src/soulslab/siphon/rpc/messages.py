@@ -75,8 +75,8 @@ class Hello(Message, frozen=True):
 class Welcome(Message, frozen=True):
     """Answers a `Hello`.
 
-    `client_id` is a secret of the client, for the metadata of unary calls. `info` is None without a running game, for
-    example because the game has ended. `proof` is the second 16 bytes of the client's shared memory; empty if the
+    `client_id` is a secret of the client, for the metadata of unary calls. Without a running game, for example after
+    its end, `info` is None. `proof` is the second 16 bytes of the client's shared memory; empty if the
     server cannot see it, and then frames are sent inside the messages.
     """
 

@@ -48,8 +48,8 @@ class KeyInput(msgspec.Struct, frozen=True):
 class Workbench:
     """The state of a scan.
 
-    The file of the profile need not exist; `ask` is None without a user. `inputs` are the keys and waits since the game
-    was started; with `is_exact_start`, the time of the game has passed in these only.
+    The file of the profile need not exist; without a user, `ask` is None. `inputs` are the keys and waits since the
+    game was started; with `is_exact_start`, the time of the game has passed in these only.
     """
 
     def __init__(
