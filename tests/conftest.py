@@ -1,6 +1,7 @@
 """Configuration of all tests."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -20,7 +21,13 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Set the number of hypothesis examples before tests are collected."""
+    """Set the number of hypothesis examples before tests are collected, and enable Ctrl-C.
+
+    A shell starts a background program with SIGINT and SIGQUIT ignored, and processes of the tests would inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGQUIT"):
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     settings.load_profile("long" if config.getoption("long") else "soulslab")
 
 
