@@ -308,7 +308,6 @@ def check_real_games() -> Iterator[Check]:
     """Check for the games that have a profile, and report what was not tested with them."""
     from soulslab.games import known_games, profile_path
     from soulslab.games.installation import APPS
-    from soulslab.siphon.process.launch import find_program
     from soulslab.siphon.profile import load_profile
 
     for name in known_games():
@@ -325,6 +324,8 @@ def check_real_games() -> Iterator[Check]:
             yield _check_installed(name, process)
             yield _check_running(name, process)
         elif sys.platform == "linux":
+            from soulslab.siphon.process.launch import find_program  # does not exist on Windows
+
             program = process.command[0]
             found = find_program(program)
             yield _check(f"game {name}", bool(found), found or f"no {program}", f"install {program} to play it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from soulslab.compat.eldengym.eldengym_options import boss_of
 from soulslab.errors import EnvironmentUsageError, UnknownAttributeError
 from soulslab.games.character import Position, from_memory, to_memory
 from soulslab.siphon.session import Session
-
-if TYPE_CHECKING:
-    from soulslab.compat.eldengym.eldengym_env import EldenGymEnv
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +63,18 @@ _REPLACEMENTS: Final = {
 }
 
 
+class ClientEnv(Protocol):
+    """The part of the environment that the client needs."""
+
+    scenario_name: str | Path
+
+    def set_game_speed(self, speed: float) -> None:
+        """Set the game seconds per wall second."""
+
+    def reset(self) -> Any:
+        """Start an episode."""
+
+
 def _integer(name: str, doc: str) -> property:
     """Return a property of `EldenClient` that reads an integer by EldenGym's name."""
     return property(lambda client: int(client._read(name)), doc=doc)
@@ -79,7 +88,7 @@ class EldenClient:
     replacement.
     """
 
-    def __init__(self, session: Session, env: EldenGymEnv) -> None:
+    def __init__(self, session: Session, env: ClientEnv) -> None:
         self._session = session
         self._env = env
 
