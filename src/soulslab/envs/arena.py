@@ -132,25 +132,27 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         if not self._is_ready:
             raise NotResetError("step: the fight is over or has not begun; call reset() first")
         self._actions[0] = action_number(action, N_ACTIONS)
-        simulator, result = self._duels.simulator, self._duels.simulator.results[0]
+        # Fields of the array are read five times as fast as attributes of its record.
+        simulator, results = self.simulator, self.simulator.results
         is_shown = self._film is not None or self._window is not None
         before = simulator.duels.copy() if is_shown else None
         ended = self._duels.step(self._actions)
         if before is not None:
             self._show_step(before)
+        reward = float(results["reward"][0])
         info: Info = {
             "action_mask": simulator.masks[0].copy(),
-            "n_decisions": int(result.n_decisions),
-            "n_masked": int(result.n_masked),
-            "reward_terms": {"function": float(result.reward)},
+            "n_decisions": int(results["n_decisions"][0]),
+            "n_masked": int(results["n_masked"][0]),
+            "reward_terms": {"function": reward},
         }
         if not self._duels.has_function:
-            info["reward_terms"] = dict(zip(REWARD_TERMS, result.shares.tolist(), strict=True))
+            info["reward_terms"] = dict(zip(REWARD_TERMS, results["shares"][0].tolist(), strict=True))
         if ended:
             self._is_ready = False
             info["fight"] = self._duels.fight_report(0)
         observation = row(self._duels.observation(), 0)
-        return observation, float(result.reward), bool(result.terminated), bool(result.truncated), info
+        return observation, reward, bool(results["terminated"][0]), bool(results["truncated"][0]), info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the action mask, (20,) bool; sb3-contrib's MaskablePPO calls this method by its name."""
