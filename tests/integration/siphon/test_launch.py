@@ -261,3 +261,15 @@ def test_a_game_changes_only_its_own_copy_of_the_score_files(started, caplog):
     finally:
         if (private_scores.SCORES / name).exists():
             (private_scores.SCORES / name).rmdir()
+
+
+def test_without_the_right_to_mount_a_game_starts_with_the_score_files_themselves():
+    """A program of root without CAP_SYS_ADMIN; other users without it cannot change the files."""
+    script = (
+        "from soulslab.siphon.process.private_scores import SCORES, with_private_scores; own = SCORES.stat().st_dev;"
+        "assert with_private_scores(lambda: SCORES.stat().st_dev) == own"
+    )
+    is_root = os.geteuid() == 0
+    command = [*(["setpriv", "--bounding-set=-sys_admin"] if is_root else []), sys.executable, "-c", script]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not is_root or "CAP_SYS_ADMIN" in ended.stderr

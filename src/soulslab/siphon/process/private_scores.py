@@ -22,6 +22,7 @@ SCORES = Path("/var/games")
 CLONE_NEWNS = 0x20000
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
+MNT_DETACH = 2
 
 _logger = logging.getLogger(__name__)
 _Started = TypeVar("_Started")
@@ -30,8 +31,8 @@ _Started = TypeVar("_Started")
 def with_private_scores(start: Callable[[], _Started]) -> _Started:
     """Return the result of a function; the programs that it starts see a copy of the score files.
 
-    If this user may not change the score files, programs see the files themselves. So they do without the right to
-    create a mount namespace (CAP_SYS_ADMIN), and the log says so.
+    Programs see the files themselves in two cases: this user may not change them, or has no right to create a mount
+    namespace (CAP_SYS_ADMIN). The log reports the second case, because later starts may then differ.
 
     Args:
         start: Starts programs. It is called in another thread, which leaves the mount namespace of this process.
@@ -44,8 +45,8 @@ def with_private_scores(start: Callable[[], _Started]) -> _Started:
             _replace_by_copy(SCORES)
         except OSError as error:
             _logger.warning(
-                "the game may change the score files in %s, so its next start may differ: no private copy could be "
-                "made (%s), which needs the right CAP_SYS_ADMIN",
+                "the game may change the score files in %s, so its next start may differ; no private copy could be "
+                "made: %s. Start soulslab with the right CAP_SYS_ADMIN, or as a user who may not change these files",
                 SCORES,
                 error,
             )
@@ -64,7 +65,11 @@ def _replace_by_copy(folder: Path) -> None:
     original = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         _check(library.mount(b"none", os.fsencode(folder), b"tmpfs", ctypes.c_ulong(0), b"mode=755"))
-        shutil.copytree(f"/proc/self/fd/{original}", folder, symlinks=True, dirs_exist_ok=True)
+        try:
+            shutil.copytree(f"/proc/self/fd/{original}", folder, symlinks=True, dirs_exist_ok=True)
+        except OSError:  # an incomplete copy would be worse than the files themselves
+            _check(library.umount2(os.fsencode(folder), MNT_DETACH))
+            raise
     finally:
         os.close(original)
 
