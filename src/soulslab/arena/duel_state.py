@@ -1,4 +1,4 @@
-"""DuelState: the 15 fields of a boss duel, the same for the simulator, the window and the real games.
+"""DUEL_STATE: the 15 fields of a boss duel, the same for the simulator, the window and the real games.
 
 The table `DUEL_FIELDS` is the only definition of the fields. Observation spaces, bounds, the record that the kernels
 write and a page of the documentation are generated from it; no code refers to a field by position. Names and order are

@@ -1,4 +1,4 @@
-"""N duels in parallel: the step kernel, the class that owns its arrays, and the validation of duel records."""
+"""N duels in parallel: the step kernel, its reward terms, its arrays, and the validation of duel records."""
 
 from __future__ import annotations
 

@@ -11,6 +11,9 @@ centre         metres walked towards the reward centre of the ground, while more
 roll, attack   number of rolls and attacks that began
 hit_streak     for each hit on the boss, its number since the player was last hit, at most 5
 =============  =====================================================================================
+
+A new term needs its name in `soulslab.arena.records.REWARD_TERMS`, and its value in the simulator
+(`soulslab.arena.simulator._play`) and in a game (`soulslab.envs.tasks.duel.fight_score.FightScore`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Timing of steps, in lockstep or in real time, with an optional delay; and the count of lost and doubled ticks."""
+"""Steps of a game: sends the keys, lets time pass in lockstep or in real time, counts lost and doubled ticks."""
 
 from __future__ import annotations
 

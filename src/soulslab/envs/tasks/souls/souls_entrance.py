@@ -1,4 +1,4 @@
-"""Brings a real game into a boss fight: from the title, a load, a bonfire, a death or a win, and through the fog."""
+"""Checks and settings before and after the entrance to a boss fight; `entrance_states` walks through the fog."""
 
 from __future__ import annotations
 
