@@ -28,6 +28,11 @@ ROOT_PACKAGE = "soulslab[siphon,window,learn,tune,peers,dev,docs]"
 #: EldenGym is installed without its dependencies: it does not import anthropic, ipykernel and its build of OpenCV.
 #: setuptools builds the clock libraries.
 WITHOUT_DEPENDENCIES = ("eldengym", "setuptools")
+#: Packages that only Windows needs, and their dependencies that are not needed elsewhere; not installed where pins are
+#: made, so their versions are here.
+WINDOWS_PACKAGES = {"comtypes": "1.4.17", "dxcam": "0.3.0", "windows-capture": "2.0.1"}
+#: windows-capture needs the first of them, which has the files of the second one, so their versions are equal.
+WINDOWS_OPENCV = ("opencv-python", "opencv-python-headless")
 #: pip and wheel belong to the virtual environment.
 NOT_PINNED = {"soulslab", "pip", "wheel"}
 #: Builds of torch for different processors have the same version and different hashes.
@@ -61,7 +66,14 @@ def pins() -> dict[str, str]:
             extras = wanted.extras or {""}
             if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
                 waiting.append(needed)
+    found |= WINDOWS_PACKAGES
+    found[WINDOWS_OPENCV[0]] = found[WINDOWS_OPENCV[1]]
     return {name: found[name] for name in sorted(found) if name not in NOT_PINNED}
+
+
+def windows_only() -> set[str]:
+    """Return the names of the packages that are installed on Windows only."""
+    return {*WINDOWS_PACKAGES, WINDOWS_OPENCV[0]}
 
 
 def with_hashes(lines: list[str]) -> str:
@@ -90,8 +102,12 @@ def with_hashes(lines: list[str]) -> str:
 
 def main() -> None:
     """Write both files; neither is changed if the hashes cannot be looked up."""
-    lines = [f"{name}=={version}" for name, version in pins().items()]
-    hashed = with_hashes([line for line in lines if not line.startswith(f"{NOT_HASHED}==")])
+    found = pins()
+    lines = [f"{name}=={version}" for name, version in found.items()]
+    markers = dict.fromkeys(windows_only(), "; sys_platform == 'win32'")
+    hashed = with_hashes(
+        [f"{name}=={version} {markers.get(name, '')}" for name, version in found.items() if name != NOT_HASHED]
+    )
     CONSTRAINTS.write_text(CONSTRAINTS_HEADER + "".join(f"{line}\n" for line in lines), encoding="utf-8")
     REQUIREMENTS.write_text(REQUIREMENTS_HEADER + hashed, encoding="utf-8")
 

@@ -274,8 +274,11 @@ def check_clock() -> Iterator[Check]:
 def check_memory() -> Iterator[Check]:
     """Check whether the system allows reading the memory of processes that soulslab did not start."""
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
-    if sys.platform != "linux":
-        yield Check("reading games", State.WARNING, sys.platform, "only on Linux; games on a server can be used")
+    if sys.platform == "win32":
+        yield Check("reading games", State.OK, "processes of this user with the same rights")
+    elif sys.platform != "linux":
+        remedy = "only on Linux and Windows; games on a server can be used"
+        yield Check("reading games", State.WARNING, sys.platform, remedy)
     elif not scope.exists() or scope.read_text(encoding="ascii").strip() == "0":
         yield Check("reading games", State.OK, "all processes of this user")
     else:
@@ -313,14 +316,14 @@ def check_real_games() -> Iterator[Check]:
     for name in known_games():
         process = load_profile(profile_path(Path(name))).process
         if name in APPS:
-            remedy = f"use a game on a Linux server, with server=; see docs/{name}.md"
+            remedy = f"buy and start {process.executable}, then: soulslab games check {name}; see docs/{name}.md"
             if sys.platform == "linux":
                 remedy = (
                     f"buy and start {process.executable}, then: soulslab games check {name}; "
                     f"without it: soulslab arena --mask {name}, or stand_in=True; see docs/{name}.md"
                 )
             yield Check(f"game {name}", State.WARNING, PROVEN, remedy)
-        if name in APPS and sys.platform == "linux":
+        if name in APPS:
             yield _check_installed(name, process)
             yield _check_running(name, process)
         elif sys.platform == "linux":
@@ -340,14 +343,15 @@ def _check_installed(name: str, process: Process) -> Check:
         found = find_installation(name, process.executable)
     except LaunchError as error:
         return Check(f"{name} installed", State.WARNING, str(error), "only launch=True needs it")
-    detail = f"{found.folder}, started by {found.proton.parent.name} (not tested)"
+    starter = f", started by {found.proton.parent.name}" if found.proton else ""
+    detail = f"{found.folder}{starter} (not tested)"
     return Check(f"{name} installed", State.OK, detail)
 
 
 def _check_running(name: str, process: Process) -> Check:
     """Report whether a game is running, its version, and whether it may be attached to."""
     from soulslab.errors import AntiCheatError, AttachDeniedError, ProcessNotFoundError, SiphonError
-    from soulslab.siphon.memory.linux import LinuxMemory
+    from soulslab.siphon.memory.opening import open_memory
     from soulslab.siphon.process.discovery import executable_of, find_process, refuse_anti_cheat
     from soulslab.siphon.process.image import read_image
 
@@ -355,7 +359,7 @@ def _check_running(name: str, process: Process) -> Check:
     try:
         pid = find_process(process)
         refuse_anti_cheat(pid, process)
-        with closing(LinuxMemory(pid)) as memory:
+        with closing(open_memory(pid)) as memory:
             version = read_image(memory, process.executable).version
         detail = f"process {pid} ({executable_of(pid)}), {f'version {version}' if version else 'it has no version'}"
     except ProcessNotFoundError:

@@ -2,18 +2,14 @@
  *
  * It prints where its root is, then answers each line of its standard input with one line. */
 #define _GNU_SOURCE
-#include <pthread.h>
+#define __USE_MINGW_ANSI_STDIO 1
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <fcntl.h>
-#include <time.h>
 #include <uchar.h>
-#include <unistd.h>
 
+#define AREA ((void *)0x140000000)
 #define POISON 0xDDDDDDDDu
 
 struct body { uint8_t gap[0x10]; int64_t exp; };
@@ -45,9 +41,119 @@ static struct body bodies[2];
 static struct chr *list[64];
 static uint32_t n_serial;
 
+#ifdef _WIN32
+#include <windows.h>
+
+static void *pages(size_t size) {
+  return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+}
+
+static void release(void *at) {
+  VirtualFree(at, 0, MEM_RELEASE);
+}
+
+static void protect(void *at) {
+  DWORD before;
+  VirtualProtect(at, 4096, PAGE_NOACCESS, &before);
+}
+
+static void make_code(void *at) {
+  DWORD before;
+  VirtualProtect(at, 4096, PAGE_EXECUTE_READ, &before);
+}
+
+static void guard(void *at) {
+  DWORD before;
+  VirtualProtect(at, 4096, PAGE_READWRITE | PAGE_GUARD, &before);
+}
+
+/* Maps a file, or else memory. */
+static void *map(size_t size, const char *path) {
+  if (!*path) return VirtualAlloc(AREA, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+  HANDLE file = CreateFileA(path, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL);
+  HANDLE mapping = CreateFileMappingA(file, NULL, PAGE_READONLY, 0, 0, NULL);
+  return MapViewOfFileEx(mapping, FILE_MAP_READ, 0, 0, 0, AREA);
+}
+
+/* Denies all rights to those who open the process from now on. */
+static void hide(void) {
+  SECURITY_DESCRIPTOR descriptor;
+  ACL nobody;
+  InitializeSecurityDescriptor(&descriptor, SECURITY_DESCRIPTOR_REVISION);
+  InitializeAcl(&nobody, sizeof nobody, ACL_REVISION);
+  SetSecurityDescriptorDacl(&descriptor, TRUE, &nobody, FALSE);
+  SetKernelObjectSecurity(GetCurrentProcess(), DACL_SECURITY_INFORMATION, &descriptor);
+}
+
+static void rename_process(const char *name) {
+  (void)name;
+}
+
+/* Long enough for a reader of a process under Wine, whose calls take 40 us each. */
+static void wait_briefly(void) {
+  Sleep(1);
+}
+
+static void start_thread(void (*run)(void)) {
+  CreateThread(NULL, 0, (LPTHREAD_START_ROUTINE)(void *)run, NULL, 0, NULL);
+}
+#else
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
 static void *pages(size_t size) {
   return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
+
+static void release(void *at) {
+  munmap(at, 4096);
+}
+
+static void protect(void *at) {
+  mprotect(at, 4096, PROT_NONE);
+}
+
+static void make_code(void *at) {
+  mprotect(at, 4096, PROT_READ | PROT_EXEC);
+}
+
+static void guard(void *at) {
+  protect(at);
+}
+
+/* Maps memory whose first page is a file, if there is a path. */
+static void *map(size_t size, const char *path) {
+  char *at = mmap(AREA, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (*path) {
+    int file = open(path, O_RDONLY);
+    mmap(at, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0);
+    close(file);
+  }
+  return at;
+}
+
+static void hide(void) {
+  prctl(PR_SET_DUMPABLE, 0);
+}
+
+static void rename_process(const char *name) {
+  prctl(PR_SET_NAME, name);
+}
+
+static void wait_briefly(void) {
+  struct timespec pause = {0, 20000};
+  nanosleep(&pause, NULL);
+}
+
+static void start_thread(void (*run)(void)) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, (void *(*)(void *))(void *)run, NULL);
+}
+#endif
 
 static void fill(struct chr *one, uint32_t id, int32_t hp) {
   one->id = id;
@@ -77,17 +183,15 @@ static void move_player(void) {
 }
 
 /* Replaces the player all the time; an object is used again after 4096 others. */
-static void *spin(void *unused) {
+static void spin(void) {
   struct chr *ring = pages(4096 * sizeof *ring);
-  struct timespec pause = {0, 20000};
   for (size_t i = 0;; i = (i + 1) % 4096) {
     struct chr *old = area.player;
     fill(&ring[i], 1, (int32_t)(i % 1000));
     __atomic_store_n(&area.player, &ring[i], __ATOMIC_SEQ_CST);
     poison(old);
-    nanosleep(&pause, NULL);
+    wait_briefly();
   }
-  return unused;
 }
 
 static void insert(uint32_t id) {
@@ -98,19 +202,9 @@ static void insert(uint32_t id) {
   world.end = list + n + 1;
 }
 
-static void *map(size_t size, const char *path) {
-  char *at = mmap((void *)0x140000000, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  if (*path) {
-    int file = open(path, O_RDONLY);
-    mmap(at, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0);
-    close(file);
-  }
-  return at;
-}
-
 int main(void) {
   char line[512], path[400];
-  unsigned long address, size;
+  unsigned long long address, size;
   unsigned id;
   area.player = pages(4096);
   fill(area.player, 1, 100);
@@ -128,18 +222,19 @@ int main(void) {
     if (!strcmp(line, "move\n")) move_player();
     else if (!strcmp(line, "null\n")) root.world = NULL;
     else if (!strcmp(line, "restore\n")) root.world = &world;
-    else if (!strcmp(line, "unmap\n")) munmap(area.player, 4096);
-    else if (!strcmp(line, "protect\n")) mprotect(area.player, 4096, PROT_NONE);
+    else if (!strcmp(line, "unmap\n")) release(area.player);
+    else if (!strcmp(line, "guard\n")) guard(area.player);
+    else if (!strcmp(line, "protect\n")) protect(area.player);
     else if (!strcmp(line, "empty\n")) world.end = world.begin;
-    else if (!strcmp(line, "free 0\n")) munmap(list[0], 4096);
+    else if (!strcmp(line, "free 0\n")) release(list[0]);
     else if (!strcmp(line, "body\n")) area.player->body = &bodies[1];
-    else if (!strcmp(line, "hide\n")) prctl(PR_SET_DUMPABLE, 0);
-    else if (sscanf(line, "call %399s", path) == 1) prctl(PR_SET_NAME, path);
+    else if (!strcmp(line, "hide\n")) hide();
+    else if (sscanf(line, "call %399s", path) == 1) rename_process(path);
     else if (sscanf(line, "insert %u", &id) == 1) insert(id);
     else if (sscanf(line, "id %u", &id) == 1) list[0]->id = id;
-    else if (sscanf(line, "map %lu %399s", &size, path) >= 1) answer = map(size, path);
-    else if (sscanf(line, "rx %lu", &address) == 1) mprotect((void *)address, 4096, PROT_READ | PROT_EXEC);
-    else if (!strcmp(line, "spin\n")) { pthread_t thread; pthread_create(&thread, NULL, spin, NULL); }
+    else if (sscanf(line, "map %llu %399s", &size, path) >= 1) answer = map(size, path);
+    else if (sscanf(line, "rx %llu", &address) == 1) make_code((void *)(uintptr_t)address);
+    else if (!strcmp(line, "spin\n")) start_thread(spin);
     else if (sscanf(line, "exit %u", &id) == 1) return (int)id;
     else return 99;
     printf("%p\n", answer);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
 SOURCE = Path(__file__).with_name("target.c")
 DEADLINE_S = 20
 NAME = "siphon_target_program"
+#: Address at which its command "map" maps memory.
+AREA = 0x140000000
 
 
 def compile_target(folder: Path, name: str = NAME) -> Path:
@@ -55,16 +58,23 @@ class Target:
         assert self.process.stdin
         self.process.stdin.write(f"exit {status}\n")
         self.process.stdin.flush()
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        if sys.platform == "win32":
+            self.process.wait(DEADLINE_S)  # its handle remains open
+        else:
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def reap(self) -> int:
-        """Read the exit status, which frees the pid."""
-        return self.process.wait(DEADLINE_S)
+        """Read the exit status, and free the pid."""
+        status = self.process.wait(DEADLINE_S)
+        if sys.platform == "win32":
+            self.process._handle.Close()
+        return status
 
     def _answer(self) -> str:
         assert self.process.stdout
-        ready, _, _ = select([self.process.stdout], [], [], DEADLINE_S)
-        assert ready, "the target does not answer"
+        if sys.platform != "win32":  # where only sockets can be waited for
+            ready, _, _ = select([self.process.stdout], [], [], DEADLINE_S)
+            assert ready, "the target does not answer"
         line = self.process.stdout.readline()
         assert line, f"the target ended with {self.process.wait(DEADLINE_S)}"
         return line.strip()

@@ -1,7 +1,9 @@
 /* A small Windows game for the tests under Wine: a window, a world behind pointers, keys, 60 ticks a second.
  *
  * Its argument says how its loop waits for the next tick, as games differ in that: sleep, spin, event, timer, condition,
- * address, thread.
+ * address, thread, and with other sources of time: coarse (timeGetTime), tick_count (GetTickCount), multimedia
+ * (timeSetEvent), window_timer (SetTimer), workers (each tick is computed by another thread), conditions (the same with
+ * condition variables).
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +21,8 @@ struct player {
     unsigned held;    /* 0x30: ticks for which GetAsyncKeyState said that D was down */
     unsigned most;    /* 0x34: ticks in one turn of the loop, at most */
     unsigned coarse;  /* 0x38: GetTickCount, ms */
-    char gap[0x228];
+    unsigned elapsed_ms; /* 0x3c: time by the source of the loop */
+    char gap[0x224];
     float frame_s;    /* 0x264: what the last tick took */
     char gap_2[0x4c];
     float before_s;   /* 0x2b4: and the one before */
@@ -37,6 +40,10 @@ struct world {
 static struct world *world;
 static long long frequency, started;
 static const char *loop = "sleep";
+static HANDLE work, done;
+static SRWLOCK order = SRWLOCK_INIT;
+static CONDITION_VARIABLE changed = CONDITION_VARIABLE_INIT;
+static unsigned n_ordered, n_computed;
 
 /* The instruction that the profile's pattern looks for: mov rax, [rip + world]. */
 static __attribute__((noinline)) struct player *the_player(void)
@@ -55,9 +62,18 @@ static __attribute__((noinline)) void keep_frame(struct player *player)
                      : "eax", "memory");
 }
 
+static bool is_loop(const char *name)
+{
+    return lstrcmpA(loop, name) == 0;
+}
+
 static long long now_us(void)
 {
     LARGE_INTEGER count;
+    if (is_loop("coarse"))
+        return (timeGetTime() - (DWORD)started) * 1000ll;
+    if (is_loop("tick_count"))
+        return (GetTickCount() - (DWORD)started) * 1000ll;
     QueryPerformanceCounter(&count);
     return (count.QuadPart - started) * 1000000 / frequency;
 }
@@ -80,6 +96,38 @@ static void draw(HWND window)
     GdiFlush();
 }
 
+/* Let another thread compute a tick, and wait for it. */
+static void order_tick(void)
+{
+    if (work != NULL) {
+        SetEvent(work);
+        WaitForSingleObject(done, INFINITE);
+    }
+    if (is_loop("conditions")) {
+        AcquireSRWLockExclusive(&order);
+        n_ordered++;
+        WakeAllConditionVariable(&changed);
+        while (n_computed < n_ordered)
+            SleepConditionVariableSRW(&changed, &order, INFINITE, 0);
+        ReleaseSRWLockExclusive(&order);
+    }
+}
+
+static DWORD WINAPI compute_by_conditions(void *unused)
+{
+    (void)unused;
+    GetTickCount(); /* so that the clock knows this thread */
+    AcquireSRWLockExclusive(&order);
+    for (;;) {
+        while (n_computed == n_ordered)
+            SleepConditionVariableSRW(&changed, &order, INFINITE, 0);
+        GetTickCount();
+        n_computed++;
+        WakeAllConditionVariable(&changed);
+    }
+    return 0;
+}
+
 /* Do the ticks that are due; returns how long it is to the next. */
 static long long play(HWND window)
 {
@@ -91,6 +139,7 @@ static long long play(HWND window)
             dropped_us += now_us() - dropped_us - due_us(player->ticks);
             break;
         }
+        order_tick();
         if (GetAsyncKeyState('D') & 0x8000) {
             player->x += 0.5f;
             player->held++;
@@ -102,6 +151,7 @@ static long long play(HWND window)
     if (player->ticks - before > player->most)
         player->most = player->ticks - before;
     player->coarse = GetTickCount();
+    player->elapsed_ms = (unsigned)(now_us() / 1000);
     if (player->ticks != before)
         draw(window);
     long long left_us = due_us(player->ticks) - (now_us() - dropped_us);
@@ -116,22 +166,28 @@ static void wait_for_tick(long long left_us)
     static volatile int never;
     if (event == NULL) {
         event = CreateEvent(NULL, FALSE, FALSE, NULL);
+        if (is_loop("multimedia"))
+            timeSetEvent(5, 0, (LPTIMECALLBACK)(void *)event, 0, TIME_PERIODIC | TIME_CALLBACK_EVENT_SET);
         timer = CreateWaitableTimer(NULL, FALSE, NULL);
     }
     DWORD left_ms = (DWORD)(left_us / 1000 + 1);
     LARGE_INTEGER due = {.QuadPart = -left_us * 10};
-    if (lstrcmpA(loop, "spin") == 0)
+    if (is_loop("spin"))
         return;
-    if (lstrcmpA(loop, "event") == 0) {
+    if (is_loop("event")) {
         MsgWaitForMultipleObjects(1, &event, FALSE, left_ms, QS_ALLINPUT);
-    } else if (lstrcmpA(loop, "timer") == 0) {
+    } else if (is_loop("timer")) {
         SetWaitableTimer(timer, &due, 0, NULL, NULL, FALSE);
         WaitForSingleObject(timer, INFINITE);
-    } else if (lstrcmpA(loop, "condition") == 0) {
+    } else if (is_loop("condition")) {
         AcquireSRWLockExclusive(&lock);
         SleepConditionVariableSRW(&condition, &lock, left_ms, 0);
         ReleaseSRWLockExclusive(&lock);
-    } else if (lstrcmpA(loop, "address") == 0) {
+    } else if (is_loop("multimedia")) {
+        WaitForSingleObject(event, INFINITE);
+    } else if (is_loop("coarse") || is_loop("tick_count")) {
+        Sleep(1);
+    } else if (is_loop("address")) {
         WaitOnAddress(&never, &(int){0}, sizeof never, left_ms);
     } else {
         Sleep(left_ms);
@@ -145,10 +201,22 @@ static DWORD WINAPI play_in_thread(void *window)
     return 0;
 }
 
+static DWORD WINAPI compute(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        WaitForSingleObject(work, INFINITE);
+        SetEvent(done);
+    }
+    return 0;
+}
+
 static LRESULT CALLBACK answer(HWND window, UINT message, WPARAM word, LPARAM details)
 {
     if (message == WM_DESTROY)
         PostQuitMessage(0);
+    if (message == WM_TIMER)
+        play(window);
     if (message == WM_KEYDOWN && !(details & (1 << 30))) {
         world->player->presses++;
         if (word == 'H')
@@ -173,7 +241,7 @@ static void make_world(void)
     QueryPerformanceFrequency(&count);
     frequency = count.QuadPart;
     QueryPerformanceCounter(&count);
-    started = count.QuadPart;
+    started = is_loop("coarse") ? timeGetTime() : is_loop("tick_count") ? GetTickCount() : count.QuadPart;
     struct world *made = HeapAlloc(GetProcessHeap(), HEAP_ZERO_MEMORY, sizeof *made);
     made->player = HeapAlloc(GetProcessHeap(), HEAP_ZERO_MEMORY, sizeof *made->player);
     made->player->hp = 200;
@@ -191,18 +259,27 @@ int WINAPI WinMain(HINSTANCE program, HINSTANCE before, LPSTR arguments, int sho
     timeBeginPeriod(1);
     make_world();
     HWND window = open_window(program);
-    bool is_in_thread = lstrcmpA(loop, "thread") == 0;
+    bool is_in_thread = is_loop("thread"), gets_messages = is_in_thread || is_loop("window_timer");
     if (is_in_thread)
         CreateThread(NULL, 0, play_in_thread, window, 0, NULL);
+    if (is_loop("window_timer"))
+        SetTimer(window, 1, 10, NULL);
+    if (is_loop("workers")) {
+        work = CreateEvent(NULL, FALSE, FALSE, NULL);
+        done = CreateEvent(NULL, FALSE, FALSE, NULL);
+        CreateThread(NULL, 0, compute, NULL, 0, NULL);
+    }
+    if (is_loop("conditions"))
+        CreateThread(NULL, 0, compute_by_conditions, NULL, 0, NULL);
     MSG message;
     for (;;) {
-        while (is_in_thread ? GetMessageW(&message, NULL, 0, 0) : PeekMessageW(&message, NULL, 0, 0, PM_REMOVE)) {
+        while (gets_messages ? GetMessageW(&message, NULL, 0, 0) : PeekMessageW(&message, NULL, 0, 0, PM_REMOVE)) {
             if (message.message == WM_QUIT)
                 return 0;
             TranslateMessage(&message);
             DispatchMessageW(&message);
         }
-        if (is_in_thread)
+        if (gets_messages)
             return 0;
         wait_for_tick(play(window));
     }

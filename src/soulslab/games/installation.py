@@ -1,14 +1,17 @@
 """Games installed with Steam: location and launch command, offline and without the anti-cheat launcher.
 
-Proton starts the program with the environment variables that Steam would set. The anti-cheat is a separate program in
-the same folder and is not started.
+On Linux, Proton starts the program; on Windows it is started itself. It gets the environment variables that Steam would
+set. The anti-cheat is a separate program in the same folder and is not started.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,6 +21,8 @@ from soulslab.siphon.profile import Profile
 
 #: Folders of Steam on Linux: its own installer, Debian's package, Flatpak.
 STEAM_FOLDERS = (".steam/steam", ".local/share/Steam", ".var/app/com.valvesoftware.Steam/.local/share/Steam")
+#: Keys of the registry, below HKEY_CURRENT_USER and HKEY_LOCAL_MACHINE, and their values with the folder of Steam.
+STEAM_KEYS = ((r"Software\Valve\Steam", "SteamPath"), (r"SOFTWARE\WOW6432Node\Valve\Steam", "InstallPath"))
 _LIBRARY = re.compile(r'"path"\s+"([^"]+)"')
 
 
@@ -41,13 +46,21 @@ APPS = {
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """An installed game: the folder of its program, Proton (which starts it), and its Wine prefix with the saves."""
+    """An installed game.
+
+    Attributes:
+        app: Entry of the store.
+        folder: Folder of its program.
+        steam: Folder of Steam.
+        proton: Program that starts the game; None on Windows.
+        prefix: Wine prefix of the game, with the save files; None on Windows.
+    """
 
     app: SteamApp
     folder: Path
-    proton: Path
     steam: Path
-    prefix: Path
+    proton: Path | None = None
+    prefix: Path | None = None
 
 
 def app_of(game: str) -> SteamApp:
@@ -61,16 +74,18 @@ def find_installation(
     """Find an installed game.
 
     Without a folder, the libraries of Steam are searched. Without Proton, the latest one installed with Steam is used.
-    Without a home folder, it is that of the current user.
+    Without a home folder, it is that of the current user. Windows needs neither: the registry names the folder of
+    Steam.
 
     Raises:
         LaunchError: Steam, the game or Proton was not found; the message lists the searched folders.
         ConfigError: The game is unknown.
     """
-    app, home = app_of(game), home or Path.home()
-    steam = next((home / name for name in STEAM_FOLDERS if (home / name / "steamapps").is_dir()), None)
+    app = app_of(game)
+    candidates = _registered_folders() if sys.platform == "win32" else _linux_folders(home or Path.home())
+    steam = next((one for one in candidates if (one / "steamapps").is_dir()), None)
     if steam is None:
-        searched = ", ".join(str(home / name) for name in STEAM_FOLDERS)
+        searched = ", ".join(map(str, candidates)) or "the registry"
         raise LaunchError(f"Steam was not found in {searched}; install Steam, and the game with it")
     libraries = list(_libraries(steam))
     folders = [folder] if folder else [library / "steamapps/common" / app.folder for library in libraries]
@@ -78,6 +93,8 @@ def find_installation(
     if found is None:
         searched = ", ".join(map(str, folders))
         raise LaunchError(f"{executable} was not found in {searched}; install the game with Steam, or give its folder")
+    if sys.platform == "win32":
+        return Installation(app=app, folder=found, steam=steam)
     programs = (one for library in libraries for one in (library / "steamapps/common").glob("Proton*/proton"))
     protons = sorted(programs, key=lambda one: _version_of(one.parent.name))
     starter = proton or next(reversed(protons), None)
@@ -92,19 +109,35 @@ def find_installation(
 def launchable(profile: Profile, installation: Installation) -> Profile:
     """Return a profile with the command and environment that start the installed game."""
     number = str(installation.app.number)
+    command = [str(installation.folder / profile.process.executable)]
+    # Without these the program asks Steam to start the anti-cheat launcher, and exits.
+    environment = {"SteamAppId": number, "SteamGameId": number}
+    if installation.proton is not None:
+        command = [str(installation.proton), "run", *command]
+        environment["STEAM_COMPAT_CLIENT_INSTALL_PATH"] = str(installation.steam)
+        environment["STEAM_COMPAT_DATA_PATH"] = str(installation.prefix)
     process = msgspec.structs.replace(
-        profile.process,
-        command=(str(installation.proton), "run", str(installation.folder / profile.process.executable)),
-        environment={
-            "STEAM_COMPAT_CLIENT_INSTALL_PATH": str(installation.steam),
-            "STEAM_COMPAT_DATA_PATH": str(installation.prefix),
-            # Without these the program asks Steam to start the anti-cheat launcher, and exits.
-            "SteamAppId": number,
-            "SteamGameId": number,
-        },
-        directory=str(installation.folder),
+        profile.process, command=tuple(command), environment=environment, directory=str(installation.folder)
     )
     return msgspec.structs.replace(profile, process=process)
+
+
+def _linux_folders(home: Path) -> list[Path]:
+    return [home / name for name in STEAM_FOLDERS]
+
+
+def _registered_folders() -> list[Path]:
+    """Return the folders of Steam that the registry names."""
+    winreg: Any = importlib.import_module("winreg")  # Windows only
+    found = []
+    for root, (key, name) in zip((winreg.HKEY_CURRENT_USER, winreg.HKEY_LOCAL_MACHINE), STEAM_KEYS, strict=True):
+        try:
+            with winreg.OpenKey(root, key) as opened:
+                value, _ = winreg.QueryValueEx(opened, name)
+        except FileNotFoundError:
+            continue
+        found.append(Path(value))
+    return found
 
 
 def _version_of(name: str) -> tuple[list[int], str]:
@@ -117,9 +150,11 @@ def _libraries(steam: Path) -> Iterator[Path]:
     yield steam
     listing = steam / "steamapps/libraryfolders.vdf"
     if listing.is_file():
-        for path in _LIBRARY.findall(listing.read_text(encoding="utf-8")):
-            if Path(path) != steam:
-                yield Path(path)
+        for text in _LIBRARY.findall(listing.read_text(encoding="utf-8")):
+            # The file escapes the backslashes of Windows.
+            path = Path(text.replace("\\\\", "\\"))
+            if path != steam:
+                yield path
 
 
 def _prefix(folder: Path, steam: Path, app: SteamApp) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -19,10 +20,14 @@ ROAMING = "pfx/drive_c/users/steamuser/AppData/Roaming"
 CHECKSUM = ".sha256"
 
 
-def find_save_file(game: str, prefix: Path) -> Path:
-    """Return the save file in the Wine prefix of a game; raises `SaveFileError` if there is none, or several."""
+def find_save_file(game: str, prefix: Path | None = None) -> Path:
+    """Return the save file in the Wine prefix of a game, or without one that of this user on Windows.
+
+    Raises `SaveFileError` if there is none, or several.
+    """
     app = app_of(game)
-    folder = prefix / ROAMING / app.saves
+    roaming = prefix / ROAMING if prefix is not None else Path(os.environ.get("APPDATA", "."))
+    folder = roaming / app.saves
     found = sorted(folder.glob(f"*/{app.save_file}"))
     if not found:
         raise SaveFileError(folder, f"contains no {app.save_file}; start the game once, or give the path of the file")

@@ -374,7 +374,7 @@ class SoulsGame(AttributeGroup, Closing):
         home: Path | None = None,
         options: SessionOptions = LAUNCH,
     ) -> Self:
-        """Start the game with Proton, offline and without its anti-cheat, and attach to it.
+        """Start the game, on Linux with Proton, offline and without its anti-cheat, and attach to it.
 
         Args:
             boss: Name of the boss whose attributes ``boss`` has (`soulslab.games.boss_facts.boss_names`); "" for the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -268,16 +269,27 @@ def open_session(profile: Profile, options: SessionOptions | None = None) -> Loc
         GameVersionError, AntiCheatError: Attaching to this game is refused.
         PatternError, WindowNotFoundError, ClockUnavailableError: The profile does not fit the game.
         WaitTimeoutError: The game was not ready before the deadline.
-        ProcessError: The operating system is not Linux.
+        ProcessError: The operating system is neither Linux nor Windows.
         MissingDependencyError: A package of the extra ``siphon`` is not installed.
     """
     with optional_imports():
-        from soulslab.siphon.process.discovery import require_linux  # noqa: PLC0415  (psutil only when it is needed)
+        opener = _opener()
+    return LocalSession(profile, options or SessionOptions(), opener)
 
-        require_linux()
-        from soulslab.siphon.real_game import RealGameOpener  # noqa: PLC0415  (X11 and hyperscan only when needed)
 
-    return LocalSession(profile, options or SessionOptions(), RealGameOpener())
+def _opener() -> GameOpener:
+    """Return the opener of this platform, whose packages are imported only when they are needed."""
+    from soulslab.siphon.process.discovery import require_supported_platform  # noqa: PLC0415
+
+    require_supported_platform()
+    platform: str = sys.platform
+    if platform == "win32":
+        from soulslab.siphon.windows_game import WindowsGameOpener  # noqa: PLC0415
+
+        return WindowsGameOpener()
+    from soulslab.siphon.linux_game import LinuxGameOpener  # noqa: PLC0415
+
+    return LinuxGameOpener()
 
 
 def _await_exit(game: Game) -> None:

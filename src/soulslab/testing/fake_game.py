@@ -15,7 +15,7 @@ from soulslab.siphon.capture.pixels import convert
 from soulslab.siphon.input.held_input import Change, HeldInput
 from soulslab.siphon.keys import Key
 from soulslab.siphon.local import Attributes
-from soulslab.siphon.process.launch import check_options
+from soulslab.siphon.process.command import check_options
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionInfo, SessionOptions
 from soulslab.testing.fake_clock import FakeClock

@@ -1,6 +1,7 @@
 """Fixtures of the siphon tests: a program to read, a display with a painting program, and Wine."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -26,6 +27,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def target(program: Path) -> Iterator[Target]:
     with running([program]) as one:
         yield one
+
+
+@pytest.fixture
+def unique(tmp_path: Path, program: Path) -> Path:
+    """The target with a name that no other worker uses, longer than the kernel stores."""
+    return Path(shutil.copy(program, tmp_path / f"a_game_of_{os.getpid()}_with_a_long_name"))
 
 
 @pytest.fixture

@@ -28,11 +28,11 @@ from soulslab.games import profile_path
 from soulslab.siphon.capture import NATIVE
 from soulslab.siphon.clock.lockstep import LockstepClock
 from soulslab.siphon.clock.lockstep_page import LockstepPage
+from soulslab.siphon.linux_game import LinuxGameOpener
 from soulslab.siphon.local import LocalSession, open_session
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
-from soulslab.siphon.real_game import RealGameOpener
 from soulslab.siphon.session import SessionOptions, Step
 from support.clock_program import speed_of
 from support.counts import held
@@ -138,7 +138,7 @@ def test_of_several_games_a_window_picks_one(tmp_path):
 
 
 def test_a_display_that_was_killed_is_replaced_at_the_next_restart():
-    opener = RealGameOpener()
+    opener = LinuxGameOpener()
     with LocalSession(DOOM, SessionOptions(), opener) as game:
         os.kill(opener._display.pid, signal.SIGKILL)
         with pytest.raises(SiphonError):

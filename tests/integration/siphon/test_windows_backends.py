@@ -17,7 +17,8 @@ def python(windows, request):
 
 
 @pytest.mark.parametrize("file", FILES, ids=[Path(file).stem for file in FILES])
-def test_the_backend_works_under_wine(python, file):
+def test_the_backend_works_under_wine(python, file, request):
+    options = ["--long"] if request.config.getoption("long") else []
     with PrivateDisplay((800, 600)) as display:
-        output = python.run_tests(file.relative_to(ROOT).as_posix(), display=display.name)
+        output = python.run_tests(file.relative_to(ROOT).as_posix(), *options, display=display.name)
     assert " passed" in output

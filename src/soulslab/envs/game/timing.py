@@ -139,7 +139,7 @@ class LockstepTiming(StepTiming):
         if grade == "scaled" or (grade == "lockstep" and session.clock.speed > 0.0):
             session.clock.pause()
         self._waiting.clear()
-        self._next_at = time.monotonic()
+        self._next_at = time.perf_counter()
 
     def play(self, session: Session, keys: Keys, reading: Reading) -> tuple[StepResult, float]:
         """See `StepTiming.play`."""
@@ -162,7 +162,7 @@ class LockstepTiming(StepTiming):
         )
         result = self._step(session, step)
         if options.is_paced:
-            self._next_at = max(self._next_at + options.step_s / options.speed, time.monotonic())
+            self._next_at = max(self._next_at + options.step_s / options.speed, time.perf_counter())
             _sleep_until(self._next_at)
         return result, result.advance.late_s
 
@@ -184,11 +184,11 @@ class RealtimeTiming(StepTiming):
         """See `StepTiming.begin`."""
         session.clock.run(self._options.speed)
         self._waiting.clear()
-        self._end_at = time.monotonic()
+        self._end_at = time.perf_counter()
 
     def play(self, session: Session, keys: Keys, reading: Reading) -> tuple[StepResult, float]:
         """See `StepTiming.play`."""
-        now = time.monotonic()
+        now = time.perf_counter()
         self._end_at += self._step_s
         if now > self._end_at:
             self._end_at += (now - self._end_at) // self._step_s * self._step_s
@@ -199,13 +199,13 @@ class RealtimeTiming(StepTiming):
             step = Step(held=due.held, again=due.again, attributes=(), deadline_s=self._options.deadline_s)
             self._step(session, step)
         _sleep_until(self._end_at)
-        late_s = max(time.monotonic() - self._end_at, 0.0)
+        late_s = max(time.perf_counter() - self._end_at, 0.0)
         read_only = Step(attributes=reading.attributes, frame=reading.frame, deadline_s=self._options.deadline_s)
         return self._step(session, read_only), late_s
 
 
 def _sleep_until(moment: float) -> None:
-    left_s = moment - time.monotonic()
+    left_s = moment - time.perf_counter()
     if left_s > 0.0:
         time.sleep(left_s)
 

@@ -11,8 +11,6 @@ valid while the value was read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,9 +25,8 @@ from soulslab.siphon.attributes.pointer_chains import (
     find_entity,
     id_bytes,
 )
-from soulslab.siphon.memory import Memory, ReadBatch
+from soulslab.siphon.memory import Memory, ReadBatch, join_parts
 
-PAGE = 4096
 #: Gathering takes 1 ns per byte, so longer values are read in place.
 MAX_SIZE = 4096
 #: Spans per part above which packing is not faster.
@@ -53,9 +50,11 @@ class PackedRead:
         order = np.lexsort((addresses, groups))
         starts = addresses[order].astype(np.int64)
         ends = starts + sizes[order]
-        span_of, spans = _join(starts.tolist(), ends.tolist(), groups[order].tolist())
+        span_of, spans = join_parts(starts.tolist(), ends.tolist(), groups[order].tolist())
         self.n_spans = len(spans)
-        self._batch = memory.batch([end - start for start, end in spans])
+        first_of = np.searchsorted(span_of, np.arange(len(spans)))
+        span_groups = groups[order][first_of].tolist()
+        self._batch = memory.batch([end - start for start, end in spans], span_groups)
         self._batch.addresses[:] = [start for start, _ in spans]
         span_at = np.cumsum([0, *(end - start for start, end in spans)])
         first = np.empty(len(order), np.int64)
@@ -78,21 +77,6 @@ class PackedRead:
         # "clip" lets numpy write to `out` without a copy; no index is out of range.
         self._source.take(self._gather, out=self._gathered, mode="clip")
         return self._view
-
-
-def _join(starts: Sequence[int], ends: Sequence[int], groups: Sequence[int]) -> tuple[list[int], list[tuple[int, int]]]:
-    """Join sorted parts into spans; return the span of each part, and start and end of each span."""
-    span_of: list[int] = []
-    spans: list[tuple[int, int]] = []
-    group = -1
-    for start, end, of in zip(starts, ends, groups, strict=True):
-        if of == group and start // PAGE <= (spans[-1][1] - 1) // PAGE + 1:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
-        else:
-            spans.append((start, end))
-            group = of
-        span_of.append(len(spans) - 1)
-    return span_of, spans
 
 
 class LevelRead:
@@ -152,7 +136,7 @@ class FinalRead:
         self.sizes = np.array(sizes, np.int64)
         self.ids = b"".join(id_bytes(listed.entity) for listed in chains.entities)
         self.checked_from = sum(part.size for part in values)
-        self.batch = memory.batch(sizes)
+        self.batch = memory.batch(sizes, groups)
 
     def take_offsets(self, offsets: NDArray[np.uint64]) -> None:
         """Copy the offsets of slots that a search has found."""

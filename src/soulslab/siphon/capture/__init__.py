@@ -22,7 +22,10 @@ NATIVE = FrameFormat()
 
 
 class Capture(Protocol):
-    """Captures one window; `backend` is ``framebuffer``, ``shm``, ``composite`` or ``fake``."""
+    """Captures one window.
+
+    `backend` is ``framebuffer``, ``shm`` or ``composite`` (X11), ``wgc``, ``dxgi`` or ``gdi`` (Windows), or ``fake``.
+    """
 
     backend: str
 

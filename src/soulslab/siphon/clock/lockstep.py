@@ -19,6 +19,7 @@ from soulslab.siphon.clock.lockstep_page import (
     BOUNDARIES,
     CROWDED,
     FOREVER_NS,
+    IS_WINDOWS,
     MAX_THREADS,
     RUNS,
     UNIT_SPEED,
@@ -28,7 +29,8 @@ from soulslab.siphon.clock.lockstep_page import (
     native_library,
     open_page_of,
 )
-from soulslab.siphon.process.process_tree import ProcessWatch
+from soulslab.siphon.process.process_watch import watch_process
+from soulslab.siphon.process.threads_windows import processor_time_ns, thread_ids
 from soulslab.siphon.profile import ClockFacts, ClockGrade
 
 #: Substeps per second if the profile names no tick: most games clamp the time of a longer frame.
@@ -68,7 +70,7 @@ class LockstepClock:
         self._page = page
         self._native = native_library()
         self._lock = threading.RLock()
-        self._watch = ProcessWatch(pid)
+        self._watch = watch_process(pid)
         facts = facts or ClockFacts()
         self._step_s = _part_s(facts)
         self._rest_ns = 0.0  # fraction of a nanosecond, carried over to the next advance
@@ -304,15 +306,17 @@ def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) 
     reads the counter of the processor runs on. Both are visible in ``/proc`` while game time is held (proc(5):
     ``syscall``, ``schedstat``, ``timers``, ``fdinfo``).
 
-    Threads come in the order of their ids, then timers. The system call numbers are those of x86-64.
+    Threads come in the order of their ids, then timers. The system call numbers are those of x86-64. On Windows only
+    threads that run are found, by the processor time that they have used.
     """
+    if IS_WINDOWS:
+        return _find_running_threads(page, pid, watch_s)
     before = dict(_read_all(pid, "schedstat"))
     time.sleep(watch_s)
     after = dict(_read_all(pid, "schedstat"))
     calls = dict(_read_all(pid, "syscall"))
     names = dict(_read_all(pid, "comm"))
-    tids = (ctypes.c_int * MAX_THREADS)()
-    parked = set(tids[: native_library().parked(page.address, pid, tids, len(tids))])
+    parked = _parked_threads(page, pid)
     found = []
     for tid in sorted(calls):
         name = names.get(tid, "")
@@ -325,6 +329,19 @@ def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) 
             found.append(UnheldThread(tid, name, reason))
     name = names.get(pid, "")
     return (*found, *(UnheldThread(pid, name, reason) for reason in _find_timers(pid)))
+
+
+def _parked_threads(page: LockstepPage, pid: int) -> set[int]:
+    tids = (ctypes.c_int * MAX_THREADS)()
+    return set(tids[: native_library().parked(page.address, pid, tids, len(tids))])
+
+
+def _find_running_threads(page: LockstepPage, pid: int, watch_s: float) -> tuple[UnheldThread, ...]:
+    before = {tid: processor_time_ns(tid) for tid in thread_ids(pid)}
+    time.sleep(watch_s)
+    parked = _parked_threads(page, pid)
+    running = [tid for tid, time_ns in before.items() if tid not in parked and processor_time_ns(tid) != time_ns]
+    return tuple(UnheldThread(tid, "", "runs") for tid in sorted(running))
 
 
 def _read_all(pid: int, name: str) -> Iterator[tuple[int, str]]:

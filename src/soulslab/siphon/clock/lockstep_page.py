@@ -1,4 +1,8 @@
-"""The clock library: its functions for the controller, and the page shared with the game (``native/``)."""
+"""The clock library: its functions for the controller, and the page shared with the game.
+
+The library consists of two files, one for the game and one for the controller. Their sources are in ``native/`` for
+Linux and in ``windows/`` for Windows; both have the same page and the same functions for the controller.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from typing import Literal, Self, TypeAlias
 from soulslab.errors import ClockError, ClockUnavailableError, ConfigError
 from soulslab.siphon.memory.linux import denied, examining
 from soulslab.siphon.process.executable_headers import ELF_MAGIC
+from soulslab.siphon.process.win32 import explain
 
 #: Units of speed in the page: integers give the same result in the game and here.
 UNIT_SPEED = 2**32
@@ -26,6 +31,9 @@ RUNS, PARKED, STILL, CROWDED = 0, 1, 2, 3
 MAX_THREADS = 4096
 #: Numbers of `enum clock_boundary`.
 BOUNDARIES = {"auto": 0, "frame": 1, "idle": 2, "sleep": 3}
+
+IS_WINDOWS = sys.platform == "win32"
+_WINDOWS_LIBRARIES = {"_preload": "soulslab_clock.dll", "_control": "soulslab_control.dll"}
 
 _PAGE, _INT, _NS = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
 _SIGNATURES = {
@@ -48,12 +56,34 @@ _SIGNATURES = {
     "set_servers": (None, (_PAGE, ctypes.POINTER(_INT), _INT)),
     "is_still": (_INT, (_PAGE, _INT)),
 }
+#: Functions on Windows only. A page is a named file mapping there, and a descriptor is its handle.
+_WINDOWS_SIGNATURES = {
+    "open": (_INT, (ctypes.c_uint32,)),
+    "close": (None, (_INT,)),
+    "has_process": (_INT, (_PAGE, _INT)),
+}
+
+
+_MISSING_ADVICE = (
+    "An antivirus program may have removed it, as Windows Defender does with unsigned libraries that are loaded into "
+    "other programs: see docs/clock.md for its hash and for an exclusion, or use the grade scaled or realtime"
+)
 
 
 def library_path(name: str) -> Path:
-    """Return the path of ``_preload`` or ``_control``. Raises `ClockUnavailableError` if it was not built."""
+    """Return the path of ``_preload``, which the game loads, or ``_control``.
+
+    Raises `ClockUnavailableError` if the library is missing.
+    """
+    if IS_WINDOWS:
+        path = Path(__file__).parent / "windows" / _WINDOWS_LIBRARIES[name]
+        if not path.exists():
+            raise ClockUnavailableError(f"the clock library is missing: {path}. {_MISSING_ADVICE}")
+        return path
     if not sys.platform.startswith("linux"):
-        raise ClockUnavailableError(f"the lockstep clock needs Linux; this is {sys.platform}. Use another clock grade")
+        raise ClockUnavailableError(
+            f"the lockstep clock needs Linux or Windows; this is {sys.platform}. Use another clock grade"
+        )
     found = sorted(Path(__file__).parent.glob(f"{name}*.so"))
     if not found:
         raise ClockUnavailableError(
@@ -71,7 +101,7 @@ def native_library() -> SimpleNamespace:
     functions = SimpleNamespace()
     try:
         library = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _SIGNATURES.items():
+        for name, (result, arguments) in (_SIGNATURES | (_WINDOWS_SIGNATURES if IS_WINDOWS else {})).items():
             function = getattr(library, f"soulslab_clock_{name}")
             function.restype, function.argtypes = result, arguments
             setattr(functions, name, function)
@@ -96,6 +126,8 @@ def check_can_preload(pid: int) -> None:
     Only a program that the dynamic loader starts can load it (man 5 elf, man 8 ld.so). The loader ignores
     ``LD_PRELOAD`` for programs with the privileges of another user or group. A process that has ended is not refused.
     """
+    if IS_WINDOWS:
+        return  # checked before the library is loaded (windows_start)
     path = Path(f"/proc/{pid}/exe")
     name = reason = ""
     with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
@@ -171,7 +203,7 @@ class LockstepPage:
         """
         fd = native_library().create(is_held)
         if fd < 0:
-            raise ClockUnavailableError(f"cannot make the page of the clock: {os.strerror(-fd)}")
+            raise ClockUnavailableError(f"cannot make the page of the clock: {_explain(-fd)}")
         return cls(fd, on_orphan)
 
     def fix_start(self, epoch_ns: int, boot_ns: int, seed: int) -> None:
@@ -185,7 +217,12 @@ class LockstepPage:
         self._native.fix_start(self.address, epoch_ns, boot_ns, seed)
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables for the start of the game, while this page is open."""
+        """Return the environment variables for the start of the game, while this page is open.
+
+        On Windows the library has to be loaded as well (`soulslab.siphon.clock.windows_start`).
+        """
+        if IS_WINDOWS:
+            return {VARIABLE: f"Local\\soulslab-clock-{self._native.key(self.address):016x}"}
         path = str(library_path("_preload"))
         if any(character in path for character in " :;"):
             # The loader would split such a path; it follows links.
@@ -197,6 +234,8 @@ class LockstepPage:
 
     def was_loaded_by(self, pid: int) -> bool:
         """Return whether a process has this page; False also for one that has ended."""
+        if IS_WINDOWS:
+            return bool(self._native.has_process(self.address, pid))
         try:
             return PAGE_LINK in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, ProcessLookupError):
@@ -222,7 +261,7 @@ class LockstepPage:
         status = self._native.map(self._fd, ctypes.byref(address))
         if status != 0 or address.value is None:
             raise ClockUnavailableError(
-                f"the clock of this game cannot be used ({os.strerror(-status)}); if another version of soulslab "
+                f"the clock of this game cannot be used ({_explain(-status)}); if another version of soulslab "
                 "started it, start it again with this one"
             )
         return address.value
@@ -233,7 +272,7 @@ class LockstepPage:
             self.address = 0
         for fd in (self._fd, self._preload_fd):
             if fd >= 0:
-                os.close(fd)
+                _close(fd)
         self._fd = self._preload_fd = -1
 
 
@@ -243,6 +282,15 @@ def open_page_of(pid: int) -> int:
     Raises `ClockUnavailableError` if the game was started without the library; `AttachDeniedError`,
     `ProcessExitedError`.
     """
+    if IS_WINDOWS:
+        handle = int(native_library().open(pid))
+        if handle > 0:
+            return handle
+        raise ClockUnavailableError(
+            f"process {pid} was not started with the clock library ({_explain(-handle)}), and it cannot be loaded "
+            "into a running game: the game has already looked up the functions that it replaces. Let soulslab start "
+            "the game (--start on the command line, launch='always' in Python), or use the grade scaled or realtime"
+        )
     fds = Path(f"/proc/{pid}/fd")
     with examining(pid):
         for fd in fds.iterdir():
@@ -253,6 +301,18 @@ def open_page_of(pid: int) -> int:
         f"process {pid} was not started with the clock library, which cannot be loaded later; let soulslab start the "
         "game (--start on the command line, launch='always' in Python), or use the grade scaled or realtime"
     )
+
+
+def _explain(code: int) -> str:
+    """Return the text of the system for an error code of the library."""
+    return explain(code) if IS_WINDOWS else os.strerror(code)
+
+
+def _close(fd: int) -> None:
+    if IS_WINDOWS:
+        native_library().close(fd)
+    else:
+        os.close(fd)
 
 
 def _own_file(fd: int) -> str:

@@ -7,7 +7,7 @@ import time
 
 from soulslab.errors import ClockUnavailableError
 from soulslab.siphon.clock import Advance, check_seconds
-from soulslab.siphon.process.process_tree import ProcessWatch
+from soulslab.siphon.process.process_watch import watch_process
 from soulslab.siphon.profile import ClockGrade
 
 
@@ -25,16 +25,17 @@ class RealtimeClock:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._watch = ProcessWatch(pid)
+        self._watch = watch_process(pid)
         self._lock = threading.Lock()
-        self._started_s = time.monotonic()
+        # perf_counter, because time.monotonic has a resolution of 16 ms on Windows.
+        self._started_s = time.perf_counter()
         self._ended_s: float | None = None  # actual end of the last advance
         self._beat_s = 0.0  # scheduled end of the last advance
 
     @property
     def game_time_s(self) -> float:
         """See `Clock.game_time_s`: since attaching."""
-        return time.monotonic() - self._started_s
+        return time.perf_counter() - self._started_s
 
     @property
     def speed(self) -> float:
@@ -58,14 +59,14 @@ class RealtimeClock:
         _refuse_speed(speed)
         with self._lock:
             self._watch.check()
-            now_s = time.monotonic()
+            now_s = time.perf_counter()
             from_s = self._ended_s if self._ended_s is not None else now_s
             late_s = max(now_s - self._beat_s - seconds, 0.0) if self._ended_s is not None else 0.0
             if self._ended_s is None or late_s >= seconds:
                 self._beat_s = now_s
             self._beat_s += seconds
             self._watch.wait(self._beat_s - now_s)
-            self._ended_s = time.monotonic()
+            self._ended_s = time.perf_counter()
             late_s = max(late_s, self._ended_s - self._beat_s)
             return Advance(requested_s=seconds, elapsed_s=self._ended_s - from_s, late_s=late_s)
 

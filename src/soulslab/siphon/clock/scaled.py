@@ -11,7 +11,7 @@ from contextlib import suppress
 from soulslab.errors import ClockStalledError, ClockUnavailableError, ProcessExitedError
 from soulslab.siphon.clock import Advance, check_seconds, check_speed
 from soulslab.siphon.clock.frame_rate import FrameRate
-from soulslab.siphon.process.process_tree import ProcessWatch
+from soulslab.siphon.process.process_watch import watch_process
 from soulslab.siphon.profile import ClockFacts, ClockGrade
 
 #: Interval between reads of the game's own time.
@@ -55,11 +55,11 @@ class ScaledClock:
         # A clock that was only read leaves the game unchanged. A clock that has set the speed runs the game on close,
         # even if the game stood at the beginning: a killed controller leaves it in that state.
         self._has_set_speed = False
-        self._since_s = time.monotonic()
+        self._since_s = time.perf_counter()
         self._passed_s = 0.0  # up to _since_s
         self._counted_s = game_time() if game_time else 0.0
         # Opened last, because it is not closed if one of the values cannot be read.
-        self._watch = ProcessWatch(pid) if pid else None
+        self._watch = watch_process(pid) if pid else None
         # A program that ends without closing must not leave the game paused.
         atexit.register(self.close)
         self._rest_s = 0.0  # by which the last advance was too short (above 0) or too long
@@ -74,7 +74,7 @@ class ScaledClock:
                 self._passed_s += max(now_s - self._counted_s, 0.0)
                 self._counted_s = now_s
                 return self._passed_s
-            return self._passed_s + (time.monotonic() - self._since_s) * self._speed
+            return self._passed_s + (time.perf_counter() - self._since_s) * self._speed
 
     @property
     def speed(self) -> float:
@@ -104,7 +104,7 @@ class ScaledClock:
             self._frames.follow(speed)
             before_s = self.game_time_s
             wanted_s = max(seconds + self._rest_s, 0.0)
-            deadline = time.monotonic() + deadline_s
+            deadline = time.perf_counter() + deadline_s
             if wanted_s > 0.0:
                 self._set(speed)
                 try:
@@ -138,7 +138,7 @@ class ScaledClock:
     def _await(self, target_s: float, deadline: float, deadline_s: float) -> None:
         """Wait until the game's time has reached a value."""
         while (left_s := target_s - self.game_time_s) > 0:
-            now = time.monotonic()
+            now = time.perf_counter()
             if now > deadline:
                 raise ClockStalledError(
                     f"the time of the game is {left_s:.3f} s short of its step after {deadline_s:.1f} s of wall time; "
@@ -157,7 +157,7 @@ class ScaledClock:
             if self._game_time is None:
                 # One read of the clock, so that no time is counted twice; the game applies the new speed within a
                 # frame.
-                now_s = time.monotonic()
+                now_s = time.perf_counter()
                 self._passed_s += (now_s - self._since_s) * self._speed
                 self._since_s = now_s
             self._has_set_speed = True

@@ -9,7 +9,7 @@ from typing import Protocol
 class Input(Protocol):
     """Sends keys and mouse to one game; it keeps track of the held keys and sends only changes.
 
-    `backend` is ``xtest``, ``xsendevent`` or ``fake``.
+    `backend` is ``xtest``, ``xsendevent``, ``sendinput`` (Windows) or ``fake``.
     """
 
     backend: str

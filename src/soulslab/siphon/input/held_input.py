@@ -125,6 +125,8 @@ class HeldInput:
 #: A separate script without imports from soulslab, so that it starts within a tenth of a second.
 SCRIPT = Path(__file__).with_name("guard_process.py")
 _END_S = 5.0
+#: Windows: no console, so that Ctrl-C in the console does not end it; 0 on other systems.
+_CREATION_FLAGS = getattr(subprocess, "DETACHED_PROCESS", 0)
 
 
 class Guard:
@@ -137,18 +139,25 @@ class Guard:
     too.
 
     A recipe describes how to release a key: ``xtest 3 25`` (type of the event, detail) or ``send 0x400001 2 0319...``
-    (window, mask, the event in hex). The process connects to `display` as a child process does; it is "" for a display
-    that ends with this process, which needs no guard.
+    (window, mask, the event in hex); for Windows see `soulslab.siphon.input.windows_guard_process`.
+
+    Args:
+        display: Display that the process connects to as a child process does; "" for a display that ends with this
+            process, which needs no guard. Windows ignores it.
+        script: Program of the process; it needs the standard library only.
     """
 
-    def __init__(self, display: str) -> None:
+    def __init__(self, display: str, script: Path = SCRIPT) -> None:
         self._display = display
+        self._script = script
+        self._recorded: set[str] = set()
         self._process: subprocess.Popen[bytes] | None = None
 
     def hold(self, changes: Sequence[Change], recipe: Callable[[Key], str]) -> None:
         """Record the keys that are about to be pressed, even if only for a moment."""
         pressed = {change.key.name: change.key for change in changes if change.is_press}
         if pressed and self._display:
+            self._recorded |= pressed.keys()
             self._tell(
                 self._process or self._start(), [f"hold {name} {recipe(key)}\n" for name, key in pressed.items()]
             )
@@ -157,7 +166,9 @@ class Guard:
         """Remove the keys that were released in the end."""
         if self._process is not None:
             last = {change.key.name: change for change in changes}
-            self._tell(self._process, [f"free {name}\n" for name, change in last.items() if not change.is_press])
+            released = [name for name, change in last.items() if not change.is_press]
+            self._tell(self._process, [f"free {name}\n" for name in released])
+            self._recorded.difference_update(released)
 
     def close(self) -> None:
         """End the process, which releases the keys that are still recorded. A second call does nothing."""
@@ -165,22 +176,27 @@ class Guard:
         if process is None:
             return
         assert process.stdin is not None  # noqa: S101  # it was started with a pipe
+        if not self._recorded:  # it need not finish its start, which takes a second on a busy machine
+            process.kill()
         try:
             process.stdin.close()
             process.wait(_END_S)
-        except (BrokenPipeError, subprocess.TimeoutExpired):
+        except (OSError, subprocess.TimeoutExpired):  # the pipe is broken if the process has ended
             process.kill()
             process.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
+        # On Windows the program of a virtual environment starts the real one as a child, and only that one is needed.
+        python = getattr(sys, "_base_executable", "") if sys.platform == "win32" else sys.executable
         try:
             # In a separate session, so that Ctrl-C in the terminal does not end it.
             self._process = subprocess.Popen(  # noqa: S603  # our own script
-                [sys.executable, "-I", str(SCRIPT), self._display, str(os.getpid())],
+                [python or sys.executable, "-I", str(self._script), self._display, str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                creationflags=_CREATION_FLAGS,
                 cwd="/",
             )
         except OSError as error:

@@ -56,8 +56,12 @@ class Memory(Protocol):
     def read_into(self, address: int, buffer: memoryview) -> None:
         """Fill a buffer; for large reads. Raises as `read`."""
 
-    def batch(self, sizes: Sequence[int]) -> ReadBatch:
-        """Prepare a scattered read of parts of some sizes."""
+    def batch(self, sizes: Sequence[int], groups: Sequence[int] = ()) -> ReadBatch:
+        """Prepare a scattered read of parts of some sizes.
+
+        `groups`, (n,) and ascending, sets the order: a part is read after the parts of all smaller groups, and the
+        parts of one group in any order. Without groups, all parts are read in any order.
+        """
 
     def write(self, address: int, data: bytes) -> None:
         """Write bytes to pages that the process may write itself.
@@ -70,6 +74,32 @@ class Memory(Protocol):
 
     def close(self) -> None:
         """Release the process; a second call does nothing."""
+
+
+def join_parts(
+    starts: Sequence[int], ends: Sequence[int], groups: Sequence[int]
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Join parts on the same or adjacent pages into spans, which are readable if all parts are.
+
+    Args:
+        starts: (n,) address of each part, ascending within a group.
+        ends: (n,) address after each part, which is not empty.
+        groups: (n,) ascending; a span joins only parts of one group.
+
+    Returns:
+        (n,) index of the span of each part; start and end of each span.
+    """
+    span_of: list[int] = []
+    spans: list[tuple[int, int]] = []
+    group = -1
+    for start, end, of in zip(starts, ends, groups, strict=True):
+        if of == group and start // PAGE_BYTES <= (spans[-1][1] - 1) // PAGE_BYTES + 1:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
+        else:
+            spans.append((start, end))
+            group = of
+        span_of.append(len(spans) - 1)
+    return span_of, spans
 
 
 def chunks(

@@ -174,8 +174,8 @@ class LinuxMemory:
         if self.check():
             raise self.explain(address, local.size, errno.ESRCH)
 
-    def batch(self, sizes: Sequence[int]) -> LinuxBatch:
-        """See `Memory.batch`."""
+    def batch(self, sizes: Sequence[int], groups: Sequence[int] = ()) -> LinuxBatch:  # noqa: ARG002
+        """See `Memory.batch`; the kernel reads the parts in their order, which suits all groups."""
         return LinuxBatch(self, sizes)
 
     def write(self, address: int, data: bytes) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import getpass
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -17,8 +16,9 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
-from soulslab.errors import ConfigError, LaunchError, did_you_mean
+from soulslab.errors import LaunchError
 from soulslab.siphon.process.child_process import Output, ParentDeathPipe, PrivateFolder
+from soulslab.siphon.process.command import fill_command
 from soulslab.siphon.process.private_scores import with_private_scores
 from soulslab.siphon.process.process_tree import await_end, is_program, living, marked, remove_shared_memory
 from soulslab.siphon.profile import Process
@@ -30,17 +30,6 @@ KILL_DEADLINE_S = 10.0
 POLL_S = 0.01
 #: Variable that every process of a game inherits, so that all of them can be found.
 MARK = "SOULSLAB_RUN"
-#: Audio backends without a device, which would pace the game; used in lockstep or on a private display, unless the
-#: profile sets the variables.
-SILENT = {
-    "SDL_AUDIODRIVER": "dummy",  # SDL 1.2 and 2
-    "SDL_AUDIO_DRIVER": "dummy",  # SDL 3
-    "ALSOFT_DRIVERS": "null",  # OpenAL Soft
-    "ALSA_CONFIG_PATH": os.devnull,
-    "PULSE_SERVER": "unix:/dev/null",
-    "PIPEWIRE_REMOTE": os.devnull,
-    "JACK_NO_START_SERVER": "1",
-}
 #: Variables of this process that a game inherits at a deterministic start: search paths.
 INHERITED = (
     *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR"),
@@ -54,9 +43,6 @@ PADDED_BYTES = 4096
 #: Values of <sys/personality.h>; the last one queries the current value.
 ADDR_NO_RANDOMIZE = 0x0040000
 QUERY_PERSONALITY = 0xFFFFFFFF
-
-_MAX_OPTION_CHARACTERS = 4096
-_PLACE = re.compile(r"\{(\w+)\}")
 
 
 class GameProcess:
@@ -197,16 +183,12 @@ def start_command(
         LaunchError: The game cannot be started.
         ConfigError: An option is unknown, or the profile has no command.
     """
-    if not process.command:
-        raise ConfigError("is empty, so this game cannot be started; start it yourself", path="process.command")
     mark = secrets.token_hex(8)
     with ExitStack() as undo:
         folder = PrivateFolder("run")
         undo.callback(folder.close)
-        values = {**_chosen(process, options or {}), "directory": str(folder.path)}
-        command = [_fill(text, values, f"process.command[{i}]") for i, text in enumerate(process.command)]
+        command, own = fill_command(process, options or {}, folder.path)
         command = [_program(command[0]), *command[1:]]
-        own = {name: _fill(text, values, f"process.environment.{name}") for name, text in process.environment.items()}
         base = _user() | (_fixed_environment() if is_deterministic else dict(os.environ))
         environment = _environment(base, display, own, extra_environment or {}) | {MARK: mark}
         if is_deterministic:
@@ -291,34 +273,6 @@ def _program(name: str) -> str:
         )
     # A relative path counts from the current folder, not from the working folder of the game.
     return str(Path(program).absolute())
-
-
-def check_options(process: Process, options: Mapping[str, str]) -> None:
-    """Raise `ConfigError` if the profile has no such option, or a value is not valid on a command line."""
-    for name, value in options.items():
-        if name not in process.options:
-            raise ConfigError(f"unknown option{did_you_mean(name, process.options)}", path=f"options.{name:.64}")
-        if "\0" in value or len(value) > _MAX_OPTION_CHARACTERS:
-            raise ConfigError(
-                f"has a zero character or more than {_MAX_OPTION_CHARACTERS} characters", path=f"options.{name}"
-            )
-
-
-def _chosen(process: Process, options: Mapping[str, str]) -> dict[str, str]:
-    check_options(process, options)
-    return {**process.options, **options}
-
-
-def _fill(text: str, values: Mapping[str, str], path: str) -> str:
-    """Return a text with ``{name}`` placeholders replaced."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1]
-        if name not in values:
-            raise ConfigError(f"unknown option {{{name}}}{did_you_mean(name, values)}", path=path)
-        return values[name]
-
-    return _PLACE.sub(value, text)
 
 
 def _environment(

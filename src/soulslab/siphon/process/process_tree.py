@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from soulslab.errors import ProcessExitedError
 from soulslab.siphon.process.discovery import has_ended
 from soulslab.siphon.process.image import file_name, same_name
 
@@ -93,43 +92,3 @@ def _words(path: Path) -> list[bytes]:
         return path.read_bytes().split(b"\0")
     except OSError:  # it has ended, or belongs to another user
         return [b""]
-
-
-class ProcessWatch:
-    """Watches one process by a descriptor, because process ids are reused; a zombie counts as ended.
-
-    Raises `ProcessExitedError` if the process does not exist.
-    """
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        try:
-            self._fd = os.pidfd_open(pid)
-        except OSError as error:
-            raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
-        self._poll = select.poll()
-        self._poll.register(self._fd, select.POLLIN)
-
-    def check(self) -> None:
-        """Raise `ProcessExitedError` if the process has ended."""
-        if not self.is_alive():
-            raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
-
-    def is_alive(self) -> bool:
-        """Return whether the process runs."""
-        return self._fd >= 0 and not self._poll.poll(0)
-
-    def fileno(self) -> int:
-        """Return the descriptor, which is readable once the process has ended."""
-        return self._fd
-
-    def wait(self, seconds: float) -> None:
-        """Wait for a wall time, exact to a microsecond. Raises as `check`, as soon as the process ends."""
-        if select.select([self._fd], [], [], max(seconds, 0.0))[0]:
-            raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
-
-    def close(self) -> None:
-        """Close the descriptor; a second call does nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1

@@ -21,7 +21,8 @@ ERROR_ACCESS_DENIED, ERROR_INVALID_PARAMETER, ERROR_PARTIAL_COPY, ERROR_NOACCESS
 @cache
 def function(library: str, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
     """Return a function of a library (``kernel32``) with its types; `error_code` returns the error of its last call."""
-    found = getattr(_library(library), name)
+    # An item is a new object, whose types do not change those of another declaration; an attribute is not.
+    found = _library(library)[name]
     found.restype, found.argtypes = result, arguments
     declared: Callable[..., Any] = found
     return declared

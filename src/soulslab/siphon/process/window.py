@@ -17,7 +17,7 @@ import xcffib.xproto
 from xcffib.xproto import EventMask, MapState
 
 from soulslab.errors import DisplayError, ProcessExitedError, WaitTimeoutError, WindowGoneError, WindowNotFoundError
-from soulslab.siphon.process.process_tree import ProcessWatch
+from soulslab.siphon.process.process_watch import LinuxProcessWatch
 from soulslab.siphon.process.x11 import GONE_ERRORS, XConnection
 
 Rectangle: TypeAlias = tuple[int, int, int, int]
@@ -261,7 +261,7 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
     """Wait until `find_window` finds a window. Raises `ProcessExitedError` and `WaitTimeoutError`."""
     started = time.monotonic()
     x.select(x.root, EventMask.SubstructureNotify)
-    with closing(ProcessWatch(pid)) as watch:
+    with closing(LinuxProcessWatch(pid)) as watch:
         while True:
             try:
                 return find_window(x, pid, title)

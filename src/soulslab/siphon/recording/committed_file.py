@@ -14,20 +14,17 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 import zlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from soulslab.config.input_files import read_bytes
 from soulslab.errors import RecordingError
-
-if sys.platform != "win32":
-    import fcntl
+from soulslab.siphon.recording.positioned_file import BINARY, NOT_INHERITED, lock_file, read_at, write_at
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -53,18 +50,16 @@ def journal_of(path: Path) -> Path:
 class CommittedFile(io.RawIOBase):
     """A new file for h5py, with the methods of a file object; `failure` is the error that stopped all writing, if any.
 
-    Raises `OSError` if it cannot be created, and `RecordingError` on Windows, which lacks the required file operations.
+    Raises `OSError` if it cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        if sys.platform == "win32":
-            raise RecordingError(path, "recordings are not written on Windows; record on the machine of the server")
         self.path = path
         self.failure: OSError | None = None
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | NOT_INHERITED | BINARY, 0o644)
         # Readers of HDF5 take a shared lock too, so they have access; `finish_commit` has not.
-        fcntl.flock(self._handle, fcntl.LOCK_SH)
+        lock_file(self._handle, is_shared=True)
         self._held_back: dict[int, bytearray] = {}
         self._position = 0
         self._size = 0
@@ -165,19 +160,19 @@ class CommittedFile(io.RawIOBase):
 
     def _to_disk(self, position: int, view: memoryview) -> None:
         while view:
-            n = os.pwrite(self._handle, view, position)
+            n = write_at(self._handle, view, position)
             position, view = position + n, view[n:]
 
     def _from_disk(self, position: int, n: int) -> bytes:
         """Return data from the disk; data beyond the end is zero, as in a sparse file."""
-        return os.pread(self._handle, n, position).ljust(n, b"\0")
+        return read_at(self._handle, n, position).ljust(n, b"\0")
 
 
 def is_being_written(path: Path) -> bool:
     """Return whether a `CommittedFile` is writing the file."""
     try:
         with path.open("rb") as file:
-            return not _lock(file)
+            return not lock_file(file.fileno(), is_shared=False)
     except OSError:
         return False
 
@@ -192,7 +187,7 @@ def finish_commit(path: Path) -> bool:
         return False
     try:
         with path.open("r+b") as file:
-            if not _lock(file):
+            if not lock_file(file.fileno(), is_shared=False):
                 return False
             commit = _read_journal(journal, os.fstat(file.fileno()).st_size)
             # The pages of an incomplete journal were never written to the file.
@@ -206,17 +201,6 @@ def finish_commit(path: Path) -> bool:
     except OSError as error:
         raise RecordingError(path, f"its journal {journal.name} cannot be carried out: {error.strerror}") from error
     return commit is not None
-
-
-def _lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed; return whether no process is writing it."""
-    if sys.platform == "win32":
-        return True  # recordings are not written on this system
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _write_journal(path: Path, journal: _Journal) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from soulslab.errors import RecordingError
 from soulslab.siphon.recording.hdf5 import Layout, RecordingFile, Sample
+from soulslab.siphon.recording.positioned_file import BINARY, NOT_INHERITED
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -41,7 +42,7 @@ class _Fragments:
     """Buffers the output of the muxer, and writes complete boxes on `commit`."""
 
     def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOT_INHERITED | BINARY, 0o644)
         self._pending = bytearray()
         self._n_written = 0
 

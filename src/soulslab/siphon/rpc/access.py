@@ -22,6 +22,7 @@ import grpc
 
 from soulslab.config import Secret, reveal
 from soulslab.errors import AccessRefusedError, ConfigError, WireError
+from soulslab.siphon.rpc import windows_peer
 from soulslab.siphon.rpc.address import Address
 from soulslab.siphon.rpc.error_mapping import abort
 from soulslab.siphon.rpc.messages import SERVICE, TOKEN_KEY
@@ -53,9 +54,16 @@ def plain_host(host: str) -> str:
     return host.partition("%")[0].removeprefix("::ffff:")
 
 
-def user_of_peer(peer: str, server: Address) -> int | None:
+def own_user() -> int | str:
+    """Return the user of this process: its number, or its security identifier on Windows. Raises `OSError`."""
+    return windows_peer.own_user() if sys.platform == "win32" else os.geteuid()
+
+
+def user_of_peer(peer: str, server: Address) -> int | str | None:
     """Return the user of a client (`peer` of gRPC) at a loopback address; None if unknown. Raises `OSError`."""
     host, port = address_of_peer(peer)
+    if sys.platform == "win32":
+        return windows_peer.user_of_client(host, port, server.port)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     server_host = server.host
     if server_host == "localhost":
@@ -191,14 +199,14 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         if self.address.path:
             return
         try:
-            user = user_of_peer(context.peer(), self.address)
+            user, own = user_of_peer(context.peer(), self.address), own_user()
         except OSError as error:
             problem = f"the system does not say which user calls ({error}); start the server at a Unix socket (unix:)"
         else:
-            if user == os.geteuid():
+            if user == own:
                 return
             who = f"of user {user}" if user is not None else "of another user"
-            problem = f"the call is {who}, and the server serves user {os.geteuid()} only; send the server's token"
+            problem = f"the call is {who}, and the server serves user {own} only; send the server's token"
         abort(context, AccessRefusedError(problem))
 
     def _guarded(self, handler: Any, check: Callable[[grpc.ServicerContext], None]) -> grpc.RpcMethodHandler:

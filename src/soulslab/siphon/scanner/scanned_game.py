@@ -13,7 +13,7 @@ from soulslab.closing import Closing
 from soulslab.errors import ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
 from soulslab.siphon.clock.lockstep import LockstepClock
 from soulslab.siphon.local import LocalSession, open_session
-from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.memory.opening import open_memory
 from soulslab.siphon.process.discovery import executable_of, has_ended
 from soulslab.siphon.process.image import Image, file_name, read_image
 from soulslab.siphon.profile import ClockFacts, Process, Profile
@@ -217,7 +217,7 @@ class ScannedGame(Closing):
     def _look_into(self) -> None:
         pid = self._session.info.pid
         try:
-            self.memory = LinuxMemory(pid)
+            self.memory = open_memory(pid)
             self._parts.callback(self.memory.close)
             self.image: Image = read_image(self.memory, self.profile.process.executable)
         except ProcessExitedError as error:

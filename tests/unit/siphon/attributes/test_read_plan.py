@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.errors import MemoryAccessError
-from soulslab.siphon.attributes.read_plan import PAGE, PackedRead
+from soulslab.siphon.attributes.read_plan import PackedRead
+from soulslab.siphon.memory import PAGE_BYTES as PAGE
 from soulslab.testing.fake_memory import FakeMemory
 
 START = 0x10_0000

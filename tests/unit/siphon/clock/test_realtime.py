@@ -48,14 +48,14 @@ class StoppedTime:
     def __init__(self):
         self.now_s = 1000.0
 
-    def monotonic(self):
+    def perf_counter(self):
         return self.now_s
 
 
 @pytest.fixture
 def wall(clock, monkeypatch):
     wall = StoppedTime()
-    monkeypatch.setattr(realtime.time, "monotonic", wall.monotonic)
+    monkeypatch.setattr(realtime.time, "perf_counter", wall.perf_counter)
 
     def wait(seconds):
         wall.now_s += max(seconds, 0.0)

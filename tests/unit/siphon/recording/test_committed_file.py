@@ -56,9 +56,9 @@ def test_a_commit_that_was_interrupted_anywhere_is_finished_or_forgotten(tmp_pat
     before = bytes(kept)
     for _ in range(5):
         write_at_random(file, kept, rng)
-    real, calls_left = committed_file.os.pwrite, rng.randrange(8)
+    real, calls_left = committed_file.write_at, rng.randrange(8)
 
-    def pwrite(handle, view, position):
+    def write_at(handle, view, position):
         nonlocal calls_left
         if calls_left == 0:
             real(handle, view[: len(view) // 2], position)
@@ -66,7 +66,7 @@ def test_a_commit_that_was_interrupted_anywhere_is_finished_or_forgotten(tmp_pat
         calls_left -= 1
         return real(handle, view, position)
 
-    monkeypatch.setattr(committed_file.os, "pwrite", pwrite)
+    monkeypatch.setattr(committed_file, "write_at", write_at)
     was_killed = False
     try:
         file.commit()
@@ -74,7 +74,7 @@ def test_a_commit_that_was_interrupted_anywhere_is_finished_or_forgotten(tmp_pat
         was_killed = True
     monkeypatch.undo()
     committed_file.os.close(file._handle)  # what a killed process leaves
-    file._handle = committed_file.os.open("/dev/null", committed_file.os.O_RDWR)
+    file._handle = committed_file.os.open(committed_file.os.devnull, committed_file.os.O_RDWR)
     has_journal = journal_of(path).exists()
     assert has_journal == was_killed
     assert finish_commit(path) is has_journal
@@ -107,7 +107,7 @@ def test_after_a_write_that_fails_the_file_stays_at_its_last_commit(tmp_path, mo
         raise OSError(28, "No space left on device")
 
     if what == "data":
-        monkeypatch.setattr(committed_file.os, "pwrite", full)
+        monkeypatch.setattr(committed_file, "write_at", full)
     else:
         monkeypatch.setattr(committed_file, "_write_journal", full)
     file.seek(100)

@@ -12,21 +12,25 @@
 #ifndef SOULSLAB_CLOCK_PAGE_H
 #define SOULSLAB_CLOCK_PAGE_H
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#endif
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 9u
+#define CLOCK_LAYOUT 10u
 #define CLOCK_N_SLOTS 4096
 #define CLOCK_N_PROCESSES 128
 #define CLOCK_N_SERVERS 8
@@ -75,7 +79,8 @@ struct clock_slot {
     _Atomic uint32_t kind; /* enum clock_wait: what else can end that wait */
     _Atomic uint64_t n_reads; /* of the time, while it stood */
     _Atomic int64_t until_ns; /* game time that it waits for and whose end has a turn; CLOCK_FOREVER for none */
-    char pad[32]; /* a cache line each */
+    _Atomic uint64_t n_returns; /* from waits to the program; counted on Windows only */
+    char pad[24];               /* a cache line each */
 };
 
 struct clock_page {
@@ -125,6 +130,15 @@ struct clock_moment {
 
 /* The real CLOCK_MONOTONIC; each library brings its own. */
 int64_t clock_real_ns(void);
+#ifdef _WIN32
+static inline void clock_yield(void)
+{
+    SwitchToThread();
+}
+
+/* Wake all threads that wait for the end of a generation, and the next one (views.c). */
+void clock_wake(struct clock_page *page, uint32_t generation);
+#else
 /* A system call; the result is that of the kernel, a negative error number for a failure. Each library brings its own,
  * as the game's `syscall` is ours. */
 long clock_call(long number, ...);
@@ -150,6 +164,18 @@ static inline void clock_futex_wait(_Atomic uint32_t *word, uint32_t value, int6
     clock_futex(word, FUTEX_WAIT, value, &timeout);
 }
 
+static inline void clock_yield(void)
+{
+    clock_call(SYS_sched_yield);
+}
+
+static inline void clock_wake(struct clock_page *page, uint32_t generation)
+{
+    (void)generation;
+    clock_futex(&page->generation, FUTEX_WAKE, INT_MAX, NULL);
+}
+#endif
+
 /* Wait while a writer is at work, and take its change back if it does not come to an end. */
 static inline void clock_await_writer(struct clock_page *page, uint32_t odd)
 {
@@ -159,10 +185,11 @@ static inline void clock_await_writer(struct clock_page *page, uint32_t odd)
             atomic_compare_exchange_strong(&page->generation, &odd, odd - 1);
             return;
         }
-        clock_call(SYS_sched_yield);
+        clock_yield();
     }
 }
 
+#ifndef _WIN32
 static inline bool clock_has_ended(int32_t pid)
 {
     return kill(pid, 0) != 0 && errno == ESRCH;
@@ -183,6 +210,7 @@ static inline void clock_enlist(struct clock_page *page, int32_t pid)
     atomic_store(&page->is_incomplete, 1);
     errno = saved_errno;
 }
+#endif
 
 static inline int64_t clock_at(int64_t real_ns, int64_t start_real_ns, int64_t start_ns, int64_t speed, int64_t limit_ns)
 {
@@ -249,16 +277,18 @@ static inline void clock_publish(struct clock_page *page, int64_t speed, int64_t
         atomic_store_explicit(&next->speed, speed, memory_order_relaxed);
         /* It fails if a reader has timed out and continued with the old line. */
         if (atomic_compare_exchange_strong(&page->generation, &odd, even + 2)) {
-            clock_futex(&page->generation, FUTEX_WAKE, INT_MAX, NULL);
+            clock_wake(page, even);
             return;
         }
     }
 }
 
+#ifndef _WIN32
 /* The lock of the controller on the file of the page; the kernel lets go of it when the controller dies. */
 static inline struct flock clock_owner_lock(short type)
 {
     return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
 }
+#endif
 
 #endif

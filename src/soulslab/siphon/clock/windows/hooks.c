@@ -1,0 +1,34 @@
+/* The functions that are replaced, by their names. */
+#include "game.h"
+
+#define HOOK(name, replacement) {name, (void *)replacement}
+
+const struct hook hooks[] = {
+    HOOK("QueryPerformanceCounter", our_counter),
+    HOOK("timeGetTime", our_tick_count),
+    HOOK("GetTickCount", our_tick_count),
+    HOOK("GetTickCount64", our_tick_count),
+    HOOK("GetSystemTimeAsFileTime", our_file_time),
+    HOOK("GetSystemTimePreciseAsFileTime", our_file_time),
+    HOOK("Sleep", our_sleep),
+    HOOK("SleepEx", our_sleep_ex),
+    HOOK("WaitForSingleObject", our_wait),
+    HOOK("WaitForSingleObjectEx", our_wait_ex),
+    HOOK("WaitForMultipleObjects", our_wait_many),
+    HOOK("WaitForMultipleObjectsEx", our_wait_many_ex),
+    HOOK("MsgWaitForMultipleObjects", our_wait_for_messages),
+    HOOK("MsgWaitForMultipleObjectsEx", our_wait_for_messages_ex),
+    HOOK("PeekMessageA", our_peek_a),
+    HOOK("PeekMessageW", our_peek_w),
+    HOOK("GetMessageA", our_get_a),
+    HOOK("GetMessageW", our_get_w),
+    HOOK("SetWaitableTimer", our_set_timer),
+    HOOK("SetWaitableTimerEx", our_set_timer_ex),
+    HOOK("CancelWaitableTimer", our_cancel_timer),
+    HOOK("SetTimer", our_set_window_timer),
+    HOOK("KillTimer", our_kill_window_timer),
+    HOOK("timeSetEvent", our_set_event),
+    HOOK("timeKillEvent", our_kill_event),
+    HOOK("GetProcAddress", our_proc_address),
+};
+const int n_hooks = sizeof hooks / sizeof *hooks;

@@ -1,0 +1,124 @@
+"""Watching one process until it ends; a later process with the same id is not confused with it."""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import sys
+import time
+from typing import Protocol
+
+from soulslab.errors import ProcessExitedError, ProcessNotFoundError
+from soulslab.siphon.process.process_handle import (
+    PROCESS_QUERY_LIMITED_INFORMATION,
+    SYNCHRONIZE,
+    close_handle,
+    open_process,
+    wait_for_end,
+)
+
+
+class ProcessWatch(Protocol):
+    """Watches one process; a zombie counts as ended."""
+
+    pid: int
+
+    def check(self) -> None:
+        """Raise `ProcessExitedError` if the process has ended."""
+
+    def is_alive(self) -> bool:
+        """Return whether the process runs."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a wall time, exact to a tenth of a millisecond. Raises as `check`, as soon as the process ends."""
+
+    def close(self) -> None:
+        """Stop watching; a second call does nothing."""
+
+
+def watch_process(pid: int) -> ProcessWatch:
+    """Watch a process. Raises `ProcessExitedError` if it does not exist."""
+    platform: str = sys.platform
+    return WindowsProcessWatch(pid) if platform == "win32" else LinuxProcessWatch(pid)
+
+
+class LinuxProcessWatch:
+    """Watches a process by a descriptor (`ProcessWatch`).
+
+    Raises `ProcessExitedError` if the process does not exist.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        try:
+            self._fd = os.pidfd_open(pid)
+        except OSError as error:
+            raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN)
+
+    def check(self) -> None:
+        """Raise `ProcessExitedError` if the process has ended."""
+        if not self.is_alive():
+            raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
+
+    def is_alive(self) -> bool:
+        """Return whether the process runs."""
+        return self._fd >= 0 and not self._poll.poll(0)
+
+    def fileno(self) -> int:
+        """Return the descriptor, which is readable once the process has ended."""
+        return self._fd
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a wall time, exact to a microsecond. Raises as `check`, as soon as the process ends."""
+        if select.select([self._fd], [], [], max(seconds, 0.0))[0]:
+            raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
+
+    def close(self) -> None:
+        """Close the descriptor; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+#: Rest of a wait on Windows that is spent in a loop: a wait for a process may last up to a tick of the system longer.
+_SPIN_S = 0.002
+
+
+class WindowsProcessWatch:
+    """Watches a process by a handle (`ProcessWatch`).
+
+    Raises `ProcessExitedError` if the process does not exist.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        try:
+            self._handle = open_process(pid, SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION)
+        except ProcessNotFoundError as error:
+            raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
+
+    def check(self) -> None:
+        """See `ProcessWatch.check`."""
+        if not self.is_alive():
+            raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
+
+    def is_alive(self) -> bool:
+        """See `ProcessWatch.is_alive`."""
+        return bool(self._handle) and not wait_for_end(self._handle)
+
+    def wait(self, seconds: float) -> None:
+        """See `ProcessWatch.wait`."""
+        end_s = time.perf_counter() + seconds
+        self.check()
+        while (left_s := end_s - time.perf_counter()) > 0.0:
+            if wait_for_end(self._handle, max(math.floor((left_s - _SPIN_S) * 1000), 0)):
+                raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
+
+    def close(self) -> None:
+        """See `ProcessWatch.close`."""
+        handle, self._handle = self._handle, 0
+        if handle:
+            close_handle(handle)

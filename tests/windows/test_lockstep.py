@@ -1,0 +1,362 @@
+"""The lockstep clock on Windows: a real program is started with the clock library and advanced by ticks."""
+
+import ctypes
+import re
+import struct
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager, suppress
+from ctypes import wintypes
+
+import pytest
+
+from soulslab.errors import ClockError, ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
+from soulslab.siphon.clock.lockstep import LockstepClock, attach_lockstep
+from soulslab.siphon.clock.lockstep_page import LockstepPage
+from soulslab.siphon.clock.windows_start import start_with_clock
+from soulslab.siphon.clock_selection import find_lockstep_fault
+from soulslab.siphon.memory.windows import WindowsMemory
+from soulslab.siphon.process.process_handle import (
+    PROCESS_QUERY_LIMITED_INFORMATION,
+    SYNCHRONIZE,
+    close_handle,
+    open_process,
+    wait_for_end,
+)
+from soulslab.siphon.process.win32 import function
+from soulslab.siphon.tick_alignment import advance_to_tick_middle
+
+TICK_S = 1 / 60
+#: A spin, a sleep with the multimedia clock, an event, a sleep with the tick count; then timers and threads.
+LOOPS = ("spin", "coarse", "event", "tick_count")
+OTHER_LOOPS = ("sleep", "timer", "multimedia", "window_timer", "thread", "workers", "conditions")
+#: Waits that the library does not hold. Such a loop is held where it takes messages, after its wait in real time.
+UNHELD_LOOPS = ("condition", "address")
+START_S = 10.0
+#: mov rax, [rip + world]; cmp dword [rax + 10h], 42; mov rax, [rax + 8]
+PATTERN = re.compile(rb"\x48\x8b\x05(....)\x83\x78\x10\x2a\x48\x8b\x40\x08", re.DOTALL)
+PROGRAM_AT, CODE_AT, CODE_SIZE = 0x140000000, 0x1000, 0x1000
+TICKS_AT, ELAPSED_AT = 0x4, 0x3C
+SMTO_ABORTIFHUNG, PROCESS_TERMINATE = 0x2, 0x1
+ANSWER_MS = 2000
+
+
+class Player:
+    """Values of the small Windows game."""
+
+    def __init__(self, pid):
+        self._memory = WindowsMemory(pid)
+        self._player = self._find_player()
+
+    @property
+    def ticks(self):
+        return self._number(self._player + TICKS_AT)
+
+    @property
+    def elapsed_s(self):
+        """Time since its start by the source of time of its loop."""
+        return self._number(self._player + ELAPSED_AT) / 1000
+
+    def close(self):
+        self._memory.close()
+
+    def _number(self, address):
+        return struct.unpack("<I", self._memory.read(address, 4))[0]
+
+    def _pointer(self, address):
+        return struct.unpack("<Q", self._memory.read(address, 8))[0]
+
+    def _find_player(self):
+        code = self._memory.read(PROGRAM_AT + CODE_AT, CODE_SIZE)
+        found = PATTERN.search(code)
+        world_at = PROGRAM_AT + CODE_AT + found.start() + 7 + struct.unpack("<i", found[1])[0]
+        deadline = time.monotonic() + START_S
+        while self._pointer(world_at) == 0:
+            assert time.monotonic() < deadline, "the game has made no world"
+            time.sleep(0.01)
+        return self._pointer(self._pointer(world_at) + 8)
+
+
+class Game(Player):
+    """The small Windows game with its clock."""
+
+    def __init__(self, process, clock):
+        super().__init__(process.pid)
+        self.process = process
+        self.clock = clock
+
+    def advance(self, seconds):
+        self.clock.advance(seconds)
+        return self.ticks
+
+    def align(self):
+        self.clock.pause()
+        assert advance_to_tick_middle(self.advance, TICK_S)
+
+    def close(self):
+        self.clock.close()
+        super().close()
+
+
+@contextmanager
+def started(game_path, loop, on_orphan="end"):
+    page = LockstepPage.create(on_orphan)
+    try:
+        process = start_with_clock([game_path, loop], page)
+    except BaseException:
+        page.close()
+        raise
+    with process:
+        try:
+            game = Game(process, LockstepClock(page, process.pid))
+            try:
+                await_ticks(game)
+                yield game
+            finally:
+                game.close()
+        finally:
+            process.kill()
+
+
+def await_ticks(game):
+    deadline = time.monotonic() + START_S
+    while game.ticks == 0:
+        assert time.monotonic() < deadline, "the game makes no ticks"
+        time.sleep(0.01)
+
+
+def count_ticks(game, n_steps):
+    """Return the number of steps that made 0, 1, 2 ... ticks."""
+    counts = {}
+    last = game.ticks
+    for _ in range(n_steps):
+        now = game.advance(TICK_S)
+        counts[now - last] = counts.get(now - last, 0) + 1
+        last = now
+    return counts
+
+
+def answers(pid):
+    """Return whether the window of a process answers a message."""
+    find = function("user32", "FindWindowW", wintypes.HWND, wintypes.LPCWSTR, wintypes.LPCWSTR)
+    send = function(
+        "user32", "SendMessageTimeoutW", ctypes.c_ssize_t, wintypes.HWND, wintypes.UINT, ctypes.c_size_t,
+        ctypes.c_ssize_t, wintypes.UINT, wintypes.UINT, ctypes.c_void_p,
+    )  # fmt: skip
+    owner_of = function("user32", "GetWindowThreadProcessId", wintypes.DWORD, wintypes.HWND, ctypes.c_void_p)
+    window, owner = find("SmallGame", None), wintypes.DWORD()
+    owner_of(window, ctypes.byref(owner))
+    assert owner.value == pid
+    return bool(send(window, 0, 0, 0, SMTO_ABORTIFHUNG, ANSWER_MS, None))
+
+
+def handle_count(process):
+    call = function("kernel32", "GetProcessHandleCount", wintypes.BOOL, wintypes.HANDLE, ctypes.c_void_p)
+    count = wintypes.DWORD()
+    assert call(process, ctypes.byref(count))
+    return count.value
+
+
+def own_handle_count():
+    return handle_count(function("kernel32", "GetCurrentProcess", wintypes.HANDLE)())
+
+
+@pytest.mark.parametrize("loop", LOOPS + OTHER_LOOPS)
+def test_each_step_makes_one_tick_and_none_pass_in_a_pause(game_path, loop):
+    with started(game_path, loop) as game:
+        game.align()
+        assert count_ticks(game, 600) == {1: 600}
+        assert_paused(game, 2.0 if loop in LOOPS else 0.3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("loop", LOOPS)
+def test_no_tick_passes_in_a_long_pause(game_path, loop):
+    with started(game_path, loop) as game:
+        game.align()
+        assert_paused(game, 5.0)
+
+
+def assert_paused(game, duration_s):
+    before = game.ticks
+    deadline = time.monotonic() + duration_s
+    while time.monotonic() < deadline:
+        assert answers(game.process.pid)
+        assert game.ticks == before
+
+
+def measure_speed(game, duration_s):
+    """Return the time that passed in the game, divided by the wall time; from one change of its time to another."""
+    points = []
+    for pause_s in (0.0, duration_s):
+        time.sleep(pause_s)
+        before = game.elapsed_s
+        while (now := game.elapsed_s) == before:
+            assert game.process.poll() is None
+        points.append((now, time.perf_counter()))
+    (start_s, wall_start_s), (end_s, wall_end_s) = points
+    return (end_s - start_s) / (wall_end_s - wall_start_s)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("speed", [0.1, 0.5, 2.0, 10.0])
+def test_time_runs_at_the_speed(game_path, loop, speed):
+    with started(game_path, loop) as game:
+        game.clock.run(speed)
+        # On a busy machine a change may be seen late; a wrong speed is never measured to be right.
+        measured = []
+        while len(measured) < 10:
+            measured.append(measure_speed(game, 0.5))
+            if measured[-1] == pytest.approx(speed, rel=0.01):
+                return
+        raise AssertionError(f"measured {measured}")
+
+
+@pytest.mark.parametrize("n_ticks", [5000, pytest.param(100_000, marks=pytest.mark.long)])
+def test_time_does_not_drift(game_path, n_ticks):
+    with started(game_path, "tick_count") as game:
+        game.align()
+        before, game_time_s = game.ticks, game.clock.game_time_s
+        game.clock.advance(n_ticks * TICK_S)
+        assert game.ticks - before == n_ticks
+        assert game.clock.game_time_s - game_time_s == pytest.approx(n_ticks * TICK_S, abs=1e-8)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_step_can_last_as_long_as_in_real_time(game_path, loop):
+    with started(game_path, loop) as game:
+        game.align()
+        before, elapsed_s, started_s = game.ticks, game.elapsed_s, time.perf_counter()
+        game.clock.advance(0.5, speed=2.0)
+        assert time.perf_counter() - started_s >= 0.25
+        assert game.elapsed_s - elapsed_s == pytest.approx(0.5, abs=TICK_S)
+        assert 0 < game.ticks - before <= 30
+
+
+def test_the_game_runs_in_real_time_after_the_clock_is_closed(game_path):
+    with started(game_path, "spin") as game:
+        game.align()
+        before = game.ticks
+        game.clock.close()
+        await_change(game, before)
+
+
+def await_change(game, before):
+    deadline = time.monotonic() + START_S
+    while game.ticks == before:
+        assert time.monotonic() < deadline, "the game stands"
+        time.sleep(0.01)
+
+
+def test_controlling_again_and_again_leaves_no_handles(game_path):
+    with started(game_path, "event", on_orphan="run") as game:
+        game.clock.close()
+        counts = []
+        for _ in range(20):
+            clock = attach_lockstep(game.process.pid)
+            clock.pause()
+            before = game.ticks
+            clock.advance(4 * TICK_S)
+            assert game.ticks - before in (3, 4, 5)
+            clock.close()
+            counts.append((own_handle_count(), handle_count(game.process._handle)))
+        assert counts[1] == counts[-1]
+
+
+@pytest.mark.parametrize("n_starts", [6, pytest.param(50, marks=pytest.mark.long)])
+def test_starting_again_and_again_leaves_no_handles(game_path, n_starts):
+    counts = []
+    for _ in range(n_starts):
+        with started(game_path, "spin") as game:
+            game.align()
+        counts.append(own_handle_count())
+    assert counts[1] == counts[-1]
+
+
+def test_a_second_controller_is_refused(game_path):
+    with started(game_path, "spin") as game, pytest.raises(ClockError, match=r"controls the time of this game"):
+        attach_lockstep(game.process.pid)
+
+
+def test_attaching_to_a_game_without_the_library_is_refused(game):
+    with pytest.raises(ClockUnavailableError, match=r"cannot be loaded into a running game.*grade scaled or realtime"):
+        attach_lockstep(game.pid)
+
+
+def test_a_game_that_ends_is_reported(game_path):
+    with started(game_path, "spin") as game:
+        game.process.kill()
+        game.process.wait()
+        with pytest.raises(ProcessExitedError):
+            game.clock.advance(TICK_S)
+
+
+@pytest.mark.parametrize("loop", LOOPS + OTHER_LOOPS + UNHELD_LOOPS)
+def test_the_check_at_the_start_accepts_the_clock(game_path, loop):
+    with started(game_path, loop) as game:
+        assert find_lockstep_fault(game.clock, lambda: {"ticks": game.ticks}, TICK_S, "ticks") == ""
+
+
+#: Starts a game, holds it, writes its process id, and waits.
+CONTROLLER = """
+import sys, time
+from soulslab.siphon.clock.lockstep import LockstepClock
+from soulslab.siphon.clock.lockstep_page import LockstepPage
+from soulslab.siphon.clock.windows_start import start_with_clock
+from soulslab.siphon.clock_selection import find_lockstep_fault
+
+page = LockstepPage.create(sys.argv[2])
+game = start_with_clock([sys.argv[1], "coarse"], page)
+LockstepClock(page, game.pid).pause()
+print(game.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def start_orphan(game_path, on_orphan):
+    """Return the process id of a game that was held by a controller that was killed."""
+    command = [sys.executable, "-c", CONTROLLER, str(game_path), on_orphan]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as controller:
+        pid = int(controller.stdout.readline())
+        controller.kill()
+    return pid
+
+
+@contextmanager
+def orphan(game_path, on_orphan):
+    """Start a game whose controller is killed while it holds the game; the context is its process id and handle."""
+    pid = start_orphan(game_path, on_orphan)
+    handle = open_process(pid, PROCESS_TERMINATE | PROCESS_QUERY_LIMITED_INFORMATION | SYNCHRONIZE)
+    try:
+        yield pid, handle
+    finally:
+        function("kernel32", "TerminateProcess", wintypes.BOOL, wintypes.HANDLE, wintypes.UINT)(handle, 1)
+        close_handle(handle)
+
+
+def test_a_game_ends_with_its_controller(game_path):
+    # It may have ended before it could be opened.
+    with suppress(ProcessExitedError, ProcessNotFoundError), orphan(game_path, "end") as (_, handle):
+        assert wait_for_end(handle, int(START_S * 1000))
+
+
+def test_a_game_runs_on_after_its_controller(game_path):
+    with orphan(game_path, "run") as (pid, _):
+        player = Player(pid)
+        await_change(player, player.ticks)
+        with closing(attach_lockstep(pid)) as clock:
+            assert clock.speed == 1.0
+
+
+def test_a_game_stays_paused_after_its_controller(game_path):
+    with orphan(game_path, "paused") as (pid, _):
+        player = Player(pid)
+        before = player.ticks
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline:
+            assert player.ticks == before
+        with closing(attach_lockstep(pid)) as clock:
+            assert clock.speed == 0.0
+            clock.advance(4 * TICK_S)
+            assert player.ticks > before

@@ -1,0 +1,54 @@
+"""The contract suite of sessions, with a game on Windows that its lockstep clock holds."""
+
+import msgspec
+import pytest
+
+from soulslab.errors import ConfigError
+from soulslab.siphon.local import open_session
+from soulslab.siphon.session import Step
+from soulslab.siphon.tick_alignment import TickAlignment
+from soulslab.testing.session_contract import ContractGame, SessionContract
+from support.windows_profile import PROFILE, start_options
+
+TICK_S = 1 / 60
+
+
+class TestWindowsSession(SessionContract):
+    @pytest.fixture
+    def session(self):
+        with open_session(PROFILE, start_options()) as one:
+            assert one.info.clock_grade == "lockstep", one.info.clock_reason
+            yield one
+
+    @pytest.fixture
+    def game(self):
+        return ContractGame(
+            number="hp",
+            number_value=50,
+            outside=10**6,
+            other="hp",
+            other_value=60,
+            fixed="ticks",
+            tick="ticks",
+            tick_s=TICK_S,
+            key="D",
+            changes="x",
+            n_ticks=4,
+        )
+
+
+@pytest.mark.parametrize("loop", ["spin", "sleep", "coarse", "event"])
+def test_each_step_of_a_tick_makes_one_tick_with_other_keys_in_each(loop):
+    with open_session(PROFILE, start_options(loop)) as session:
+        assert session.info.clock_grade == "lockstep", session.info.clock_reason
+        session.clock.pause()
+        TickAlignment(session.profile).align(session)
+        first = session.read("ticks")
+        for n in range(1, 121):
+            result = session.step(Step(held=("D",) if n % 2 else ("A",), advance_s=TICK_S, attributes=("ticks",)))
+            assert result.snapshot["ticks"] == first + n
+
+
+def test_deterministic_starts_are_refused():
+    with pytest.raises(ConfigError, match="need Linux"):
+        open_session(PROFILE, msgspec.structs.replace(start_options(), deterministic=True))
