@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -90,16 +91,22 @@ class WindowsPython:
         environment["WINDOWS_GAME"] = f"Z:{self._windows.game}"
         environment["WINDOWS_TARGET"] = f"Z:{self._windows.target}"
         environment["WINDOWS_PAINTER"] = f"Z:{self._windows.painter}"
-        return subprocess.run(
-            [program("wine"), str(self.executable), "-B", "-X", "utf8", *arguments],
-            env=environment,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
+        command = [program("wine"), str(self.executable), "-B", "-X", "utf8", *arguments]
+        # Files, because a process that outlives Python would keep a pipe open.
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as output, tempfile.TemporaryFile("w+") as errors:
+            done = subprocess.run(
+                command,
+                env=environment,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                timeout=DEADLINE_S,
+                check=False,
+            )
+            output.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(command, done.returncode, output.read(), errors.read())
 
     def _download(self, folder: Path, packages: Sequence[str]) -> None:
         folder.mkdir(parents=True)

@@ -8,10 +8,10 @@ from ctypes import wintypes
 import pytest
 
 from soulslab.errors import ConfigError, ControlTakenError, LaunchError, ProcessExitedError
-from soulslab.siphon.process.win32 import function
 from soulslab.siphon.process.windows_claim import WindowsControlClaim
 from soulslab.siphon.process.windows_launch import start_command
 from soulslab.siphon.profile import Process
+from soulslab.siphon.win32 import function
 from support.waiting import wait_for
 
 PYTHON = sys.executable

@@ -17,15 +17,15 @@ from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock.windows_start import start_with_clock
 from soulslab.siphon.clock_selection import find_lockstep_fault
 from soulslab.siphon.memory.windows import WindowsMemory
-from soulslab.siphon.process.process_handle import (
+from soulslab.siphon.tick_alignment import advance_to_tick_middle
+from soulslab.siphon.win32 import function
+from soulslab.siphon.win32.process_handle import (
     PROCESS_QUERY_LIMITED_INFORMATION,
     SYNCHRONIZE,
     close_handle,
     open_process,
     wait_for_end,
 )
-from soulslab.siphon.process.win32 import function
-from soulslab.siphon.tick_alignment import advance_to_tick_middle
 
 TICK_S = 1 / 60
 #: A spin, a sleep with the multimedia clock, an event, a sleep with the tick count; then timers and threads.

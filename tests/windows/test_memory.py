@@ -12,8 +12,8 @@ from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.attributes.read_plan import N_READS_TO_PACK
 from soulslab.siphon.memory import windows
 from soulslab.siphon.memory.windows import WindowsMemory
-from soulslab.siphon.process.win32 import function
 from soulslab.siphon.profile import Attribute, Base, Process, Profile
+from soulslab.siphon.win32 import function
 from support.memory_contract import PAGE
 from support.process_memory_contract import ProcessMemoryContract, player_of
 from support.target import AREA

@@ -2,7 +2,7 @@
 
 from ctypes import wintypes
 
-from soulslab.siphon.process.win32 import ERROR_INVALID_PARAMETER, error_code, explain, function
+from soulslab.siphon.win32 import ERROR_INVALID_PARAMETER, error_code, explain, function
 
 
 def test_a_failed_call_leaves_its_error_code():

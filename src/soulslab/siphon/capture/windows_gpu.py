@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from soulslab.errors import MissingDependencyError, WindowError, WindowGoneError
 from soulslab.siphon.capture.windows_pixels import refuse_covered, wait_for_compositor
-from soulslab.siphon.process.win32 import function
 from soulslab.siphon.process.windows_window import Window, WindowState
+from soulslab.siphon.win32 import function
 
 #: Longest wait for the first picture.
 FIRST_DEADLINE_S = 1.0

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.errors import WindowError
-from soulslab.siphon.process.win32 import error_code, explain, function
 from soulslab.siphon.process.windows_window import Window, WindowState, physical_pixels
+from soulslab.siphon.win32 import error_code, explain, function
 
 _SRCCOPY, _CAPTUREBLT = 0x00CC0020, 0x40000000
 _DIB_RGB_COLORS = 0

@@ -19,7 +19,7 @@ from typing import Literal, Self, TypeAlias
 from soulslab.errors import ClockError, ClockUnavailableError, ConfigError
 from soulslab.siphon.memory.linux import denied, examining
 from soulslab.siphon.process.executable_headers import ELF_MAGIC
-from soulslab.siphon.process.win32 import explain
+from soulslab.siphon.win32 import explain
 
 #: Units of speed in the page: integers give the same result in the game and here.
 UNIT_SPEED = 2**32

@@ -16,7 +16,9 @@ from pathlib import Path
 
 from soulslab.errors import ClockUnavailableError
 from soulslab.siphon.clock.lockstep_page import LockstepPage, library_path
-from soulslab.siphon.process.process_handle import (
+from soulslab.siphon.process.threads_windows import thread_ids
+from soulslab.siphon.win32 import error_code, explain, function
+from soulslab.siphon.win32.process_handle import (
     PROCESS_QUERY_INFORMATION,
     PROCESS_VM_OPERATION,
     PROCESS_VM_READ,
@@ -26,8 +28,6 @@ from soulslab.siphon.process.process_handle import (
     open_process,
     wait_for_end,
 )
-from soulslab.siphon.process.threads_windows import thread_ids
-from soulslab.siphon.process.win32 import error_code, explain, function
 
 CREATE_SUSPENDED = 0x4
 #: Longest wall time of loading; a security program may examine the file first.

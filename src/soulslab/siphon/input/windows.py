@@ -32,9 +32,9 @@ from soulslab.siphon.input import Input, windows_guard_process
 from soulslab.siphon.input.held_input import Change, Guard, HeldInput
 from soulslab.siphon.input.windows_guard_process import InputEvent, event_of_recipe, mouse_event, send_events
 from soulslab.siphon.keys import Key
-from soulslab.siphon.process.win32 import error_code, explain, function
 from soulslab.siphon.process.windows_integrity import why_refused
 from soulslab.siphon.process.windows_window import Window, WindowState, physical_pixels
+from soulslab.siphon.win32 import error_code, explain, function
 
 BACKENDS = ("auto", "sendinput")
 

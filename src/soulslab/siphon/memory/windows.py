@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 from soulslab.errors import AttachDeniedError, MemoryAccessError, ProcessExitedError, SessionStateError, SiphonError
 from soulslab.siphon.memory import Region, join_parts
 from soulslab.siphon.memory.windows_regions import ADDRESS_END, PageRange, mapped_regions, query, ranges
-from soulslab.siphon.process.process_handle import (
+from soulslab.siphon.win32 import (
+    ERROR_ACCESS_DENIED,
+    ERROR_INVALID_PARAMETER,
+    ERROR_NOACCESS,
+    ERROR_PARTIAL_COPY,
+    error_code,
+    function,
+)
+from soulslab.siphon.win32.process_handle import (
     PROCESS_QUERY_INFORMATION,
     PROCESS_VM_OPERATION,
     PROCESS_VM_READ,
@@ -33,14 +41,6 @@ from soulslab.siphon.process.process_handle import (
     close_handle,
     open_process,
     wait_for_end,
-)
-from soulslab.siphon.process.win32 import (
-    ERROR_ACCESS_DENIED,
-    ERROR_INVALID_PARAMETER,
-    ERROR_NOACCESS,
-    ERROR_PARTIAL_COPY,
-    error_code,
-    function,
 )
 
 ACCESS = PROCESS_VM_READ | PROCESS_VM_WRITE | PROCESS_VM_OPERATION | PROCESS_QUERY_INFORMATION | SYNCHRONIZE

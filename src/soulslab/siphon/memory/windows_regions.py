@@ -12,7 +12,7 @@ from ctypes import wintypes
 from string import ascii_uppercase
 
 from soulslab.siphon.memory import Region
-from soulslab.siphon.process.win32 import function
+from soulslab.siphon.win32 import function
 
 #: Upper bound of the addresses of a process on Windows (8 TB before Windows 8.1, 128 TB since).
 ADDRESS_END = 2**47

@@ -10,7 +10,7 @@ import time
 from typing import Protocol
 
 from soulslab.errors import ProcessExitedError, ProcessNotFoundError
-from soulslab.siphon.process.process_handle import (
+from soulslab.siphon.win32.process_handle import (
     PROCESS_QUERY_LIMITED_INFORMATION,
     SYNCHRONIZE,
     close_handle,

@@ -6,8 +6,8 @@ import ctypes
 from ctypes import wintypes
 
 from soulslab.errors import ProcessError
-from soulslab.siphon.process.process_handle import close_handle
-from soulslab.siphon.process.win32 import error_code, explain, function
+from soulslab.siphon.win32 import error_code, explain, function
+from soulslab.siphon.win32.process_handle import close_handle
 
 _TH32CS_SNAPTHREAD, _THREAD_QUERY_LIMITED_INFORMATION = 0x4, 0x0800
 _INVALID_HANDLE = ctypes.c_void_p(-1).value

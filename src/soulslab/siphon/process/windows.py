@@ -19,14 +19,14 @@ from typing import Any
 from soulslab.errors import AttachDeniedError, ProcessError, ProcessExitedError, ProcessNotFoundError
 from soulslab.siphon.memory.windows import WindowsMemory
 from soulslab.siphon.process.image import file_name
-from soulslab.siphon.process.process_handle import (
+from soulslab.siphon.process.running_process import RunningProcess
+from soulslab.siphon.win32 import error_code, explain, function
+from soulslab.siphon.win32.process_handle import (
     PROCESS_QUERY_LIMITED_INFORMATION,
     SYNCHRONIZE,
     close_handle,
     open_process,
 )
-from soulslab.siphon.process.running_process import RunningProcess
-from soulslab.siphon.process.win32 import error_code, explain, function
 
 _TH32CS_SNAPPROCESS = 0x2
 _INVALID_HANDLE = ctypes.c_void_p(-1).value

@@ -11,8 +11,8 @@ import os
 from ctypes import wintypes
 
 from soulslab.errors import ControlTakenError, ProcessError, ProcessExitedError
-from soulslab.siphon.process.win32 import error_code, explain, function
 from soulslab.siphon.process.windows import running
+from soulslab.siphon.win32 import error_code, explain, function
 
 ERROR_ALREADY_EXISTS = 183
 PAGE_READWRITE, FILE_MAP_ALL_ACCESS = 0x04, 0xF001F

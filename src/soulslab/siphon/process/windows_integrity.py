@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import wintypes
 
-from soulslab.siphon.process.win32 import ERROR_ACCESS_DENIED, error_code, explain, function
+from soulslab.siphon.win32 import ERROR_ACCESS_DENIED, error_code, explain, function
 
 #: Level of a program that a user starts, of one run as administrator, and of a service (winnt.h).
 MEDIUM, HIGH, SYSTEM = 0x2000, 0x3000, 0x4000

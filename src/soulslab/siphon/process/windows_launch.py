@@ -24,9 +24,9 @@ from typing import IO, Any
 from soulslab.errors import LaunchError, ProcessExitedError
 from soulslab.siphon.process.command import SILENT, fill_command
 from soulslab.siphon.process.image import file_name, same_name
-from soulslab.siphon.process.win32 import error_code, explain, function
 from soulslab.siphon.process.windows import executable_of
 from soulslab.siphon.profile import Process
+from soulslab.siphon.win32 import error_code, explain, function
 
 CREATE_SUSPENDED = 0x4
 CREATE_NEW_PROCESS_GROUP = 0x200

@@ -24,7 +24,7 @@ from soulslab.errors import (
     WindowGoneError,
     WindowNotFoundError,
 )
-from soulslab.siphon.process.win32 import ERROR_INVALID_PARAMETER, error_code, explain, function
+from soulslab.siphon.win32 import ERROR_INVALID_PARAMETER, error_code, explain, function
 
 #: Interval between two searches for a window; Windows reports no new windows of other processes without a hook.
 LOOK_INTERVAL_S = 0.05

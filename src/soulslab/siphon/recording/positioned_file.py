@@ -6,7 +6,7 @@ import ctypes
 import os
 from ctypes import wintypes
 
-from soulslab.siphon.process.win32 import error_code, explain, function
+from soulslab.siphon.win32 import error_code, explain, function
 
 # winbase.h and winerror.h.
 _LOCKFILE_FAIL_IMMEDIATELY, _LOCKFILE_EXCLUSIVE_LOCK, _ERROR_LOCK_VIOLATION = 1, 2, 33

@@ -10,7 +10,7 @@ import ipaddress
 import socket
 from ctypes import wintypes
 
-from soulslab.siphon.process.win32 import error_code, explain, function
+from soulslab.siphon.win32 import error_code, explain, function
 
 NO_ERROR, ERROR_INSUFFICIENT_BUFFER = 0, 122
 #: Of TCP_TABLE_CLASS and MIB_TCP_STATE.

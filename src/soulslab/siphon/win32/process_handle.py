@@ -10,7 +10,7 @@ import ctypes
 from ctypes import wintypes
 
 from soulslab.errors import AttachDeniedError, ProcessError, ProcessExitedError, ProcessNotFoundError
-from soulslab.siphon.process.win32 import ERROR_ACCESS_DENIED, ERROR_INVALID_PARAMETER, error_code, explain, function
+from soulslab.siphon.win32 import ERROR_ACCESS_DENIED, ERROR_INVALID_PARAMETER, error_code, explain, function
 
 PROCESS_VM_OPERATION, PROCESS_VM_READ, PROCESS_VM_WRITE = 0x0008, 0x0010, 0x0020
 PROCESS_QUERY_INFORMATION, PROCESS_QUERY_LIMITED_INFORMATION = 0x0400, 0x1000
