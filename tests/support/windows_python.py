@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
+import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -92,21 +93,15 @@ class WindowsPython:
         environment["WINDOWS_TARGET"] = f"Z:{self._windows.target}"
         environment["WINDOWS_PAINTER"] = f"Z:{self._windows.painter}"
         command = [program("wine"), str(self.executable), "-B", "-X", "utf8", *arguments]
-        # Files, because a process that outlives Python would keep a pipe open.
-        with tempfile.TemporaryFile("w+", encoding="utf-8") as output, tempfile.TemporaryFile("w+") as errors:
-            done = subprocess.run(
-                command,
-                env=environment,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-                timeout=DEADLINE_S,
-                check=False,
-            )
-            output.seek(0)
-            errors.seek(0)
-            return subprocess.CompletedProcess(command, done.returncode, output.read(), errors.read())
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        ) as process:
+            try:
+                output = _read_until_exit(process)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(command, process.returncode, *output)
 
     def _download(self, folder: Path, packages: Sequence[str]) -> None:
         folder.mkdir(parents=True)
@@ -133,3 +128,26 @@ class WindowsPython:
         source.write_text(RANDOM, encoding="utf-8")
         command = [program(f"{COMPILER}-gcc"), "-O1", "-shared", "-o", target, source, "-ladvapi32"]
         subprocess.run(command, check=True, env={**os.environ, "LC_ALL": "C"})
+
+
+def _read_until_exit(process: subprocess.Popen[bytes]) -> list[str]:
+    """Return what a process writes on its standard output and error until it exits.
+
+    `subprocess.Popen.communicate` waits for the end of the pipes, which a process that outlives Python keeps open.
+
+    Raises:
+        TimeoutError: It runs for longer than `DEADLINE_S`.
+    """
+    deadline = time.monotonic() + DEADLINE_S
+    assert process.stdout is not None
+    assert process.stderr is not None
+    parts: dict[int, list[bytes]] = {process.stdout.fileno(): [], process.stderr.fileno(): []}
+    while time.monotonic() < deadline:
+        exited = process.poll() is not None
+        ready, _, _ = select.select(list(parts), [], [], 0 if exited else 0.05)
+        chunks = {pipe: os.read(pipe, 2**16) for pipe in ready}
+        for pipe, chunk in chunks.items():
+            parts[pipe].append(chunk)
+        if exited and not any(chunks.values()):
+            return [b"".join(chunks).decode("utf-8", "replace") for chunks in parts.values()]
+    raise TimeoutError(f"Python under Wine still runs after {DEADLINE_S} s: {parts}")

@@ -44,14 +44,14 @@ class LoadingGame(RealGame):
 
 def test_a_clock_waits_for_its_values_while_the_game_loads():
     game = LoadingGame(3)
-    choice = _open_clock(game, PROFILE, SessionOptions(), None, time.monotonic() + 20.0)
+    choice = _open_clock(game, PROFILE, SessionOptions(), time.monotonic() + 20.0)
     assert (game.clock.grade, game.clock.speed, choice.reason) == ("scaled", 1.0, "")
     game.clock.close()
 
 
 def test_a_timeout_names_the_missing_clock_values():
     with pytest.raises(WaitTimeoutError, match=r"clock of slow; .*base 'world', is_pointer: is a null pointer"):
-        _open_clock(LoadingGame(0), PROFILE, SessionOptions(), None, time.monotonic() + 0.05)
+        _open_clock(LoadingGame(0), PROFILE, SessionOptions(), time.monotonic() + 0.05)
 
 
 def test_a_game_that_ends_while_it_loads_ends_the_wait():
@@ -62,4 +62,4 @@ def test_a_game_that_ends_while_it_loads_ends_the_wait():
 
     game.check_alive = check_alive
     with pytest.raises(ProcessExitedError):
-        _open_clock(game, PROFILE, SessionOptions(), None, time.monotonic() + 20.0)
+        _open_clock(game, PROFILE, SessionOptions(), time.monotonic() + 20.0)

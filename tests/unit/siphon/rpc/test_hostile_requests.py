@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from soulslab.errors import ConfigError
-from soulslab.siphon.real_game import RealGameOpener
+from soulslab.siphon.linux_game import LinuxGameOpener
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.access import bearer
 from soulslab.siphon.rpc.connection import make_endpoint
@@ -87,7 +87,7 @@ def test_a_real_game_checks_its_options_before_it_is_closed():
     process = msgspec.structs.replace(TOY_PROFILE.process, command=("toy", "{level}"))
     profile = msgspec.structs.replace(TOY_PROFILE, process=process)
     with pytest.raises(ConfigError, match=r"options\.level: has a zero character"):
-        RealGameOpener().check(profile, SessionOptions(options={"level": "1\0"}))
+        LinuxGameOpener().check(profile, SessionOptions(options={"level": "1\0"}))
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_render_returns_the_window():
 
 def test_human_mode_runs_at_the_game_s_own_speed(monkeypatch):
     waited, now = [], [100.0]
-    monkeypatch.setattr("soulslab.envs.game.timing.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("soulslab.envs.game.timing.time.perf_counter", lambda: now[0])
     monkeypatch.setattr("soulslab.envs.game.timing.time.sleep", waited.append)
     env = toy_env("human")
     env.reset()
