@@ -25,8 +25,8 @@ class TestWindowsSession(SessionContract):
         return ContractGame(
             number="hp",
             number_value=50,
-            outside=10**6,
-            other="hp",
+            outside=2 * 10**9,
+            other="presses",
             other_value=60,
             fixed="ticks",
             tick="ticks",
