@@ -7,9 +7,7 @@ import sys
 import time
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -130,8 +128,8 @@ def paint(settings: WindowBenchSettings, size_px: tuple[int, int]) -> list[list[
     game = new_fight(window_settings)
     rng = np.random.default_rng(settings.seed)
     took = []
-    with TemporaryDirectory(prefix="soulslab-bench-") as folder, ExitStack() as undo:
-        memory = ProfileMemory(profile, binding, game, Path(folder))
+    with ExitStack() as undo:
+        memory = ProfileMemory(profile, binding, game)
         undo.callback(memory.close)
         window = Window(window_settings)
         undo.callback(window.close)

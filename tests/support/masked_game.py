@@ -30,9 +30,9 @@ class MaskedArena(FakeArena):
         on_advance: Called after each advance, before the fight is written to memory; simulates events of the game.
     """
 
-    def __init__(self, profile, options, folder):
+    def __init__(self, profile, options):
         super().__init__(profile, options)
-        self._mapped = ProfileMemory(profile, self.binding, self.fight, folder)
+        self._mapped = ProfileMemory(profile, self.binding, self.fight)
         self._mapped.publish(self.fight)
         self.process = LinuxMemory(os.getpid())
         image = read_image(self.process, profile.process.executable)
@@ -68,12 +68,11 @@ class MaskedSession(LocalSession):
         arena: The game, for inspection and faults.
     """
 
-    def __init__(self, path, folder, options=None):
-        self._folder = folder
+    def __init__(self, path, options=None):
         super().__init__(load_profile(path), options or SessionOptions(), FakeOpener(self._start))
 
     def _start(self, profile, options):
-        self.arena = MaskedArena(profile, {**profile.process.options, **options.options}, self._folder)
+        self.arena = MaskedArena(profile, {**profile.process.options, **options.options})
         info = fake_info(PID, profile.process.executable, WINDOW_PX, options)
         return FakeGame(self.arena, self.arena.table, options, info)
 

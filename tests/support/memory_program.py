@@ -17,12 +17,12 @@ from soulslab.arena.window.memory.profile_memory import ProfileMemory, set_proce
 from soulslab.siphon.profile import load_profile
 
 
-def main(path: str, folder: str) -> None:
+def main(path: str) -> None:
     """Execute commands until the input ends."""
     profile = load_profile(Path(path))
     binding = Binding(profile.duel, profile.attributes)
     game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(seed=1))
-    memory = ProfileMemory(profile, binding, game, Path(folder))
+    memory = ProfileMemory(profile, binding, game)
     memory.publish(game)
     set_process_name(profile.process.executable)
     say("ready")

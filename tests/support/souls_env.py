@@ -25,7 +25,6 @@ class Souls:
     Args:
         game: ``dark_souls_3`` or ``elden_ring``.
         boss: Name of the boss.
-        folder: Folder for the program of the game.
         arrange: Called with the world at each start of the game, to cause faults.
         reload_minutes: See `SoulsEntrance`.
         character: Settings of `CharacterSettings` that are not the defaults.
@@ -43,7 +42,6 @@ class Souls:
         self,
         game,
         boss,
-        folder,
         arrange=None,
         *,
         reload_minutes=None,
@@ -52,7 +50,7 @@ class Souls:
         of_session=None,
         **options,
     ):
-        self.session = SoulsSession(game, boss, folder, arrange, **(of_session or {}))
+        self.session = SoulsSession(game, boss, arrange, **(of_session or {}))
         facts = msgspec.structs.replace(self.session.facts, **(expected or {}))
         setup = DuelSetup(
             profile=self.session.profile,

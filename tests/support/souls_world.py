@@ -97,8 +97,8 @@ class SoulsWorld(MaskedArena):
         keys: Buttons that were pressed outside of a fight.
     """
 
-    def __init__(self, profile, options, folder, game, facts):
-        super().__init__(profile, options, folder)
+    def __init__(self, profile, options, game, facts):
+        super().__init__(profile, options)
         self.game, self.facts = game, facts
         self.at = "title"
         self.has_boss = self.is_fog_open = True
@@ -327,7 +327,6 @@ class SoulsSession(MaskedSession):
     Args:
         game: ``dark_souls_3`` or ``elden_ring``.
         boss: Name of the boss.
-        folder: Folder for the program of the game.
         arrange: Called with the world at each start of the game, to cause faults.
         is_scaled: Whether it has a scaled clock.
         version: Version of the game; "" for the first one that the profile lists.
@@ -338,8 +337,8 @@ class SoulsSession(MaskedSession):
         facts: Facts of the boss in this world.
     """
 
-    def __init__(self, game, boss, folder, arrange=None, *, is_scaled=False, version="", facts_of=None):
-        self._folder, self._name, self.arrange, self._version = folder, game, arrange, version
+    def __init__(self, game, boss, arrange=None, *, is_scaled=False, version="", facts_of=None):
+        self._name, self.arrange, self._version = game, arrange, version
         self._is_scaled = is_scaled
         self.facts = facts_of_stand_in(game, boss)
         self.arena = None
@@ -356,7 +355,7 @@ class SoulsSession(MaskedSession):
     def _start(self, profile, options):
         if self.arena is not None:
             self.arena.close()
-        self.arena = SoulsWorld(profile, {"boss": "judge"}, self._folder, self._name, self.facts)
+        self.arena = SoulsWorld(profile, {"boss": "judge"}, self._name, self.facts)
         if self.arrange is not None:
             self.arrange(self.arena)
         info = fake_info(PID, profile.process.executable, WINDOW_PX, options)

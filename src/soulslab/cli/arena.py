@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -73,8 +72,7 @@ def arena(*, flags: ArenaFlags = ArenaFlags()) -> int:
     binding = Binding(profile.duel, profile.attributes, profile.name)
 
     def open_memory(game: LiveFight) -> ProfileMemory:
-        with TemporaryDirectory(prefix="soulslab-arena-") as folder:
-            return ProfileMemory(profile, binding, game, Path(folder))
+        return ProfileMemory(profile, binding, game)
 
     set_process_name(profile.process.executable)
     run(settings, open_memory, replay)

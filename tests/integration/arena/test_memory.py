@@ -25,12 +25,10 @@ DUELS = [name for name in known_games() if load_profile(profile_path(Path(name))
 class Game:
     """The process, found as any game is found."""
 
-    def __init__(self, path, folder, undo):
+    def __init__(self, path, undo):
         self.profile = load_profile(path)
         self._process = undo.enter_context(
-            subprocess.Popen(
-                [sys.executable, PROGRAM, path, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
+            subprocess.Popen([sys.executable, PROGRAM, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         )
         undo.callback(self._process.kill)
         assert self._process.stdout.readline() == "ready\n"
@@ -50,9 +48,9 @@ class Game:
 
 
 @pytest.fixture(params=DUELS)
-def game(request, tmp_path):
+def game(request):
     with ExitStack() as undo:
-        yield Game(profile_path(Path(request.param)), tmp_path, undo)
+        yield Game(profile_path(Path(request.param)), undo)
 
 
 def check_same(game, truth):

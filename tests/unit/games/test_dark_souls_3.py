@@ -28,8 +28,8 @@ EACH = ("deaths", "damage", "hits", "attacks", "moves", "ai", "gravity")
 
 
 @pytest.fixture
-def game(tmp_path):
-    with DarkSouls3(MaskedSession(PROFILE_PATH, tmp_path, SessionOptions(options={"boss": "judge"}))) as one:
+def game():
+    with DarkSouls3(MaskedSession(PROFILE_PATH, SessionOptions(options={"boss": "judge"}))) as one:
         yield one
 
 
@@ -291,8 +291,8 @@ def test_window_size_and_mode(game):
     assert (game.window_px, game.window_mode) == ((800, 450), 1)
 
 
-def test_a_read_only_session_refuses_writes(tmp_path):
-    with DarkSouls3(MaskedSession(PROFILE_PATH, tmp_path, SessionOptions(is_read_only=True))) as game:
+def test_a_read_only_session_refuses_writes():
+    with DarkSouls3(MaskedSession(PROFILE_PATH, SessionOptions(is_read_only=True))) as game:
         assert game.player.hp > 0
         with pytest.raises(ReadOnlyError):
             game.teleport(ELSEWHERE)

@@ -13,8 +13,8 @@ EACH = ("deaths", "damage", "hits", "attacks", "moves", "ai", "gravity")
 
 
 @pytest.fixture
-def game(tmp_path):
-    with EldenRing(MaskedSession(PROFILE_PATH, tmp_path)) as one:
+def game():
+    with EldenRing(MaskedSession(PROFILE_PATH)) as one:
         yield one
 
 

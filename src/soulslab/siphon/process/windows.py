@@ -19,6 +19,7 @@ from typing import Any
 from soulslab.errors import AttachDeniedError, ProcessError, ProcessExitedError, ProcessNotFoundError
 from soulslab.siphon.memory.windows import WindowsMemory
 from soulslab.siphon.process.image import file_name
+from soulslab.siphon.process.published_name import published_name
 from soulslab.siphon.process.running_process import RunningProcess
 from soulslab.siphon.win32 import error_code, explain, function
 from soulslab.siphon.win32.process_handle import (
@@ -31,6 +32,7 @@ from soulslab.siphon.win32.process_handle import (
 _TH32CS_SNAPPROCESS = 0x2
 _INVALID_HANDLE = ctypes.c_void_p(-1).value
 _MAX_PATH = 32768
+_PYTHON = "python"
 #: Between 1601 (FILETIME) and 1970, in seconds.
 _EPOCH_S = 11_644_473_600
 #: Session of the system's services; one of them, as an anti-cheat's, serves the programs of all users.
@@ -81,13 +83,19 @@ def running() -> Iterator[RunningProcess]:
         try:
             with _opened(pid) as handle:
                 path = _path(handle, pid)
-                yield RunningProcess(pid, name, file_name(path), (path,), _started_s(handle))
+                own = _name(pid, path)
+                yield RunningProcess(pid, own, own, (path,), _started_s(handle))
         except (ProcessNotFoundError, ProcessExitedError):
             continue  # it ended while we looked
         except AttachDeniedError as denial:
             # Its name is known all the same, which identifies an anti-cheat.
             _log.debug("process %d is described by its name only: %s", pid, denial)
             yield RunningProcess(pid, name, name, (), 0.0)
+
+
+def name_of(pid: int) -> str:
+    """Return the name that a process has published, or the file name of its program. Raises as `modules_of`."""
+    return _name(pid, executable_of(pid))
 
 
 def modules_of(pid: int) -> set[str]:
@@ -207,6 +215,12 @@ def _path(handle: int, pid: int) -> str:
     if not call(handle, 0, text, ctypes.byref(size)):
         raise ProcessExitedError(f"process {pid} ends: {explain(error_code())}", pid=pid)
     return text.value
+
+
+def _name(pid: int, path: str) -> str:
+    """Return the name of a process by the path of its program; only the built-in fight, in Python, publishes one."""
+    name = file_name(path)
+    return (published_name(pid) if name.casefold().startswith(_PYTHON) else "") or name
 
 
 def _started_s(handle: int) -> float:

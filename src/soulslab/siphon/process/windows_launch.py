@@ -10,6 +10,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -23,8 +24,8 @@ from typing import IO, Any
 
 from soulslab.errors import LaunchError, ProcessExitedError
 from soulslab.siphon.process.command import SILENT, fill_command
-from soulslab.siphon.process.image import file_name, same_name
-from soulslab.siphon.process.windows import executable_of
+from soulslab.siphon.process.image import same_name
+from soulslab.siphon.process.windows import name_of
 from soulslab.siphon.profile import Process
 from soulslab.siphon.win32 import error_code, explain, function
 
@@ -34,6 +35,7 @@ CREATE_NEW_PROCESS_GROUP = 0x200
 ENDED = 1
 KILL_DEADLINE_S = 10.0
 POLL_S = 0.01
+_OWN_COMMAND = "soulslab"
 #: Number of bytes of a game's output that are kept for errors.
 KEPT_BYTES = 1 << 16
 _CHUNK_BYTES = 4096
@@ -215,6 +217,12 @@ def start_command(
         folder = Path(tempfile.mkdtemp(prefix="soulslab-run-"))
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         command, variables = fill_command(process, options or {}, folder)
+        own: dict[str, str] = {}
+        if command[0] == _OWN_COMMAND:
+            # Not soulslab.exe or the python.exe of a virtual environment, which start Python as another process.
+            python = str(sys._base_executable)  # type: ignore[attr-defined,unused-ignore]
+            command = [python, "-m", _OWN_COMMAND, *command[1:]]
+            own = {"__PYVENV_LAUNCHER__": sys.executable} if python != sys.executable else {}
         program = shutil.which(command[0])
         if program is None:
             raise LaunchError(
@@ -223,7 +231,7 @@ def start_command(
         directory = Path(process.directory).expanduser() if process.directory else folder
         job = Job(ends_with_us=ends_with_us)
         undo.callback(job.close)
-        variables = {**os.environ, **SILENT, **variables, **(environment or {})}
+        variables = {**os.environ, **own, **SILENT, **variables, **(environment or {})}
         child = _start([str(Path(program).absolute()), *command[1:]], variables, directory)
         undo.callback(_end, child)
         job.add(_handle_of(child))
@@ -287,8 +295,8 @@ def _handle_of(child: subprocess.Popen[bytes]) -> int:
 
 
 def _name_of(pid: int) -> str:
-    """Return the file name of the program of a process; "" if it has just ended."""
+    """Return the name of a process; "" if it has just ended."""
     try:
-        return file_name(executable_of(pid))
+        return name_of(pid)
     except ProcessExitedError:
         return ""

@@ -13,10 +13,10 @@ from support.souls_world import SoulsSession
 
 
 @pytest.fixture
-def session(tmp_path, monkeypatch):
+def session(monkeypatch):
     # The reads of the self-check take most of the time of a reset in these tests.
     monkeypatch.setattr("soulslab.envs.game.session_holder.N_LOOKS", 2)
-    with SoulsSession("elden_ring", "margit", tmp_path) as one:
+    with SoulsSession("elden_ring", "margit") as one:
         yield one
 
 

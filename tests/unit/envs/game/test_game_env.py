@@ -44,7 +44,7 @@ class TestSouls(GameEnvContract):
         worlds = []
 
         def make(**options):
-            worlds.append(Souls(*request.param, tmp_path, **options))
+            worlds.append(Souls(*request.param, **options))
             return worlds[-1].env
 
         yield make

@@ -124,8 +124,8 @@ def test_no_game_is_made_slower_than_it_is():
     clock.close()
 
 
-def test_dark_souls_3_has_a_cap_in_memory(tmp_path):
-    with MaskedSession(PROFILE_PATH, tmp_path) as session:
+def test_dark_souls_3_has_a_cap_in_memory():
+    with MaskedSession(PROFILE_PATH) as session:
         table = session.arena.table
         before = table.read("game.fps"), table.read("game.has_fps")
         clock = ScaledClock(

@@ -37,11 +37,11 @@ MAIN_PLAYER = 0x1E508
 class Played:
     """A fight in memory, and a table that reads it through the bridge."""
 
-    def __init__(self, profile, folder, truth=None):
+    def __init__(self, profile, truth=None):
         self.profile = profile
         self.binding = Binding(profile.duel, profile.attributes)
         self.game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(seed=3))
-        self.memory = ProfileMemory(profile, self.binding, self.game, folder, truth)
+        self.memory = ProfileMemory(profile, self.binding, self.game, truth)
         self.process = LinuxMemory(os.getpid())
 
     def attach(self):
@@ -68,12 +68,12 @@ class Played:
 
 
 @pytest.fixture
-def play(tmp_path):
+def play():
     """Return a function that starts a game with a profile."""
     started = []
 
     def start(profile, truth=None):
-        played = Played(load_profile(PROFILES[profile]) if isinstance(profile, str) else profile, tmp_path, truth)
+        played = Played(load_profile(PROFILES[profile]) if isinstance(profile, str) else profile, truth)
         started.append(played)
         played.attach()
         return played
@@ -302,12 +302,12 @@ def test_a_number_is_stored_as_the_attribute_says(play, stored, fields, wanted):
         ("utf16", "boss.animation", {"length": 36}, "has 36 bytes, but 'TurnBattle_Right180', .* needs 38"),
     ],
 )
-def test_a_too_small_attribute_is_reported_before_anything_is_mapped(tmp_path, stored, quantity, fields, problem):
+def test_a_too_small_attribute_is_reported_before_anything_is_mapped(stored, quantity, fields, problem):
     profile = one(stored, quantity, bounds=None if stored == "utf16" else (0, 100), **fields)
     binding = Binding(profile.duel, profile.attributes)
     game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions())
     with pytest.raises(LayoutError, match=problem) as error:
-        ProfileMemory(profile, binding, game, tmp_path)
+        ProfileMemory(profile, binding, game)
     assert error.value.place.startswith("attributes.value")
     assert error.value.other == f'duel.attributes."{quantity}"'
 
@@ -319,7 +319,8 @@ def test_animations_are_names_or_numbers(play, stored):
     assert played.table.read("value") == ("Idle" if stored == "utf8" else 5)
 
 
-def test_the_program_bears_its_name_and_leaves_no_file(play, tmp_path):
+def test_the_program_bears_its_name_and_leaves_no_file(play, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     played = play("elden_ring")
     assert list(tmp_path.iterdir()) == []
     image = read_image(played.process, "eldenring.exe")

@@ -72,12 +72,12 @@ def game():
 
 @given(profile=profiles())
 @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
-def test_a_fight_is_kept_by_any_profile(game, tmp_path_factory, profile):
+def test_a_fight_is_kept_by_any_profile(game, profile):
     profile = bind(profile)
     assume(profile.duel["attributes"] and not list(find_mistakes(profile)))
     binding = Binding(profile.duel, profile.attributes)
     try:
-        memory = ProfileMemory(profile, binding, game, tmp_path_factory.getbasetemp())
+        memory = ProfileMemory(profile, binding, game)
     except LayoutError:
         assume(False)
     process = LinuxMemory(os.getpid())

@@ -6,7 +6,7 @@ from support.souls_env import Souls
 
 
 @pytest.fixture
-def make(tmp_path, monkeypatch):
+def make(monkeypatch):
     """Return a function that creates environments, which are closed at the end of the test."""
     # The game with a scaled clock advances with each read, not with wall time.
     monkeypatch.setattr("soulslab.envs.game.session_holder.SPAN_S", 0.04)
@@ -15,7 +15,7 @@ def make(tmp_path, monkeypatch):
     made = []
 
     def make_one(game, boss, arrange=None, **options):
-        made.append(Souls(game, boss, tmp_path, arrange, **options))
+        made.append(Souls(game, boss, arrange, **options))
         return made[-1]
 
     yield make_one

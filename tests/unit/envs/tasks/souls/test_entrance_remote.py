@@ -18,11 +18,11 @@ from support.souls_world import SoulsSession
 
 
 @pytest.mark.parametrize(("game", "boss"), BOSSES)
-def test_resets_enter_the_fight_from_the_title_and_after_a_death(game, boss, tmp_path):
+def test_resets_enter_the_fight_from_the_title_and_after_a_death(game, boss):
     opened = []
 
     def open_here():
-        opened.append(SoulsSession(game, boss, tmp_path))
+        opened.append(SoulsSession(game, boss))
         return opened[-1]
 
     server = serve(open_here, ServerOptions(address="127.0.0.1:0"))

@@ -123,20 +123,20 @@ def godrick(tmp_path):
     return file
 
 
-def test_a_session_with_another_boss_is_refused(tmp_path, godrick):
+def test_a_session_with_another_boss_is_refused(godrick):
     words = r"another boss than .*; open it with .*with_boss"
     for game, boss in (("elden_ring", godrick), ("dark_souls_3", "vordt")):
         with (
-            MaskedSession(profile_path(Path(game)), tmp_path) as session,
+            MaskedSession(profile_path(Path(game))) as session,
             pytest.raises(EnvironmentUsageError, match=words),
         ):
             SoulsDuelEnv(game, boss, session=session)
 
 
-def test_a_server_with_another_boss_is_refused(tmp_path, godrick):
+def test_a_server_with_another_boss_is_refused(godrick):
     asked = (("elden_ring", godrick, "boss with the id 10000800"), ("dark_souls_3", "vordt", "other attributes"))
     for game, boss, words in asked:
-        with MaskedSession(profile_path(Path(game)), tmp_path) as session, serve(session) as server:
+        with MaskedSession(profile_path(Path(game))) as session, serve(session) as server:
             env = SoulsDuelEnv(game, boss, server=server.address, token=server.token)
             with pytest.raises(EnvironmentUsageError, match=rf"{words}.*--boss"):
                 env.reset()

@@ -6,7 +6,6 @@ Each deliberate difference is a test whose name begins with ``test_difference``,
 """
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,8 +69,8 @@ moments = st.builds(
 class Game:
     """The memory of the game, and the parts of an environment that read it."""
 
-    def __init__(self, folder: Path):
-        self.session = MaskedSession(PROFILE_PATH, folder, SessionOptions(options={"boss": "judge"}))
+    def __init__(self):
+        self.session = MaskedSession(PROFILE_PATH, SessionOptions(options={"boss": "judge"}))
         self.scenario = IUDEX
         self.duel = DuelGame(SessionHolder(None, self.session), self.session.profile)
         self.reader = DuelReader(self.duel.binding, self.scenario)
@@ -100,8 +99,8 @@ class Game:
 
 
 @pytest.fixture(scope="module")
-def game(tmp_path_factory):
-    one = Game(tmp_path_factory.mktemp("masked"))
+def game():
+    one = Game()
     yield one
     one.session.close()
 

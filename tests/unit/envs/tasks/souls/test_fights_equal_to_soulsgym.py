@@ -62,9 +62,9 @@ class MemoryReader:
         return PLAYER_HP - self._hp[0], formulas.BOSS_MAX_HP - self._hp[1]
 
 
-def test_whole_fights_of_the_environment(tmp_path):
+def test_whole_fights_of_the_environment():
     """Episodes in place, as in SoulsGym: health is refilled after each read, and losses are counted."""
-    session = MaskedSession(PROFILE_PATH, tmp_path, SessionOptions(options={"boss": "judge"}))
+    session = MaskedSession(PROFILE_PATH, SessionOptions(options={"boss": "judge"}))
     env = iudex_env(session, episodes="in_place", phase="1", observation="dict")
     rng = np.random.default_rng(6)
     n_ends = 0

@@ -13,8 +13,8 @@ from support.soulsgym_moments import iudex_env
 
 
 @pytest.fixture
-def session(tmp_path):
-    with ScaledSession(PROFILE_PATH, tmp_path, SessionOptions(options={"boss": "judge"})) as one:
+def session():
+    with ScaledSession(PROFILE_PATH, SessionOptions(options={"boss": "judge"})) as one:
         yield one
 
 

@@ -28,13 +28,13 @@ class RunningSession(ScaledSession):
         return super().snapshot(names)
 
 
-def opened(kind, path, folder):
-    return kind(path, folder, SessionOptions(options={"boss": "judge"}))
+def opened(kind, path):
+    return kind(path, SessionOptions(options={"boss": "judge"}))
 
 
 @pytest.mark.parametrize("path", [DARK_SOULS_3, ELDEN_RING])
-def test_a_game_that_obeys_its_speed_is_not_changed(tmp_path, path):
-    with opened(ScaledSession, path, tmp_path) as session:
+def test_a_game_that_obeys_its_speed_is_not_changed(path):
+    with opened(ScaledSession, path) as session:
         session.clock.run(1.0)
         changes = TemporaryValues()
         check_standstill(session, changes)
@@ -42,8 +42,8 @@ def test_a_game_that_obeys_its_speed_is_not_changed(tmp_path, path):
         assert not changes.is_set
 
 
-def test_the_flag_is_set_and_restored(tmp_path):
-    with opened(RunningSession, ELDEN_RING, tmp_path) as session:
+def test_the_flag_is_set_and_restored():
+    with opened(RunningSession, ELDEN_RING) as session:
         before = session.read(SPEED_FLAG)
         changes = TemporaryValues()
         check_standstill(session, changes)
@@ -54,8 +54,8 @@ def test_the_flag_is_set_and_restored(tmp_path):
 
 
 @pytest.mark.parametrize("path", [DARK_SOULS_3, ELDEN_RING])
-def test_a_game_that_runs_on_is_refused(tmp_path, path):
-    with opened(RunningSession, path, tmp_path) as session:
+def test_a_game_that_runs_on_is_refused(path):
+    with opened(RunningSession, path) as session:
         session.obeys_flag = False
         session.clock.run(1.0)
         with pytest.raises(ClockUnavailableError, match=r"runs on at a speed of 0.*game\.speed.*clock='realtime'"):

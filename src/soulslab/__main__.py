@@ -1,0 +1,5 @@
+"""``python -m soulslab``: the command ``soulslab``."""
+
+from soulslab.cli import main
+
+main()
