@@ -32,7 +32,7 @@ PACKAGES = (
     "attrs", "av", "cloudpickle", "cyclopts", "docstring-parser", "farama-notifications", "filelock", "grpcio",
     "gymnasium",
     "hyperscan", "hypothesis", "iniconfig", "llvmlite", "markdown-it-py", "mdurl", "msgspec", "numba",
-    "opencv-python-headless", "packaging", "pluggy", "protobuf", "psutil", "pygments", "pytest", "rich", "rich-rst",
+    "opencv-python-headless", "packaging", "panda3d", "pluggy", "protobuf", "psutil", "pygments", "pytest", "rich", "rich-rst",
     "simplejpeg", "sortedcontainers", "tomlkit", "typing_extensions",
 )  # fmt: skip
 #: pytest needs it on Windows only.

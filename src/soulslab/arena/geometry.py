@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from soulslab.arena.kernel import kernel
 from soulslab.arena.records import Record
@@ -51,3 +52,9 @@ def direction(dx: float, dy: float, fx: float, fy: float) -> tuple[float, float,
     if distance < 1e-9:
         return fx, fy, 0.0
     return dx / distance, dy / distance, distance
+
+
+def angle_between(angles: NDArray[np.floating], other: float) -> NDArray[np.floating]:
+    """Return the angles minus another one, in rad from -pi to pi."""
+    difference = angles - other
+    return np.arctan2(np.sin(difference), np.cos(difference))

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.arena.geometry import angle_between
 from soulslab.arena.picture.canvas import Image
 
 PX_PER_M = 22
@@ -64,7 +65,7 @@ def texture(place: Place) -> Image:
     abyss = _abyss(r - place.radius_m, angle, rough, fine)
     # The broken edge varies by about 10 cm.
     beyond = r - place.radius_m
-    off_cliff = np.abs(np.angle(np.exp(1j * (angle - place.cliff_rad)))) - place.cliff_width_rad / 2
+    off_cliff = np.abs(angle_between(angle, place.cliff_rad)) - place.cliff_width_rad / 2
     is_cliff = (off_cliff * place.radius_m < 0.25 * fine)[..., None]
     lip = _step(beyond - 0.35 * (fine + 0.6 * rough))[..., None]
     stone = _step(beyond - WALL_GAP_M)[..., None]

@@ -39,7 +39,7 @@ class TestPixelsOfADuel(TestDuel):
 
 class TestSouls(GameEnvContract):
     @pytest.fixture(params=[("dark_souls_3", "iudex"), ("elden_ring", "margit")], ids=lambda one: one[1])
-    def make_env(self, request, tmp_path, monkeypatch):
+    def make_env(self, request, monkeypatch):
         monkeypatch.setattr("soulslab.envs.game.session_holder.N_LOOKS", 2)
         worlds = []
 

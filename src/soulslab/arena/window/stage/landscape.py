@@ -12,6 +12,7 @@ import numpy as np
 from panda3d.core import CullBinEnums, CullBinManager, DepthTestAttrib, NodePath, RenderAttrib
 
 from soulslab.arena.boss_file import Ground
+from soulslab.arena.geometry import angle_between
 from soulslab.arena.records import TICKS_PER_S
 from soulslab.arena.window.stage.atmosphere import Atmosphere
 from soulslab.arena.window.stage.baked_mesh import Floats, Mesh, texture_of
@@ -95,7 +96,7 @@ def build_ground(parent: NodePath, ground: Ground, atmosphere: Atmosphere) -> No
 
 def lip_m(angles: Floats, place: Place) -> Floats:
     """Return the extent of the floor at angles: to the wall, or to the irregular edge of the cliff."""
-    off = np.abs(np.angle(np.exp(1j * (angles - place.cliff_rad))))
+    off = np.abs(angle_between(angles, place.cliff_rad))
     wobble = 0.22 * np.sin(17 * angles) + 0.13 * np.sin(41 * angles + 1)
     return np.where(off < place.half_rad, place.radius_m + 0.1 + wobble, place.radius_m + WALL_GAP_M)
 

@@ -15,6 +15,7 @@ from typing import Any, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.arena.geometry import angle_between
 from soulslab.arena.kernel import cache_folder
 from soulslab.arena.window.stage.atmosphere import Atmosphere
 from soulslab.arena.window.stage.baked_mesh import Floats
@@ -193,7 +194,7 @@ def _clouds(picture: Floats, atmosphere: Atmosphere, elevation: Floats) -> Float
 
 def _glow(picture: Floats, atmosphere: Atmosphere, azimuth: Floats, elevation: Floats) -> Floats:
     """Add sun or moon, and its glow in the air around it."""
-    aside = np.angle(np.exp(1j * (azimuth - atmosphere.glow_rad))).astype(np.float32)[None, :]
+    aside = angle_between(azimuth, atmosphere.glow_rad).astype(np.float32)[None, :]
     away = np.hypot(aside * np.cos(elevation), elevation - atmosphere.glow_height_rad)
     size = atmosphere.glow_size_rad
     disc = np.clip((size - away) / 0.006 + 0.5, 0, 1)
