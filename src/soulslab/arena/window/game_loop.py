@@ -91,7 +91,7 @@ class Game:
         self._process_input()
         self._apply_writes()
         n_unseen = 0
-        while n_unseen < MAX_TICKS_UNSEEN and (n_due := timer.due(time.monotonic_ns(), self.speed)):
+        while n_unseen < MAX_TICKS_UNSEEN and (n_due := timer.due(time.perf_counter_ns(), self.speed)):
             for _ in range(n_due):
                 self._tick()
             n_unseen += n_due
@@ -201,13 +201,15 @@ def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory]
     with ExitStack() as undo:
         is_asked_to_end = undo.enter_context(_end_signals())
         fight = replay.fight if replay else new_fight(settings)  # reports an invalid boss before a window opens
+        # Compiles the rules if they are not compiled yet, before the game can be found.
+        new_fight(settings).tick(())
         window = Window(settings)
         undo.callback(window.close)
         game = Game(settings, window, fight, replay)
         undo.callback(game.close)
         # The memory is not closed here: a reader must find it complete for as long as the process exists.
         game.begin(open_memory(game.fight))
-        timer = TickTimer(time.monotonic_ns())
+        timer = TickTimer(time.perf_counter_ns())
         while window.is_open and not is_asked_to_end and not game.is_over:
             game.run_once(timer)
             time.sleep(timer.wait_ns(game.speed) * 1e-9)

@@ -9,6 +9,7 @@ import ctypes
 import mmap
 import os
 import tempfile
+from contextlib import suppress
 from ctypes import wintypes
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,16 @@ from soulslab.siphon.process.published_name import publish_name
 from soulslab.siphon.win32 import error_code, function
 
 _PAGE_READONLY = 0x02
+_FOLDER_PREFIX = "soulslab-arena-"
 
 set_process_name = publish_name
 
 
 class Mapping:
-    """Mapped memory of this process, with its address and its size in bytes.
+    """Mapped memory of this process, with its address and its size in bytes."""
 
-    The folder, of the mapped file, is removed with the mapping.
-    """
-
-    def __init__(self, pages: mmap.mmap | None, folder: Path | None = None) -> None:
+    def __init__(self, pages: mmap.mmap | None) -> None:
         self._pages = pages
-        self._folder = folder
         self.size = 0 if pages is None else len(pages)
         self.start = 0 if pages is None else ctypes.addressof(ctypes.c_char.from_buffer(pages))
 
@@ -62,23 +60,24 @@ class Mapping:
         pages, self._pages, self.size = self._pages, None, 0
         if pages is not None:
             pages.close()
-        if self._folder is not None:
-            self._folder.rmdir()
-            self._folder = None
 
 
 def map_program(name: str, size: int) -> Mapping:
     """Map a new file of that name; other programs see the name of the file.
 
     The mapping is private, so the file stays empty. Windows deletes the file with its last handle, however the game
-    ends. Raises `OSError`.
+    ends; the next game removes its folder. Raises `OSError`.
     """
-    folder = Path(tempfile.mkdtemp(prefix="soulslab-arena-"))
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
+    for former in folder.parent.glob(f"{_FOLDER_PREFIX}*"):
+        if former != folder:
+            with suppress(OSError):  # it contains the file of a running game
+                former.rmdir()
     options: Any = os  # the flags of Windows
     file = os.open(folder / name, os.O_RDWR | os.O_CREAT | options.O_BINARY | options.O_TEMPORARY)
     try:
         os.ftruncate(file, size)
-        return Mapping(mmap.mmap(file, size, access=mmap.ACCESS_COPY), folder)
+        return Mapping(mmap.mmap(file, size, access=mmap.ACCESS_COPY))
     finally:
         os.close(file)
 
