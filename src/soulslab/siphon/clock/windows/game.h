@@ -14,7 +14,7 @@ struct thread {
     int64_t epoch_ns;
     uint64_t first_look, last_read;
     bool has_read;
-    uint32_t n_looks, n_same_reads, n_reads;
+    uint32_t n_looks, n_same_looks, n_same_reads, n_reads;
 };
 
 /* Functions of user32, which is not imported: loading it would change a game that does not use it. NULL until it is

@@ -1,14 +1,15 @@
 /* Reading the time, and holding a thread that does nothing but that (docs/clock.md, "Windows").
  *
- * A loop that never sleeps repeats itself while time stands. It is held where it has found no message for the second time
- * in a row at the same place, and has read the time in between: then the whole body of the loop has run with the new
- * time. A message ends the hold, so the window answers. A thread without messages is held after many reads of the time.
+ * A loop that never sleeps repeats itself while time stands. It is held where it has repeatedly found no message at the
+ * same place, and has read the time in between: then the whole body of the loop has run with the new time. A message ends the hold, so the window answers. A thread without messages is held after many reads of the time.
  */
 #include "game.h"
 
 /* Reads at changing places count less than reads at one place. */
 #define MIXED_READS 10
-/* So many looks with reads of the time between them hold a thread at any place. */
+/* So many looks with reads of the time between them hold a thread: at the place of the first one, and at any place. A loop
+ * may look for messages once for input and once while it draws, and sleep after that. */
+#define SAME_LOOKS 2
 #define MANY_LOOKS 64
 /* 1601 to 1970 in units of 100 ns. */
 #define EPOCH_AS_FILE_TIME 116444736000000000ll
@@ -19,7 +20,7 @@ static struct thread *marks_of(const struct clock_moment *moment)
     if (thread->epoch_ns != moment->virtual_ns) {
         thread->epoch_ns = moment->virtual_ns;
         thread->first_look = thread->last_read = 0;
-        thread->n_looks = thread->n_same_reads = thread->n_reads = 0;
+        thread->n_looks = thread->n_same_looks = thread->n_same_reads = thread->n_reads = 0;
         thread->has_read = false;
     }
     return thread;
@@ -84,7 +85,8 @@ bool hold_at_look(uint64_t place)
     if (!moment.is_frozen || atomic_load_explicit(&page->boundary, memory_order_relaxed) == CLOCK_BOUNDARY_SLEEP)
         return false;
     struct thread *thread = marks_of(&moment);
-    bool is_repeated = thread->has_read && (place == thread->first_look || ++thread->n_looks >= MANY_LOOKS);
+    uint32_t *n = place == thread->first_look ? &thread->n_same_looks : &thread->n_looks;
+    bool is_repeated = thread->has_read && ++*n >= (n == &thread->n_looks ? MANY_LOOKS : SAME_LOOKS);
     thread->has_read = false;
     if (!is_repeated) {
         if (thread->first_look == 0)
@@ -101,7 +103,7 @@ void after_message(void)
 {
     struct thread *thread = this_thread();
     thread->first_look = thread->last_read = 0;
-    thread->n_looks = thread->n_same_reads = thread->n_reads = 0;
+    thread->n_looks = thread->n_same_looks = thread->n_same_reads = thread->n_reads = 0;
     thread->has_read = false;
 }
 
