@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import select
 import shutil
 import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
@@ -32,7 +34,8 @@ PACKAGES = (
     "attrs", "av", "cloudpickle", "cyclopts", "docstring-parser", "farama-notifications", "filelock", "grpcio",
     "gymnasium",
     "hyperscan", "hypothesis", "iniconfig", "llvmlite", "markdown-it-py", "mdurl", "msgspec", "numba",
-    "opencv-python-headless", "packaging", "panda3d", "pluggy", "protobuf", "psutil", "pygments", "pytest", "rich", "rich-rst",
+    "opencv-python-headless", "packaging", "panda3d", "pluggy", "protobuf", "psutil", "pygments", "pytest", "rich",
+    "rich-rst",
     "simplejpeg", "sortedcontainers", "tomlkit", "typing_extensions",
 )  # fmt: skip
 #: pytest needs it on Windows only.
@@ -86,22 +89,30 @@ class WindowsPython:
         assert "skipped" not in done.stdout, done.stdout[-4000:]
         return done.stdout
 
+    @contextmanager
+    def serving(self, *arguments: str, display: str) -> Iterator[str]:
+        """Serve a game with ``soulslab siphon serve``; the context is the address of the server."""
+        with self._started(["-m", "soulslab", "siphon", "serve", *arguments], display) as process:
+            yield _address_of(process)
+            process.kill()
+
     def _run(self, arguments: Sequence[str], display: str) -> subprocess.CompletedProcess[str]:
+        with self._started(arguments, display) as process:
+            try:
+                output = _read_until_exit(process)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(process.args, process.returncode, *output)
+
+    def _started(self, arguments: Sequence[str], display: str) -> subprocess.Popen[bytes]:
         # Settings of the Python that runs the tests do not apply.
         environment = {name: text for name, text in self._windows.environment(display).items() if "PYTHON" not in name}
         environment["WINDOWS_GAME"] = f"Z:{self._windows.game}"
         environment["WINDOWS_TARGET"] = f"Z:{self._windows.target}"
         environment["WINDOWS_PAINTER"] = f"Z:{self._windows.painter}"
-        command = [program("wine"), str(self.executable), "-B", "-X", "utf8", *arguments]
+        command = [program("wine"), str(self.executable), "-B", "-u", "-X", "utf8", *arguments]
         pipe = subprocess.PIPE
-        with subprocess.Popen(
-            command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
-        ) as process:
-            try:
-                output = _read_until_exit(process)
-            finally:
-                process.kill()
-        return subprocess.CompletedProcess(command, process.returncode, *output)
+        return subprocess.Popen(command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
 
     def _download(self, folder: Path, packages: Sequence[str]) -> None:
         folder.mkdir(parents=True)
@@ -128,6 +139,16 @@ class WindowsPython:
         source.write_text(RANDOM, encoding="utf-8")
         command = [program(f"{COMPILER}-gcc"), "-O1", "-shared", "-o", target, source, "-ladvapi32"]
         subprocess.run(command, check=True, env={**os.environ, "LC_ALL": "C"})
+
+
+def _address_of(process: subprocess.Popen[bytes]) -> str:
+    """Return the address that a server prints when it is ready. Raises `AssertionError` if it exits."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for line in process.stdout:
+        if found := re.search(rb" at (127\.0\.0\.1:\d+);", line):
+            return found[1].decode()
+    raise AssertionError(process.stderr.read().decode("utf-8", "replace"))
 
 
 def _read_until_exit(process: subprocess.Popen[bytes]) -> list[str]:

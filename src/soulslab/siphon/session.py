@@ -85,7 +85,7 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     on_orphan: str = "end"
     allow_unknown_version: bool = False
     allow_missing: bool = False
-    deadline_s: float = 30.0
+    deadline_s: float = 120.0
     controller: str = ""
     deterministic: bool = False
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 0
