@@ -78,6 +78,7 @@ def test_a_windows_learner_plays_a_game_on_linux(python, certificate):
         assert found[name]["std"] > 0
 
 
+@pytest.mark.long
 def test_both_play_a_game_on_windows(python, tmp_path):
     token = tmp_path / "token"
     token.write_text("0123456789abcdef", encoding="ascii")
