@@ -4,7 +4,7 @@
 all files of a release, so that the set-up rejects a modified file on any system and Python. ``uv`` looks up the hashes;
 it has to be on PATH or in the virtual environment (``.venv/bin/pip install uv``).
 
-To raise every version: ``.venv/bin/pip install --upgrade -e .[siphon,window,learn,tune,peers,dev,docs]``, then
+To raise every version: ``.venv/bin/pip install --upgrade -e .[siphon,window,learn,tune,fleet,dashboard,peers,dev,docs]``, then
 ``make pin``, then ``make check test``. Use the oldest Python that soulslab supports, because packages drop old ones.
 """
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 REQUIREMENTS = ROOT / "requirements.txt"
 OLDEST_PYTHON = "3.11"
-ROOT_PACKAGE = "soulslab[siphon,window,learn,tune,peers,dev,docs]"
+ROOT_PACKAGE = "soulslab[siphon,window,learn,tune,fleet,dashboard,peers,dev,docs]"
 #: EldenGym is installed without its dependencies: it does not import anthropic, ipykernel and its build of OpenCV.
 #: setuptools builds the clock libraries.
 WITHOUT_DEPENDENCIES = ("eldengym", "setuptools")

@@ -68,5 +68,5 @@ def test_licence_page_lists_every_runtime_package():
     )
     for requirement in metadata.requires("soulslab"):
         extra = re.search(r"extra == [\"'](\w+)[\"']", requirement)
-        if extra is None or extra[1] in {"siphon", "window", "learn", "tune"}:
+        if extra is None or extra[1] in {"siphon", "window", "learn", "tune", "fleet", "dashboard"}:
             assert re.match(r"[\w.-]+", requirement)[0] in listed
