@@ -82,7 +82,7 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.changes())
     sinks = run_sinks(folder, prometheus_port=flags.prometheus)
-    result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
+    result = train_policy(settings, folder, resume=resume is not None, sinks=sinks, live=True)
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:

@@ -296,6 +296,7 @@ _PACKAGES = {
     "window": ("panda3d", "setproctitle"),
     "learn": ("torch", "safetensors", "tensorboard", "matplotlib", "prometheus-client", "minari", "pillow"),
     "tune": ("optuna",),
+    "dashboard": ("nicegui",),
     "peers": ("stable-baselines3", "sb3-contrib", "scipy", "shapely"),
     "dev": ("pysiphon",),
 }

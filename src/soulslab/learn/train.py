@@ -10,6 +10,7 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from soulslab.learn.algorithm import Algorithm
+from soulslab.learn.live_feed import FEED_NAME, LiveFeed
 from soulslab.learn.players import start_from
 from soulslab.learn.policy import Policy
 from soulslab.learn.ppo.ppo_algorithm import open_ppo
@@ -29,6 +30,7 @@ def train(
     resume: bool = False,
     env_options: Mapping[str, Any] | None = None,
     sinks: Sequence[Sink] = (),
+    live: bool = False,
 ) -> TrainResult:
     """Train a policy, or resume a training run.
 
@@ -42,6 +44,7 @@ def train(
         env_options: Options of the environment, merged over ``settings.env.options``. A Python function, such as a
             reward, must be passed here.
         sinks: Telemetry sinks; closed when training ends.
+        live: Whether to open the live feed for the dashboard. It costs nothing while nobody watches.
 
     Raises:
         CheckpointError: The folder holds a run and ``resume`` is False, or no run and it is True; or a file could not
@@ -59,6 +62,8 @@ def train(
     try:
         select_device(settings.run.device)  # reports a missing GPU before the environment is made
         folder: RunFolder[Any] = RunFolder(run_dir, settings, env_options, resume=resume)
+        if live:
+            folder.live = LiveFeed(run_dir / FEED_NAME)
         with one_core(), closing(folder), closing(_open_algorithm(folder)) as algorithm:
             loop = TrainingLoop(folder, algorithm, sinks)
             loop.begin()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from soulslab.learn.remote_access import RemoteAccess
 from soulslab.learn.sinks.console_sink import ConsoleSink
 from soulslab.learn.sinks.json_lines_sink import JsonLinesSink, read_json_lines
-from soulslab.learn.sinks.prometheus_sink import PrometheusSink, RemoteAccess
+from soulslab.learn.sinks.prometheus_sink import PrometheusSink
 from soulslab.learn.sinks.tensorboard_sink import TensorBoardSink
 from soulslab.learn.telemetry import Sink
 
