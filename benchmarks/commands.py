@@ -30,7 +30,9 @@ _AT_LEAST_ONE: Final = Number(gte=1)
 Quick: TypeAlias = Annotated[bool, Parameter(negative="", help="Measure less: rough numbers in about a minute.")]
 Json: TypeAlias = Annotated[Path | None, Parameter(help="Also write the rows of the tables to this file.")]
 Config: TypeAlias = Annotated[Path, Parameter(help="Training config: a TOML file, or the name of a shipped one.")]
-Boss: TypeAlias = Annotated[str | None, Parameter(help="Only this boss: a name, or the path of a boss file.")]
+Boss: TypeAlias = Annotated[
+    str | None, Parameter(help="Only this boss: a name, generated:SEED, or the path of a boss file.")
+]
 Policy: TypeAlias = Annotated[Path | None, Parameter(help="Policy file to use; by default one is trained.")]
 Steps: TypeAlias = Annotated[int | None, Parameter(validator=_AT_LEAST_ONE, help="Environment steps per measurement.")]
 Decisions: TypeAlias = Annotated[
