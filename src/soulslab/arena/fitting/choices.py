@@ -24,10 +24,14 @@ FAR_M = 40.0
 NEAR_M, NEAR_RAD = 0.02, 0.01
 #: Factor of the share that an attack would have had, because the weights and limits of the others are not exact.
 TRUST = 0.7
-#: Factor of the intervals of weights, for the same reason.
+#: Least information about a weight, so that its interval is finite if there was no alternative at its choices.
+LEAST_INFORMATION = 0.7
+#: Factor of the intervals of weights, for the same reason as `TRUST`.
 WIDER = 1.4
 #: Number of pauses below which the greatest one may not have been seen.
 FEW_SURE = 20
+#: Cooldown in ticks that is assumed at most if no choice bounds it from below, and the longest one that is considered.
+USUAL_COOLDOWN, LONGEST_COOLDOWN = 240.0, 1200.0
 #: 95 % quantile of the normal distribution, for intervals of shares.
 Z = 1.645
 
@@ -207,7 +211,9 @@ def _limits_of(table: _Table, limits: _Limits, inner: _Limits, i: int, step: int
     if len(own):
         # A cooldown is a lower limit of the time since the last start.
         limit = _mirrored(_limit(-own, -since[waited].astype(np.float64), cost[waited], 0.0, 0.0))
-        result["cooldown"] = limit
+        high = min(limit.high, max(limit.low, LONGEST_COOLDOWN))
+        value = limit.value if limit.low > 0 else min(limit.value, USUAL_COOLDOWN)
+        result["cooldown"] = Estimate(min(value, high), limit.low, high)
     return result
 
 
@@ -254,22 +260,18 @@ def _move_choice(table: _Table, limits: _Limits, i: int, own: Mapping[str, Estim
     total = np.maximum((fits * limits.weight).sum(axis=1), 1e-12)
     share = np.where(fits[:, i], limits.weight[i] / total, 0.0)
     # The curvature of the likelihood in the logarithm of the weight.
-    information = max(float((share * (1 - share)).sum()), 0.25)
+    information = max(float((share * (1 - share)).sum()), LEAST_INFORMATION)
     factor = float(np.exp(WIDER * Z / np.sqrt(information)))
     weight = float(limits.weight[i])
     seen = {int(phase) for phase in np.unique(table.phase[table.chosen == i])}
     return MoveChoice(
         is_chosen=True,
         weight=Estimate(weight, weight / factor, weight * factor),
-        range_m=(_at_least_zero(own["near"]), own["far"]),
-        bearing_rad=(_at_least_zero(own["ahead"]), own["behind"]),
+        range_m=(own["near"], own["far"]),
+        bearing_rad=(own["ahead"], own["behind"]),
         cooldown_ticks=own.get("cooldown"),
         phases=(1, 2) if seen & {0, 1} else (2,),
     )
-
-
-def _at_least_zero(estimate: Estimate) -> Estimate:
-    return Estimate(*(max(number, 0.0) for number in (estimate.value, estimate.low, estimate.high)))
 
 
 def followers(o: Observations, indices: Sequence[int], phase_two_move: str | None) -> list[Follower]:

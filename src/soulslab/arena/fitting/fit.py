@@ -96,7 +96,7 @@ class _Notes:
             return default
         if not is_known:
             self.unknown.append(place)
-        self.intervals[place] = (round(estimate.low, 6), round(estimate.high, 6))
+        self.intervals[place] = (round(estimate.low, 6) + 0.0, round(estimate.high, 6) + 0.0)  # not -0.0
         return round(estimate.value, 5)
 
 
@@ -259,7 +259,7 @@ class _MoveBuilder:
             max(duration.high - end.low + 1, 0),
         )
         ranges = [
-            tuple(take(f"{place}.{field}[{i}]", estimate, estimate.value) for i, estimate in enumerate(pair))
+            tuple(take(f"{place}.{field}[{i}]", _positive(estimate), 0.0) for i, estimate in enumerate(pair))
             for field, pair in (("range_m", choice.range_m), ("bearing_rad", choice.bearing_rad))
             if choice.is_chosen
         ] or [(0.0, 40.0), (0.0, 3.1416)]
