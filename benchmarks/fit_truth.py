@@ -142,6 +142,7 @@ def kind_of(place: str) -> str:
 
 def _boss_numbers(truth: Boss) -> dict[str, float]:
     whole = {place: number for place, number in numbers_of(truth) if not place.startswith(("moves", "ground"))}
+    whole["damage_scale[0]"] = 1.0
     whole["damage_scale[1]"] = truth.damage_scale[1] / truth.damage_scale[0]
     return whole
 

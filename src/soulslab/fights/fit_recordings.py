@@ -124,17 +124,18 @@ def _of_data_set(path: Path) -> list[RecordedFight]:
 
 def _of_episode(observations: Hdf5Node, node: Hdf5Node) -> RecordedFight:
     def column(name: str) -> NDArray[Any]:
+        """Return values at all moments but the last: the last step may have ended early, so its time is not known."""
         values = observations.array(name)
-        return values.reshape(len(values), -1)
+        return values.reshape(len(values), -1)[:-1]
 
     n = len(column("phase"))
     infos = node.items.get("infos", Hdf5Node(attrs={}))
-    taken = np.asarray(infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n), np.int64)
+    taken = np.asarray(infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n + 1), np.int64)
     player, boss = column("player_pose"), column("boss_pose")
     names = load_knight().animations
     boss_names = (*BOSS_ANIMATIONS, _UNNAMED)  # -1 is the last one
     columns = {
-        "tick": np.concatenate([[0], np.cumsum(taken[-(n - 1) :])])[:n] * TICKS_PER_DECISION,
+        "tick": np.concatenate([[0], np.cumsum(taken[-n:])])[:n] * TICKS_PER_DECISION,
         "player_time_s": column("player_animation_duration")[:, 0],
         "boss_time_s": column("boss_animation_duration")[:, 0],
         "player_z": player[:, 2],

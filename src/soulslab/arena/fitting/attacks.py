@@ -173,11 +173,11 @@ def observe(fights: Sequence[RecordedFight], knight: Knight) -> Observations:
 
 def _contact(distances: NDArray[np.float64]) -> tuple[float, bool]:
     """Return the distance at contact, which the bodies keep while one presses against the other."""
-    near = np.round(distances[distances <= np.quantile(distances, 0.25)], 5)
-    values, counts = np.unique(near, return_counts=True)
+    near = distances[distances <= np.quantile(distances, 0.25)]
+    values, counts = np.unique(np.round(near, 3), return_counts=True)
     most = int(np.argmax(counts))
     if counts[most] >= max(5, 3 * np.median(counts)):
-        return float(values[most]), True
+        return float(np.median(near[np.abs(near - values[most]) < 1e-3])), True
     return float(distances.min()), False
 
 

@@ -8,6 +8,7 @@ that the attack would have had.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,11 +18,11 @@ from soulslab.arena.fitting.attacks import NO_ATTACKS, STUNS, Attack, Observatio
 from soulslab.arena.fitting.estimate import LIMIT_RATIO, Estimate, between
 from soulslab.arena.records import TICKS_PER_DECISION
 
-N_ROUNDS = 8
+N_ROUNDS = 4
 #: Farthest distance of a choice that is written if no choice bounds it (m).
 FAR_M = 40.0
 #: Added to an interval of a limit for each tick between two moments (m, rad): motion before the choice is not seen.
-NEAR_M, NEAR_RAD = 0.02, 0.01
+NEAR_M, NEAR_RAD = 0.02, 0.03
 #: Factor of the share that an attack would have had, because the weights and limits of the others are not exact.
 TRUST = 0.7
 #: Least information about a weight, so that its interval is finite if there was no alternative at its choices.
@@ -98,7 +99,7 @@ def choices(o: Observations, animations: Sequence[str], phase_two_move: str | No
 
 
 class _Limits(msgspec.Struct):
-    """Limits of all attacks, arrays with one row for each."""
+    """Limits of all attacks, arrays with one row for each: the narrowest or the widest that are plausible."""
 
     near: NDArray[np.float64]
     far: NDArray[np.float64]
@@ -106,14 +107,6 @@ class _Limits(msgspec.Struct):
     behind: NDArray[np.float64]
     cooldown: NDArray[np.float64]
     phases: NDArray[np.bool_]  # (M, 3)
-    weight: NDArray[np.float64]
-
-    def fits(self, table: _Table) -> NDArray[np.bool_]:
-        """Return which attacks fit each choice, (C, M)."""
-        d, b = table.distance[:, None], table.bearing[:, None]
-        in_range = (d >= self.near) & (d <= self.far) & (b >= self.ahead) & (b <= self.behind)
-        ready = (table.since < 0) | (table.since >= self.cooldown)
-        return in_range & ready & self.phases.T[table.phase]
 
 
 class _Table(msgspec.Struct):
@@ -126,6 +119,22 @@ class _Table(msgspec.Struct):
     since: NDArray[np.int64]
 
 
+def _fits(table: _Table, inner: _Limits, outer: _Limits) -> NDArray[np.float64]:
+    """Return the probability that each attack fits each choice, (C, M): it falls from the inner to the outer limits."""
+    d, b = table.distance[:, None], table.bearing[:, None]
+    fits = _below(d, inner.far, outer.far) * _below(-d, -inner.near, -outer.near)
+    fits *= _below(b, inner.behind, outer.behind) * _below(-b, -inner.ahead, -outer.ahead)
+    fits *= np.where(table.since < 0, 1.0, _below(-table.since, -inner.cooldown, -outer.cooldown))
+    fits *= inner.phases.T[table.phase]
+    fits[np.arange(len(table.chosen)), table.chosen] = 1.0
+    return fits
+
+
+def _below(values: NDArray[Any], inner: NDArray[np.float64], outer: NDArray[np.float64]) -> NDArray[np.float64]:
+    share: NDArray[np.float64] = np.clip((outer - values) / np.maximum(outer - inner, 1e-9), 0.0, 1.0)
+    return np.where(values <= inner, 1.0, share)
+
+
 def fit_choices(found: Sequence[Choice], n_moves: int, step: int) -> list[MoveChoice]:
     """Return when each attack is chosen, from choices seen at moments ``step`` ticks apart."""
     table = _Table(
@@ -135,28 +144,27 @@ def fit_choices(found: Sequence[Choice], n_moves: int, step: int) -> list[MoveCh
         np.array([c.phase for c in found], np.int64),
         np.array([c.since for c in found], np.int64).reshape(len(found), n_moves),
     )
-    limits, inner = _narrowest(table, n_moves), _narrowest(table, n_moves)
+    inner, outer = _narrowest(table, n_moves), _narrowest(table, n_moves)
     estimates: list[dict[str, Estimate]] = [{} for _ in range(n_moves)]
     for _ in range(N_ROUNDS):
-        limits.weight = _weights(table, limits)
+        fits = _fits(table, inner, outer)
+        weight = _weights(table.chosen, fits)
         for i in range(n_moves):
             if (table.chosen == i).any():
-                estimates[i] = _limits_of(table, limits, inner, i, step)
+                estimates[i] = _limits_of(table, inner, _costs(fits, weight, i), i, step)
         for i, own in enumerate(estimates):
             for name, estimate in own.items():
-                getattr(limits, name)[i] = estimate.value
-    limits.weight = _weights(table, limits)
-    return [_move_choice(table, limits, i, estimates[i]) for i in range(n_moves)]
+                getattr(outer, name)[i] = estimate.high if name in ("far", "behind") else estimate.low
+    return [_move_choice(table, fits, weight, i, estimates[i]) for i in range(n_moves)]
 
 
 def _narrowest(table: _Table, n: int) -> _Limits:
     near, far, ahead, behind, cooldown = (np.zeros(n) for _ in range(5))
-    limits = _Limits(near, far, ahead, behind, cooldown, np.zeros((n, 3), np.bool_), np.ones(n))
+    limits = _Limits(near, far, ahead, behind, cooldown, np.zeros((n, 3), np.bool_))
     for i in range(n):
         mine = table.chosen == i
         if not mine.any():
-            limits.near[i] = np.inf
-            continue
+            continue  # no phase, so it never fits
         limits.near[i], limits.far[i] = table.distance[mine].min(), table.distance[mine].max()
         limits.ahead[i], limits.behind[i] = table.bearing[mine].min(), table.bearing[mine].max()
         since = table.since[mine, i]
@@ -168,33 +176,35 @@ def _narrowest(table: _Table, n: int) -> _Limits:
     return limits
 
 
-def _weights(table: _Table, limits: _Limits) -> NDArray[np.float64]:
+def _weights(chosen: NDArray[np.int64], fits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weights of maximum likelihood (Hunter 2004, MM for the Plackett-Luce model), with mean 1."""
-    n = len(limits.weight)
-    fits = limits.fits(table)
-    fits[np.arange(len(table.chosen)), table.chosen] = True
-    n_chosen = np.bincount(table.chosen, minlength=n).astype(np.float64)
-    weight = np.where(n_chosen > 0, limits.weight, 0.0)
+    n_chosen = np.bincount(chosen, minlength=fits.shape[1]).astype(np.float64)
+    weight = np.where(n_chosen > 0, 1.0, 0.0)
     for _ in range(60):
         total = np.maximum((fits * weight).sum(axis=1), 1e-12)
-        weight = n_chosen / np.maximum((fits / total[:, None]).sum(axis=0), 1e-12)
+        # The prior is one choice among attacks of mean weight, for attacks that were the only ones that fitted.
+        weight = (n_chosen + 1) / ((fits / total[:, None]).sum(axis=0) + 1)
+        weight = np.where(n_chosen > 0, weight, 0.0)
         weight /= weight[n_chosen > 0].mean()
     return weight
 
 
-def _limits_of(table: _Table, limits: _Limits, inner: _Limits, i: int, step: int) -> dict[str, Estimate]:
-    """Return the limits of one attack, given those of the others.
+def _costs(fits: NDArray[np.float64], weight: NDArray[np.float64], i: int) -> NDArray[np.float64]:
+    """Return the log-likelihood that each choice of another attack would cost if attack ``i`` had fitted, (C,)."""
+    others = fits @ weight - fits[:, i] * weight[i]
+    share = weight[i] / np.maximum(others + weight[i], 1e-9)
+    costs: NDArray[np.float64] = -np.log(np.maximum(1.0 - TRUST * share, 1e-6))
+    return costs
+
+
+def _limits_of(table: _Table, inner: _Limits, cost: NDArray[np.float64], i: int, step: int) -> dict[str, Estimate]:
+    """Return the limits of one attack, given what each choice of another attack costs beyond them.
 
     Only choices that are within the ``inner`` limits of this attack in all other respects count against a wider limit:
     it would surely have fitted in these respects.
     """
     mine = table.chosen == i
-    fits = limits.fits(table)
-    fits[np.arange(len(mine)), table.chosen] = True
-    others = (fits * limits.weight).sum(axis=1) - np.where(fits[:, i], limits.weight[i], 0.0)
-    share = limits.weight[i] / np.maximum(others + limits.weight[i], 1e-9)
-    cost = -np.log(np.maximum(1.0 - TRUST * share, 1e-6))
-    rivals = ~mine & limits.phases[i][table.phase]
+    rivals = ~mine & inner.phases[i][table.phase]
     d, b, since = table.distance, table.bearing, table.since[:, i]
     in_range = (d >= inner.near[i]) & (d <= inner.far[i])
     in_bearing = (b >= inner.ahead[i]) & (b <= inner.behind[i])
@@ -242,7 +252,13 @@ def _limit(
     return Estimate(value, outermost - error, max(reach(LIMIT_RATIO), value) + error)
 
 
-def _move_choice(table: _Table, limits: _Limits, i: int, own: Mapping[str, Estimate]) -> MoveChoice:
+def _move_choice(
+    table: _Table,
+    fits: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    i: int,
+    own: Mapping[str, Estimate],
+) -> MoveChoice:
     n_chosen = int((table.chosen == i).sum())
     if not n_chosen:
         zero = Estimate(0.0, 0.0, 0.2)
@@ -255,14 +271,11 @@ def _move_choice(table: _Table, limits: _Limits, i: int, own: Mapping[str, Estim
             cooldown_ticks=None,
             phases=(1, 2),
         )
-    fits = limits.fits(table)
-    fits[np.arange(len(table.chosen)), table.chosen] = True
-    total = np.maximum((fits * limits.weight).sum(axis=1), 1e-12)
-    share = np.where(fits[:, i], limits.weight[i] / total, 0.0)
+    share = fits[:, i] * weights[i] / np.maximum(fits @ weights, 1e-12)
     # The curvature of the likelihood in the logarithm of the weight.
     information = max(float((share * (1 - share)).sum()), LEAST_INFORMATION)
     factor = float(np.exp(WIDER * Z / np.sqrt(information)))
-    weight = float(limits.weight[i])
+    weight = float(weights[i])
     seen = {int(phase) for phase in np.unique(table.phase[table.chosen == i])}
     return MoveChoice(
         is_chosen=True,

@@ -26,8 +26,15 @@ from soulslab.arena.fitting.attacks import PARRIED, STAGGER, Hit, Observations, 
 from soulslab.arena.fitting.choices import Follower, MoveChoice, choices, fit_choices, followers, pauses
 from soulslab.arena.fitting.estimate import Estimate, between, exact, seconds
 from soulslab.arena.fitting.ground import fit_ground
-from soulslab.arena.fitting.hit_windows import HitWindow, find_windows, unseen_window
-from soulslab.arena.fitting.motion import advance, last_motion, roaming, steps_of, tracking
+from soulslab.arena.fitting.hit_windows import (
+    NO_OTHERS,
+    HitWindow,
+    OtherAreas,
+    find_windows,
+    other_areas,
+    unseen_window,
+)
+from soulslab.arena.fitting.motion import advance, likely_starts, roaming, steps_of, tracking
 from soulslab.arena.fitting.projectiles import RADIUS_M, Throw, find_throws
 from soulslab.arena.fitting.recorded_fight import RecordedFight
 from soulslab.arena.fitting.vitals import Health, damage_ratio, damages, durations, health, poise, stun
@@ -96,8 +103,9 @@ class _Notes:
             return default
         if not is_known:
             self.unknown.append(place)
-        self.intervals[place] = (round(estimate.low, 6) + 0.0, round(estimate.high, 6) + 0.0)  # not -0.0
-        return round(estimate.value, 5)
+        # No number of a fit is negative.
+        self.intervals[place] = (round(max(float(estimate.low), 0.0), 6), round(max(float(estimate.high), 0.0), 6))
+        return round(float(estimate.value), 5)
 
 
 def fit_boss(
@@ -125,7 +133,10 @@ def fit_boss(
     vitals = health(o)
     ratio = damage_ratio(o)
     factor = ratio or Estimate(1.0, 0.8, 1.5)
-    found = {animation: _windows(o, animation, factor.value) for animation in animations}
+    found = {animation: _windows(o, animation, factor.value, NO_OTHERS) for animation in animations}
+    blades = [window for windows, _, _ in found.values() for window in windows if isinstance(window, HitWindow)]
+    others = other_areas([window for window in blades if window.hits])
+    found = {animation: _windows(o, animation, factor.value, others) for animation in animations}
     chosen = _choices(o, animations, vitals.phase_two_move)
     names = _file_names(animations, vitals.phase_two_move)
     ids = {animation: name.lower() for animation, name in names.items()}
@@ -208,7 +219,9 @@ def _choices(o: Observations, animations: Sequence[str], phase_two_move: str | N
     return dict(zip(animations, fit_choices(found, len(animations), o.step), strict=True))
 
 
-def _windows(o: Observations, animation: str, factor: float) -> tuple[tuple[Found, ...], Estimate, bool]:
+def _windows(
+    o: Observations, animation: str, factor: float, others: OtherAreas
+) -> tuple[tuple[Found, ...], Estimate, bool]:
     """Return the windows of an attack in order, its duration in ticks, and whether hits showed them."""
     indices = o.of(animation)
     duration = durations(o, indices)
@@ -219,10 +232,11 @@ def _windows(o: Observations, animation: str, factor: float) -> tuple[tuple[Foun
     if throws:
         windows: list[Found] = list(throws)
     else:
-        windows = list(find_windows(o, indices, [hit for hit in hits if hit.is_during], factor))
+        windows = list(find_windows(o, indices, [hit for hit in hits if hit.is_during], factor, others))
     is_explained = bool(windows)
     if not windows:
-        windows = [unseen_window(min(last_motion(steps_of(o, indices)), int(limit) - 1), int(limit))]
+        starts = likely_starts(steps_of(o, indices), o.step)[:MAX_WINDOWS]
+        windows = [unseen_window(start, int(limit)) for start in starts]
     windows.sort(key=lambda window: window.start.value)
     if duration is None:
         last = windows[-1].start.value + USUAL_DURATION / 2
@@ -306,7 +320,7 @@ class _MoveBuilder:
                 f"{place}.tracking_rad_s", _positive(turn.rate_rad_s), 3.0, is_known=turn.is_rate_known
             ),
             "aim_s": take(f"{place}.aim_s", seconds(aim), 0.15) if aim else 0.15,
-            "advance_m": take(f"{place}.advance_m", step.distance_m, 0.0),
+            "advance_m": take(f"{place}.advance_m", step.distance_m, 0.0, is_known=step.is_known),
             "advance_s": max(take(f"{place}.advance_s", seconds(step_ticks), 0.3), 0.01) if step_ticks else 0.3,
         }
         if isinstance(found, Throw):

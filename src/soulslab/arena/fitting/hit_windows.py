@@ -8,6 +8,7 @@ player's animation after them, and by near misses between them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -28,7 +29,11 @@ FULL_RAD, ALMOST_FULL_RAD = 6.2832, 2.75
 FULL_SHARE = 0.1
 #: Scales of the exponential priors of a reach beyond the farthest hit, and of a half arc beyond the widest one.
 BEYOND_M, BEYOND_RAD = 0.6, 0.7
-_GRID = 61
+#: Farthest reach beyond the farthest hit that is considered (m).
+FARTHEST_M = 5.0
+#: Share of the prior that is like the other areas of the boss if there are enough of them, and its spread (m, rad).
+OTHERS_SHARE, MIN_OTHERS, SPREAD = 0.7, 3, 0.4
+_GRID = 81
 
 
 class Risk(msgspec.Struct, frozen=True, eq=False):
@@ -66,6 +71,20 @@ class Area(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     is_reach_bounded: bool
     is_arc_bounded: bool
     misses: NDArray[np.float64]
+
+
+class OtherAreas(msgspec.Struct, frozen=True):
+    """Areas of the same boss that near misses bounded: an area that none bounded is assumed to be like these.
+
+    Attributes:
+        reaches_m: Their reaches; ``halves_rad`` their half arcs.
+    """
+
+    reaches_m: tuple[float, ...] = ()
+    halves_rad: tuple[float, ...] = ()
+
+
+NO_OTHERS = OtherAreas()
 
 
 class HitWindow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -111,7 +130,22 @@ def risk_of(o: Observations, indices: Sequence[int]) -> Risk:
     return Risk(attack_of, k, gap, bearing, is_hit)
 
 
-def find_windows(o: Observations, indices: Sequence[int], hits: Sequence[Hit], damage_ratio: float) -> list[HitWindow]:
+def other_areas(windows: Sequence[HitWindow]) -> OtherAreas:
+    """Return the areas of some windows that near misses bounded."""
+    areas = [window.area for window in windows]
+    return OtherAreas(
+        tuple(area.reach_m.value for area in areas if area.is_reach_bounded),
+        tuple(area.arc_rad.value / 2 for area in areas if area.is_arc_bounded),
+    )
+
+
+def find_windows(
+    o: Observations,
+    indices: Sequence[int],
+    hits: Sequence[Hit],
+    damage_ratio: float,
+    others: OtherAreas = NO_OTHERS,
+) -> list[HitWindow]:
     """Return the windows of one kind of attack, by start.
 
     Args:
@@ -119,6 +153,7 @@ def find_windows(o: Observations, indices: Sequence[int], hits: Sequence[Hit], d
         indices: Indices of all attacks of this kind.
         hits: All their hits, except for projectiles.
         damage_ratio: Damage in phase 2 as a share of that in phase 1.
+        others: Areas of other windows of the same boss.
     """
     risk = risk_of(o, indices)
     groups = [part for group in _signatures(hits, damage_ratio) for part in _split(group, risk)]
@@ -128,7 +163,7 @@ def find_windows(o: Observations, indices: Sequence[int], hits: Sequence[Hit], d
     for n, group in enumerate(groups):
         before = max((hit.k for hit in groups[n - 1]), default=0) if n else 0
         after = min(hit.k for hit in groups[n + 1]) if n + 1 < len(groups) else None
-        windows.append(_window(o, indices, group, risk, (before, after)))
+        windows.append(_window(o, indices, group, _Evidence(risk, (before, after), others)))
     return windows
 
 
@@ -174,9 +209,16 @@ def _without_overlaps(groups: list[list[Hit]]) -> list[list[Hit]]:
     return joined
 
 
-def _window(
-    o: Observations, indices: Sequence[int], hits: list[Hit], risk: Risk, limits: tuple[int, int | None]
-) -> HitWindow:
+class _Evidence(msgspec.Struct, frozen=True):
+    """What bounds a window beside its hits: moments of risk, last hit before and first one after it, other areas."""
+
+    risk: Risk
+    limits: tuple[int, int | None]
+    others: OtherAreas
+
+
+def _window(o: Observations, indices: Sequence[int], hits: list[Hit], evidence: _Evidence) -> HitWindow:
+    risk, limits = evidence.risk, evidence.limits
     ks = np.array([hit.k for hit in hits])
     first, last = int(ks.min()), int(ks.max())
     own = np.array([hit.attack for hit in hits])
@@ -184,7 +226,7 @@ def _window(
     # In the attacks that were hit, the moments after the hit say nothing: a window hits only once.
     since_hit = risk.k >= np.array([at.get(i, 1 << 30) for i in risk.attack.tolist()], np.int64)
     risk = risk.where(~since_hit & ~risk.is_hit)
-    area = _area(hits, risk.where((risk.k >= first) & (risk.k <= last)))
+    area = _area(hits, risk.where((risk.k >= first) & (risk.k <= last)), evidence.others)
     reach, half = area.reach_m.low, area.arc_rad.low / 2
     inside = risk.where((risk.gap <= reach) & (_off(risk.bearing, area.facing_rad) <= half))
     before = inside.k[(inside.k < first) & (inside.k > limits[0])]
@@ -213,7 +255,7 @@ def _off(bearing: NDArray[np.float64], facing: float) -> NDArray[np.float64]:
     return off
 
 
-def _area(hits: list[Hit], missed: Risk) -> Area:
+def _area(hits: list[Hit], missed: Risk, others: OtherAreas) -> Area:
     """Return the area of a window; ``missed`` are the moments in it in which the player was open and not hit."""
     gaps, bearings = np.array([hit.gap for hit in hits]), np.array([hit.bearing for hit in hits])
     nearest = max(float(gaps.max()), 0.0)
@@ -225,13 +267,18 @@ def _area(hits: list[Hit], missed: Risk) -> Area:
     gap, off = missed.gap[kept], off_misses[kept]
     bounding = gap[off <= half]
     is_reach_bounded = len(bounding) > 0
-    reach_high = float(bounding.min()) if is_reach_bounded else nearest + 4 * BEYOND_M
+    reach_high = float(bounding.min()) if is_reach_bounded else nearest + FARTHEST_M
     aside = off[gap <= nearest]
     is_arc_bounded = len(aside) > 0
     half_high = float(aside.min()) if is_arc_bounded else np.pi
     if not is_arc_bounded and half >= ALMOST_FULL_RAD:
         half = np.pi
-    (reach, reach_most), (half_value, half_most) = _posterior((nearest, reach_high), (half, half_high), gap, off)
+    (reach, reach_most), (half_value, half_most) = _posterior(
+        _prior(nearest, reach_high, BEYOND_M, others.reaches_m),
+        _prior(half, half_high, BEYOND_RAD, others.halves_rad, full_share=FULL_SHARE if half_high >= np.pi else 0.0),
+        gap,
+        off,
+    )
     reach_high = reach_high if is_reach_bounded else reach_most
     half_high = half_high if is_arc_bounded else half_most
     return Area(
@@ -256,26 +303,37 @@ def _facing(hits: NDArray[np.float64], misses: NDArray[np.float64]) -> float:
     return best
 
 
-def _posterior(
-    reach: tuple[float, float], half: tuple[float, float], gap: NDArray[np.float64], off: NDArray[np.float64]
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return median and 95 % quantile of reach and half arc, given the near misses, which lie outside of the area.
+_Prior: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Values, and the weight of each."""
 
-    The priors fall exponentially beyond the hits; that of the half arc has a share for the full circle.
-    """
-    reaches, halves = np.linspace(*reach, _GRID), np.linspace(*half, _GRID)
+
+def _prior(low: float, high: float, scale: float, others: Sequence[float], *, full_share: float = 0.0) -> _Prior:
+    """Return the prior of a limit: it falls exponentially from the outermost hit, or is like the limits of others."""
+    values = np.linspace(low, high, _GRID)
+    weight = np.exp(-(values - low) / scale)
+    weight /= weight.sum()
+    beyond = np.array([other for other in others if other >= low - SPREAD])
+    if len(beyond) >= MIN_OTHERS:
+        alike = np.exp(-0.5 * ((values[:, None] - beyond) / SPREAD) ** 2).sum(axis=1)
+        weight += OTHERS_SHARE / (1 - OTHERS_SHARE) * alike / alike.sum()
+    weight[-1] += full_share * weight.sum()
+    return values, weight
+
+
+def _posterior(
+    reach: _Prior, half: _Prior, gap: NDArray[np.float64], off: NDArray[np.float64]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return median and 95 % quantile of reach and half arc, given the near misses, which lie outside of the area."""
+    reaches, halves = reach[0], half[0]
     is_possible = np.ones((_GRID, _GRID), np.bool_)
     order = np.argsort(gap)
-    least_off = np.minimum.accumulate(off[order]) if len(off) else off
+    least_off = np.minimum.accumulate(off[order])
     for i, value in enumerate(reaches):
         n_within = int(np.searchsorted(gap[order], value, side="right"))
         if n_within:
             is_possible[i] = halves < least_off[n_within - 1]
     is_possible[0, 0] = True
-    prior = np.exp(-(halves - half[0]) / BEYOND_RAD)
-    if half[1] >= np.pi:
-        prior[-1] += FULL_SHARE * prior.sum()
-    weight = is_possible * np.exp(-(reaches - reach[0]) / BEYOND_M)[:, None] * prior
+    weight = is_possible * reach[1][:, None] * half[1]
     return _quantiles(reaches, weight.sum(axis=1)), _quantiles(halves, weight.sum(axis=0))
 
 
@@ -300,9 +358,9 @@ def _is_parried(o: Observations, indices: Sequence[int], first: int, last: int, 
     return False if n_met >= 2 else None
 
 
-def unseen_window(last_motion: int, duration: int) -> HitWindow:
-    """Return the window of an attack that never hit anyone, a guess from its last motion; nothing bounds it."""
-    start = min(max(last_motion + 6, 12), max(duration - 12, 1))
+def unseen_window(start: Estimate, duration: int) -> HitWindow:
+    """Return a window that never hit anyone, a guess from the boss's motion; nothing bounds it."""
+    value = min(start.value, max(duration - 1, 1))
     area = Area(
         reach_m=between(0.5, 4.0),
         arc_rad=between(0.6, 3.0),
@@ -311,10 +369,9 @@ def unseen_window(last_motion: int, duration: int) -> HitWindow:
         is_arc_bounded=False,
         misses=np.zeros((0, 2)),
     )
-    first = min(max(last_motion, 1), start)
     return HitWindow(
-        start=Estimate(start, first, max(duration - 12, start)),
-        end=Estimate(start + USUAL_TICKS, start + 1, max(duration, start + USUAL_TICKS)),
+        start=Estimate(value, min(start.low, value), max(start.high, value)),
+        end=Estimate(value + USUAL_TICKS, value + 1, value + LONGEST_TICKS),
         is_end_bounded=False,
         hits=(),
         area=area,

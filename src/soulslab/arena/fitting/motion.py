@@ -18,12 +18,18 @@ from soulslab.arena.fitting.attacks import NO_ATTACKS, Observations
 from soulslab.arena.fitting.estimate import Estimate, between, exact, middle
 from soulslab.arena.records import TICKS_PER_S
 
-#: Turns and steps of at most this size per tick count as none (rad, m).
-STILL = 1e-4
+#: Turns and steps of at most this size per tick count as none (rad, m); data sets hold positions as float32.
+STILL = 3e-4
 #: An aim that is off by more than this would be corrected (rad).
 OFF_RAD = 0.01
 #: Number of saturated turns of which the median is the turn rate.
 _FEW = 3
+#: Time without a step between the steps to two windows, and from a turn to a window.
+PAUSE_TICKS, AIM_TICKS = 8, 9
+#: Gap from which on contact does not stop a step (m).
+FREE_M = 0.3
+#: Factor of a step forward that was always stopped by contact.
+STOPPED = 3.0
 #: Widest walk or turn that is assumed if none was seen.
 MAX_RATE = 8.0
 
@@ -148,36 +154,57 @@ def turn_rate(steps: Steps) -> tuple[Estimate, bool]:
 
 
 class Advance(msgspec.Struct, frozen=True):
-    """A step forward before a window: its distance in m, and its first tick; None without a step."""
+    """A step forward before a window: its distance in m, and its first tick, None without a step.
+
+    ``is_known`` is False if contact with the player always stopped it.
+    """
 
     distance_m: Estimate
     first: Estimate | None
+    is_known: bool = True
 
 
 def advance(steps: Steps, start: int, end: int) -> Advance:
     """Return the step between two ticks of an attack: the previous window's end, and a window's start."""
     mine = steps.where((steps.k0 >= start - 1) & (steps.k1 <= end))
     per_tick = mine.ahead / np.maximum(mine.n_ticks, 1)
-    is_moving = np.abs(per_tick) > STILL
+    is_moving = per_tick > STILL
     if is_moving.sum() < 2:
         return Advance(exact(0.0, 0.02), None)
     # Contact stops the boss, and a pair of moments may contain ticks without a step.
-    speed = float(np.quantile(per_tick[is_moving], 0.8))
-    is_free = mine.gap > 2 * abs(speed) + 0.05
+    speed = float(np.sort(per_tick[is_moving])[-2])
+    is_free = mine.gap > 2 * speed + 0.05
     first_step = int((mine.k1[is_moving]).min())
     idle = mine.k1[~is_moving & is_free & (mine.k1 < first_step)]
     first = Estimate(first_step, min(int(idle.max()) + 1, first_step) if len(idle) else max(start, 1), first_step)
     n_ticks = Estimate(end - first.value, end - first.high, end - first.low)
-    error = 0.02 + abs(speed) * 0.5 * (mine.n_ticks.max() - 1)
-    low, high = speed * n_ticks.low - error, speed * n_ticks.high + error
-    return Advance(Estimate(speed * n_ticks.value, max(low, 0.0), max(high, 0.0)), first)
+    error = 0.02 + speed * 0.5 * (mine.n_ticks.max() - 1)
+    is_known = bool((is_free & (per_tick >= 0.95 * speed)).any())
+    high = (speed * n_ticks.high + error) * (1 if is_known else STOPPED)
+    return Advance(Estimate(speed * n_ticks.value, max(speed * n_ticks.low - error, 0.0), high), first, is_known)
 
 
-def last_motion(steps: Steps) -> int:
-    """Return the last tick of an attack in which the boss stepped or turned; 0 if it did not move."""
-    per_tick = np.hypot(steps.ahead, steps.aside) / np.maximum(steps.n_ticks, 1)
-    moving = (per_tick > STILL) | (np.abs(steps.turn) > STILL * steps.n_ticks)
-    return int(steps.k1[moving].max()) if moving.any() else 0
+def likely_starts(steps: Steps, step: int) -> list[Estimate]:
+    """Return where the windows of an attack begin that never hit, in ticks: each after a step forward, or after a turn.
+
+    Args:
+        steps: The motion in the attack.
+        step: Ticks between two moments.
+    """
+    is_step = steps.ahead > STILL * steps.n_ticks
+    ends = np.unique(steps.k1[is_step])
+    bursts = np.split(ends, np.flatnonzero(np.diff(ends) > PAUSE_TICKS + step) + 1)
+    starts = []
+    for last in (int(burst.max()) for burst in bursts if len(burst)):
+        # Contact may have stopped the step before its end.
+        is_free = (steps.gap[is_step & (steps.k1 == last)] > FREE_M).any()
+        high = last + 1 if is_free else last + 4 * AIM_TICKS
+        starts.append(Estimate(max(last + 1 - step // 2, 1), max(last + 1 - step, 1), high))
+    if starts:
+        return starts
+    turns = steps.k1[np.abs(steps.turn) > STILL * steps.n_ticks]
+    last = int(turns.max()) if len(turns) else 0
+    return [Estimate(last + AIM_TICKS, max(last + 1 - step, 1), last + 4 * AIM_TICKS)]
 
 
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):
