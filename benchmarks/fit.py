@@ -1,7 +1,6 @@
 """``python -m benchmarks fit``: how well boss files are fitted to recorded fights, compared with the true boss files.
 
-The fights that the fit was developed with, and those that are reported, have different seeds, and different generated
-bosses; the shipped bosses are in both.
+Development and report use different seeds and different generated bosses; the shipped bosses are in both.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ Interval: TypeAlias = tuple[_Number, _Number]
 
 
 class Uncertainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is known about the numbers of a fitted boss file.
+    """Intervals of the numbers of a fitted boss file, and the places that no fight showed.
 
     Attributes:
         intervals: Interval of each measured number, by its place in the boss file.

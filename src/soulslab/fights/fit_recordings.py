@@ -31,7 +31,7 @@ from soulslab.learn.demonstrations.data_set_metadata import DATA_NAME, METADATA_
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.recording.reading import Recording, read_recording
 
-#: Quantities of a fight that a recording of a game must have, and those that it may have.
+#: Quantities that a recording of a game needs, and those that are used if they are in it.
 NEEDED: Final = (
     *(f"player.{name}" for name in ("hp", "max_hp", "position", "angle", "animation", "animation_time")),
     *(f"boss.{name}" for name in ("hp", "position", "angle", "animation", "animation_time")),

@@ -47,8 +47,6 @@ PHASE_MOVE = "Attack1500"
 USUAL_DURATION = 120
 #: Ticks of a window of a projectile, which only has a start.
 THROW_TICKS = 3
-#: Fewest attacks of a kind that show that it hits nobody.
-N_HARMLESS = 10
 
 Found: TypeAlias = HitWindow | Throw
 

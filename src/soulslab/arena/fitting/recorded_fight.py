@@ -49,7 +49,7 @@ _Name = Annotated[str, Meta(max_length=64)]
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a file says beside its moments."""
+    """The header of a file."""
 
     format: int
     player_max_hp: Annotated[float, Meta(gt=0, le=1_000_000)]

@@ -78,12 +78,11 @@ def stun(o: Observations, animation: str) -> Estimate | None:
 
 def damage_ratio(o: Observations) -> Estimate | None:
     """Return the damage in phase 2 as a share of that in phase 1, from attacks that hit in both."""
-    seen: dict[tuple[str, str, int], dict[int, list[float]]] = {}
+    seen: dict[tuple[str, str], dict[int, list[float]]] = {}
     for hit in o.hits:
         if hit.attack < 0 or hit.is_lethal or hit.phase not in (1, 2):
             continue
-        # Windows of one attack with the same animation of the player are told apart by their order of damage below.
-        key = (o.attacks[hit.attack].animation, hit.animation, 0)
+        key = (o.attacks[hit.attack].animation, hit.animation)
         seen.setdefault(key, {1: [], 2: []})[hit.phase].append(hit.damage)
     limits = []
     for damages in seen.values():
