@@ -27,7 +27,7 @@ class ArenaFlags:
     """The fight, its window, the keys, and key logs.
 
     Attributes:
-        boss: A shipped boss, or the path of a boss file.
+        boss: A shipped boss, generated:SEED, or the path of a boss file.
         phase: 1, 2 or full.
         seed: Seed of the first fight.
         poses: Start position of the player: fixed, or random in each fight.

@@ -106,7 +106,7 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the game program.
 
     Attributes:
-        boss: Name of a shipped boss, or the path of a boss file.
+        boss: Name of a shipped boss, ``generated:SEED``, or the path of a boss file.
         speed: Factor of game time at the start.
         renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL with hardware support, otherwise software.
         keys: Key of each command (`COMMANDS`).
