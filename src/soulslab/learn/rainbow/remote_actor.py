@@ -52,6 +52,7 @@ class RemoteActor:
     """
 
     channel: SharedLearnerEnd
+    is_remote = True
 
     def __init__(self, run_dir: Path, header: QHeader) -> None:
         """Prepare the shared memory of a run, whose folder is made if needed; :meth:`begin` must follow.
