@@ -44,6 +44,10 @@ class EpisodeLanes:
         """Number of rows that wait for a lane."""
         return sum(len(rows) for parts in self._waiting.values() for rows in parts)
 
+    def holders(self) -> set[str]:
+        """Return the incarnations of the games that hold a lane."""
+        return {incarnation for incarnation, _ in list(self._held)}
+
     def route(self, incarnation: str, rows: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the rows of a game that have a lane, with it as their stream; rows that waited before may follow.
 

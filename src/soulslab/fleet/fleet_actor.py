@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import threading
 import time
 from typing import Final
 
@@ -15,17 +14,15 @@ from redis import Redis
 
 from soulslab.config import without_secrets
 from soulslab.fleet.access import Access, Keys
+from soulslab.fleet.game_roster import GameRoster
 from soulslab.fleet.messages import (
     LEASE_EVERY_S,
     LEASE_S,
     Control,
     LearnerStatus,
-    Lease,
-    Order,
     RunDescription,
-    epsilon_exponent,
 )
-from soulslab.fleet.redis_learner_end import GameName, RedisLearnerEnd
+from soulslab.fleet.redis_learner_end import RedisLearnerEnd
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import require_functions
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
@@ -37,6 +34,9 @@ from soulslab.version import VERSION
 
 WAIT_S: Final = 0.002
 """Time that the learner waits without new steps (s)."""
+
+MAX_UPDATES_DUE: Final = 64.0
+"""Number of updates by which the learner may be behind before games that can wait have to."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,15 +69,11 @@ class FleetActor:
             seed=folder.settings.run.seed,
             alone_s=folder.settings.run.actor_alone_s,
         )
-        self._lock = threading.Lock()
-        self._games: dict[GameName, Lease] = {}
-        self._numbers: dict[GameName, int] = {}
-        self._n_dropped_before = 0
-        self._n_restarts_before = 0
         self._counts = (0, 0)
         self._status_at = 0.0
         self._saved: Tensors = {}
         self._n_published = 0
+        self._is_behind = False
         self.n_restarts_of_redis = 0
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
@@ -85,10 +81,12 @@ class FleetActor:
         del env_steps
         known = state if state is not None and "fleet" in state else None
         self.channel = RedisLearnerEnd(self._access, self._shape, self._n_lanes, known)
+        self._roster = GameRoster(self._access, self.channel, self._alpha)
         self.channel.set_duty(self._attend)
 
-    def advance(self) -> None:
+    def advance(self, n_updates_due: float) -> None:
         """Wait a short time for steps if there is nothing to do."""
+        self._is_behind = n_updates_due > MAX_UPDATES_DUE
         is_busy, self._n_published = self.channel.n_published > self._n_published, self.channel.n_published
         if not is_busy:
             self.channel.wait(WAIT_S)
@@ -96,19 +94,16 @@ class FleetActor:
     def stats(self, env_steps: int, version: int) -> ActorStats:
         """Return statistics of all games: the staleness of the newest weights of the slowest one, and sums."""
         self._counts = env_steps, version
-        with self._lock:
-            games = list(self._games.values())
-            n_dropped = self._n_dropped_before + sum(game.n_dropped for game in games)
-            n_restarts = self._n_restarts_before + sum(game.n_restarts for game in games)
+        games = self._roster.leases()
         versions = [game.weights_version for game in games if game.weights_version >= 0]
         late = [game.lateness_p99_ms for game in games if game.lateness_p99_ms is not None]
         return ActorStats(
             env_steps=env_steps,
             staleness_updates=max(0, version - min(versions)) if versions else 0,
-            n_dropped=self.channel.n_dropped + n_dropped,
+            n_dropped=self.channel.n_dropped + self._roster.n_dropped,
             n_late=sum(game.n_late for game in games),
             lateness_p99_ms=max(late) if late else None,
-            n_restarts=n_restarts,
+            n_restarts=sum(game.n_restarts for game in games),
         )
 
     def state(self, *, with_env: bool) -> Tensors:
@@ -133,55 +128,14 @@ class FleetActor:
     # --- the thread of the transport ---------------------------------------------------------------------------------
 
     def _attend(self, client: Redis) -> None:
-        """Admit new games, note lost ones, refuse those that sent malformed messages, and read the operators' order."""
+        """Read the operators' order, look after the games, and renew the status of the learner."""
         control = client.get(self._keys.control)
-        gone = set(self._games)
         self.control = msgspec.json.decode(control, type=Control) if control is not None else Control()
-        self._note_games(self._read_leases(client))
-        gone -= self._games.keys()
-        if gone:
-            client.hdel(self._keys.orders, *(name.incarnation for name in gone))
-        orders = {name: self._order(name) for name in self._games}
-        if orders:
-            encoded = {name.incarnation: msgspec.json.encode(order) for name, order in orders.items()}
-            client.hset(self._keys.orders, mapping=encoded)  # type: ignore[arg-type]  # its type is invariant
+        self._roster.attend(client, is_behind=self._is_behind)
         if time.monotonic() >= self._status_at:
             self._status_at = time.monotonic() + LEASE_EVERY_S
             client.set(self._keys.description, msgspec.json.encode(self._description))
             client.set(self._keys.learner, msgspec.json.encode(self._status()), px=int(1000 * LEASE_S))
-
-    def _read_leases(self, client: Redis) -> dict[GameName, Lease]:
-        prefix, leases = self._keys.leases_of_all, {}
-        keys = list(client.scan_iter(match=f"{prefix}*", count=1000))
-        for key, data in zip(keys, client.mget(keys) if keys else [], strict=True):
-            user, _, incarnation = key.decode(errors="replace").removeprefix(prefix).partition(":")
-            try:
-                lease = msgspec.json.decode(data or b"", type=Lease)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                continue  # it has just expired, or it is malformed
-            if lease.incarnation == incarnation:
-                leases[GameName(user, incarnation)] = lease
-        return leases
-
-    def _note_games(self, found: dict[GameName, Lease]) -> None:
-        with self._lock:
-            for name in found.keys() - self._numbers.keys():
-                self._numbers[name] = self._free_number()
-                _log.info("game %s joined (%s)", found[name].worker, found[name].host)
-            for name in self._games.keys() - found.keys():
-                _log.info("game %s has gone", self._games[name].worker)
-                self._n_dropped_before += self._games[name].n_dropped
-                self._numbers.pop(name, None)
-                self.channel.end_game(name)
-            self._games = found
-
-    def _free_number(self) -> int:
-        taken = set(self._numbers.values())
-        return next(number for number in range(len(taken) + 1) if number not in taken)
-
-    def _order(self, name: GameName) -> Order:
-        refusal = self.channel.refusals().get(name, "")
-        return Order(epsilon_exponent=epsilon_exponent(self._numbers[name], self._alpha), refusal=refusal)
 
     def _status(self) -> LearnerStatus:
         delay_s = self.channel.delay_p95_s
@@ -190,7 +144,7 @@ class FleetActor:
             host=socket.gethostname(),
             env_steps=self._counts[0],
             n_updates=self._counts[1],
-            n_games=len(self._games),
+            n_games=len(self._roster.leases()),
             n_dropped=self.channel.n_dropped,
             n_waiting_rows=self.channel.n_waiting_rows,
             n_restarts_of_redis=self.n_restarts_of_redis,

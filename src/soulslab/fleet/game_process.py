@@ -58,6 +58,9 @@ STATUS_NAME: Final = "status"
 DRAIN_S: Final = 10.0
 """Time in which a game that ends sends what it has not sent (s)."""
 
+WINDOW_ROWS: Final = 100
+"""Rows of each environment that a simulator may be ahead of the learner."""
+
 _POLL_S: Final = 0.05
 
 _log = logging.getLogger(__name__)
@@ -169,8 +172,8 @@ class _Game:
         gc.freeze()
         priority = PriorityController()
         while (reason := self._reason_to_end(end, description, request)) is None:
-            if end.control.state == "pause" and actor.is_between_episodes:
-                self._state = "paused"
+            if (state := self._waiting_state(actor, end, env)) is not None:
+                self._state = state
                 self._status.note_alive()
                 time.sleep(_POLL_S)
                 continue
@@ -182,6 +185,15 @@ class _Game:
                 self._status.set_version(actor.weights_version)
             priority.after_step(has_pace=env.has_pace)
         return reason
+
+    def _waiting_state(self, actor: Actor, end: RedisActorEnd, env: LatenessWrapper) -> str | None:
+        """Return the state of a game that waits before its next step, or None; a game in real time never waits."""
+        if end.control.state == "pause" and actor.is_between_episodes:
+            return "paused"
+        n_taken = end.order.n_taken if end.order is not None else 0
+        if not env.has_pace and end.n_pushed - n_taken > WINDOW_ROWS * self._settings.n_envs:
+            return "waiting"
+        return None
 
     def _note_step(self, late_s: float | None) -> None:
         self._stepped_at = time.monotonic()

@@ -24,19 +24,13 @@ _Count = Annotated[int, Meta(ge=0, lt=2**62)]
 _Text = Annotated[str, Meta(max_length=2000)]
 
 
-class GameState:
-    """States of a game, as texts."""
-
-    WAITING: Final = "waiting"
-    PLAYING: Final = "playing"
-    PAUSED: Final = "paused"
-    DRAINING: Final = "draining"
-
-
 class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The status of a game, which it renews while it runs; see `Report` for the meaning of the counts.
+    """The status of a game, which it renews while it runs.
 
-    ``age_of_weights_s`` is the time since it got its weights; None before. ``idle_s`` is the time since its last step.
+    A game waits for the learner before its first step, or because the learner is behind. ``n_late`` and the 99th
+    percentile of the lateness are those of a game in real time. ``n_dropped`` steps found no space, and
+    ``n_unsent_bytes`` are not acknowledged yet. ``age_of_weights_s`` is the time since the game got its weights,
+    ``idle_s`` the time since its last step; None before. ``n_restarts`` counts the starts after failures.
     """
 
     worker: Name
@@ -63,10 +57,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         epsilon_exponent: Exponent of the share of random actions, as in Ape-X.
+        n_taken: Rows of the game that the learner had taken when it was last not behind with its updates.
         refusal: Why nothing more is taken from this game; "" if it is not quarantined.
     """
 
     epsilon_exponent: float = 1.0
+    n_taken: int = 0
     refusal: str = ""
 
 

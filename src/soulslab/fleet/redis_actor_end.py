@@ -53,6 +53,7 @@ class RedisActorEnd:
         control: The newest order to the whole fleet.
         order: The newest order to this game; None before the learner has admitted it.
         met_learner_at: Time (monotonic, s) at which the learner was last known to run.
+        n_pushed: Rows that were pushed.
         refusal: Why the server refuses this game, for example because its credential was revoked; "" if it does not.
     """
 
@@ -66,6 +67,7 @@ class RedisActorEnd:
         self.order: Order | None = None
         self.met_learner_at = time.monotonic()
         self.refusal = ""
+        self.n_pushed = 0
         self._access = access
         self._worker = worker
         self._n_envs = n_envs
@@ -95,6 +97,7 @@ class RedisActorEnd:
         """Send rows; without space they and the rest of their episodes are dropped and counted."""
         with self._changed:
             n = len(rows)
+            self.n_pushed += n
             rows = self._filter.whole(rows)
             self.n_dropped += n - len(rows)
             if len(rows) == 0:
@@ -132,6 +135,11 @@ class RedisActorEnd:
             self._lease = lease
             self._lease_at = 0.0
             self._changed.notify()
+
+    @property
+    def n_acknowledged(self) -> int:
+        """Number of messages that the server has stored."""
+        return self._n_acknowledged
 
     @property
     def has_weights(self) -> bool:

@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -26,7 +26,7 @@ from soulslab.errors import ChunkRefusedError
 from soulslab.fleet.access import Access, Keys, connect
 from soulslab.fleet.chunk import Chunk, decode_chunk
 from soulslab.fleet.episode_lanes import EpisodeLanes
-from soulslab.fleet.messages import ServerClock, encode_weights
+from soulslab.fleet.messages import LEASE_S, ServerClock, encode_weights
 from soulslab.learn.actors.transport import EpisodeFilter, EpisodeResult, Weights
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
@@ -61,6 +61,7 @@ class _Position(msgspec.Struct):
     user: str
     incarnation: str
     sequence: int
+    n_taken: int
     broken: list[bool]
     has_ended: list[int]
     refusal: str
@@ -76,10 +77,11 @@ class _Game:
 
     def __init__(self, name: GameName) -> None:
         self.name = name
-        self.sequence = 0
+        self.sequence = self.n_taken = 0
         self.filter = EpisodeFilter(0)
         self.last = np.empty(0, np.int64)
         self.refusal = ""
+        self.seen_at = time.monotonic()
 
     def begin(self, n_envs: int) -> None:
         """Set the number of environments, which the first message determines."""
@@ -120,7 +122,7 @@ class RedisLearnerEnd:
         self._n_entry_bytes = 0
         self._refused: set[GameName] = {name for name, game in self._games.items() if game.refusal}
         self._ended: set[GameName] = set()
-        self._gone: set[GameName] = set()
+        self._quiet: set[GameName] = set()
         self._to_publish: Weights | None = None
         self._is_published = True
         self._trims: dict[GameName, int] = {}
@@ -202,6 +204,7 @@ class RedisLearnerEnd:
                 name.user,
                 name.incarnation,
                 game.sequence,
+                game.n_taken,
                 game.filter.is_broken.tolist(),
                 game.last.tolist(),
                 game.refusal,
@@ -222,11 +225,24 @@ class RedisLearnerEnd:
         """Return the games that are refused, with the reason."""
         return {name: game.refusal for name, game in list(self._games.items()) if game.refusal}
 
-    def end_game(self, name: GameName) -> None:
-        """Free what a game holds whose process has ended; what it sent is still taken."""
+    def sequences(self) -> dict[str, int]:
+        """Return the number of messages that were taken from each incarnation."""
+        return {name.incarnation: game.sequence for name, game in self._games.items()}
+
+    def n_taken(self, name: GameName) -> int:
+        """Return the number of rows that were taken from a game since it started."""
+        game = self._games.get(name)
+        return game.n_taken if game is not None else 0
+
+    def keep_games(self, alive: Set[GameName]) -> None:
+        """Free what the other games hold if they have sent nothing for `messages.LEASE_S`; their steps are not lost."""
+        now = time.monotonic()
+        games = list(self._games.items())
+        quiet = {name for name, game in games if name not in alive and now - game.seen_at > LEASE_S}
+        held = self._lanes.holders()
         with self._changed:
-            self._ended.add(name)
-            self._gone.add(name)
+            self._quiet = quiet
+            self._ended |= {name for name in quiet if name.incarnation in held}
 
     def set_duty(self, duty: Callable[[Redis], None]) -> None:
         """Let the thread call a function with its connection, about every `DISCOVER_EVERY_S`."""
@@ -268,6 +284,8 @@ class RedisLearnerEnd:
         except ChunkRefusedError as error:
             self._refuse(game, error)
             return None
+        game.n_taken += len(rows)
+        game.seen_at = time.monotonic()
         self._results += chunk.header.results
         if chunk.header.taken_at_s:
             self._delays.append(max(0.0, self._clock.now_s() - chunk.header.taken_at_s))
@@ -304,7 +322,7 @@ class RedisLearnerEnd:
         for each in found.games:
             game = _Game(GameName(each.user, each.incarnation))
             game.begin(len(each.broken))
-            game.sequence, game.refusal = each.sequence, each.refusal
+            game.sequence, game.n_taken, game.refusal = each.sequence, each.n_taken, each.refusal
             game.filter.is_broken[:] = each.broken
             game.last[:] = each.has_ended
             self._games[game.name] = game
@@ -408,7 +426,7 @@ class RedisLearnerEnd:
             pipeline.xlen(self._keys.steps(*name))
         n_left = dict(zip(trims, pipeline.execute()[len(trims) :], strict=True))
         for name in trims:
-            if name in self._refused or (name in self._gone and not n_left[name]):
+            if name in self._refused or (name in self._quiet and not n_left[name]):
                 client.delete(self._keys.steps(*name))
                 self._read.pop(name, None)
         with self._changed:

@@ -129,10 +129,12 @@ class RedisServer:
             self._pipe = None
 
     def _answers(self, client: Redis) -> bool:
+        """Return whether this server answers, and not another one at its address."""
         try:
-            return bool(client.ping())
+            info: Any = client.info("server")
         except RedisError:
             return False
+        return bool(info["process_id"] == self.pid)
 
     def _launch(self, players: Iterable[Player]) -> None:
         program = shutil.which("redis-server")

@@ -80,9 +80,11 @@ class Spool:
             found.append(message)
             n_found += len(message)
         at = self._read_at
-        while self._file is not None and at < self._write_at and (not found or n_found < max_bytes):
+        while self._file is not None and at < self._write_at:
             self._file.seek(at)
             n = int.from_bytes(self._file.read(_LENGTH_BYTES), "little")
+            if found and n_found + n > max_bytes:
+                break
             found.append(self._file.read(n))
             n_found += n
             at += _LENGTH_BYTES + n

@@ -96,7 +96,7 @@ class RainbowAlgorithm:
     def act(self) -> None:
         """Step the environments once unless updates are due; with a remote actor, wait for its steps."""
         if self._credit < 1.0 or self._actor.is_remote:
-            self._actor.advance()
+            self._actor.advance(self._credit)
 
     def observe(self) -> None:
         """Move the steps since the last call to the replay buffer, up to ``run.total_steps``."""

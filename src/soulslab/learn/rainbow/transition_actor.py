@@ -198,8 +198,11 @@ class ActorHandle(Protocol):
     def begin(self, state: Tensors | None, env_steps: int) -> None:
         """Start a new run (None), or continue from a state of :meth:`state` after ``env_steps`` game decisions."""
 
-    def advance(self) -> None:
-        """Take a step, or wait a short time for steps of other processes."""
+    def advance(self, n_updates_due: float) -> None:
+        """Take a step, or wait a short time for steps of other processes.
+
+        ``n_updates_due`` is the number of updates by which the learner is behind its actors.
+        """
 
     def stats(self, env_steps: int, version: int) -> ActorStats:
         """Return statistics, for a learner that has made ``version`` updates."""
@@ -251,8 +254,9 @@ class LocalActor:
         else:
             self._actor.env_steps = env_steps
 
-    def advance(self) -> None:
-        """Step the environments once."""
+    def advance(self, n_updates_due: float = 0.0) -> None:
+        """Step the environments once; the learner calls this only when no updates are due."""
+        del n_updates_due
         self._actor.step()
 
     def note_step(self, late_s: float | None) -> None:
