@@ -41,7 +41,7 @@ static struct world *world;
 static long long frequency, started;
 static const char *loop = "sleep";
 static HANDLE work, done;
-static SRWLOCK order = SRWLOCK_INIT;
+static CRITICAL_SECTION order;
 static CONDITION_VARIABLE changed = CONDITION_VARIABLE_INIT;
 static unsigned n_ordered, n_computed;
 
@@ -104,12 +104,12 @@ static void order_tick(void)
         WaitForSingleObject(done, INFINITE);
     }
     if (is_loop("conditions")) {
-        AcquireSRWLockExclusive(&order);
+        EnterCriticalSection(&order);
         n_ordered++;
-        WakeAllConditionVariable(&changed);
+        WakeConditionVariable(&changed);
         while (n_computed < n_ordered)
-            SleepConditionVariableSRW(&changed, &order, INFINITE, 0);
-        ReleaseSRWLockExclusive(&order);
+            SleepConditionVariableCS(&changed, &order, INFINITE);
+        LeaveCriticalSection(&order);
     }
 }
 
@@ -117,10 +117,10 @@ static DWORD WINAPI compute_by_conditions(void *unused)
 {
     (void)unused;
     GetTickCount(); /* so that the clock knows this thread */
-    AcquireSRWLockExclusive(&order);
+    EnterCriticalSection(&order);
     for (;;) {
         while (n_computed == n_ordered)
-            SleepConditionVariableSRW(&changed, &order, INFINITE, 0);
+            SleepConditionVariableCS(&changed, &order, INFINITE);
         GetTickCount();
         n_computed++;
         WakeAllConditionVariable(&changed);
@@ -269,8 +269,10 @@ int WINAPI WinMain(HINSTANCE program, HINSTANCE before, LPSTR arguments, int sho
         done = CreateEvent(NULL, FALSE, FALSE, NULL);
         CreateThread(NULL, 0, compute, NULL, 0, NULL);
     }
-    if (is_loop("conditions"))
+    if (is_loop("conditions")) {
+        InitializeCriticalSection(&order);
         CreateThread(NULL, 0, compute_by_conditions, NULL, 0, NULL);
+    }
     MSG message;
     for (;;) {
         while (gets_messages ? GetMessageW(&message, NULL, 0, 0) : PeekMessageW(&message, NULL, 0, 0, PM_REMOVE)) {

@@ -7,7 +7,7 @@
 
 #include <psapi.h>
 
-#define N_PLACES 5 /* libraries that contain one of our functions; the game may import it from any of them */
+#define N_PLACES 4 /* libraries that contain one of our functions; the game may import it from any of them */
 
 typedef struct {
     USHORT length, maximum_length;
@@ -27,25 +27,32 @@ struct real real;
 
 static HMODULE own_module;
 static void *originals[64][N_PLACES];
-static const char *const places[N_PLACES] = {"kernel32.dll", "kernelbase.dll", "user32.dll", "winmm.dll", "ntdll.dll"};
+static const char *const places[N_PLACES] = {"kernel32.dll", "kernelbase.dll", "user32.dll", "winmm.dll"};
 
-static const char *const user_names[] = {"MsgWaitForMultipleObjectsEx", "PeekMessageA", "PeekMessageW",
+static const char *const real_names[] = {"MsgWaitForMultipleObjectsEx", "PeekMessageA", "PeekMessageW",
                                          "GetMessageA", "GetMessageW", "PostMessageW", "SetTimer", "KillTimer",
-                                         "GetWindowThreadProcessId"};
-_Static_assert(sizeof user_names == sizeof real, "a name for each function");
+                                         "GetWindowThreadProcessId", "WaitOnAddress", "WakeByAddressSingle",
+                                         "WakeByAddressAll"};
+_Static_assert(sizeof real_names == sizeof real, "a name for each function");
+
+static void find(HMODULE module, const char *name, void **function)
+{
+    if (*function == NULL)
+        *function = (void *)GetProcAddress(module, name);
+}
 
 static void find_originals(void)
 {
+    void **functions = (void **)&real;
     for (int at = 0; at < N_PLACES; at++) {
         HMODULE module = GetModuleHandleA(places[at]);
-        for (int i = 0; i < n_hooks && module != NULL; i++)
-            if (originals[i][at] == NULL)
-                originals[i][at] = (void *)GetProcAddress(module, hooks[i].name);
+        if (module == NULL)
+            continue;
+        for (int i = 0; i < n_hooks; i++)
+            find(module, hooks[i].name, &originals[i][at]);
+        for (size_t i = 0; i < sizeof real_names / sizeof *real_names; i++)
+            find(module, real_names[i], &functions[i]);
     }
-    HMODULE user = GetModuleHandleA("user32.dll");
-    void **functions = (void **)&real;
-    for (size_t i = 0; i < sizeof user_names / sizeof *user_names && user != NULL; i++)
-        functions[i] = (void *)GetProcAddress(user, user_names[i]);
 }
 
 static void *replacement_of(void *function)

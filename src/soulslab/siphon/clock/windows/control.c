@@ -5,11 +5,12 @@
 
 /* How long the game may run before the first attempt to find out whether its threads are blocked, if the last step ended
  * so, and otherwise. Each further attempt comes half as late again. */
-#define FIRST_PROOF_NS (CLOCK_MS / 5)
-#define UNLIKELY_PROOF_NS (2 * CLOCK_MS)
-/* A thread is blocked if so many samples are equal, and the last is so much later than the first. */
+#define FIRST_PROOF_NS CLOCK_MS
+#define UNLIKELY_PROOF_NS (20 * CLOCK_MS)
+/* A thread is blocked if so many samples are equal, and the last is so much later than the first. A call of the kernel
+ * that is about to return, as one that draws, must not take longer than that. */
 #define N_SAMPLES 4
-#define SAMPLE_MS 1
+#define SAMPLE_MS 10
 /* More blocked threads than these are not sampled. */
 #define N_SAMPLED 512
 

@@ -17,8 +17,8 @@ struct thread {
     uint32_t n_looks, n_same_looks, n_same_reads, n_reads;
 };
 
-/* Functions of user32, which is not imported: loading it would change a game that does not use it. NULL until it is
- * loaded. The order is that of user_names (attach.c). */
+/* Functions of libraries that are not imported: loading user32 would change a game that does not use it, and those of
+ * kernelbase are not in kernel32. NULL until the library is loaded. The order is that of real_names (attach.c). */
 struct real {
     DWORD(WINAPI *wait_for_messages)(DWORD, const HANDLE *, DWORD, DWORD, DWORD);
     BOOL(WINAPI *peek_a)(MSG *, HWND, UINT, UINT, UINT);
@@ -29,6 +29,9 @@ struct real {
     UINT_PTR(WINAPI *set_timer)(HWND, UINT_PTR, UINT, TIMERPROC);
     BOOL(WINAPI *kill_timer)(HWND, UINT_PTR);
     DWORD(WINAPI *thread_of_window)(HWND, DWORD *);
+    BOOL(WINAPI *wait_on_address)(volatile void *, void *, SIZE_T, DWORD);
+    void(WINAPI *wake_one)(void *);
+    void(WINAPI *wake_all)(void *);
 };
 extern struct real real;
 
@@ -57,8 +60,11 @@ struct wait {
 };
 /* Wait in game time; the result is that of WaitForMultipleObjectsEx or MsgWaitForMultipleObjectsEx. */
 DWORD wait_until(const struct wait *wait);
+/* How long a wait that cannot end with the generation waits until it looks at the clock again. */
+#define SLICE_MS 1
 /* Game time in so many milliseconds; INFINITE is CLOCK_FOREVER. */
 int64_t after_ms(DWORD ms);
+void answer_messages(void);
 
 /* A read of the time at a place of the program; returns the game time. */
 int64_t read_time(uint64_t place);
@@ -90,6 +96,11 @@ DWORD WINAPI our_wait_many(DWORD n, const HANDLE *handles, BOOL is_all, DWORD ms
 DWORD WINAPI our_wait_many_ex(DWORD n, const HANDLE *handles, BOOL is_all, DWORD ms, BOOL is_alertable);
 DWORD WINAPI our_wait_for_messages(DWORD n, const HANDLE *handles, BOOL is_all, DWORD ms, DWORD messages);
 DWORD WINAPI our_wait_for_messages_ex(DWORD n, const HANDLE *handles, DWORD ms, DWORD messages, DWORD flags);
+BOOL WINAPI our_wait_on_address(volatile void *address, void *seen, SIZE_T size, DWORD ms);
+BOOL WINAPI our_sleep_with_lock(CONDITION_VARIABLE *variable, SRWLOCK *lock, DWORD ms, ULONG flags);
+BOOL WINAPI our_sleep_with_section(CONDITION_VARIABLE *variable, CRITICAL_SECTION *section, DWORD ms);
+void WINAPI our_wake(CONDITION_VARIABLE *variable);
+void WINAPI our_wake_all(CONDITION_VARIABLE *variable);
 BOOL WINAPI our_peek_a(MSG *message, HWND window, UINT first, UINT last, UINT flags);
 BOOL WINAPI our_peek_w(MSG *message, HWND window, UINT first, UINT last, UINT flags);
 BOOL WINAPI our_get_a(MSG *message, HWND window, UINT first, UINT last);

@@ -36,7 +36,7 @@ static bool hold(struct thread *thread, struct clock_moment *moment)
         park(thread, moment->generation, thread->has_queue ? CLOCK_WAIT_FILE : CLOCK_WAIT_TIME);
         DWORD result = thread->has_queue
                            ? real.wait_for_messages(1, &end, CHECK_MS, QS_ALLINPUT | QS_ALLPOSTMESSAGE, 0)
-                           : WaitForSingleObject(end, CHECK_MS);
+                           : WaitForMultipleObjectsEx(1, &end, FALSE, CHECK_MS, FALSE);
         has_message = result == WAIT_OBJECT_0 + 1;
         check_owner(clock_real_ns());
         clock_look(page, moment);
