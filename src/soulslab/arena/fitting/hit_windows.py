@@ -1,8 +1,8 @@
 """The periods of an attack in which it hits, and the area that it hits: from hits and near misses.
 
 A near miss is a moment in which a hit would have hurt the player, and none did. In a window it bounds reach and arc,
-outside of it the window's times. The number of windows is not known: hits belong to different windows if their damage or
-the player's animation after them differ, or if near misses lie between them.
+outside of it the window's times. The number of windows is not known: hits belong to different windows if their damage
+or the player's animation after them differ, or if near misses lie between them.
 """
 
 from __future__ import annotations
