@@ -42,6 +42,7 @@ static void find_originals(void)
             if (originals[i][at] == NULL)
                 originals[i][at] = (void *)GetProcAddress(module, hooks[i].name);
     }
+    find_pad_functions();
     HMODULE user = GetModuleHandleA("user32.dll");
     void **functions = (void **)&real;
     for (size_t i = 0; i < sizeof user_names / sizeof *user_names && user != NULL; i++)
@@ -54,7 +55,7 @@ static void *replacement_of(void *function)
         for (int at = 0; at < N_PLACES; at++)
             if (originals[i][at] == function)
                 return hooks[i].replacement;
-    return NULL;
+    return function != NULL ? replacement_of_pad(function) : NULL;
 }
 
 FARPROC WINAPI our_proc_address(HMODULE module, const char *name)

@@ -113,4 +113,8 @@ struct hook {
 extern const struct hook hooks[];
 extern const int n_hooks;
 
+/* The same for the gamepad (pad.c): find the functions of the libraries that are loaded, and their replacements. */
+void find_pad_functions(void);
+void *replacement_of_pad(void *function);
+
 #endif
