@@ -54,7 +54,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What the list of runs shows about a run.
 
     Attributes:
-        run_id: Path relative to the root, with ``/``.
+        run_id: Path relative to the root, with ``/``; the name of the root if it is a run itself.
         state: State of the run.
         reason: Why it ended, "" if it has not.
         env_id: Gymnasium id; "" before the first message.
@@ -105,12 +105,14 @@ class RunLibrary:
         self._listed: dict[str, _Listed] = {}
         self._logs: dict[str, RunLog] = {}
         self._ids: list[str] = []
+        self._is_run = False
         self._searched_s = float("-inf")
 
     def run_ids(self) -> list[str]:
         """Return the ids of all runs, in alphabetical order; the folder is searched at most once a second."""
         if time.monotonic() - self._searched_s >= _SEARCH_EVERY_S:
-            self._ids = sorted(self._find(self.root, 0))
+            self._is_run = _is_run(self.root)
+            self._ids = [self.root.resolve().name] if self._is_run else sorted(self._find(self.root, 0))
             self._searched_s = time.monotonic()
         return self._ids
 
@@ -118,11 +120,7 @@ class RunLibrary:
         """Return the folder of a run; None for an id that is not in the library, such as a path outside of it."""
         if run_id not in self.run_ids():
             return None
-        return self.root if run_id == "." else self.root / run_id
-
-    def title(self, run_id: str) -> str:
-        """Return the name of a run for people."""
-        return self.root.resolve().name if run_id == "." else run_id
+        return self._path(run_id)
 
     def summaries(self) -> list[RunSummary]:
         """Return a summary of every run, the one with the newest message first."""
@@ -131,7 +129,7 @@ class RunLibrary:
 
     def summary(self, run_id: str) -> RunSummary:
         """Return the summary of a run; it is computed again only if its file or its state changed."""
-        folder = self.root if run_id == "." else self.root / run_id
+        folder = self._path(run_id)
         stamp = _stamp(folder / PROGRESS_NAME)
         listed = self._listed.get(run_id)
         if listed is None or listed.stamp != stamp:
@@ -144,7 +142,7 @@ class RunLibrary:
 
     def log(self, run_id: str) -> RunLog:
         """Return the measurements of a run, updated; the least recently used ones are forgotten."""
-        folder = self.root if run_id == "." else self.root / run_id
+        folder = self._path(run_id)
         log = self._logs.pop(run_id, None) or RunLog(folder / PROGRESS_NAME)
         log.update()
         self._logs[run_id] = log
@@ -154,7 +152,7 @@ class RunLibrary:
 
     def settings(self, run_id: str) -> dict[str, Any]:
         """Return the settings of a run as one flat table; empty if the file is missing or malformed."""
-        folder = self.root if run_id == "." else self.root / run_id
+        folder = self._path(run_id)
         try:
             return _flat(read_toml(folder / CONFIG_NAME))
         except SoulslabError:
@@ -165,8 +163,11 @@ class RunLibrary:
         step_ms = self.settings(run_id).get("env.options.step_ms")
         return step_ms / 1000.0 if isinstance(step_ms, int | float) and step_ms > 0 else DECISION_S
 
+    def _path(self, run_id: str) -> Path:
+        return self.root if self._is_run else self.root / run_id
+
     def _find(self, folder: Path, depth: int) -> list[str]:
-        if any((folder / name).exists() for name in (PROGRESS_NAME, LOCK_NAME, FEED_NAME)):
+        if _is_run(folder):
             return [folder.relative_to(self.root).as_posix()]
         if depth == MAX_DEPTH:
             return []
@@ -175,6 +176,10 @@ class RunLibrary:
         except OSError:
             return []
         return [run_id for each in inner for run_id in self._find(each, depth + 1)]
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (PROGRESS_NAME, LOCK_NAME, FEED_NAME))
 
 
 def _stamp(path: Path) -> tuple[int, int]:

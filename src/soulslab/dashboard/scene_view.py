@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.blow import blow_of
-from soulslab.arena.boss_file import Boss, load_boss
+from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DUEL, FIGHT
@@ -49,7 +50,7 @@ class SceneView:
         rules = info.scene.get("rules", b"")
         if len(rules) == FIGHT.itemsize:
             self._rules = np.frombuffer(rules, FIGHT).copy()
-            self._boss = load_boss(info.scene["boss"].decode(), list(load_knight().knock_backs))
+            self._boss = find_boss(info.scene["boss"].decode())
         self._player_animations = list(load_knight().animations)
 
     def info(self) -> dict[str, Any]:
@@ -132,12 +133,13 @@ def feature_groups(names: Sequence[str]) -> list[tuple[str, int, int]]:
     """Return consecutive features that belong together: name of the group, first and last index + 1.
 
     One-hot features ``a=x`` belong to the group ``a``, all others to the part before their first underscore, such as
-    ``player``; a group of one feature is named after the feature.
+    ``player``. The name of a small group lists its features: ``player x, y, z``.
     """
     groups = []
     for name, members in groupby(range(len(names)), key=lambda i: _group(names[i])):
         index = list(members)
-        title = name if len(index) > 1 else names[index[0]]
+        parts = [names[i].removeprefix(f"{name}_") for i in index]
+        title = f"{name} {', '.join(parts)}" if "=" not in names[index[0]] and parts[0] != name else name
         groups.append((title.replace("_", " "), index[0], index[-1] + 1))
     return groups
 

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from soulslab.arena.boss_file import load_boss
+from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
 from soulslab.arena.knight_file import load_knight
@@ -27,7 +27,7 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of ``soulslab/Arena-v0``, as given to ``gymnasium.make`` and ``make_vec``.
 
     Attributes:
-        boss: Name of an included boss, or the path of a boss file.
+        boss: Name of a shipped boss, ``generated:SEED``, or the path of a boss file (`find_boss`).
         phase: ``"1"``, ``"2"`` or ``"full"``.
         reward: Name of a preset, a mapping of terms to weights, or a function (see `soulslab.envs.rewards`).
         random_pose: Draw the start pose of the player from the poses of the ground.
@@ -63,7 +63,7 @@ class Duels:
         knight = load_knight()
         self.options = options
         self.reward: Reward = options.reward
-        self.boss = load_boss(options.boss, list(knight.knock_backs))
+        self.boss = find_boss(options.boss)
         self.has_function = callable(options.reward)
         self.term_names = ("function",) if self.has_function else REWARD_TERMS
         self.simulator = Simulator(

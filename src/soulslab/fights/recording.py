@@ -15,10 +15,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.boss_file import load_boss
+from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_features, write_state
-from soulslab.arena.knight_file import load_knight
 from soulslab.arena.player_rules import write_mask
 from soulslab.arena.records import DUEL, MAX_DECISIONS, REWARD_TERMS, TICKS_PER_DECISION, Record
 from soulslab.arena.reference_player import ReferencePlayer
@@ -165,7 +164,7 @@ def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
     The player observes the boss in every decision, also while it cannot act, so no decision is skipped. Raises
     `BossFileError` if a boss file is malformed.
     """
-    boss = load_boss(options.boss, list(load_knight().knock_backs))
+    boss = find_boss(options.boss)
     rules = FightOptions(
         phase=str(options.phase), random_pose=options.random_pose, features=False, states=True, autoreset="disabled"
     )

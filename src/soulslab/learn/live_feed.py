@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy_header import Player
+from soulslab.learn.telemetry import Message
 
 FEED_NAME: Final = "live.json"
 WATCHED_DECISION_S: Final = 0.1
@@ -133,7 +134,9 @@ FeedMessage = FeedInfo | Moment | Ending
 
 
 class LiveFeed:
-    """Sends the decisions of one environment to viewers. It does nothing before `open`, and while nobody watches.
+    """Sends the decisions of one environment to viewers; a telemetry sink that the training loop opens.
+
+    It does nothing before `open`, and while nobody watches.
 
     Attributes:
         is_watched: Whether a viewer is connected.
@@ -167,6 +170,10 @@ class LiveFeed:
             self.close()
             return
         threading.Thread(target=self._accept, args=(self._server,), name="soulslab-live-feed", daemon=True).start()
+
+    def write(self, message: Message) -> None:  # noqa: ARG002  (as a sink of telemetry)
+        """Do nothing: viewers read the telemetry from the folder of the run."""
+        return
 
     def show(self, env: Env, player: Player, inputs: Inputs, mask: NDArray[np.bool_], actions: NDArray[Any]) -> None:
         """Offer the present decision of the first environment to the viewers.

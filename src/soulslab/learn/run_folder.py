@@ -16,7 +16,6 @@ from soulslab.errors import CheckpointError, CorruptCheckpointError, Incompatibl
 from soulslab.learn.archive import remove_temporary_files, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.environment import describe_options, require_functions
-from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.settings import AlgorithmSettings
 
@@ -49,6 +48,7 @@ class StopReason(enum.StrEnum):
     WIN_RATE = "win rate reached"
     TIME = "time limit"
     INTERRUPTED = "interrupted"
+    REQUESTED = "stop requested"
 
 
 class TrainResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +81,6 @@ class RunFolder(Generic[_Settings]):
     Attributes:
         settings: Settings of the run as a file can hold them: Python functions by name.
         options: Options of the environment, with the Python functions themselves.
-        live: Feed of the run for viewers; None if the run has none.
         checkpoint: Checkpoint to resume; None for a new run.
     """
 
@@ -102,7 +101,6 @@ class RunFolder(Generic[_Settings]):
         self.store = CheckpointStore(path / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
         env = msgspec.structs.replace(settings.env, options=describe_options(self.options))
         self.settings: _Settings = msgspec.structs.replace(settings, env=env)
-        self.live: LiveFeed | None = None
         self._is_resumed = resume
         self._refuse_existing_run()
         try:
@@ -125,9 +123,7 @@ class RunFolder(Generic[_Settings]):
         write_atomically(self.path / CONFIG_NAME, dump_settings(self.settings).encode())
 
     def close(self) -> None:
-        """Close the feed and unlock the folder; a second call does nothing. The lock also ends with the process."""
-        if self.live is not None:
-            self.live.close()
+        """Unlock the folder; a second call does nothing. The lock also ends with the process."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None

@@ -28,9 +28,9 @@ def test_runs_are_found_in_folders_and_studies(tmp_path):
 def test_root_may_be_a_run(tmp_path):
     write_run(tmp_path / "mine", [started(), progress(10)])
     found = library(tmp_path / "mine")
-    assert found.run_ids() == ["."]
-    assert found.title(".") == "mine"
-    assert found.folder(".") == tmp_path / "mine"
+    assert found.run_ids() == ["mine"]
+    assert found.folder("mine") == tmp_path / "mine"
+    assert found.summary("mine").env_steps == 10
 
 
 @pytest.mark.parametrize("run_id", ["..", "../a", "/etc", "a/../../b", "", "missing"])

@@ -42,7 +42,7 @@ class _CompareView:
         self._theme = theme()
         self._seen: tuple[Any, ...] = ()
         with ui.element("div").classes("choices"):
-            titles = {run_id: site.library.title(run_id) for run_id in known}
+            titles = {run_id: run_id for run_id in known}
             self._runs = ui.select(titles, value=chosen, multiple=True, label="runs", on_change=self.refresh)
             self._runs.classes("runs-choice").props("dense outlined use-chips options-dense")
             self._what = ui.select(list(_SPECS), value=WIN_RATE.title, label="measurement", on_change=self.refresh)
@@ -78,7 +78,7 @@ class _CompareView:
         self._table.content = _differences_html({run_id: self._site.library.settings(run_id) for run_id in chosen})
 
     def _lines(self, run_id: str, log: Any, spec: ChartSpec, axis: str) -> list[Line]:
-        title, decision_s = self._site.library.title(run_id), self._site.library.decision_s(run_id)
+        title, decision_s = run_id, self._site.library.decision_s(run_id)
         if spec is WIN_RATE:
             return win_rate_lines(log, axis, decision_s, [title])
         lines = run_lines(spec, log, axis, decision_s)

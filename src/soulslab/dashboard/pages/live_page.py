@@ -21,7 +21,7 @@ def add(site: Site) -> None:
 
     @ui.page("/live/{run_id:path}")
     async def live_page(run_id: str) -> None:
-        title = site.library.title(run_id)
+        title = run_id
         with frame(f"Live: {title}", "/"):
             if site.library.folder(run_id) is None:
                 empty_state("No such run", f"There is no run {run_id} in {site.library.root}.")

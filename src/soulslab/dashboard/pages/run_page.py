@@ -43,7 +43,7 @@ def add(site: Site) -> None:
 
     @ui.page("/run/{run_id:path}")
     async def run_page(run_id: str, axis: str = AXES[0]) -> None:
-        with frame(site.library.title(run_id), "/"):
+        with frame(run_id, "/"):
             if site.library.folder(run_id) is None:
                 empty_state("No such run", f"There is no run {run_id} in {site.library.root}; the list has all runs.")
                 ui.link("All runs", "/")
@@ -63,7 +63,7 @@ class _RunView:
         self._seen: tuple[Any, ...] = ()
         self._charts: dict[str, ui.echart] = {}
         with ui.element("div").classes("heading"):
-            ui.html(f"<h1>{escape(site.library.title(run_id))}</h1>", sanitize=False)
+            ui.html(f"<h1>{escape(run_id)}</h1>", sanitize=False)
             self._state = ui.html("", sanitize=False)
             ui.space()
             self._controls = ui.element("div").classes("controls")
@@ -140,7 +140,7 @@ class _RunView:
 
     async def _confirm_stop(self) -> None:
         with ui.dialog() as dialog, ui.card():
-            ui.label(f"Stop {self._site.library.title(self._run_id)}?").classes("dialog-title")
+            ui.label(f"Stop {self._run_id}?").classes("dialog-title")
             ui.label("The run saves a checkpoint and ends. It can be resumed with soulslab train --resume.")
             with ui.row():
                 ui.button("Stop the run", on_click=lambda: dialog.submit(True)).props(

@@ -76,7 +76,7 @@ def add(site: Site) -> None:
             tables.append(table)
 
             def show(found: list[RunSummary]) -> None:
-                rows = [_row(site, each) for each in found]
+                rows = [_row(each) for each in found]
                 if rows != table.rows:
                     table.rows = rows
                 table.visible, empty.visible = bool(rows), not rows
@@ -107,7 +107,7 @@ def _compare(table: ui.table) -> None:
     ui.navigate.to(f"/compare?{urlencode({'run': chosen}, doseq=True)}")
 
 
-def _row(site: Site, summary: RunSummary) -> dict[str, Any]:
+def _row(summary: RunSummary) -> dict[str, Any]:
     """Return a row of the table: values to sort by, and texts."""
     interval = ""
     if summary.low is not None and summary.high is not None:
@@ -116,7 +116,7 @@ def _row(site: Site, summary: RunSummary) -> dict[str, Any]:
     seen = summary.last_wall_s
     return {
         "run": summary.run_id,
-        "title": site.library.title(summary.run_id),
+        "title": summary.run_id,
         "link": run_path(summary.run_id),
         "env": summary.env_id,
         "state": summary.state.value,

@@ -210,7 +210,7 @@
     [...$("actions").children].forEach((row, i) => {
       const isOpen = Boolean(moment.mask[i]), score = moment.scores[i];
       row.className = `${isOpen ? "" : "masked"} ${i === moment.action ? "chosen" : ""}`;
-      const share = isOpen && score !== undefined ? (isProbability ? score : 0.04 + 0.96 * (score - low) / Math.max(high - low, 1e-9)) : 0;
+      const share = isOpen && score !== undefined ? (isProbability ? score : 0.04 + 0.96 * (high > low ? (score - low) / (high - low) : 1)) : 0;
       row.children[1].firstChild.style.width = `${(100 * share).toFixed(1)}%`;
       row.children[2].textContent = score === undefined ? "" : isProbability ? `${(100 * score).toFixed(1)} %` : score.toFixed(3);
       row.title = isOpen ? (i === moment.action ? "chosen" : "") : "not allowed now";
