@@ -196,6 +196,7 @@ def bar_options(title: str, unit: str, names: Sequence[str], shares: Sequence[fl
                 "name": title,
                 "data": [round(share, 1) for share in shares],
                 "barCategoryGap": "30%",
+                "barMaxWidth": 22,
                 "itemStyle": {"color": theme.lines[0], "borderRadius": [0, 3, 3, 0]},
                 "label": {"show": True, "position": "right", "color": theme.faint, "fontSize": 11},
             }

@@ -20,6 +20,7 @@ import msgspec
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
 from soulslab.config.input_files import parse_json, read_bytes
+from soulslab.dashboard.recorded_fights import find_data_sets, replay_fight
 from soulslab.dashboard.run_library import RunLibrary
 from soulslab.dashboard.scene_view import SceneView, pack
 from soulslab.errors import ChannelError, SoulslabError
@@ -34,6 +35,7 @@ from soulslab.learn.live_feed import (
     FeedMessage,
     Moment,
 )
+from soulslab.learn.players import load_player
 
 _MAX_WAITING: Final = 20
 _RETRY_S: Final = 1.0
@@ -41,6 +43,11 @@ _BURST_S: Final = 0.05
 """Decisions that were taken in less time than this are shown at the speed of the game instead."""
 
 _MAX_ADDRESS_BYTES: Final = 4096
+_FAILED: Final = 4500
+"""Code of a websocket that is closed because of an error (4000 to 4999 are free)."""
+
+_MAX_REASON: Final = 110
+"""Longest reason of a closed websocket, at most 123 bytes in UTF-8: RFC 6455, section 5.5."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +76,27 @@ class LiveRelays:
             finally:
                 if relay.is_idle and self._relays.get(folder) is relay:
                     del self._relays[folder]
+
+        @api.websocket("/replayed/{name:path}")
+        async def replayed(websocket: WebSocket, name: str, fight: int = 0, policy: str = "") -> None:
+            await websocket.accept()
+            folder = find_data_sets(library.root).get(name)
+            if folder is None:
+                await websocket.close(4404, "no such data set")
+                return
+            run = library.folder(policy) if policy else None
+            try:
+                messages = replay_fight(folder, fight, load_player(run) if run is not None else None)
+                # The messages are made one by one, as the browser asks for them.
+                while (message := await asyncio.to_thread(next, messages, None)) is not None:
+                    await websocket.receive_text()
+                    await websocket.send_bytes(message)
+                await websocket.receive_text()
+                await websocket.close()
+            except SoulslabError as error:
+                await websocket.close(_FAILED, str(error)[:_MAX_REASON])
+            except (WebSocketDisconnect, RuntimeError):
+                _log.debug("a browser has disconnected")
 
 
 class _Browser:

@@ -120,7 +120,7 @@ class RunLibrary:
         """Return the folder of a run; None for an id that is not in the library, such as a path outside of it."""
         if run_id not in self.run_ids():
             return None
-        return self._path(run_id)
+        return self.path(run_id)
 
     def summaries(self) -> list[RunSummary]:
         """Return a summary of every run, the one with the newest message first."""
@@ -129,7 +129,7 @@ class RunLibrary:
 
     def summary(self, run_id: str) -> RunSummary:
         """Return the summary of a run; it is computed again only if its file or its state changed."""
-        folder = self._path(run_id)
+        folder = self.path(run_id)
         stamp = _stamp(folder / PROGRESS_NAME)
         listed = self._listed.get(run_id)
         if listed is None or listed.stamp != stamp:
@@ -142,7 +142,7 @@ class RunLibrary:
 
     def log(self, run_id: str) -> RunLog:
         """Return the measurements of a run, updated; the least recently used ones are forgotten."""
-        folder = self._path(run_id)
+        folder = self.path(run_id)
         log = self._logs.pop(run_id, None) or RunLog(folder / PROGRESS_NAME)
         log.update()
         self._logs[run_id] = log
@@ -152,7 +152,7 @@ class RunLibrary:
 
     def settings(self, run_id: str) -> dict[str, Any]:
         """Return the settings of a run as one flat table; empty if the file is missing or malformed."""
-        folder = self._path(run_id)
+        folder = self.path(run_id)
         try:
             return _flat(read_toml(folder / CONFIG_NAME))
         except SoulslabError:
@@ -163,7 +163,8 @@ class RunLibrary:
         step_ms = self.settings(run_id).get("env.options.step_ms")
         return step_ms / 1000.0 if isinstance(step_ms, int | float) and step_ms > 0 else DECISION_S
 
-    def _path(self, run_id: str) -> Path:
+    def path(self, run_id: str) -> Path:
+        """Return the folder of a run that is in the library."""
         return self.root if self._is_run else self.root / run_id
 
     def _find(self, folder: Path, depth: int) -> list[str]:

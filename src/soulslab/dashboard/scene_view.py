@@ -23,7 +23,7 @@ from soulslab.arena.top_down import draw_duel
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS, N_ACTIONS, action_name
 from soulslab.learn.live_feed import FeedInfo, Moment
 
-PICTURE_HEIGHT_PX: Final = 360
+PICTURE_HEIGHT_PX: Final = 288
 N_QUANTILE_ACTIONS: Final = 3
 """Number of actions whose distribution of the return is shown."""
 
@@ -83,7 +83,7 @@ class SceneView:
             "mask": mask.tolist(),
             "scores": _numbers(scores),
             "quantiles": _quantiles(moment, scores, mask),
-            "value": _number(moment.value),
+            "value": _number(moment.value) if moment.value is not None else None,
             "hidden": [list(layer[:N_HIDDEN]) for layer in moment.hidden],
             "features": _numbers(np.frombuffer(moment.features, np.float32)),
             "attribution": _numbers(np.frombuffer(moment.attribution, np.float32)),

@@ -141,6 +141,7 @@ def _server(app: TokenGuard, options: DashboardOptions) -> uvicorn.Server:
         server_header=False,
         lifespan="on",
         ws_max_size=1 << 20,
+        ws_per_message_deflate=False,  # pictures are compressed already
         timeout_graceful_shutdown=1,
     )
     config.load()

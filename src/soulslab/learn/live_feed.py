@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy_header import Player
+from soulslab.learn.policy_view import PolicyView
 from soulslab.learn.telemetry import Message
 
 FEED_NAME: Final = "live.json"
@@ -92,12 +93,12 @@ class Moment(msgspec.Struct, frozen=True, tag="moment", kw_only=True):
         wall_s: Wall time (Unix time, s).
         action: The chosen action.
         reward: Reward of the decision before; 0 for the first one.
-        kind: ``probability`` or ``value``.
+        kind: ``probability`` or ``value``; "" if no policy chose.
         mask: One byte per action, 1 if it is allowed.
         features: Features and extra inputs, float32.
         scores: Score of each action, float32.
         quantiles: Quantiles of each action's return, float32, (A, Q) in row order; empty for probabilities.
-        value: Expected return.
+        value: Expected return; None if no policy chose.
         hidden: Activations of each hidden layer as one byte per unit, in units of the layer's largest one / 255.
         attribution: Gradient times input, float32 per feature.
         scene: What the environment's ``scene(i)`` returns, if it has this method.
@@ -115,7 +116,7 @@ class Moment(msgspec.Struct, frozen=True, tag="moment", kw_only=True):
     features: bytes
     scores: bytes
     quantiles: bytes
-    value: float
+    value: float | None
     hidden: tuple[bytes, ...]
     attribution: bytes
     scene: dict[str, bytes]
@@ -157,7 +158,7 @@ class LiveFeed:
 
     def open(self, env: Env) -> None:
         """Listen for viewers, and write the file; a feed that cannot listen only gives a warning."""
-        self._info = msgspec.msgpack.encode(_describe(env))
+        self._info = msgspec.msgpack.encode(describe_env(env))
         try:
             self._server = socket.create_server(("127.0.0.1", 0))
             address = FeedAddress(port=self._server.getsockname()[1], key=self._key, pid=os.getpid())
@@ -191,7 +192,10 @@ class LiveFeed:
             self._began_s = time.monotonic()
         self._n_sent += 1
         first = Inputs(inputs.features[:1], inputs.pixels[:1] if inputs.pixels is not None else None)
-        self._send(self._moment(env, player, first, mask[0], int(actions[0])))
+        action = int(actions[0])
+        moment = make_moment(env, first, mask[0], action, player.view(first, mask[0], action))
+        place = {"fight": self._fight, "decision": self._decision, "reward": self._reward, "late_s": self._late_s}
+        self._send(msgspec.structs.replace(moment, **place))
 
     def follow(self, reward: float, *, is_over: bool, is_won: bool | None = None, late_s: float = 0.0) -> None:
         """Count the step of the first environment; call it after each step, also while nobody watches."""
@@ -218,27 +222,6 @@ class LiveFeed:
             self._viewers.clear()
             self.is_watched = False
             self._lock.notify_all()
-
-    def _moment(self, env: Env, player: Player, inputs: Inputs, mask: NDArray[np.bool_], action: int) -> Moment:
-        view = player.view(inputs, mask, action)
-        return Moment(
-            fight=self._fight,
-            decision=self._decision,
-            wall_s=time.time(),
-            action=action,
-            reward=self._reward,
-            kind=view.kind,
-            mask=mask.astype(np.uint8).tobytes(),
-            features=inputs.features[0].tobytes(),
-            scores=view.scores.tobytes(),
-            quantiles=view.quantiles.tobytes(),
-            value=view.value,
-            hidden=tuple(_as_bytes(layer) for layer in view.hidden),
-            attribution=view.attribution.tobytes(),
-            scene=_scene(env),
-            picture=_picture(env),
-            late_s=self._late_s,
-        )
 
     def _send(self, message: Moment | Ending) -> None:
         encoded = msgspec.msgpack.encode(message)
@@ -285,6 +268,50 @@ class LiveFeed:
                 self.is_watched = bool(self._viewers)
 
 
+def make_moment(env: Env, inputs: Inputs, mask: NDArray[np.bool_], action: int, view: PolicyView | None) -> Moment:
+    """Return a decision for viewers, as the first one of fight 0.
+
+    Args:
+        env: The environments, before they are stepped.
+        inputs: Inputs of the first environment (B = 1).
+        mask: True for allowed actions, bool (A,).
+        action: The chosen action.
+        view: What the policy computed; None if no policy chose.
+    """
+    return Moment(
+        fight=0,
+        decision=0,
+        wall_s=time.time(),
+        action=action,
+        reward=0.0,
+        kind=view.kind if view else "",
+        mask=mask.astype(np.uint8).tobytes(),
+        features=inputs.features[0].tobytes(),
+        scores=view.scores.tobytes() if view else b"",
+        quantiles=view.quantiles.tobytes() if view else b"",
+        value=view.value if view else None,
+        hidden=tuple(_as_bytes(layer) for layer in view.hidden) if view else (),
+        attribution=view.attribution.tobytes() if view else b"",
+        scene=_scene(env),
+        picture=_picture(env),
+    )
+
+
+def describe_env(env: Env) -> FeedInfo:
+    """Return what viewers need to know about an environment."""
+    base = _first(env)
+    space = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
+    spec = env.spec
+    info = getattr(base, "scene_info", None)
+    return FeedInfo(
+        env_id=spec.id if spec is not None else type(base).__name__,
+        feature_names=tuple(getattr(base, "feature_names", ())),
+        n_actions=int(getattr(space, "n", 0)),
+        action_names=tuple(getattr(base, "action_names", ())),
+        scene=info() if info is not None else {},
+    )
+
+
 def receive_exactly(connection: socket.socket, n_bytes: int) -> bytes:
     """Return exactly this number of bytes; raises ConnectionError if the connection ends before."""
     parts = []
@@ -302,20 +329,6 @@ def _disconnect(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
-
-
-def _describe(env: Env) -> FeedInfo:
-    base = _first(env)
-    space = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
-    spec = env.spec
-    info = getattr(base, "scene_info", None)
-    return FeedInfo(
-        env_id=spec.id if spec is not None else type(base).__name__,
-        feature_names=tuple(getattr(base, "feature_names", ())),
-        n_actions=int(getattr(space, "n", 0)),
-        action_names=tuple(getattr(base, "action_names", ())),
-        scene=info() if info is not None else {},
-    )
 
 
 def _first(env: Env) -> Any:

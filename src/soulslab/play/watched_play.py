@@ -50,7 +50,8 @@ def _play_fight(
         feed.show(env, player, act.inputs, mask[None], np.array([action]))
         observation, reward, terminated, truncated, info = env.step(action)
         n_decisions += info["n_decisions"]
-        due_s += DECISION_S * info["n_decisions"]
+        # A late decision delays the next ones, as in a game that waits, so that viewers see the speed of the game.
+        due_s = max(due_s, time.monotonic() - DECISION_S) + DECISION_S * info["n_decisions"]
         is_over, is_won = terminated or truncated, bool(info.get("fight", {}).get("won"))
         feed.follow(float(reward), is_over=is_over, is_won=is_won)
         time.sleep(max(0.0, due_s - time.monotonic()))

@@ -23,7 +23,7 @@ UNKNOWN: Final = "\N{EN DASH}"
 REFRESH_S: Final = 2.0
 """Time between two updates of a page (s)."""
 
-_PAGES: Final = (("Runs", "/"), ("Compare", "/compare"))
+_PAGES: Final = (("Runs", "/"), ("Compare", "/compare"), ("Fights", "/fights"), ("Studies", "/studies"))
 _HEAD: Final = f"""
 <script>
 (() => {{  // before the page is drawn, so that it does not flash in the other theme
@@ -69,7 +69,7 @@ def frame(title: str, path: str) -> Iterator[None]:
         ui.html('<a class="skip" href="#content">Skip to the content</a>', sanitize=False)
         with ui.link(target="/").classes("brand"):
             ui.html('<img src="/assets/favicon.svg" alt="" width="22" height="22">', sanitize=False)
-            ui.label("soulslab")
+            ui.label("soulslab").classes("brand-name")
         with ui.element("nav").props('aria-label="Pages"'):
             for name, target in _PAGES:
                 link = ui.link(name, target)

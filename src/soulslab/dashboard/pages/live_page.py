@@ -32,5 +32,11 @@ def add(site: Site) -> None:
                 ui.html('<span id="live-state" class="state new">connecting</span>', sanitize=False)
                 ui.space()
                 ui.link("Charts of this run", run_path(run_id)).classes("link-button")
-            ui.html(_PAGE.read_text("utf-8").format(feed=quote(run_id)), sanitize=False).classes("wide")
-            ui.add_body_html(f'<script src="/assets/live.js?{VERSION}" defer></script>')
+            add_live_view(f"/feed/{quote(run_id)}", is_recorded=False)
+
+
+def add_live_view(socket: str, *, is_recorded: bool) -> None:
+    """Add the view of a fight, whose decisions come from a websocket; a recorded fight starts at its beginning."""
+    page = _PAGE.read_text("utf-8").format(socket=escape(socket), recorded="true" if is_recorded else "false")
+    ui.html(page, sanitize=False).classes("wide")
+    ui.add_body_html(f'<script src="/assets/live.js?{VERSION}" defer></script>')

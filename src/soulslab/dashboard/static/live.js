@@ -9,7 +9,7 @@
   const $ = (id) => document.getElementById(id);
   const state = {
     info: null, moments: [], head: -1, isPaused: false, isLive: true, speed: 1, dueMs: 0,
-    endings: new Map(), isConnected: false, drawn: null, hovered: null,
+    endings: new Map(), isConnected: false, drawn: null, hovered: null, ranges: [],
   };
   window.soulslabLive = state; // for tests
 
@@ -23,10 +23,12 @@
   // --- receiving ---------------------------------------------------------------------------------------------
 
   function connect() {
-    const box = document.querySelector("[data-feed]");
+    const box = document.querySelector("[data-socket]");
     if (!box) return;
+    state.isRecorded = box.dataset.recorded === "true";
+    if (state.isRecorded) { state.isLive = false; $("live").hidden = true; }
     const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const socket = new WebSocket(`${scheme}://${location.host}/feed/${box.dataset.feed}`);
+    const socket = new WebSocket(`${scheme}://${location.host}${box.dataset.socket}`);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => socket.send("n");
     socket.onmessage = async (event) => {
@@ -36,21 +38,25 @@
       receive(message);
       if (socket.readyState === WebSocket.OPEN) socket.send("n");
     };
-    socket.onclose = () => { setLive(false); setTimeout(connect, 1000); };
+    socket.onclose = (event) => {
+      if (!state.isRecorded) { setLive(false); setTimeout(connect, 1000); }
+      else if (event.reason) { $("notice").hidden = false; $("notice").textContent = event.reason; }
+    };
   }
 
   function receive(message) {
     if (message.type === "status") setLive(message.is_live);
-    else if (message.type === "info") { state.info = message; state.moments = []; state.head = -1; state.layout = null; buildActions(); }
+    else if (message.type === "info") { state.info = message; state.moments = []; state.head = -1; state.layout = null; state.ranges = []; buildActions(); }
     else if (message.type === "ending") { state.endings.set(message.fight, message.is_won); requestDraw(); }
     else if (message.type === "moment") {
       const last = state.moments[state.moments.length - 1];
       if (last && last.fight === message.fight && last.decision === message.decision) return; // sent again after a reload
       message.return = message.decision && last && last.fight === message.fight ? last.return + message.reward : message.reward;
       message.receivedMs = Date.now();
+      count(message);
       state.moments.push(message);
       if (state.moments.length > KEPT) { state.moments.shift(); state.head = Math.max(state.head - 1, 0); }
-      if (state.isLive) state.head = state.moments.length - 1;
+      if (state.isLive || state.head < 0) state.head = state.isLive ? state.moments.length - 1 : 0;
       $("notice").hidden = true;
       requestDraw();
     }
@@ -96,6 +102,7 @@
     if (state.isPaused || state.isLive || nowMs < state.dueMs) return;
     state.dueMs = nowMs + DECISION_MS / state.speed;
     if (state.head < state.moments.length - 1) { state.head += 1; requestDraw(); }
+    else if (state.isRecorded) setPaused(state.endings.size > 0);
     else if (state.speed >= 1) { state.isLive = true; requestDraw(); }
   }
 
@@ -218,6 +225,7 @@
   }
 
   function drawReasons(moment) {
+    $("reason-panel").hidden = !moment.attribution.length;
     const order = moment.attribution.map((value, i) => [Math.abs(value), i]).sort((a, b) => b[0] - a[0]).slice(0, 8);
     const largest = order.length ? order[0][0] : 1;
     const list = $("reasons");
@@ -272,21 +280,19 @@
     return state.layout;
   }
 
-  // Means of the inputs over the kept moments, so that a colour says whether an input is unusually low or high.
-  function normalised(moment, i) {
-    const ranges = state.ranges ??= new Map();
-    const value = moment.features[i];
-    let range = ranges.get(i);
-    if (!range) ranges.set(i, range = { n: 0, mean: 0, m2: 0, seen: null });
-    if (range.seen !== moment) {
-      range.seen = moment;
+  // Mean and variance of each input over the received moments (Welford), so that a colour means unusually low or high.
+  function count(moment) {
+    moment.features.forEach((value, i) => {
+      const range = state.ranges[i] ??= { n: 0, mean: 0, m2: 0 }, delta = value - range.mean;
       range.n += 1;
-      const delta = value - range.mean;
       range.mean += delta / range.n;
       range.m2 += delta * (value - range.mean);
-    }
-    const deviation = Math.sqrt(range.m2 / Math.max(range.n - 1, 1));
-    return deviation > 1e-6 ? Math.max(-1, Math.min(1, (value - range.mean) / (2.5 * deviation))) : 0;
+    });
+  }
+
+  function normalised(moment, i) {
+    const range = state.ranges[i], deviation = Math.sqrt(range.m2 / Math.max(range.n - 1, 1));
+    return deviation > 1e-6 ? Math.max(-1, Math.min(1, (moment.features[i] - range.mean) / (2.5 * deviation))) : 0;
   }
 
   function drawNetwork(moment) {
@@ -368,10 +374,19 @@
   }
 
   function drawValue(moment) {
-    const c = colours(), [g, width, height] = prepare("value", 130);
-    const shown = state.moments.filter((each) => each.fight === moment.fight && each.value !== null);
-    if (!shown.length) return;
-    const values = shown.map((each) => each.value), low = Math.min(0, ...values), high = Math.max(0, ...values), span = Math.max(high - low, 1e-6);
+    $("value-panel").hidden = moment.value === null;
+    const c = colours(), ofFight = state.moments.filter((each) => each.fight === moment.fight);
+    if (moment.value !== null) drawLines("value", moment, ofFight, [[(each) => each.value, c.blue, ""]]);
+    const hasHealth = moment.vitals.boss_hp !== undefined;
+    $("health").closest("section").hidden = !hasHealth;
+    if (hasHealth) drawLines("health", moment, ofFight, [
+      [(each) => 100 * Math.max(each.vitals.boss_hp, 0) / each.vitals.boss_max_hp, c.orange, "boss (%)"],
+      [(each) => 100 * Math.max(each.vitals.player_hp, 0) / each.vitals.player_max_hp, c.blue, "player (%)"]]);
+  }
+
+  function drawLines(id, moment, shown, lines) {
+    const c = colours(), [g, width, height] = prepare(id, 130);
+    const values = lines.flatMap(([read]) => shown.map(read)), low = Math.min(0, ...values), high = Math.max(0, ...values), span = Math.max(high - low, 1e-6);
     const last = Math.max(shown[shown.length - 1].decision, 20), first = shown[0].decision;
     const x = (decision) => 38 + (width - 46) * (decision - first) / Math.max(last - first, 1), y = (value) => 8 + (height - 30) * (high - value) / span;
     g.strokeStyle = c.line; g.fillStyle = c.faint;
@@ -381,10 +396,13 @@
       g.fillText(value.toFixed(span < 5 ? 2 : 1), 0, y(value) + 4);
     }
     g.fillText("step", 38, height - 4); g.textAlign = "right"; g.fillText(String(last), width - 8, height - 4); g.textAlign = "left";
-    g.strokeStyle = c.blue; g.lineWidth = 1.8; g.beginPath();
-    shown.forEach((each, i) => g[i ? "lineTo" : "moveTo"](x(each.decision), y(each.value)));
-    g.stroke();
-    if (moment.value !== null) { g.fillStyle = c.orange; g.beginPath(); g.arc(x(moment.decision), y(moment.value), 4, 0, 7); g.fill(); }
+    lines.forEach(([read, colour, name], k) => {
+      g.strokeStyle = g.fillStyle = colour; g.lineWidth = 1.8; g.beginPath();
+      shown.forEach((each, i) => g[i ? "lineTo" : "moveTo"](x(each.decision), y(read(each))));
+      g.stroke();
+      g.beginPath(); g.arc(x(moment.decision), y(read(moment)), 4, 0, 7); g.fill();
+      if (name) g.fillText(name, 80 + 80 * k, height - 4);
+    });
   }
 
   function drawQuantiles(moment) {
@@ -412,7 +430,9 @@
 
   function start() {
     if (!$("network")) { setTimeout(start, 50); return; } // NiceGUI adds the elements after the page has loaded
-    $("play").onclick = () => { if (state.isPaused && state.head >= state.moments.length - 1) goLive(); else setPaused(!state.isPaused); };
+    $("play").onclick = () => { const isAtEnd = state.head >= state.moments.length - 1;
+      if (state.isPaused && isAtEnd && state.isRecorded) state.head = 0;
+      if (state.isPaused && isAtEnd && !state.isRecorded) goLive(); else setPaused(!state.isPaused); };
     $("back").onclick = () => move(-1);
     $("forward").onclick = () => move(1);
     $("live").onclick = goLive;
