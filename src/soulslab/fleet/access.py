@@ -171,7 +171,7 @@ def player_rules(run: str, user: str) -> list[str]:
     steps of another, the weights, or the orders.
     """
     keys = Keys(run)
-    commands = "-@all +ping +auth +hello +time +xadd +set +del +get +mget +hget +multi +exec"
+    commands = "-@all +ping +auth +hello +time +xadd +set +del +get +mget +hget"
     own = [f"%RW~{keys.steps(user, '*')}", f"%RW~{keys.lease(user, '*')}", f"%R~{keys.public}*"]
     return ["resetkeys", "resetchannels", *own, *commands.split()]
 

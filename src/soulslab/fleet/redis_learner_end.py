@@ -400,10 +400,9 @@ class RedisLearnerEnd:
         if weights is None:
             return False
         try:
-            pipeline = client.pipeline(transaction=True)
-            pipeline.set(self._keys.weights, encode_weights(weights, self.era))
-            pipeline.set(self._keys.weights_version, f"{self.era}:{weights.version}:{self.n_published}")
-            pipeline.execute()
+            version = f"{self.era}:{weights.version}:{self.n_published}"
+            data = encode_weights(weights, self.era)
+            client.mset({self._keys.weights: data, self._keys.weights_version: version})
         except RedisError:
             with self._changed:
                 self._to_publish = self._to_publish or weights
