@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
-from soulslab.errors import IncompatibleCheckpointError, SoulslabError
+from soulslab.errors import ActorError, SoulslabError
 from soulslab.fleet.access import Access, Keys, connect
 from soulslab.fleet.chunk import MAX_CHUNK_BYTES, MAX_RESULTS, ChunkHeader, encode_chunk, row_digest
-from soulslab.fleet.messages import LEASE_EVERY_S, LEASE_S, Control, Lease, Order, ServerClock, decode_weights
+from soulslab.fleet.messages import LEASE_EVERY_S, LEASE_S, Control, Lease, Order, ServerClock
 from soulslab.fleet.spool import Spool
+from soulslab.fleet.weights_message import decode_weights
 from soulslab.learn.actors.transport import EpisodeFilter, EpisodeResult, Weights
 from soulslab.learn.archive import Tensors, check_shapes
 
@@ -91,12 +92,15 @@ class RedisActorEnd:
         self._lease: Callable[[], Lease] | None = None
         self._changed = threading.Condition()
         self._is_closing = False
+        self._failure: Exception | None = None
         self._refresh_at = self._lease_at = 0.0
         self._thread = threading.Thread(target=self._run, name="soulslab-fleet-sender", daemon=True)
         self._thread.start()
 
     def push(self, rows: NDArray[Any]) -> None:
         """Send rows; without space they and the rest of their episodes are dropped and counted."""
+        if self._failure is not None:
+            raise ActorError(self._worker, f"sending the steps failed: {self._failure}") from self._failure
         with self._changed:
             n = len(rows)
             self.n_pushed += n
@@ -156,7 +160,7 @@ class RedisActorEnd:
     def flush(self, deadline_s: float) -> bool:
         """Wait until the server has acknowledged everything; return False after the deadline."""
         with self._changed:
-            return self._changed.wait_for(self._is_sent, deadline_s)
+            return self._changed.wait_for(lambda: self._is_sent() or self._failure is not None, deadline_s)
 
     def refresh(self, deadline_s: float = 5.0) -> bool:
         """Wait until weights and orders were fetched; return False after the deadline."""
@@ -180,6 +184,14 @@ class RedisActorEnd:
     # --- the thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._keep_sending()
+        except Exception as error:  # noqa: BLE001 - raised where the other thread calls
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+
+    def _keep_sending(self) -> None:
         client, wait_s = connect(self._access), MIN_WAIT_S
         while not self._is_closing:
             try:
@@ -299,7 +311,7 @@ class RedisActorEnd:
         try:
             era, weights = decode_weights(data)
             check_shapes(weights.tensors, self._expected, "weights")
-        except (ValueError, TypeError, msgspec.MsgspecError, IncompatibleCheckpointError, SoulslabError) as error:
+        except (ValueError, TypeError, msgspec.MsgspecError, SoulslabError) as error:
             if not self._is_warned:
                 _log.warning("the weights of the learner cannot be used: %s", error)
             self._is_warned = True
