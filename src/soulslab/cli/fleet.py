@@ -264,7 +264,7 @@ def _print_status(found: FleetStatus) -> None:
         )
     table = Table()
     for title in ("game", "state", "steps", "steps/s", "late", "idle", "weights", "age", "unsent", "dropped", "faults"):
-        table.add_column(title, justify="left" if title in ("game", "state") else "right")
+        table.add_column(title, justify="left" if title in ("game", "state") else "right", no_wrap=title != "faults")
     for game in found.games:
         table.add_row(*_row(game))
     table_console().print(table)

@@ -20,7 +20,7 @@ _DEADLINE_S: Final = 60.0
 def server_certificates(folder: Path, host: str) -> Certificates:
     """Return the certificates of a server at a host; the first call for a host makes them with openssl.
 
-    The key of the authority is deleted at once, so that nobody can sign another certificate that the games trust.
+    The key of the authority is deleted at once, so no other certificate can be signed that the games trust.
     Raises FleetError without openssl.
     """
     found = Certificates(folder / "server.pem", folder / "server.key", folder / "ca.pem")

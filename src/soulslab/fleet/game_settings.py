@@ -1,4 +1,4 @@
-"""What the process of a game and the process that watches it share: settings, counters and exit codes."""
+"""Settings, counters and exit codes, for the process of a game and the process that watches it."""
 
 from __future__ import annotations
 
