@@ -34,13 +34,13 @@ FLAGS = (
     *("-Wl,--image-base,0x180000000", "-Wl,--dynamicbase", "-Wl,--nxcompat", "-Wl,--high-entropy-va"),
 )
 #: Further flags of the library for the game, which is the larger one.
-SMALLER = ("-fwhole-program", "-Wl,-T,sections.ld")
+SMALLER = ("-Oz", "-fwhole-program", "-fno-move-loop-invariants", "-fno-caller-saves", "-Wl,-T,sections.ld")
 #: Sources of the library for the game, and of the one for the controller.
 LIBRARIES = {
     "soulslab_clock.dll": (
         "attach.c",
         "changes.c",
-        "hooks.c",
+        "pad.c",
         "threads.c",
         "timers.c",
         "times.c",

@@ -38,6 +38,13 @@ def end(pid):
     subprocess.run([program, "/F", "/PID", str(pid)], check=True, capture_output=True)
 
 
+def read_if_loaded(session, name):
+    try:
+        return session.read(name)
+    except LOADING:
+        return None
+
+
 def test_a_started_game_is_described(session):
     info = session.info
     assert info.executable.endswith(PROFILE.process.executable)

@@ -120,15 +120,17 @@ class ClockSelection:
         self._pid = pid
         self._servers = servers
 
-    def open(self, attributes: AttributeTable, capture: Capture | None, page: LockstepPage | None) -> Clock:
+    def open(
+        self, attributes: AttributeTable, capture: Capture | None, page: LockstepPage | None, *, is_started: bool
+    ) -> Clock:
         """Open the requested clock, or the best available one.
 
-        Without a window the capture is None. A page is that of a game started with the clock library; a clock of
-        another grade closes it. Raises `ClockUnavailableError` if the requested grade is not available.
+        Without a window the capture is None. A page is that of a game with the clock library, which the session started
+        if `is_started`. Raises `ClockUnavailableError` if the requested grade is not available.
         """
         if (self._options.clock or self._profile.clock.grade) == "lockstep":
             clock = self._open_lockstep(page)
-            if clock is not None and self._is_proven(clock, attributes, capture, is_started=page is not None):
+            if clock is not None and self._is_proven(clock, attributes, capture, is_started=is_started):
                 return clock
         speed = self._profile.clock.speed_attribute
         if self._options.clock in ("", "scaled") and speed and not self._options.is_read_only:

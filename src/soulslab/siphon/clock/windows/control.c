@@ -135,6 +135,7 @@ EXPORT int soulslab_clock_own(struct clock_page *page, int mapping, int on_orpha
     }
     view_of(page)->handles[OWNER] = owner;
     atomic_store(&page->n_watchers, 0); /* one that was killed while it waited is still counted */
+    clock_set_pad(page, &(struct clock_pad){0});
     atomic_store(&page->on_orphan, (uint32_t)on_orphan);
     atomic_store(&page->owner, (int32_t)GetCurrentProcessId());
     return 0;
@@ -152,6 +153,17 @@ EXPORT void soulslab_clock_disown(struct clock_page *page, int mapping)
 EXPORT int soulslab_clock_owner(struct clock_page *page)
 {
     return atomic_load(&page->owner);
+}
+
+/* Connect a gamepad, at rest; returns whether there was one. */
+EXPORT int soulslab_clock_connect_pad(struct clock_page *page)
+{
+    return (int)atomic_exchange(&page->has_pad, 1);
+}
+
+EXPORT void soulslab_clock_set_pad(struct clock_page *page, const struct clock_pad *pad)
+{
+    clock_set_pad(page, pad);
 }
 
 EXPORT uint64_t soulslab_clock_key(struct clock_page *page)

@@ -2,9 +2,11 @@
 #ifndef SOULSLAB_GAME_H
 #define SOULSLAB_GAME_H
 
+#include "hooks.h"
 #include "views.h"
 
 #include <mmsystem.h>
+#include <xinput.h>
 
 /* A thread of the game that has called one of our functions. */
 struct thread {
@@ -34,6 +36,9 @@ struct real {
     void(WINAPI *wake_all)(void *);
 };
 extern struct real real;
+
+/* As GetCurrentProcess. */
+#define THIS_PROCESS ((HANDLE)(intptr_t)-1)
 
 /* The page; NULL in a process that is not a game. */
 extern struct clock_page *page;
@@ -84,7 +89,7 @@ bool post_due_window_timers(int64_t now_ns);
 /* The place of a call: its return address and the depth of its stack. */
 #define PLACE() ((uint64_t)(uintptr_t)__builtin_return_address(0) + (uint64_t)(uintptr_t)__builtin_frame_address(0))
 
-/* The functions that replace those of the system (hooks.c has their names). */
+/* The functions that replace those of the system (hooks.h). */
 BOOL WINAPI our_counter(LARGE_INTEGER *count);
 ULONGLONG WINAPI our_tick_count(void);
 void WINAPI our_file_time(FILETIME *time);
@@ -116,12 +121,14 @@ MMRESULT WINAPI our_set_event(UINT delay_ms, UINT resolution_ms, LPTIMECALLBACK 
 MMRESULT WINAPI our_kill_event(UINT id);
 FARPROC WINAPI our_proc_address(HMODULE module, const char *name);
 
-/* A hook: the function that is found under this name in the libraries of the system is replaced by another one. */
-struct hook {
-    const char *name;
-    void *replacement;
-};
-extern const struct hook hooks[];
-extern const int n_hooks;
+/* Number of XInputGetStateEx, and the libraries of XInput. */
+#define PAD_STATE_EX ((const char *)100)
+#define N_PAD_LIBRARIES 3
+/* The gamepad (pad.c), and the function of a library of XInput that a hook replaces; NULL for none. */
+DWORD WINAPI our_pad_state(DWORD index, XINPUT_STATE *state);
+DWORD WINAPI our_pad_state_ex(DWORD index, XINPUT_STATE *state);
+DWORD WINAPI our_pad_motors(DWORD index, XINPUT_VIBRATION *motors);
+DWORD WINAPI our_pad_abilities(DWORD index, DWORD flags, XINPUT_CAPABILITIES *abilities);
+void *original_of_pad(int hook);
 
 #endif
