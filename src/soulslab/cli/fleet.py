@@ -34,8 +34,11 @@ class LearnFlags:
         overrides: Change one setting, as learner.lr=1e-4; may be repeated.
         run_dir: Folder of the run; its join file is join.toml.
         resume: Folder of a run to resume, of a fleet or of one process.
+        trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
         redis: File with the administrator's access (address, run, user, password, ca) to a Redis server that already
             runs; by default, the learner starts a server.
+        listen: Address at which other machines reach the Redis server, as 192.168.1.5:6390; with TLS. By default, only
+            this machine reaches it.
         max_memory_mb: Memory of the Redis server that the learner starts (MB).
         epsilon_alpha: Spread of the shares of random actions over the games; 0 gives all games the same share.
     """
@@ -44,7 +47,9 @@ class LearnFlags:
     overrides: Overrides = None
     run_dir: Path | None = None
     resume: Path | None = None
+    trust: Flag = False
     redis: Path | None = None
+    listen: str = ""
     max_memory_mb: Annotated[int, Parameter(validator=Number(gte=16, lte=1 << 20))] = 1024
     epsilon_alpha: Annotated[float, Parameter(validator=Number(gte=0, lte=100))] = 7.0
 
@@ -59,29 +64,32 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
     from soulslab.learn.run_folder import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
     from soulslab.learn.training import load_run_settings
-    from soulslab.learn.untrusted import check_stored_settings
+    from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
+    if flags.listen and flags.redis is not None:
+        raise ConfigError("has no meaning with --redis, because that server runs already", source="--listen")
     overrides = flags.overrides or []
     folder = flags.resume or flags.run_dir
     if folder is None:
         raise ConfigError("is missing; name the folder of the run", source="--run-dir")
     if flags.resume is not None:
         settings = load_run_settings(folder / CONFIG_NAME, overrides)
-        check_stored_settings(settings, folder / CONFIG_NAME, overrides)
+        if not flags.trust:
+            check_stored_settings(settings, folder / CONFIG_NAME, overrides)
     else:
         settings = load_run_settings(config_path(flags.config), overrides)
     result = learn_from_fleet(
         settings,
         folder,
         redis=read_access(flags.redis) if flags.redis is not None else None,
-        fleet=FleetSettings(max_memory_mb=flags.max_memory_mb, epsilon_alpha=flags.epsilon_alpha),
+        fleet=FleetSettings(listen=flags.listen, max_memory_mb=flags.max_memory_mb, epsilon_alpha=flags.epsilon_alpha),
         resume=flags.resume is not None,
         sinks=run_sinks(folder),
     )
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
-        _log.info("to resume: soulslab fleet learn --resume %s", folder)
+        _log.info("to resume: soulslab fleet learn --resume %s%s", folder, trust_flag(settings))
         return EXIT_INTERRUPTED
     return EXIT_OK
 
@@ -91,7 +99,7 @@ class PlayFlags:
     """The games of this machine.
 
     Attributes:
-        games: Number of games, each in a process of its own.
+        games: Number of games; each has its own process.
         envs: Environments in each process; more than 1 only for simulators.
         name: Name of this machine in the status; by default, its host name.
         overrides: Set an option of the environment that only this machine may determine, as env.options.launch=...; may

@@ -88,7 +88,7 @@ class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """What a game needs to know of a run: the header of its policy, which names the environment, and its settings.
+    """The part of a run that a game needs: the header of its policy, which names the environment, and settings.
 
     Attributes:
         soulslab: Version of the learner; games need the same.

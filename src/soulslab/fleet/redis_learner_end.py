@@ -36,7 +36,7 @@ READ_AHEAD_BYTES: Final = 64 << 20
 DISCOVER_EVERY_S: Final = 0.25
 PUBLISH_EVERY_S: Final = 0.1
 MAX_GAMES: Final = 10_000
-"""Number of games whose positions are kept, including those that have ended."""
+"""Number of games whose positions are kept, with the ended ones."""
 
 _N_READ: Final = 64
 _IDLE_S: Final = 0.005
@@ -215,7 +215,7 @@ class RedisLearnerEnd:
         return {"fleet": np.frombuffer(encoded, np.uint8).copy(), **join_parts({"lanes": self._lanes.state()})}
 
     def commit(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Let the thread remove the messages before a state that a checkpoint holds."""
+        """Remove the messages before a state that a checkpoint holds; the thread does it."""
         found = msgspec.msgpack.decode(state["fleet"].tobytes(), type=_State)
         with self._changed:
             self._trims.update({GameName(each.user, each.incarnation): each.sequence for each in found.games})
@@ -245,7 +245,7 @@ class RedisLearnerEnd:
             self._ended |= {name for name in quiet if name.incarnation in held}
 
     def set_duty(self, duty: Callable[[Redis], None]) -> None:
-        """Let the thread call a function with its connection, about every `DISCOVER_EVERY_S`."""
+        """Set a function that the thread calls with its connection, about every `DISCOVER_EVERY_S`."""
         with self._changed:
             self._duty = duty
 

@@ -49,7 +49,7 @@ class Certificates(msgspec.Struct, frozen=True):
 
 
 class RedisServer:
-    """A Redis server in a folder of its own, in which it keeps its data over restarts.
+    """A Redis server with its own folder, where its data are kept over restarts.
 
     The configuration is passed through a pipe and holds only hashes of passwords, so no secret is in a file or in a
     command line. Each write reaches the disk before it is acknowledged (``appendfsync always``). If the memory is full,

@@ -11,8 +11,9 @@ import redis
 from msgspec.structs import replace
 
 from soulslab.errors import ConfigError, FleetError
-from soulslab.fleet.access import Keys, connect, new_password, refuse_open_server
-from soulslab.fleet.redis_server import RedisServer, remove_player, set_player
+from soulslab.fleet.access import Keys, connect, new_password, read_access, refuse_open_server
+from soulslab.fleet.fleet_folder import FleetFolder
+from soulslab.fleet.redis_server import RedisServer, free_port, remove_player, set_player
 from support.redis import redis_server
 from support.waiting import wait_for
 
@@ -143,3 +144,31 @@ def test_a_server_that_cannot_start_says_why(served, tmp_path):
     second = RedisServer(tmp_path / "second", served.learner, max_memory_mb=16)
     with pytest.raises(FleetError, match="Address already in use"):
         second.start([])
+
+
+def test_games_of_other_machines_use_tls_with_the_authority_of_the_fleet(tmp_path):
+    folder = FleetFolder(tmp_path)
+    admin = folder.make(listen=f"127.0.0.1:{free_port('127.0.0.1')}")
+    player = folder.invite(tmp_path / "join.toml")
+    game = read_access(tmp_path / "join.toml")
+    server = RedisServer(folder.redis_path, admin, max_memory_mb=16, certificates=folder.certificates(admin))
+    server.start([player])
+    try:
+        assert game.address.startswith("rediss://")
+        client = connect(game)
+        assert client.ping()
+        client.close()
+        refuse_open_server(admin)
+        # A game that trusts another authority, and one that does not encrypt.
+        other = FleetFolder(tmp_path / "other").make(listen="127.0.0.1:1")
+        for wrong in (replace(game, ca=other.ca), replace(game, address=game.address.replace("rediss", "redis"))):
+            client = connect(wrong)
+            with pytest.raises(redis.exceptions.ConnectionError):
+                client.ping()
+            client.close()
+        assert not list(tmp_path.rglob("ca.key"))
+    finally:
+        server.close()
+    assert folder.make() == admin
+    with pytest.raises(ConfigError, match="not the address in the join files"):
+        folder.make(listen="127.0.0.1:1")
