@@ -20,7 +20,8 @@ from soulslab.siphon.clock.lockstep_page import native_library
 
 native_library()
 checks = [*doctor.check_packages(), *doctor.check_clock(), *doctor.check_memory()]
-print(Path(soulslab.__file__).parent.parent.name, [(one.name, one.detail) for one in checks if one.state.value == "missing"])
+missing = [(one.name, one.detail) for one in checks if one.state is doctor.State.MISSING]
+print(Path(soulslab.__file__).parent.parent.name, missing)
 sys.stdout.write(doctor.lines(checks))
 """
 
