@@ -116,6 +116,8 @@ def test_a_full_memory_refuses_writes_and_removes_nothing(tmp_path):
         ("GET", "soulslab:test:lease:play-2:0000000000000000"),
         ("XADD", "soulslab:other:steps:play-1:0000000000000000", "1-0", "c", "x"),
         ("XREAD", "STREAMS", "soulslab:test:steps:play-1:0000000000000000", "0"),
+        ("SET", "soulslab:test:steps:play-1:0000000000000000", "not a stream"),
+        ("DEL", "soulslab:test:steps:play-1:0000000000000000"),
         ("CONFIG", "GET", "dir"),
         ("ACL", "LIST"),
         ("FLUSHALL",),
