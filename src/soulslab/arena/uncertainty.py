@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, inspect
 
 from soulslab.arena.boss_file import MAX_NUMBER, Boss, Move, Window
 from soulslab.arena.records import TICKS_PER_S
@@ -41,12 +41,17 @@ SUFFIX = ".uncertainty.toml"
 _STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]")
 _Number = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 
+#: Largest bearing of a boss file.
+MAX_BEARING = 3.1416
+#: Distance from a bound that a number must not reach.
+_JUST = 1e-6
+
 #: Least and greatest plausible value of a number.
 Interval: TypeAlias = tuple[_Number, _Number]
 
 
 class Uncertainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is known about the numbers of a fitted boss file.
+    """Intervals of the numbers of a fitted boss file, and the places that no fight showed.
 
     Attributes:
         intervals: Interval of each measured number, by its place in the boss file.
@@ -150,8 +155,26 @@ def draw_boss(boss: Boss, uncertainty: Uncertainty, rng: np.random.Generator, *,
         fitted = numbers[place]
         share = rng.random()
         span = share * (high - low) + low - fitted
-        drawn[place] = fitted + width * span
+        least, most = _bounds(place)
+        drawn[place] = min(max(fitted + width * span, least), most)
     return in_order(with_numbers(boss, drawn))
+
+
+@lru_cache(maxsize=4096)
+def _bounds(place: str) -> tuple[float, float]:
+    """Return the least and the greatest number that a boss file may have at a place."""
+    kind: Any = inspect.type_info(Boss)
+    for step in _steps(place):
+        if isinstance(kind, inspect.UnionType):  # an optional part, such as a projectile
+            kind = next(each for each in kind.types if isinstance(each, inspect.StructType))
+        if isinstance(step, str):
+            kind = next(field.type for field in kind.fields if field.name == step)
+        else:
+            kind = kind.item_type if isinstance(kind, inspect.VarTupleType) else kind.item_types[step]
+        kind = kind.type if isinstance(kind, inspect.Metadata) else kind
+    least = kind.ge if kind.ge is not None else -MAX_NUMBER if kind.gt is None else kind.gt + _JUST
+    most = kind.le if kind.le is not None else MAX_NUMBER if kind.lt is None else kind.lt - _JUST
+    return least, most
 
 
 def in_order(boss: Boss) -> Boss:
@@ -170,7 +193,7 @@ def _move_in_order(move: Move) -> Move:
         windows.append(msgspec.structs.replace(window, start_s=start_s, end_s=end_s))
     recovery_s = min(max(move.recovery_s, 0.0), 10.0 - end_s)
     nearest, farthest = min(move.range_m), max(move.range_m)
-    bearing = (min(move.bearing_rad), max(move.bearing_rad))
+    bearing = (min(move.bearing_rad), min(max(move.bearing_rad), MAX_BEARING))
     return msgspec.structs.replace(
         move, windows=tuple(windows), recovery_s=recovery_s, range_m=(nearest, farthest), bearing_rad=bearing
     )

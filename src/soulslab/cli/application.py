@@ -18,6 +18,7 @@ from soulslab.cli.boss import boss
 from soulslab.cli.doctor import bench, doctor, envs
 from soulslab.cli.evaluate import evaluate
 from soulslab.cli.fights import fights
+from soulslab.cli.fleet import fleet
 from soulslab.cli.games import games
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from soulslab.cli.policies import film, join, play, remove_tokens
@@ -44,7 +45,7 @@ for _siphon_command in (tap, hold, toggle, move, stream, shell, serve, verify, c
 app.command(bench, show=False)  # deprecated
 for _command in (envs, doctor, train, evaluate, demo, play, arena, tune, join, remove_tokens, film):
     app.command(_command)
-for _group in (siphon, fights, boss, games):
+for _group in (siphon, fights, boss, games, fleet):
     app.command(_group)
 
 

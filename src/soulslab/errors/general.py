@@ -74,6 +74,10 @@ class BossFileError(ConfigError):
     """A boss file is malformed; ``path`` is the place of the mistake."""
 
 
+class FitError(SoulslabError):
+    """A boss cannot be fitted to the recorded fights."""
+
+
 class MissingFactError(ConfigError):
     """Needed facts about a boss, such as ``poses.fog_wall``, are not published; ``recipes`` say how to record each."""
 
@@ -207,6 +211,19 @@ class ActorError(SoulslabError):
         super().__init__(f"{run_dir}: {problem}" + (f"; the end of its log:\n{log_tail}" if log_tail else ""))
 
 
+class FleetError(SoulslabError):
+    """A fleet cannot be used: its Redis server, its learner, or a game; ``place`` is an address, a file or a game."""
+
+    def __init__(self, place: str | Path, problem: str) -> None:
+        self.place = str(place)
+        self.problem = problem
+        super().__init__(f"{place}: {cut(problem)}")
+
+
+class ChunkRefusedError(FleetError):
+    """A message of a game is malformed, so the learner takes nothing more from that game."""
+
+
 class ReplayError(SoulslabError):
     """A replay buffer was used wrongly: rows of a wrong shape, a sample from an empty buffer, or foreign indices."""
 
@@ -296,6 +313,7 @@ _PACKAGES = {
     "window": ("panda3d", "setproctitle"),
     "learn": ("torch", "safetensors", "tensorboard", "matplotlib", "prometheus-client", "minari", "pillow"),
     "tune": ("optuna",),
+    "fleet": ("redis", "hiredis"),
     "peers": ("stable-baselines3", "sb3-contrib", "scipy", "shapely"),
     "dev": ("pysiphon",),
 }

@@ -48,6 +48,7 @@ class StopReason(enum.StrEnum):
     WIN_RATE = "win rate reached"
     TIME = "time limit"
     INTERRUPTED = "interrupted"
+    REQUESTED = "stop requested"
 
 
 class TrainResult(msgspec.Struct, frozen=True, kw_only=True):

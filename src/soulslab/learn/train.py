@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gymnasium.vector import VectorEnv
 
+from soulslab.errors import ConfigError
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.players import start_from
 from soulslab.learn.policy import Policy
 from soulslab.learn.ppo.ppo_algorithm import open_ppo
-from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.rainbow.transition_actor import ActorHandle
 from soulslab.learn.run_folder import RunFolder, TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, close_all
 from soulslab.learn.torch_device import one_core, select_device
-from soulslab.learn.training_loop import TrainingLoop
+from soulslab.learn.training_loop import RunControl, TrainingLoop
+
+
+class Fleet(RunControl, Protocol):
+    """Actors on other machines, and the requests of the people who operate them."""
+
+    def open_actor(self, folder: RunFolder[RainbowSettings], header: QHeader) -> ActorHandle:
+        """Return the actors of a run, given the header of their policy."""
 
 
 def train(
@@ -29,6 +38,7 @@ def train(
     resume: bool = False,
     env_options: Mapping[str, Any] | None = None,
     sinks: Sequence[Sink] = (),
+    fleet: Fleet | None = None,
 ) -> TrainResult:
     """Train a policy, or resume a training run.
 
@@ -42,6 +52,7 @@ def train(
         env_options: Options of the environment, merged over ``settings.env.options``. A Python function, such as a
             reward, must be passed here.
         sinks: Telemetry sinks; closed when training ends.
+        fleet: Actors on other machines instead of those of ``run.actor``, for Rainbow.
 
     Raises:
         CheckpointError: The folder holds a run and ``resume`` is False, or no run and it is True; or a file could not
@@ -59,15 +70,15 @@ def train(
     try:
         select_device(settings.run.device)  # reports a missing GPU before the environment is made
         folder: RunFolder[Any] = RunFolder(run_dir, settings, env_options, resume=resume)
-        with one_core(), closing(folder), closing(_open_algorithm(folder)) as algorithm:
-            loop = TrainingLoop(folder, algorithm, sinks)
+        with one_core(), closing(folder), closing(_open_algorithm(folder, fleet)) as algorithm:
+            loop = TrainingLoop(folder, algorithm, sinks, control=fleet)
             loop.begin()
             return loop.run()
     finally:
         close_all(sinks)
 
 
-def _open_algorithm(folder: RunFolder[Any]) -> Algorithm:
+def _open_algorithm(folder: RunFolder[Any], fleet: Fleet | None) -> Algorithm:
     run = folder.settings.run
 
     def initialise(policy: Policy | QPolicy, env: VectorEnv[Any, Any, Any]) -> None:
@@ -76,7 +87,9 @@ def _open_algorithm(folder: RunFolder[Any]) -> Algorithm:
             start_from(policy, Path(run.start_from), env.metadata.get("policies_of", ()))
 
     if isinstance(folder.settings, TrainSettings):
+        if fleet is not None:
+            raise ConfigError("must be rainbow: only Rainbow learns from a fleet", path="algorithm")
         return open_ppo(folder, initialise)
     from soulslab.learn.rainbow.rainbow_algorithm import open_rainbow  # noqa: PLC0415  (compiles kernels)
 
-    return open_rainbow(folder, initialise)
+    return open_rainbow(folder, initialise, fleet.open_actor if fleet is not None else None)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
@@ -52,15 +52,32 @@ _WinRate = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 _log = logging.getLogger(__name__)
 
 
+class RunControl(Protocol):
+    """Requests of people to a run that is training, from other processes."""
+
+    def is_stop_requested(self) -> bool:
+        """Return whether the run shall save and end."""
+
+    def takes_save_request(self) -> bool:
+        """Return whether a checkpoint was requested since the last call."""
+
+
 class TrainingLoop:
     """Trains one algorithm: budget, checkpoints, signals, evaluation, milestones and telemetry."""
 
-    def __init__(self, folder: RunFolder[Any], algorithm: Algorithm, sinks: Sequence[telemetry.Sink]) -> None:
+    def __init__(
+        self,
+        folder: RunFolder[Any],
+        algorithm: Algorithm,
+        sinks: Sequence[telemetry.Sink],
+        control: RunControl | None = None,
+    ) -> None:
         """Prepare a run; :meth:`begin` must follow. The sinks stay open."""
         self._folder = folder
         self._settings: AlgorithmSettings = folder.settings
         self._algorithm = algorithm
         self._sinks = sinks
+        self._control = control
         self._milestones: tuple[Milestone, ...] = ()
         self._evaluated: telemetry.Evaluated | None = None
         self._best_win_rate: float | None = None
@@ -127,6 +144,8 @@ class TrainingLoop:
         run = self._settings.run
         if request.signal_name:
             return StopReason.INTERRUPTED
+        if self._control is not None and self._control.is_stop_requested():
+            return StopReason.REQUESTED
         if self._algorithm.env_steps >= run.total_steps:
             return StopReason.COMPLETED
         win_rate = self._win_rate() if self._evaluated or self._algorithm.episodes.is_full else None
@@ -152,7 +171,8 @@ class TrainingLoop:
             self._evaluate()
         if self._seconds() - self._reported_at_s >= algorithm.report_every_s:
             self._report()
-        if self._seconds() - self._saved_at_s >= run.checkpoint_every_s:
+        is_requested = self._control is not None and self._control.takes_save_request()
+        if is_requested or self._seconds() - self._saved_at_s >= run.checkpoint_every_s:
             self._save()
 
     def _evaluate(self) -> None:

@@ -75,3 +75,11 @@ def test_drawn_bosses_are_valid_and_within_the_intervals():
         assert window.start_s < window.end_s <= 0.9
         assert drawn.pause_s[0][0] <= drawn.pause_s[0][1]
     assert draw_boss(judge, uncertainty, rng, width=0.0) == judge
+
+
+def test_a_drawn_number_keeps_the_bounds_of_a_boss_file():
+    judge = shipped("judge")
+    wide = {place: (-5.0, 5.0) for place, _ in numbers_of(judge) if not place.startswith("ground")}
+    wide |= {"hp": (900.0, 1100.0), "phase_two.below": (0.3, 0.7)}  # a phase lasts at least one hit point
+    drawn = draw_boss(judge, Uncertainty(intervals=wide), np.random.default_rng(2), width=1.2)
+    assert parse_boss(dump_settings(drawn), "drawn.toml", KNOCK_BACKS) == drawn

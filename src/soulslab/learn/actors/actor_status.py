@@ -29,7 +29,7 @@ N_STATUS_BYTES: Final = 8 * _N_CLASSES
 _EDGES_S: Final = _SHORTEST_S * _GROWTH ** np.arange(_N_CLASSES)
 LAYOUT: Final = f"{_N_CLASSES} classes from {_SHORTEST_S} by {_GROWTH}"
 # The actor writes all counters but the last one, which the learner writes.
-_STATE, _PID, _, _N_STEPS, _N_LATE, _VERSION, _N_STARTS, _STOP = range(8)
+_STATE, _PID, _N_WAITS, _N_STEPS, _N_LATE, _VERSION, _N_STARTS, _STOP = range(8)
 
 
 class ActorState(enum.IntEnum):
@@ -88,6 +88,15 @@ class StatusBoard:
             self._classes[lateness_class(late_s)] += np.uint64(1)
             if late_s > LATE_S:
                 block.set(_N_LATE, block.get(_N_LATE) + 1)
+
+    def note_alive(self) -> None:
+        """Record that the actor waits without a step, and is not frozen (called by the actor)."""
+        self._block.set(_N_WAITS, self._block.get(_N_WAITS) + 1)
+
+    @property
+    def n_signs(self) -> int:
+        """Number of steps and of records of waiting; it does not change while an actor is frozen."""
+        return self._block.get(_N_STEPS) + self._block.get(_N_WAITS)
 
     @property
     def is_stop_requested(self) -> bool:

@@ -66,7 +66,7 @@ class WeightsBoard:
         """Publish new weights; raises ChannelError if they are larger than those for which the block was made."""
         number = self.n_published + 1
         place, head = self._places[number % 2], self._heads[number % 2]
-        data = _encode(weights.tensors)
+        data = encode_tensors(weights.tensors)
         end = _HEAD.itemsize + len(data)
         if end > len(place):
             raise ChannelError(
@@ -92,7 +92,7 @@ class WeightsBoard:
             copy = place[:end].copy()
             found = copy[: _HEAD.itemsize].view(_HEAD)[0]
             if int(found["checksum"]) == _checksum(copy, number):
-                tensors = _decode(copy[_HEAD.itemsize :].data)
+                tensors = decode_tensors(copy[_HEAD.itemsize :].data)
                 weights = Weights(version=int(found["version"]), epsilon=float(found["epsilon"]), tensors=tensors)
                 return Published(weights, int(found["era"]))
         return None
@@ -100,18 +100,19 @@ class WeightsBoard:
 
 def weights_size(tensors: Tensors) -> int:
     """Return the size in bytes of the data of a block for these weights."""
-    n_bytes = _HEAD.itemsize + len(_encode(tensors))
+    n_bytes = _HEAD.itemsize + len(encode_tensors(tensors))
     return 2 * (n_bytes + -n_bytes % _ALIGNMENT)
 
 
-def _encode(tensors: Tensors) -> bytes:
+def encode_tensors(tensors: Tensors) -> bytes:
     """Return tensors as MessagePack; the size depends only on their names, types and shapes."""
     return msgspec.msgpack.encode(
         [(name, array.dtype.str, array.shape, np.ascontiguousarray(array).data) for name, array in tensors.items()]
     )
 
 
-def _decode(data: memoryview) -> Tensors:
+def decode_tensors(data: bytes | memoryview) -> Tensors:
+    """Return the tensors of :func:`encode_tensors`; raises ValueError or msgspec.DecodeError for malformed data."""
     found = msgspec.msgpack.decode(data, type=list[tuple[str, str, tuple[int, ...], bytearray]])
     return {name: np.frombuffer(raw, kind).reshape(shape) for name, kind, shape, raw in found}
 

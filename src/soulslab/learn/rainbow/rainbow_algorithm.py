@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -29,7 +29,7 @@ from soulslab.learn.rainbow.q_learner import Learner, Measured
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.rainbow.remote_actor import RemoteActor
-from soulslab.learn.rainbow.transition_actor import LocalActor, step_shape
+from soulslab.learn.rainbow.transition_actor import ActorHandle, LocalActor, step_shape
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import Outcome
@@ -54,7 +54,7 @@ class RainbowAlgorithm:
         self,
         folder: RunFolder[RainbowSettings],
         policy: QPolicy,
-        actor: LocalActor | RemoteActor,
+        actor: ActorHandle,
         demonstrations: NDArray[Any] | None = None,
     ) -> None:
         """Prepare the learner; the recorded episodes are rows of `read_demonstrations`."""
@@ -84,9 +84,8 @@ class RainbowAlgorithm:
         self._n_steps = 0
         self._n_ended = 0  # episodes that ended in the observed rows
         self._published: Tensors = {}
-        self._is_remote = settings.run.actor == "apart"
         # If the process is killed before its first regular checkpoint, the run can still resume with the actor's steps.
-        self.saves_at_start = self._is_remote
+        self.saves_at_start = actor.is_remote
         self.episodes = EpisodeWindow()
 
     def start(self) -> None:
@@ -96,8 +95,8 @@ class RainbowAlgorithm:
 
     def act(self) -> None:
         """Step the environments once unless updates are due; with a remote actor, wait for its steps."""
-        if self._credit < 1.0 or self._is_remote:
-            self._actor.advance()
+        if self._credit < 1.0 or self._actor.is_remote:
+            self._actor.advance(self._credit)
 
     def observe(self) -> None:
         """Move the steps since the last call to the replay buffer, up to ``run.total_steps``."""
@@ -255,19 +254,27 @@ class RainbowAlgorithm:
         )
 
 
+OpenActor: TypeAlias = Callable[[RunFolder[RainbowSettings], QHeader], ActorHandle]
+"""Makes the actors of a run from the header of their policy."""
+
+
 def open_rainbow(
-    folder: RunFolder[RainbowSettings], initialise: Callable[[QPolicy, VectorEnv[Any, Any, Any]], None]
+    folder: RunFolder[RainbowSettings],
+    initialise: Callable[[QPolicy, VectorEnv[Any, Any, Any]], None],
+    open_actor: OpenActor | None = None,
 ) -> RainbowAlgorithm:
     """Make the environments, or the process of a remote actor, and the learner of a run.
 
-    ``initialise`` is called with the new policy and the environments; it may replace the random weights. Raises
+    ``initialise`` is called with the new policy and the environments; it may replace the random weights. ``open_actor``
+    makes other actors than those of the setting ``run.actor``; the environments are then only made to read their
+    spaces. Raises
     CheckpointError if ``run.start_from`` does not name a matching policy, ConfigError if a setting names an unknown
     feature or a remote actor would need a secret, DemonstrationError for recorded episodes of another environment, and
     EnvironmentUsageError if the environment does not support training.
     """
     settings = folder.settings
     env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
-    actor: LocalActor | RemoteActor | None = None
+    actor: ActorHandle | None = None
     try:
         found = sizes(env)
         bins = resolve_bins(settings.network.bins, found.n_features, feature_names(env), settings.env.id)
@@ -280,10 +287,10 @@ def open_rainbow(
         policy = QPolicy(header, generator, select_device(settings.run.device))
         initialise(policy, env)
         demonstrations = _read_demonstrations(folder, env) if settings.demonstrations.path else None
-        if settings.run.actor == "apart":
+        if open_actor is not None or settings.run.actor == "apart":
             env.close()
             _refuse_secrets(folder.options)
-            actor = RemoteActor(folder.path, header)
+            actor = open_actor(folder, header) if open_actor is not None else RemoteActor(folder.path, header)
         else:
             actor = LocalActor(env, QPolicy(header), settings.run.seed)
         return RainbowAlgorithm(folder, policy, actor, demonstrations)

@@ -52,6 +52,7 @@ class RemoteActor:
     """
 
     channel: SharedLearnerEnd
+    is_remote = True
 
     def __init__(self, run_dir: Path, header: QHeader) -> None:
         """Prepare the shared memory of a run, whose folder is made if needed; :meth:`begin` must follow.
@@ -101,12 +102,13 @@ class RemoteActor:
         self._reported_classes = memory.status.lateness()
         self._memory, self._process = memory, ActorProcess(self._run_dir, self._place, memory.status)
 
-    def advance(self) -> None:
+    def advance(self, n_updates_due: float = 0.0) -> None:
         """Check the actor's process from time to time, and sleep a short time if there is nothing to do.
 
         The learner does not sleep if steps have arrived, or if it published weights since the last call, because then
         more updates may be due. Raises ActorError if the actor failed too often.
         """
+        del n_updates_due  # the actor never waits for the learner
         memory, process = self._opened()
         now = time.monotonic()
         if now - self._checked_at >= CHECK_EVERY_S:

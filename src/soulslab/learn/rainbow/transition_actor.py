@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.learn.actors.actor_status import LATE_S, LatenessWrapper
-from soulslab.learn.actors.transport import ActorEnd, InProcessTransport
+from soulslab.learn.actors.transport import ActorEnd, InProcessTransport, LearnerEnd
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.checkpoint import load_rng, rng_state
 from soulslab.learn.environment import (
@@ -101,6 +101,11 @@ class Actor:
         self.env_steps += n_decisions
         return n_decisions
 
+    @property
+    def is_between_episodes(self) -> bool:
+        """Whether all environments have just been reset, so that no episode is interrupted by a pause."""
+        return not self._episode_steps.any()
+
     def state(self) -> Tensors:
         """Return copies of everything that :meth:`load` needs, without the state of the environments."""
         return {
@@ -176,12 +181,53 @@ def step_shape(policy: QPolicy) -> StepShape:
     )
 
 
+class ActorHandle(Protocol):
+    """Actors as the learner sees them: in this process, in another one, or on other machines.
+
+    Attributes:
+        is_remote: Whether steps arrive without a call of :meth:`advance`.
+        channel: The learner's end of the transport, once :meth:`begin` was called.
+    """
+
+    is_remote: bool
+
+    @property
+    def channel(self) -> LearnerEnd:
+        """The learner's end of the transport, once :meth:`begin` was called."""
+
+    def begin(self, state: Tensors | None, env_steps: int) -> None:
+        """Start a new run (None), or continue from a state of :meth:`state` after ``env_steps`` game decisions."""
+
+    def advance(self, n_updates_due: float) -> None:
+        """Take a step, or wait a short time for steps of other processes.
+
+        ``n_updates_due`` is the number of updates by which the learner is behind its actors.
+        """
+
+    def stats(self, env_steps: int, version: int) -> ActorStats:
+        """Return statistics, for a learner that has made ``version`` updates."""
+
+    def state(self, *, with_env: bool) -> Tensors:
+        """Return what a checkpoint must hold; without the environments after one failed."""
+
+    def saved(self) -> None:
+        """Free what the last :meth:`state` holds, because it is in a checkpoint now."""
+
+    def finish(self) -> None:
+        """Stop a remote actor; the steps that it took before can still be received."""
+
+    def close(self) -> None:
+        """Stop, and free all resources."""
+
+
 _PLAYING = 2
 """Number of the purpose "random actions" in seed sequences; environments use 0 and 1."""
 
 
 class LocalActor:
-    """An actor in this process, with the methods of `soulslab.learn.rainbow.remote_actor.RemoteActor`."""
+    """An actor in this process, as an `ActorHandle`."""
+
+    is_remote = False
 
     def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
         """Make the actor for an environment, which it closes, with a separate policy for the actor."""
@@ -208,8 +254,9 @@ class LocalActor:
         else:
             self._actor.env_steps = env_steps
 
-    def advance(self) -> None:
-        """Step the environments once."""
+    def advance(self, n_updates_due: float = 0.0) -> None:
+        """Step the environments once; the learner calls this only when no updates are due."""
+        del n_updates_due
         self._actor.step()
 
     def note_step(self, late_s: float | None) -> None:

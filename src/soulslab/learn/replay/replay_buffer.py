@@ -6,7 +6,7 @@ Shapes: B batch, E streams (environments), F features, A actions, H W C one fram
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from soulslab.learn.replay.n_step_accumulator import Accumulator, BatchArrays
 from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.row_ring import Ring
 from soulslab.learn.replay.samplers import PrioritisedSampler, Sampler, UniformSampler
-from soulslab.learn.replay.step_rows import Batch, Outcome, StepShape
+from soulslab.learn.replay.step_rows import Batch, Outcome, StepShape, row_type
 from soulslab.learn.settings import ReplaySettings
 
 MAP_NAME: Final = "replay.rows"
@@ -60,7 +60,7 @@ class ReplayBuffer:
 
         Raises ReplayError or NonFiniteError for invalid rows; then none of the rows was stored.
         """
-        self.sampler.change(self.ring.append(self._checked(rows)))
+        self.sampler.change(self.ring.append(check_rows(rows, self._shape, len(self.ring.written))))
 
     def make_batch(self, batch_size: int) -> Batch:
         """Return an empty batch of B = ``batch_size`` transitions, to be filled repeatedly."""
@@ -134,45 +134,6 @@ class ReplayBuffer:
             )
         self.sampler.load(state, self.ring.beginnings())
 
-    def _checked(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return rows (n,) as a contiguous array; raises an error for the first invalid one."""
-        row_type, n_streams = self.ring.rows.dtype, len(self.ring.written)
-        if rows.dtype != row_type or rows.ndim != 1:
-            raise ReplayError(
-                f"rows of type {rows.dtype} and shape {rows.shape} do not match a buffer of one axis of {row_type}; "
-                "make them with row_type(shape) and the shape of the buffer"
-            )
-        rows = np.ascontiguousarray(rows)
-        is_step = rows["outcome"] != Outcome.FINAL  # other rows have neither action nor reward
-        is_wrong = (rows["stream"] >= n_streams) | (rows["outcome"] >= len(Outcome))
-        is_wrong |= is_step & ((rows["action"] < 0) | (rows["action"] >= self._shape.n_actions))
-        is_wrong |= ~(np.isfinite(rows["reward"]) | ~is_step)
-        is_wrong |= ~np.isfinite(rows["features"]).all(axis=1)
-        if is_wrong.any():
-            self._complain(int(is_wrong.argmax()), rows)
-        return rows
-
-    def _complain(self, i: int, rows: NDArray[Any]) -> None:
-        """Raise the error for row i."""
-        row = rows[i]
-        stream = int(row["stream"])
-        where = f"row {i} of {len(rows)} (environment {stream})"
-        if stream >= len(self.ring.written):
-            raise ReplayError(f"{where}: the buffer has only environments 0 to {len(self.ring.written) - 1}")
-        if row["outcome"] >= len(Outcome):
-            raise ReplayError(f"{where}: outcome {row['outcome']} is not one of 0 to {len(Outcome) - 1}")
-        # If the episode started before these rows, its steps are counted from the first of these rows.
-        mine = np.flatnonzero(rows["stream"][: i + 1] == stream)
-        begun = np.flatnonzero(rows["is_first"][mine])
-        step = len(mine) - 1 - (int(begun[-1]) if len(begun) else 0)
-        if row["outcome"] != Outcome.FINAL:
-            if not 0 <= row["action"] < self._shape.n_actions:
-                raise ReplayError(f"{where}: action {row['action']} is not one of 0 to {self._shape.n_actions - 1}")
-            if not np.isfinite(row["reward"]):
-                raise NonFiniteError("reward", stream, step + 1, str(row["reward"]))
-        features = row["features"]
-        raise NonFiniteError("observation", stream, step, str(features[~np.isfinite(features)][0]))
-
     def _make_sampler(self) -> Sampler:
         n = len(self.ring.rows)
         return PrioritisedSampler(n, self._alpha) if self._alpha else UniformSampler(n)
@@ -185,6 +146,47 @@ class ReplayBuffer:
         if not _are_all_below(found, n):
             raise ReplayError(f"places {found.min()} to {found.max()} are not all in 0 to {n - 1}")
         return found
+
+
+def check_rows(rows: NDArray[Any], shape: StepShape, n_streams: int) -> NDArray[Any]:
+    """Return rows (n,) of E environments, contiguous; raises ReplayError or NonFiniteError for an invalid one."""
+    expected = row_type(shape)
+    if rows.dtype != expected or rows.ndim != 1:
+        raise ReplayError(
+            f"rows of type {rows.dtype} and shape {rows.shape} do not match a buffer of one axis of {expected}; "
+            "make them with row_type(shape) and the shape of the buffer"
+        )
+    rows = np.ascontiguousarray(rows)
+    is_step = rows["outcome"] != Outcome.FINAL  # other rows have neither action nor reward
+    is_wrong = (rows["stream"] >= n_streams) | (rows["outcome"] >= len(Outcome))
+    is_wrong |= is_step & ((rows["action"] < 0) | (rows["action"] >= shape.n_actions))
+    is_wrong |= ~(np.isfinite(rows["reward"]) | ~is_step)
+    is_wrong |= ~np.isfinite(rows["features"]).all(axis=1)
+    if is_wrong.any():
+        _complain(int(is_wrong.argmax()), rows, shape, n_streams)
+    return rows
+
+
+def _complain(i: int, rows: NDArray[Any], shape: StepShape, n_streams: int) -> NoReturn:
+    """Raise the error for row i."""
+    row = rows[i]
+    stream = int(row["stream"])
+    where = f"row {i} of {len(rows)} (environment {stream})"
+    if stream >= n_streams:
+        raise ReplayError(f"{where}: the buffer has only environments 0 to {n_streams - 1}")
+    if row["outcome"] >= len(Outcome):
+        raise ReplayError(f"{where}: outcome {row['outcome']} is not one of 0 to {len(Outcome) - 1}")
+    # If the episode started before these rows, its steps are counted from the first of these rows.
+    mine = np.flatnonzero(rows["stream"][: i + 1] == stream)
+    begun = np.flatnonzero(rows["is_first"][mine])
+    step = len(mine) - 1 - (int(begun[-1]) if len(begun) else 0)
+    if row["outcome"] != Outcome.FINAL:
+        if not 0 <= row["action"] < shape.n_actions:
+            raise ReplayError(f"{where}: action {row['action']} is not one of 0 to {shape.n_actions - 1}")
+        if not np.isfinite(row["reward"]):
+            raise NonFiniteError("reward", stream, step + 1, str(row["reward"]))
+    features = row["features"]
+    raise NonFiniteError("observation", stream, step, str(features[~np.isfinite(features)][0]))
 
 
 @kernel

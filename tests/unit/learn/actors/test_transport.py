@@ -1,32 +1,73 @@
 """The contract of a transport, for each implementation."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
+from soulslab.fleet.redis_actor_end import RedisActorEnd
+from soulslab.fleet.redis_learner_end import RedisLearnerEnd
+from soulslab.fleet.redis_transport import RedisTransport
 from soulslab.learn.actors.shared_memory import create_memory
 from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
 from soulslab.learn.actors.transport import InProcessTransport, Transport
 from soulslab.learn.replay.step_rows import Outcome
-from support.steps import ROW, assert_of_one_version, numbers_of, result, some_weights, steps
+from support.redis import redis_server
+from support.steps import ROW, SHAPE, assert_of_one_version, numbers_of, result, some_weights, steps
 
 N_STREAMS = 2
 
 
-@pytest.fixture(params=["in process", "shared memory"])
-def transport(request, tmp_path) -> Transport:
+@pytest.fixture(params=["in process", "shared memory", "redis"])
+def transport(request, tmp_path) -> Iterator[Transport]:
+    weights = some_weights(0).tensors
     if request.param == "in process":
-        return InProcessTransport(ROW, N_STREAMS)
-    return SharedMemoryTransport(create_memory(tmp_path, ROW, N_STREAMS, some_weights(0).tensors), N_STREAMS)
+        yield InProcessTransport(ROW, N_STREAMS)
+    elif request.param == "shared memory":
+        yield SharedMemoryTransport(create_memory(tmp_path, ROW, N_STREAMS, weights), N_STREAMS)
+    else:
+        with redis_server(tmp_path) as served:
+            yield RedisTransport(served.learner, served.game, SHAPE, N_STREAMS, weights)
 
 
 @pytest.fixture
 def actor(transport):
-    return transport.actor_end()
+    end = transport.actor_end()
+    yield Delivered(end) if isinstance(end, RedisActorEnd) else end
+    if isinstance(end, RedisActorEnd):
+        end.close()
 
 
 @pytest.fixture
 def learner(transport):
-    return transport.learner_end()
+    end = transport.learner_end()
+    yield Delivered(end) if isinstance(end, RedisLearnerEnd) else end
+    if isinstance(end, RedisLearnerEnd):
+        end.close()
+
+
+class Delivered:
+    """An end of a transport over a network: each call also waits until everything is delivered."""
+
+    def __init__(self, end):
+        self._end = end
+
+    def __getattr__(self, name):
+        method = getattr(self._end, name)
+
+        def call(*arguments):
+            if name == "pull":
+                assert self._end.refresh()
+            elif name.startswith("take"):
+                assert self._end.flush()
+            value = method(*arguments)
+            if name.startswith("push"):
+                assert self._end.flush(5.0)
+            elif name in ("publish", "commit"):
+                assert self._end.flush()
+            return value
+
+        return call if callable(method) else method
 
 
 def push_step(actor, number, *, n_decisions=1):

@@ -1,0 +1,289 @@
+"""``soulslab fleet``: many games on many machines feed one learner."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_line, table_console
+from soulslab.cli.parameters import Flag, Overrides, TokenFile, option_group, token_options
+from soulslab.errors import ConfigError
+
+if TYPE_CHECKING:
+    from soulslab.fleet.messages import Lease
+    from soulslab.fleet.operating import FleetStatus
+
+_log = logging.getLogger(__name__)
+
+fleet = App(name="fleet", help="Many games on many machines feed one learner.", help_format="plaintext")
+
+_Count = Annotated[int, Parameter(validator=Number(gte=1, lte=1024))]
+
+
+@option_group
+class LearnFlags:
+    """The run and its server.
+
+    Attributes:
+        config: TOML file of a Rainbow run, or the name of a shipped config.
+        overrides: Change one setting, as learner.lr=1e-4; may be repeated.
+        run_dir: Folder of the run; its join file is join.toml.
+        resume: Folder of a run to resume, of a fleet or of one process.
+        trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
+        redis: File with the administrator's access (address, run, user, password, ca) to a Redis server that already
+            runs; by default, the learner starts a server.
+        listen: Address at which other machines reach the Redis server, as 192.168.1.5:6390; with TLS. By default, only
+            this machine reaches it.
+        max_memory_mb: Memory of the Redis server that the learner starts (MB).
+        epsilon_alpha: Spread of the shares of random actions over the games; 0 gives all games the same share.
+    """
+
+    config: Path = Path("rainbow.toml")
+    overrides: Overrides = None
+    run_dir: Path | None = None
+    resume: Path | None = None
+    trust: Flag = False
+    redis: Path | None = None
+    listen: str = ""
+    max_memory_mb: Annotated[int, Parameter(validator=Number(gte=16, lte=1 << 20))] = 1024
+    epsilon_alpha: Annotated[float, Parameter(validator=Number(gte=0, lte=100))] = 7.0
+
+
+@fleet.command
+def learn(*, flags: LearnFlags = LearnFlags()) -> int:
+    """Learn from the games of a fleet."""
+    from soulslab.fleet.access import read_access
+    from soulslab.fleet.fleet_folder import FleetSettings
+    from soulslab.fleet.learning import learn as learn_from_fleet
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.run_folder import CONFIG_NAME, StopReason
+    from soulslab.learn.sinks import run_sinks
+    from soulslab.learn.training import load_run_settings
+    from soulslab.learn.untrusted import check_stored_settings, trust_flag
+
+    if flags.listen and flags.redis is not None:
+        raise ConfigError("has no meaning with --redis, because that server runs already", source="--listen")
+    overrides = flags.overrides or []
+    folder = flags.resume or flags.run_dir
+    if folder is None:
+        raise ConfigError("is missing; name the folder of the run", source="--run-dir")
+    if flags.resume is not None:
+        settings = load_run_settings(folder / CONFIG_NAME, overrides)
+        if not flags.trust:
+            check_stored_settings(settings, folder / CONFIG_NAME, overrides)
+    else:
+        settings = load_run_settings(config_path(flags.config), overrides)
+    result = learn_from_fleet(
+        settings,
+        folder,
+        redis=read_access(flags.redis) if flags.redis is not None else None,
+        fleet=FleetSettings(listen=flags.listen, max_memory_mb=flags.max_memory_mb, epsilon_alpha=flags.epsilon_alpha),
+        resume=flags.resume is not None,
+        sinks=run_sinks(folder),
+    )
+    won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
+    _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
+    if result.reason is StopReason.INTERRUPTED:
+        _log.info("to resume: soulslab fleet learn --resume %s%s", folder, trust_flag(settings))
+        return EXIT_INTERRUPTED
+    return EXIT_OK
+
+
+@option_group
+class PlayFlags:
+    """The games of this machine.
+
+    Attributes:
+        games: Number of games; each has its own process.
+        envs: Environments in each process; more than 1 only for simulators.
+        name: Name of this machine in the status; by default, its host name.
+        overrides: Set an option of the environment that only this machine may determine, as env.options.launch=...; may
+            be repeated.
+        spool_mb: Size of the file of each game for steps while the server cannot be reached or is full (MB).
+        frozen_s: Time without a step after which a game is started again (s).
+    """
+
+    games: _Count = 1
+    envs: _Count = 1
+    name: str = ""
+    overrides: Overrides = None
+    token_file: TokenFile = None
+    spool_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=1 << 20))] = 256
+    frozen_s: Annotated[float, Parameter(validator=Number(gt=0))] = 180.0
+
+
+@fleet.command
+def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
+    """Play games for a learner, until it ends or Ctrl-C is pressed.
+
+    Args:
+        join: Join file of the fleet.
+    """
+    from soulslab.config import read_overrides
+    from soulslab.fleet.playing import PlaySettings
+    from soulslab.fleet.playing import play as play_games
+
+    given = read_overrides(flags.overrides or [], "--set")
+    env = given.pop("env", {})
+    if given or not isinstance(env, dict) or not env.keys() <= {"id", "options"}:
+        raise ConfigError(
+            "only env.options and env.id are settings of a game; the learner sets the others", source="--set"
+        )
+    settings = PlaySettings(
+        n_games=flags.games,
+        n_envs=flags.envs,
+        name=flags.name,
+        env_id=str(env.get("id", "")),
+        options={**env.get("options", {}), **token_options(flags.token_file)},
+        spool_mb=flags.spool_mb,
+        frozen_s=flags.frozen_s,
+    )
+    return EXIT_FAILED if play_games(join, settings) else EXIT_OK
+
+
+@fleet.command
+def status(run_dir: Path, *, json: Flag = False) -> int:
+    """Show the learner and all games.
+
+    Args:
+        run_dir: Folder of the run.
+        json: Print JSON instead of a table.
+    """
+    import msgspec
+
+    from soulslab.fleet.fleet_folder import FleetFolder
+    from soulslab.fleet.operating import read_status
+
+    found = read_status(FleetFolder(run_dir))
+    if json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+    else:
+        _print_status(found)
+    return EXIT_OK
+
+
+@fleet.command
+def stop(run_dir: Path) -> int:
+    """Save the run, and end the learner and all games.
+
+    Args:
+        run_dir: Folder of the run.
+    """
+    return _order(run_dir, "stop", "the run is saved and ends, and so do all games")
+
+
+@fleet.command
+def save(run_dir: Path) -> int:
+    """Write a checkpoint now.
+
+    Args:
+        run_dir: Folder of the run.
+    """
+    return _order(run_dir, "save", "a checkpoint is written")
+
+
+@fleet.command
+def pause(run_dir: Path) -> int:
+    """Let all games wait after their episodes; the learner waits for them.
+
+    Args:
+        run_dir: Folder of the run.
+    """
+    return _order(run_dir, "pause", "each game waits when its episode has ended; soulslab fleet resume continues")
+
+
+@fleet.command
+def resume(run_dir: Path) -> int:
+    """Let games that were paused continue.
+
+    Args:
+        run_dir: Folder of the run.
+    """
+    return _order(run_dir, "run", "the games continue")
+
+
+@fleet.command
+def invite(run_dir: Path, join: Path) -> int:
+    """Write a further join file, with a credential that can be revoked on its own.
+
+    Args:
+        run_dir: Folder of the run.
+        join: Join file to write.
+    """
+    from soulslab.fleet.fleet_folder import FleetFolder
+    from soulslab.fleet.operating import invite as make_user
+
+    folder = FleetFolder(run_dir)
+    player = folder.invite(join)
+    make_user(folder, player)
+    print_line(f"{join} has the credential of the user {player.user}")
+    return EXIT_OK
+
+
+@fleet.command
+def revoke(run_dir: Path, user: str) -> int:
+    """Revoke the credential of a join file; games that use it end.
+
+    Args:
+        run_dir: Folder of the run.
+        user: User in the join file.
+    """
+    from soulslab.fleet.fleet_folder import FleetFolder
+    from soulslab.fleet.operating import revoke as remove_user
+
+    remove_user(FleetFolder(run_dir), user)
+    print_line(f"the user {user} is revoked")
+    return EXIT_OK
+
+
+def _order(run_dir: Path, order: str, effect: str) -> int:
+    from soulslab.fleet.fleet_folder import FleetFolder
+    from soulslab.fleet.operating import give_order
+
+    give_order(FleetFolder(run_dir), order)  # type: ignore[arg-type]  # the commands above give only its texts
+    print_line(effect)
+    return EXIT_OK
+
+
+def _print_status(found: FleetStatus) -> None:
+    from rich.table import Table
+
+    learner = found.learner
+    if learner is None:
+        print_line("the learner does not run")
+    else:
+        delay = f"{learner.delay_p95_ms:.0f} ms" if learner.delay_p95_ms is not None else "unknown"
+        print_line(
+            f"learner on {learner.host}, process {learner.pid}: {learner.env_steps} decisions, "
+            f"{learner.n_updates} updates, {learner.n_games} games, delay {delay} (p95), order: {found.state}"
+        )
+    table = Table()
+    for title in ("game", "state", "steps", "steps/s", "late", "idle", "weights", "age", "unsent", "dropped", "faults"):
+        table.add_column(title, justify="left" if title in ("game", "state") else "right")
+    for game in found.games:
+        table.add_row(*_row(game))
+    table_console().print(table)
+
+
+def _row(game: Lease) -> tuple[str, ...]:
+    def seconds(value: float | None) -> str:
+        return f"{value:.1f} s" if value is not None else ""
+
+    return (
+        game.worker,
+        game.state,
+        str(game.n_steps),
+        f"{game.steps_per_second:.1f}",
+        f"{game.lateness_p99_ms:.1f} ms" if game.lateness_p99_ms is not None else "",
+        seconds(game.idle_s),
+        str(game.weights_version),
+        seconds(game.age_of_weights_s),
+        f"{game.n_unsent_bytes / 1e6:.1f} MB",
+        str(game.n_dropped),
+        f"{game.n_restarts} {game.last_fault[:60]}".strip(),
+    )

@@ -1,0 +1,1 @@
+"""Many games on many machines that feed one learner over Redis Streams; see docs/fleet.md."""

@@ -1,0 +1,306 @@
+"""Program of one game of a fleet: ``python -m soulslab.fleet.game_process FOLDER``; `soulslab.fleet.playing` starts it.
+
+The folder holds its settings and the counters through which it is watched. It plays with the newest weights and sends
+its steps until it is asked to end, its standard input is closed because the process that started it has ended, or there
+has been no learner for some time. It never waits for the server or the learner, except before its first step.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import gymnasium
+import msgspec
+import numpy as np
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
+
+import soulslab  # noqa: F401 - registers the environments
+from soulslab.errors import ConfigError, FleetError, SoulslabError, did_you_mean
+from soulslab.fleet.access import Keys, connect, read_access
+from soulslab.fleet.messages import Lease, RunDescription
+from soulslab.fleet.redis_actor_end import RedisActorEnd
+from soulslab.fleet.spool import Spool
+from soulslab.learn.actors.actor_process import PriorityController, reset_priority
+from soulslab.learn.actors.actor_status import (
+    LAYOUT,
+    N_STATUS_BYTES,
+    ActorState,
+    LatenessWrapper,
+    StatusBoard,
+    lateness_quantile_s,
+)
+from soulslab.learn.actors.memory_block import create_block, open_block
+from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.transition_actor import Actor, step_shape
+from soulslab.learn.replay.step_rows import row_type
+from soulslab.learn.stop_request import StopRequest
+from soulslab.learn.torch_device import one_core
+from soulslab.learn.untrusted import check_named_environment
+from soulslab.version import VERSION
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_REFUSED: Final = 3
+"""Exit code of a game that must not be started again, because the fleet or this machine refuses it."""
+
+SETTINGS_NAME: Final = "game.json"
+STATUS_NAME: Final = "status"
+DRAIN_S: Final = 10.0
+"""Time in which a game that ends sends what it has not sent (s)."""
+
+WINDOW_ROWS: Final = 100
+"""Rows of each environment that a simulator may be ahead of the learner."""
+
+_POLL_S: Final = 0.05
+
+_log = logging.getLogger(__name__)
+
+
+class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of one game, which this machine determines.
+
+    Attributes:
+        join: Path of the join file.
+        name: Name of the game for people.
+        n_envs: Environments in this process; more than 1 only for simulators.
+        env_id: Environment that may be played although a message cannot name it (``module:id``); "" for none.
+        options: Options of the environment that only this machine may determine, such as its server or its launch.
+        spool_bytes: Size of the file for steps that the server does not take.
+        n_restarts: Number of earlier starts of this game.
+        last_fault: Why the last start of this game ended; "" if none did.
+    """
+
+    join: str
+    name: str
+    n_envs: int = 1
+    env_id: str = ""
+    options: dict[str, Any] = {}
+    spool_bytes: int
+    n_restarts: int = 0
+    last_fault: str = ""
+
+
+def create_status(folder: Path) -> StatusBoard:
+    """Make the counters through which a game is watched."""
+    return StatusBoard(create_block(folder / STATUS_NAME, "status", LAYOUT, N_STATUS_BYTES, 1))
+
+
+def main(arguments: list[str]) -> int:
+    """Play until there is a reason to end; return an exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    (folder,) = (Path(argument) for argument in arguments)
+    reset_priority()
+    try:
+        settings = msgspec.json.decode((folder / SETTINGS_NAME).read_bytes(), type=GameSettings)
+        _Game(folder, settings).play()
+    except (FleetError, ConfigError) as error:
+        _log.error("%s", error)
+        return EXIT_REFUSED
+    except (SoulslabError, gymnasium.error.Error) as error:
+        _log.exception("%s", error)
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+class _Game:
+    """One start of a game: it gets its settings and weights, plays, and sends what is left."""
+
+    def __init__(self, folder: Path, settings: GameSettings) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._access = read_access(Path(settings.join))
+        self._status = StatusBoard(open_block(folder / STATUS_NAME, "status", LAYOUT))
+        self._is_orphan = threading.Event()
+        self._state = "waiting"
+        self._stepped_at: float | None = None
+        self._weights_at: float | None = None
+        self._measured = (time.monotonic(), 0, 0.0)
+
+    def play(self) -> None:
+        """Play until there is a reason to end; raises FleetError or ConfigError if this game is refused."""
+        self._status.begin(os.getpid())
+        threading.Thread(target=self._watch_parent, name="soulslab-fleet-parent", daemon=True).start()
+        with StopRequest() as request, one_core():
+            description = self._wait_for_description(request)
+            if description is None:
+                return
+            policy = QPolicy(self._read_header(description))
+            options = {**policy.header.env_options, **self._settings.options}
+            with closing(make_vector(self._env_id(policy.header), self._settings.n_envs, options)) as env:
+                policy.header.check_env(policy.header.env_id, sizes(env), "the learner's policy")
+                self._play(env, policy, description, request)
+
+    def _play(self, env: Any, policy: QPolicy, description: RunDescription, request: StopRequest) -> None:
+        spool = Spool(self._folder, self._settings.spool_bytes)
+        kind = row_type(step_shape(policy))
+        end = RedisActorEnd(self._access, self._settings.name, env.num_envs, kind, spool, policy.weights())
+        try:
+            end.keep_lease(lambda: self._lease(end))
+            entropy = int(end.incarnation, 16)
+            rng = np.random.default_rng(np.random.SeedSequence([description.seed, entropy]))
+            watched = LatenessWrapper(env, self._note_step)
+            actor = Actor(watched, policy, end, rng)
+            if not self._wait_for_admission(end, description, request):
+                return
+            # Games must not repeat each other's fights, and a restarted game not its own.
+            actor.reset(environment_seed((description.seed + entropy) % 2**32, TRAINING))
+            reason = self._step(actor, end, watched, description, request)
+            _log.info("%s; %d decisions", reason, actor.env_steps)
+        finally:
+            self._state = "draining"
+            end.close(DRAIN_S)
+        self._status.set_state(ActorState.STOPPED)
+
+    def _step(
+        self, actor: Actor, end: RedisActorEnd, env: LatenessWrapper, description: RunDescription, request: StopRequest
+    ) -> str:
+        """Step until there is a reason to end, and return it."""
+        self._status.set_state(ActorState.PLAYING)
+        _log.info("playing %s as %s", description.header["env_id"], self._settings.name)
+        # The present objects live as long as the process; scanning them repeatedly could take 50 ms each time.
+        gc.collect()
+        gc.freeze()
+        priority = PriorityController()
+        while (reason := self._reason_to_end(end, description, request)) is None:
+            if (state := self._waiting_state(actor, end, env)) is not None:
+                self._state = state
+                self._status.note_alive()
+                time.sleep(_POLL_S)
+                continue
+            self._state = "playing"
+            before = actor.weights_version
+            actor.step()
+            if actor.weights_version != before:
+                self._weights_at = time.monotonic()
+                self._status.set_version(actor.weights_version)
+            priority.after_step(has_pace=env.has_pace)
+        return reason
+
+    def _waiting_state(self, actor: Actor, end: RedisActorEnd, env: LatenessWrapper) -> str | None:
+        """Return the state of a game that waits before its next step, or None; a game in real time never waits."""
+        if end.control.state == "pause" and actor.is_between_episodes:
+            return "paused"
+        n_taken = end.order.n_taken if end.order is not None else 0
+        if not env.has_pace and end.n_pushed - n_taken > WINDOW_ROWS * self._settings.n_envs:
+            return "waiting"
+        return None
+
+    def _note_step(self, late_s: float | None) -> None:
+        self._stepped_at = time.monotonic()
+        self._status.note_step(late_s)
+
+    def _reason_to_end(self, end: RedisActorEnd, description: RunDescription, request: StopRequest) -> str | None:
+        if request.signal_name:
+            return f"stopped by {request.signal_name}"
+        if self._is_orphan.is_set():
+            return "the process that started this game has ended"
+        if self._status.is_stop_requested:
+            return "asked to end"
+        if end.control.state == "stop":
+            return "the fleet ends"
+        if end.order is not None and end.order.refusal:
+            raise FleetError(self._settings.name, f"the learner refuses this game: it {end.order.refusal}")
+        if end.refusal:
+            raise FleetError(self._settings.name, f"{end.refusal}; ask for a new join file")
+        if time.monotonic() - end.met_learner_at > description.alone_s:
+            return f"no learner has run for {description.alone_s:.0f} s"
+        return None
+
+    def _wait_for_description(self, request: StopRequest) -> RunDescription | None:
+        """Return the description of the run once the learner has written it; None if asked to end before."""
+        access, shown = self._access, ""
+        with closing(connect(access)) as client:
+            while not (request.signal_name or self._is_orphan.is_set() or self._status.is_stop_requested):
+                self._status.note_alive()
+                try:
+                    data: Any = client.get(Keys(access.run).description)
+                    if data is not None:
+                        return msgspec.json.decode(data, type=RunDescription)
+                    problem = "the learner has not started"
+                except (AuthenticationError, NoPermissionError) as error:
+                    raise FleetError(access.address, f"refuses the user {access.user}: {error}") from error
+                except RedisError as error:
+                    problem = str(error)
+                if problem != shown:
+                    _log.info("waiting for the learner at %s: %s", access.address, problem)
+                    shown = problem
+                time.sleep(0.5)
+        return None
+
+    def _wait_for_admission(self, end: RedisActorEnd, description: RunDescription, request: StopRequest) -> bool:
+        """Wait until the learner has admitted this game and has published weights; return False if asked to end."""
+        while end.order is None or not end.has_weights:
+            if self._reason_to_end(end, description, request) is not None:
+                return False
+            self._status.note_alive()
+            time.sleep(_POLL_S)
+        return True
+
+    def _read_header(self, description: RunDescription) -> QHeader:
+        """Return the header of the policy; raises ConfigError unless this machine may play its environment."""
+        source = self._access.address
+        if description.soulslab != VERSION:
+            raise FleetError(
+                source, f"the learner has soulslab {description.soulslab}, but this machine has {VERSION}; install that"
+            )
+        header = QPolicy.read_header(description.header, Path(source))
+        check_named_environment(
+            "" if header.env_id == self._settings.env_id else header.env_id, header.env_options, source
+        )
+        if ":" not in header.env_id and header.env_id not in gymnasium.registry:
+            known = [name for name in gymnasium.registry if name.startswith("soulslab/")]
+            raise FleetError(
+                source, f"the environment {header.env_id!r} is unknown{did_you_mean(header.env_id, known)}"
+            )
+        return header
+
+    def _env_id(self, header: QHeader) -> str:
+        return self._settings.env_id or header.env_id
+
+    def _lease(self, end: RedisActorEnd) -> Lease:
+        """Return the status of this game; called by the sending thread."""
+        now, status = time.monotonic(), self._status.read()
+        at, n_steps, rate = self._measured
+        if now - at >= 1.0:
+            rate = (status.n_steps - n_steps) / (now - at)
+            self._measured = now, status.n_steps, rate
+        late_s = lateness_quantile_s(self._status.lateness(), 0.99)
+        return Lease(
+            worker=self._settings.name,
+            incarnation=end.incarnation,
+            host=socket.gethostname()[:128],
+            state=self._state,  # type: ignore[arg-type]  # one of the texts of `Lease`
+            n_envs=self._settings.n_envs,
+            soulslab=VERSION,
+            n_steps=status.n_steps,
+            steps_per_second=rate,
+            n_late=status.n_late,
+            lateness_p99_ms=1000.0 * late_s if late_s is not None else None,
+            n_dropped=end.n_dropped,
+            n_unsent_bytes=end.n_unsent_bytes,
+            weights_version=status.weights_version,
+            age_of_weights_s=now - self._weights_at if self._weights_at is not None else None,
+            idle_s=now - self._stepped_at if self._stepped_at is not None else None,
+            n_restarts=self._settings.n_restarts,
+            last_fault=self._settings.last_fault[:2000],
+        )
+
+    def _watch_parent(self) -> None:
+        """Wait until the process that started this game closes the pipe, or ends."""
+        while os.read(0, 1):
+            pass
+        self._is_orphan.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,168 @@
+"""Training with a fleet: the Redis server, the join file, and the orders of operators to the run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from redis import Redis
+from redis.exceptions import RedisError
+
+from soulslab.errors import ConfigError
+from soulslab.fleet.access import Access, Keys, connect, refuse_open_server
+from soulslab.fleet.fleet_actor import FleetActor
+from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
+from soulslab.fleet.messages import Control
+from soulslab.fleet.redis_server import RedisServer, set_player
+from soulslab.learn.rainbow.q_policy import QHeader
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.run_folder import RunFolder, StopReason, TrainResult
+from soulslab.learn.telemetry import Sink
+from soulslab.learn.train import train
+from soulslab.learn.training import AnySettings
+
+DRAIN_S: Final = 15.0
+"""Time that games get to end after the run is complete (s)."""
+
+_POLL_S: Final = 0.1
+_WATCH_S: Final = 0.2
+
+_DEFAULTS: Final = FleetSettings()
+
+_log = logging.getLogger(__name__)
+
+
+class FleetRun:
+    """The part of a run that trains with a fleet: its actors and the orders of operators (`train.Fleet`)."""
+
+    def __init__(self, access: Access, settings: FleetSettings) -> None:
+        self._access = access
+        self._settings = settings
+        self._actor: FleetActor | None = None
+        self._n_saves: int | None = None
+
+    def open_actor(self, folder: RunFolder[RainbowSettings], header: QHeader) -> FleetActor:
+        """Return the actors of a run; see `train.Fleet`."""
+        self._actor = FleetActor(self._access, folder, header, self._settings.epsilon_alpha)
+        return self._actor
+
+    def is_stop_requested(self) -> bool:
+        """Return whether an operator asked the run to end."""
+        return self._actor is not None and self._actor.control.state == "stop"
+
+    def takes_save_request(self) -> bool:
+        """Return whether an operator asked for a checkpoint since the last call."""
+        if self._actor is None:
+            return False
+        before, self._n_saves = self._n_saves, self._actor.control.n_saves
+        return before is not None and self._n_saves > before
+
+    def note_restarts(self, n_restarts: int) -> None:
+        """Record the restarts of the Redis server, for the status of the learner."""
+        if self._actor is not None:
+            self._actor.n_restarts_of_redis = n_restarts
+
+
+def learn(
+    settings: AnySettings,
+    run_dir: Path,
+    *,
+    redis: Access | None = None,
+    fleet: FleetSettings = _DEFAULTS,
+    resume: bool = False,
+    sinks: Sequence[Sink] = (),
+) -> TrainResult:
+    """Train with a fleet: start the Redis server unless one is given, write the join file, and learn.
+
+    After SIGINT or SIGTERM the run is saved and the games wait for its return; when it is complete, they end.
+
+    Args:
+        settings: Settings of the run, of Rainbow.
+        run_dir: Folder of the run; its join file is ``join.toml``.
+        redis: Administrator's access to a server that already runs.
+        fleet: Settings of the fleet.
+        resume: Whether to continue from the newest checkpoint, of a fleet or of one process.
+        sinks: Telemetry sinks; closed when training ends.
+
+    Raises:
+        ConfigError: The algorithm is not Rainbow, or the server accepts clients without a password.
+        FleetError: The server does not start or cannot be reached.
+        SoulslabError: See `soulslab.learn.train.train`.
+    """
+    if not isinstance(settings, RainbowSettings):
+        raise ConfigError("must be rainbow: only Rainbow learns from a fleet", path="algorithm")
+    folder = FleetFolder(run_dir)
+    access = folder.make(redis, fleet.listen)
+    if not folder.players():
+        folder.invite(run_dir / JOIN_NAME)
+    run = FleetRun(access, fleet)
+    with ExitStack() as parts:
+        if redis is None:
+            server = RedisServer(
+                folder.redis_path,
+                access,
+                max_memory_mb=fleet.max_memory_mb,
+                certificates=folder.certificates(access),
+            )
+            server.start(folder.players())
+            parts.callback(server.close)
+            parts.enter_context(closing(_Watcher(server, folder, run)))
+        refuse_open_server(access)
+        client = parts.enter_context(closing(connect(access)))
+        if redis is not None:
+            _set_players(client, folder, access.run)
+        client.set(Keys(access.run).control, msgspec.json.encode(Control()))
+        _log.info("games join with: soulslab fleet play %s", run_dir / JOIN_NAME)
+        result = train(settings, run_dir, resume=resume, sinks=sinks, fleet=run)
+        if result.reason is not StopReason.INTERRUPTED:
+            _end_games(client, access.run)
+    return result
+
+
+class _Watcher:
+    """A thread that restarts the Redis server when it has ended."""
+
+    def __init__(self, server: RedisServer, folder: FleetFolder, run: FleetRun) -> None:
+        self._server = server
+        self._folder = folder
+        self._run = run
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="soulslab-fleet-redis", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._is_closing.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._is_closing.wait(_WATCH_S):
+            self._server.watch(self._folder.players())
+            self._run.note_restarts(self._server.n_restarts)
+
+
+def _set_players(client: Redis, folder: FleetFolder, run: str) -> None:
+    """Make the users of the join files on a server that was given."""
+    for player in folder.players():
+        set_player(client, run, player)
+
+
+def _end_games(client: Redis, run: str) -> None:
+    """Ask all games to end, and wait until they have."""
+    keys = Keys(run)
+    deadline = time.monotonic() + DRAIN_S
+    try:
+        client.set(keys.control, msgspec.json.encode(Control(state="stop")))
+        while next(client.scan_iter(match=f"{keys.leases_of_all}*", count=1000), None) is not None:
+            if time.monotonic() > deadline:
+                _log.warning("some games have not ended within %.0f s", DRAIN_S)
+                return
+            time.sleep(_POLL_S)
+    except RedisError as error:
+        _log.warning("the games could not be asked to end: %s", error)

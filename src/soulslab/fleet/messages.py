@@ -1,0 +1,159 @@
+"""What learner, games and operators of a fleet exchange besides steps, as JSON or MessagePack in keys of the server."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+from redis import Redis
+
+from soulslab.fleet.chunk import MAX_ENVS, Incarnation, Name
+from soulslab.learn.actors.transport import Weights
+from soulslab.learn.actors.weights_board import decode_tensors, encode_tensors
+
+LEASE_S: Final = 10.0
+"""Time after which a game without a sign of life counts as lost (s)."""
+
+LEASE_EVERY_S: Final = 2.0
+MAX_WEIGHTS_BYTES: Final = 1 << 30
+
+_Count = Annotated[int, Meta(ge=0, lt=2**62)]
+_Text = Annotated[str, Meta(max_length=2000)]
+
+
+class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The status of a game, which it renews while it runs.
+
+    A game waits for the learner before its first step, or because the learner is behind. ``n_late`` and the 99th
+    percentile of the lateness are those of a game in real time. ``n_dropped`` steps found no space, and
+    ``n_unsent_bytes`` are not acknowledged yet. ``age_of_weights_s`` is the time since the game got its weights,
+    ``idle_s`` the time since its last step; None before. ``n_restarts`` counts the starts after failures.
+    """
+
+    worker: Name
+    incarnation: Incarnation
+    host: Annotated[str, Meta(max_length=128)]
+    state: Literal["waiting", "playing", "paused", "draining"]
+    n_envs: Annotated[int, Meta(ge=1, le=MAX_ENVS)]
+    soulslab: Annotated[str, Meta(max_length=64)]
+    n_steps: _Count = 0
+    steps_per_second: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
+    n_late: _Count = 0
+    lateness_p99_ms: Annotated[float, Meta(ge=0.0, le=1e9)] | None = None
+    n_dropped: _Count = 0
+    n_unsent_bytes: _Count = 0
+    weights_version: Annotated[int, Meta(ge=-1, lt=2**62)] = -1
+    age_of_weights_s: Annotated[float, Meta(ge=0.0, le=1e9)] | None = None
+    idle_s: Annotated[float, Meta(ge=0.0, le=1e9)] | None = None
+    n_restarts: _Count = 0
+    last_fault: _Text = ""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """The learner's order to one game.
+
+    Attributes:
+        epsilon_exponent: Exponent of the share of random actions, as in Ape-X.
+        n_taken: Rows of the game that the learner had taken when it was last not behind with its updates.
+        refusal: Why nothing more is taken from this game; "" if it is not quarantined.
+    """
+
+    epsilon_exponent: float = 1.0
+    n_taken: int = 0
+    refusal: str = ""
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """The operator's order to the whole fleet; ``n_saves`` counts the requests for a checkpoint."""
+
+    state: Literal["run", "pause", "stop"] = "run"
+    n_saves: int = 0
+
+
+class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Status of the learner, which it renews while it runs."""
+
+    pid: int
+    host: str
+    env_steps: int
+    n_updates: int
+    n_games: int
+    n_dropped: int
+    n_waiting_rows: int
+    n_restarts_of_redis: int
+    delay_p95_ms: float | None
+
+
+class RunDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a run that a game needs: the header of its policy, which names the environment, and settings.
+
+    Attributes:
+        soulslab: Version of the learner; games need the same.
+        header: Header of the policy, as JSON-compatible values.
+        seed: Seed of the run.
+        alone_s: Time that a game continues without a learner (s).
+    """
+
+    soulslab: str
+    header: dict[str, Any]
+    seed: int
+    alone_s: float
+
+
+class _PublishedWeights(msgspec.Struct, frozen=True):
+    era: int
+    version: int
+    epsilon: float
+    sha256: str
+    tensors: bytes
+
+
+def encode_weights(weights: Weights, era: int) -> bytes:
+    """Return weights as a message; ``era`` identifies the learner, whose versions can be lower than those before."""
+    tensors = encode_tensors(weights.tensors)
+    digest = hashlib.sha256(tensors).hexdigest()
+    return msgspec.msgpack.encode(_PublishedWeights(era, weights.version, weights.epsilon, digest, tensors))
+
+
+def decode_weights(data: bytes) -> tuple[int, Weights]:
+    """Return the era and the weights of a message; raises ValueError or MsgspecError for a malformed one."""
+    found = msgspec.msgpack.decode(data, type=_PublishedWeights)
+    if hashlib.sha256(found.tensors).hexdigest() != found.sha256:
+        raise ValueError("the weights do not match their checksum")
+    tensors = decode_tensors(found.tensors)
+    return found.era, Weights(version=found.version, epsilon=found.epsilon, tensors=tensors)
+
+
+def epsilon_exponent(number: int, alpha: float) -> float:
+    """Return the exponent of the share of random actions of a game, in 1..1 + alpha; game 0 has 1.
+
+    As in Ape-X (Horgan et al. 2018, section 4), game i acts with ``epsilon ** (1 + alpha * x)``, where x is spread
+    evenly over 0..1. The number of games changes here, so x is element i of the van der Corput sequence, which is
+    evenly spread for any number of games.
+    """
+    x, share = 0.0, 0.5
+    while number:
+        x += share * (number & 1)
+        number, share = number >> 1, share / 2
+    return 1.0 + alpha * x
+
+
+class ServerClock:
+    """The clock of the Redis server, which all processes of a fleet share."""
+
+    def __init__(self) -> None:
+        self._offset_s: float | None = None
+
+    def synchronise(self, client: Redis) -> None:
+        """Compare the clocks; the error is at most half of the time of one call."""
+        before = time.monotonic()
+        seconds, microseconds = client.time()
+        after = time.monotonic()
+        self._offset_s = seconds + microseconds / 1e6 - (before + after) / 2
+
+    def now_s(self) -> float:
+        """Return the time of the server (s); 0 before the first comparison."""
+        return time.monotonic() + self._offset_s if self._offset_s is not None else 0.0

@@ -1,0 +1,227 @@
+"""The games of one machine. Each has its own process, which is watched and restarted after failures."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from soulslab.errors import FleetError
+from soulslab.fleet.access import read_access
+from soulslab.fleet.game_process import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, create_status
+from soulslab.learn.actors.actor_status import ActorState, StatusBoard
+from soulslab.learn.stop_request import StopRequest
+
+PROGRAM: Final = "soulslab.fleet.game_process"
+FROZEN_S: Final = 180.0
+"""Time without a step after which a game is started again (s); a loading screen of a real game takes up to a minute."""
+START_S: Final = 600.0
+"""Time for the first step of a game (s), which includes the start of a real game."""
+MAX_FAILURES: Final = 5
+FAILURES_WITHIN_S: Final = 3600.0
+STOP_DEADLINE_S: Final = 60.0
+
+_POLL_S: Final = 0.1
+_MIN_BACK_OFF_S: Final = 0.5
+_MAX_BACK_OFF_S: Final = 60.0
+_TERMINATE_DEADLINE_S: Final = 5.0
+_TAIL_BYTES: Final = 1500
+_MAX_LOG_BYTES: Final = 1 << 20
+
+_log = logging.getLogger(__name__)
+
+
+class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a machine plays: see `soulslab.fleet.game_process.GameSettings` for what each game gets.
+
+    ``frozen_s`` is the time without a step after which a game is started again (s).
+    """
+
+    n_games: int = 1
+    n_envs: int = 1
+    name: str = ""
+    env_id: str = ""
+    options: dict[str, object] = {}
+    spool_mb: int = 256
+    frozen_s: float = FROZEN_S
+    max_failures: int = MAX_FAILURES
+
+
+def play(join: Path, settings: PlaySettings) -> int:
+    """Play the games of a fleet until it ends, or until SIGINT or SIGTERM; return the number of games that gave up.
+
+    Raises ConfigError for an unusable join file, FleetError if all games gave up, with the reason of the first.
+    """
+    read_access(join)
+    host = settings.name or "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname()) or "machine"
+    with ExitStack() as parts, StopRequest() as request:
+        games = [_WatchedGame(join.resolve(), f"{host}/{i}", settings) for i in range(settings.n_games)]
+        for game in games:
+            parts.callback(game.close)
+        while not request.signal_name and any(not game.is_over for game in games):
+            for game in games:
+                game.watch()
+            time.sleep(_POLL_S)
+        if request.signal_name:
+            _log.info("%s: the games end and send what is left", request.signal_name)
+        _stop(games)
+    reasons = [game.reason for game in games if game.reason]
+    if len(reasons) == len(games):
+        raise FleetError(games[0].name, f"gave up: {reasons[0]}")
+    return len(reasons)
+
+
+def _stop(games: list[_WatchedGame]) -> None:
+    for game in games:
+        game.ask_to_stop()
+    deadline = time.monotonic() + STOP_DEADLINE_S
+    for game in games:
+        game.wait(deadline)
+
+
+class _WatchedGame:
+    """A game in a process, with its failures.
+
+    Attributes:
+        is_over: Whether it is not started again.
+        reason: Why it was given up; "" if it was not.
+    """
+
+    def __init__(self, join: Path, name: str, settings: PlaySettings) -> None:
+        self.name = name
+        self.is_over = False
+        self.reason = ""
+        self._join = join
+        self._settings = settings
+        self._folder = Path(tempfile.mkdtemp(prefix="soulslab-game-"))
+        self._status: StatusBoard = create_status(self._folder)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._failures: deque[float] = deque()
+        self._last_fault = ""
+        self._n_starts = 0
+        self._next_start_at = 0.0
+        self._n_steps = -1
+        self._alive_at = 0.0
+
+    def watch(self) -> None:
+        """Start the game if it does not run, or start it again if it is frozen; give it up after too many failures."""
+        if self.is_over:
+            return
+        if self._child is None:
+            if time.monotonic() >= self._next_start_at:
+                self._start()
+            return
+        code = self._child.poll()
+        if code is None:
+            self._check_progress()
+        elif code == EXIT_OK:
+            self.is_over, self._child = True, None
+        else:
+            self._child = None
+            self._note_failure(f"ended with {code}", is_final=code == EXIT_REFUSED)
+
+    def ask_to_stop(self) -> None:
+        """Ask the process to end and to send what is left."""
+        self._status.set_stop_request(True)
+
+    def wait(self, deadline: float) -> None:
+        """Wait until the process has ended; end it at the deadline (monotonic, s)."""
+        if self._child is not None:
+            try:
+                self._child.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._end()
+            self._child = None
+        self.is_over = True
+
+    def close(self) -> None:
+        """End the process and remove its folder."""
+        if self._child is not None:
+            self._end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self) -> None:
+        settings = GameSettings(
+            join=str(self._join),
+            name=self.name,
+            n_envs=self._settings.n_envs,
+            env_id=self._settings.env_id,
+            options=self._settings.options,
+            spool_bytes=self._settings.spool_mb << 20,
+            n_restarts=self._n_starts,
+            last_fault=self._last_fault,
+        )
+        (self._folder / SETTINGS_NAME).write_bytes(msgspec.json.encode(settings))
+        self._status.set_state(ActorState.STARTING)
+        log_path = self._folder / "log"
+        if log_path.exists() and log_path.stat().st_size > _MAX_LOG_BYTES:
+            log_path.unlink()
+        with log_path.open("ab") as log:
+            self._child = subprocess.Popen(  # noqa: S603 - a program of soulslab
+                [sys.executable, "-m", PROGRAM, str(self._folder)],
+                stdin=subprocess.PIPE,  # it ends when this process closes it, also after kill -9
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            )
+        self._n_starts += 1
+        self._n_steps, self._alive_at = -1, time.monotonic()
+        _log.info("game %s runs in process %d", self.name, self._child.pid)
+
+    def _check_progress(self) -> None:
+        """Kill the process if it has not made a step, or reported that it waits, for too long."""
+        now, n_steps = time.monotonic(), self._status.n_signs
+        if n_steps != self._n_steps:
+            self._n_steps, self._alive_at = n_steps, now
+            return
+        is_playing = self._status.read().state == ActorState.PLAYING
+        limit_s = self._settings.frozen_s if is_playing else max(START_S, self._settings.frozen_s)
+        if now - self._alive_at > limit_s:
+            self._end()
+            self._note_failure(f"made no step for {limit_s:.0f} s")
+
+    def _note_failure(self, how: str, *, is_final: bool = False) -> None:
+        now = time.monotonic()
+        self._failures.append(now)
+        while now - self._failures[0] > FAILURES_WITHIN_S:
+            self._failures.popleft()
+        tail = self._log_tail()
+        self._last_fault = f"{how}: {tail.splitlines()[-1] if tail else 'its log is empty'}"
+        if is_final or len(self._failures) > self._settings.max_failures:
+            self.is_over = True
+            self.reason = (
+                self._last_fault if is_final else f"{self._last_fault} ({len(self._failures)} times in an hour)"
+            )
+            _log.error("game %s is given up: %s", self.name, self.reason)
+            return
+        wait_s = min(_MIN_BACK_OFF_S * 2.0 ** (len(self._failures) - 1), _MAX_BACK_OFF_S)
+        self._next_start_at = now + wait_s
+        _log.warning("game %s %s; starting it again in %.1f s", self.name, self._last_fault, wait_s)
+
+    def _end(self) -> None:
+        if self._child is None:
+            return
+        self._child.terminate()
+        try:
+            self._child.wait(_TERMINATE_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        self._child = None
+
+    def _log_tail(self) -> str:
+        try:
+            return (self._folder / "log").read_bytes()[-_TAIL_BYTES:].decode(errors="replace").strip()
+        except OSError:
+            return ""

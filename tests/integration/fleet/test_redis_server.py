@@ -1,0 +1,174 @@
+"""The Redis server of a fleet: private, durable, and ended with its parent."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+import redis
+from msgspec.structs import replace
+
+from soulslab.errors import ConfigError, FleetError
+from soulslab.fleet.access import Keys, connect, new_password, read_access, refuse_open_server
+from soulslab.fleet.fleet_folder import FleetFolder
+from soulslab.fleet.redis_server import RedisServer, free_port, remove_player, set_player
+from support.redis import redis_server
+from support.waiting import wait_for
+
+PARENT = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, "tests")
+from support.redis import redis_server
+with redis_server(Path(sys.argv[1])) as served:
+    print(served.server.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def served(tmp_path):
+    with redis_server(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def admin(served):
+    client = connect(served.learner)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def game(served):
+    client = connect(served.game)
+    yield client
+    client.close()
+
+
+def test_it_ends_with_its_parent_also_after_sigkill(tmp_path):
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    pid = int(parent.stdout.readline())
+    assert psutil.pid_exists(pid)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    wait_for(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE, "its end")
+
+
+def test_a_client_without_a_password_is_refused(served):
+    refuse_open_server(served.learner)
+    with pytest.raises(redis.AuthenticationError):
+        connect(replace(served.game, password=new_password())).ping()
+
+
+def test_a_server_without_a_password_is_refused(served, admin):
+    admin.execute_command("ACL", "SETUSER", "default", "on", "nopass", "+@all", "~*")
+    with pytest.raises(ConfigError, match="answers without a password"):
+        refuse_open_server(served.learner)
+
+
+def test_no_secret_is_in_a_file_or_a_command_line(served, tmp_path):
+    secrets = [served.learner.password.encode(), served.game.password.encode()]
+    texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    texts.append(" ".join(psutil.Process(served.server.pid).cmdline()).encode())
+    assert not any(secret in text for secret in secrets for text in texts)
+    assert tmp_path.stat().st_mode & 0o077 == 0
+
+
+def test_what_is_acknowledged_survives_sigkill(served, admin):
+    key = Keys("test").steps("play-1", "0" * 16)
+    admin.xadd(key, {"c": b"x"}, id="1-0")
+    os.kill(served.server.pid, signal.SIGKILL)
+    wait_for(lambda: served.server._child.poll() is not None, "its end")
+    served.server.watch(served.players)
+    assert served.server.n_restarts == 1
+
+    def length():
+        try:
+            return admin.xlen(key)
+        except redis.RedisError:
+            return 0
+
+    wait_for(lambda: length() == 1, "the restarted server")
+
+
+def test_a_full_memory_refuses_writes_and_removes_nothing(tmp_path):
+    with redis_server(tmp_path, max_memory_mb=16) as served:
+        client = connect(served.learner)
+        n = 0
+        with pytest.raises(redis.exceptions.OutOfMemoryError):
+            while True:
+                client.xadd("key", {"c": bytes(1 << 20)}, id=f"{n + 1}-0")
+                n += 1
+        assert client.xlen("key") == n > 4
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("SET", "soulslab:test:public:weights", "evil"),
+        ("DEL", "soulslab:test:public:control"),
+        ("XADD", "soulslab:test:steps:play-2:0000000000000000", "1-0", "c", "x"),
+        ("GET", "soulslab:test:lease:play-2:0000000000000000"),
+        ("XADD", "soulslab:other:steps:play-1:0000000000000000", "1-0", "c", "x"),
+        ("XREAD", "STREAMS", "soulslab:test:steps:play-1:0000000000000000", "0"),
+        ("CONFIG", "GET", "dir"),
+        ("ACL", "LIST"),
+        ("FLUSHALL",),
+        ("SHUTDOWN",),
+        ("EVAL", "return 1", "0"),
+        ("KEYS", "*"),
+        ("CLIENT", "LIST"),
+        ("MONITOR",),
+    ],
+)
+def test_a_game_may_only_write_its_own_keys(game, command):
+    with pytest.raises(redis.exceptions.NoPermissionError):
+        game.execute_command(*command)
+
+
+def test_a_revoked_credential_is_refused_at_once(served, admin, game):
+    assert game.ping()
+    remove_player(admin, served.game.user)
+    with pytest.raises(redis.RedisError):
+        game.ping()
+    set_player(admin, "test", served.players[0])
+    assert game.ping()
+
+
+def test_a_server_that_cannot_start_says_why(served, tmp_path):
+    second = RedisServer(tmp_path / "second", served.learner, max_memory_mb=16)
+    with pytest.raises(FleetError, match="Address already in use"):
+        second.start([])
+
+
+def test_games_of_other_machines_use_tls_with_the_authority_of_the_fleet(tmp_path):
+    folder = FleetFolder(tmp_path)
+    admin = folder.make(listen=f"127.0.0.1:{free_port('127.0.0.1')}")
+    player = folder.invite(tmp_path / "join.toml")
+    game = read_access(tmp_path / "join.toml")
+    server = RedisServer(folder.redis_path, admin, max_memory_mb=16, certificates=folder.certificates(admin))
+    server.start([player])
+    try:
+        assert game.address.startswith("rediss://")
+        client = connect(game)
+        assert client.ping()
+        client.close()
+        refuse_open_server(admin)
+        # A game that trusts another authority, and one that does not encrypt.
+        other = FleetFolder(tmp_path / "other").make(listen="127.0.0.1:1")
+        for wrong in (replace(game, ca=other.ca), replace(game, address=game.address.replace("rediss", "redis"))):
+            client = connect(wrong)
+            with pytest.raises(redis.exceptions.ConnectionError):
+                client.ping()
+            client.close()
+        assert not list(tmp_path.rglob("ca.key"))
+    finally:
+        server.close()
+    assert folder.make() == admin
+    with pytest.raises(ConfigError, match="not the address in the join files"):
+        folder.make(listen="127.0.0.1:1")
