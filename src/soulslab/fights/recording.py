@@ -19,6 +19,7 @@ from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_features, write_state
 from soulslab.arena.player_rules import write_mask
+from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.records import DUEL, MAX_DECISIONS, REWARD_TERMS, TICKS_PER_DECISION, Record
 from soulslab.arena.reference_player import ReferencePlayer
 from soulslab.arena.relative_features import write_relative
@@ -97,6 +98,25 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
         player.header.check_env(self._env_id, sizes_of_one(self._env), alike=alike)
         hands = PolicyActor(player, self._env.observation_space, self._env_id)
         episode = play_episode(self._env, hands, seed)
+        self.add(episode)
+        return episode
+
+    def probe(self, player: ProbePlayer, seed: int) -> Episode:
+        """Play and record a fight of the probing player, which plays in every environment of duels with 20 actions.
+
+        Raises `EnvironmentUsageError` if the environment is not a duel, and the errors of `add`.
+        """
+        duel: Any = self._env.unwrapped
+        if not hasattr(duel, "duel_state"):
+            raise EnvironmentUsageError(f"the probing player can only fight duels, not {self._env_id}")
+
+        def act(_: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
+            states = [duel.duel_state]
+            if n_decisions == 0:
+                player.begin(states, np.ones(1, np.bool_))
+            return int(player.act(states, [mask if mask is not None else np.ones(N_ACTIONS, np.bool_)])[0])
+
+        episode = play_episode(self._env, act, seed)
         self.add(episode)
         return episode
 
