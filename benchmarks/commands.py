@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from cyclopts import App, CycloptsError, Parameter
@@ -30,7 +30,9 @@ _AT_LEAST_ONE: Final = Number(gte=1)
 Quick: TypeAlias = Annotated[bool, Parameter(negative="", help="Measure less: rough numbers in about a minute.")]
 Json: TypeAlias = Annotated[Path | None, Parameter(help="Also write the rows of the tables to this file.")]
 Config: TypeAlias = Annotated[Path, Parameter(help="Training config: a TOML file, or the name of a shipped one.")]
-Boss: TypeAlias = Annotated[str | None, Parameter(help="Only this boss: a name, or the path of a boss file.")]
+Boss: TypeAlias = Annotated[
+    str | None, Parameter(help="Only this boss: a name, generated:SEED, or the path of a boss file.")
+]
 Policy: TypeAlias = Annotated[Path | None, Parameter(help="Policy file to use; by default one is trained.")]
 Steps: TypeAlias = Annotated[int | None, Parameter(validator=_AT_LEAST_ONE, help="Environment steps per measurement.")]
 Decisions: TypeAlias = Annotated[
@@ -49,6 +51,10 @@ Seeds: TypeAlias = Annotated[
 Seed: TypeAlias = Annotated[int | None, Parameter(name=["--seed", "--seeds"], validator=SEED, help="Seed of the run.")]
 LimitS: TypeAlias = Annotated[
     float | None, Parameter(validator=Number(gt=0), help="Maximum training time per run in seconds.")
+]
+Purpose: TypeAlias = Annotated[
+    Literal["development", "report"],
+    Parameter(help="Seeds and generated bosses: those for development, or those for reporting."),
 ]
 Processes: TypeAlias = Annotated[
     int | None, Parameter(validator=_AT_LEAST_ONE, help="Training runs at a time, each on one core.")
@@ -98,6 +104,21 @@ def fights(*, boss: Boss = None, fights: Fights = None, quick: Quick = False, js
     settings = FightsBenchSettings.quick() if quick else FightsBenchSettings()
     settings = _with(settings, bosses=(boss,) if boss else None, n_fights=fights)
     _report(json, lambda: measure_fights(settings))
+
+
+@app.command
+def fit(
+    *,
+    purpose: Purpose = "report",
+    minutes: Annotated[float | None, Parameter(validator=Number(gt=0), help="Game time of the recordings.")] = None,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Measure how well boss files are fitted to recorded fights."""
+    from benchmarks.fit import FitBenchSettings, measure_fits
+
+    settings = FitBenchSettings.quick() if quick else FitBenchSettings()
+    _report(json, lambda: measure_fits(_with(settings, purpose=purpose, minutes=minutes)))
 
 
 @app.command

@@ -33,9 +33,20 @@ FLAGS = (
     # Otherwise the address depends on the path of the result.
     *("-Wl,--image-base,0x180000000", "-Wl,--dynamicbase", "-Wl,--nxcompat", "-Wl,--high-entropy-va"),
 )
+#: Further flags of the library for the game, which is the larger one.
+SMALLER = ("-Oz", "-fwhole-program", "-fno-move-loop-invariants", "-fno-caller-saves", "-Wl,-T,sections.ld")
 #: Sources of the library for the game, and of the one for the controller.
 LIBRARIES = {
-    "soulslab_clock.dll": ("attach.c", "hooks.c", "threads.c", "timers.c", "times.c", "views.c", "waits.c"),
+    "soulslab_clock.dll": (
+        "attach.c",
+        "changes.c",
+        "pad.c",
+        "threads.c",
+        "timers.c",
+        "times.c",
+        "views.c",
+        "waits.c",
+    ),
     "soulslab_control.dll": ("control.c", "views.c"),
 }
 
@@ -47,7 +58,8 @@ def build(folder: Path) -> None:
         raise SystemExit(f"{COMPILER} is not installed: sudo apt-get install {COMPILER_PACKAGE}")
     for name, sources in LIBRARIES.items():
         # Relative names, so that the place of the sources does not change the result.
-        command = [compiler, *FLAGS, "-o", str(folder / name), *sources, "-lkernel32"]
+        flags = (*FLAGS, *SMALLER) if "attach.c" in sources else FLAGS
+        command = [compiler, *flags, "-o", str(folder / name), *sources, "-lkernel32"]
         subprocess.run(command, check=True, cwd=SOURCES, env={**os.environ, "LC_ALL": "C"})  # noqa: S603
         n_bytes = (folder / name).stat().st_size
         if n_bytes > MAX_BYTES:

@@ -4,8 +4,11 @@
 all files of a release, so that the set-up rejects a modified file on any system and Python. ``uv`` looks up the hashes;
 it has to be on PATH or in the virtual environment (``.venv/bin/pip install uv``).
 
-To raise every version: ``.venv/bin/pip install --upgrade -e .[siphon,window,learn,tune,fleet,dashboard,peers,dev,docs]``, then
-``make pin``, then ``make check test``. Use the oldest Python that soulslab supports, because packages drop old ones.
+To raise every version, run ``make pin``, then ``make check test`` after::
+
+    .venv/bin/pip install --upgrade -e .[siphon,window,learn,tune,fleet,dashboard,peers,dev,docs]
+
+Use the oldest Python that soulslab supports, because packages drop old ones.
 """
 
 from __future__ import annotations

@@ -3,11 +3,13 @@
  * Its argument says how its loop waits for the next tick, as games differ in that: sleep, spin, event, timer, condition,
  * address, thread, and with other sources of time: coarse (timeGetTime), tick_count (GetTickCount), multimedia
  * (timeSetEvent), window_timer (SetTimer), workers (each tick is computed by another thread), conditions (the same with
- * condition variables).
+ * condition variables). With the argument pad it sleeps, and reads a gamepad once in each tick, in the ways of games: by
+ * an import of XInput, and by functions of libraries that it loads later.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <windows.h>
+#include <xinput.h>
 
 #define TICK_HZ 60
 #define MAX_CATCH_UP 5 /* like many games, it drops what it is later than that */
@@ -22,7 +24,14 @@ struct player {
     unsigned most;    /* 0x34: ticks in one turn of the loop, at most */
     unsigned coarse;  /* 0x38: GetTickCount, ms */
     unsigned elapsed_ms; /* 0x3c: time by the source of the loop */
-    char gap[0x224];
+    XINPUT_GAMEPAD pad;   /* 0x40 */
+    unsigned pad_results; /* 0x4c: of the functions for the first pad, 0 if all succeed */
+    unsigned n_different; /* 0x50: ticks in which they reported different pads */
+    unsigned n_others;    /* 0x54: successful queries of a second pad */
+    unsigned pad_presses; /* 0x58: buttons that were up in the tick before */
+    unsigned packet;      /* 0x5c */
+    unsigned n_packets;   /* 0x60: changes of it */
+    char gap[0x200];
     float frame_s;    /* 0x264: what the last tick took */
     char gap_2[0x4c];
     float before_s;   /* 0x2b4: and the one before */
@@ -41,7 +50,7 @@ static struct world *world;
 static long long frequency, started;
 static const char *loop = "sleep";
 static HANDLE work, done;
-static SRWLOCK order = SRWLOCK_INIT;
+static CRITICAL_SECTION order;
 static CONDITION_VARIABLE changed = CONDITION_VARIABLE_INIT;
 static unsigned n_ordered, n_computed;
 
@@ -96,6 +105,29 @@ static void draw(HWND window)
     GdiFlush();
 }
 
+/* Read the pad by three libraries. */
+static void read_pad(struct player *player)
+{
+    static DWORD(WINAPI *by_number)(DWORD, XINPUT_STATE *), (WINAPI *by_name)(DWORD, XINPUT_STATE *);
+    XINPUT_STATE first = {0}, second = {0}, third = {0}, other;
+    XINPUT_CAPABILITIES abilities;
+    if (by_name == NULL) {
+        by_number = (void *)GetProcAddress(LoadLibraryW(L"xinput1_3.dll"), (LPCSTR)100);
+        by_name = (void *)GetProcAddress(LoadLibraryW(L"xinput9_1_0.dll"), "XInputGetState");
+    }
+    player->pad_results = XInputGetState(0, &first) | by_number(0, &second) | by_name(0, &third) |
+                          XInputGetCapabilities(0, XINPUT_FLAG_GAMEPAD, &abilities);
+    player->n_others += XInputGetState(1, &other) == ERROR_SUCCESS;
+    if (player->pad_results != ERROR_SUCCESS)
+        return;
+    second.Gamepad.wButtons &= (WORD)~0x400; /* only this function reports the Guide button */
+    player->n_different += memcmp(&first, &second, sizeof first) != 0 || memcmp(&first, &third, sizeof first) != 0;
+    player->pad_presses += (unsigned)__builtin_popcount(first.Gamepad.wButtons & ~player->pad.wButtons);
+    player->n_packets += first.dwPacketNumber != player->packet;
+    player->packet = first.dwPacketNumber;
+    player->pad = first.Gamepad;
+}
+
 /* Let another thread compute a tick, and wait for it. */
 static void order_tick(void)
 {
@@ -104,12 +136,12 @@ static void order_tick(void)
         WaitForSingleObject(done, INFINITE);
     }
     if (is_loop("conditions")) {
-        AcquireSRWLockExclusive(&order);
+        EnterCriticalSection(&order);
         n_ordered++;
-        WakeAllConditionVariable(&changed);
+        WakeConditionVariable(&changed);
         while (n_computed < n_ordered)
-            SleepConditionVariableSRW(&changed, &order, INFINITE, 0);
-        ReleaseSRWLockExclusive(&order);
+            SleepConditionVariableCS(&changed, &order, INFINITE);
+        LeaveCriticalSection(&order);
     }
 }
 
@@ -117,10 +149,10 @@ static DWORD WINAPI compute_by_conditions(void *unused)
 {
     (void)unused;
     GetTickCount(); /* so that the clock knows this thread */
-    AcquireSRWLockExclusive(&order);
+    EnterCriticalSection(&order);
     for (;;) {
         while (n_computed == n_ordered)
-            SleepConditionVariableSRW(&changed, &order, INFINITE, 0);
+            SleepConditionVariableCS(&changed, &order, INFINITE);
         GetTickCount();
         n_computed++;
         WakeAllConditionVariable(&changed);
@@ -144,6 +176,8 @@ static long long play(HWND window)
             player->x += 0.5f;
             player->held++;
         }
+        if (is_loop("pad"))
+            read_pad(player);
         keep_frame(player);
         player->frame_s = 1.0f / TICK_HZ + (player->ticks & 1) / 1024.0f;
         player->ticks++;
@@ -269,8 +303,10 @@ int WINAPI WinMain(HINSTANCE program, HINSTANCE before, LPSTR arguments, int sho
         done = CreateEvent(NULL, FALSE, FALSE, NULL);
         CreateThread(NULL, 0, compute, NULL, 0, NULL);
     }
-    if (is_loop("conditions"))
+    if (is_loop("conditions")) {
+        InitializeCriticalSection(&order);
         CreateThread(NULL, 0, compute_by_conditions, NULL, 0, NULL);
+    }
     MSG message;
     for (;;) {
         while (gets_messages ? GetMessageW(&message, NULL, 0, 0) : PeekMessageW(&message, NULL, 0, 0, PM_REMOVE)) {

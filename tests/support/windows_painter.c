@@ -65,6 +65,13 @@ static void draw(HWND window, HDC context)
     free(pixels);
 }
 
+static void handle_messages(void)
+{
+    MSG message;
+    while (PeekMessageW(&message, NULL, 0, 0, PM_REMOVE))
+        DispatchMessageW(&message);
+}
+
 static void paint(HWND window, int seed)
 {
     SetWindowLongPtrW(window, GWLP_USERDATA, seed);
@@ -72,7 +79,8 @@ static void paint(HWND window, int seed)
     draw(window, context);
     ReleaseDC(window, context);
     GdiFlush();
-    /* Reading the screen back waits until the drawing has reached it. */
+    /* Wine sends a window's drawing to the screen when there are no messages. Reading the screen back waits for it. */
+    handle_messages();
     HDC screen = GetDC(NULL);
     GetPixel(screen, 0, 0);
     ReleaseDC(NULL, screen);
@@ -138,13 +146,6 @@ static LRESULT CALLBACK on_message(HWND window, UINT message, WPARAM word, LPARA
         return 0;
     }
     return DefWindowProcW(window, message, word, details);
-}
-
-static void handle_messages(void)
-{
-    MSG message;
-    while (PeekMessageW(&message, NULL, 0, 0, PM_REMOVE))
-        DispatchMessageW(&message);
 }
 
 static HWND open_window(int x, int y, int width, int height, const char *title)

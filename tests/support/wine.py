@@ -121,7 +121,8 @@ class WindowsInstallation:
         resources = self.folder / "resources.o"
         subprocess.run([program(f"{COMPILER}-windres"), SOURCE.with_suffix(".rc"), resources], check=True)
         command = [program(f"{COMPILER}-gcc"), "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-mwindows"]
-        subprocess.run([*command, "-o", self.game, SOURCE, resources, "-lwinmm", "-lsynchronization"], check=True)
+        libraries = ("-lwinmm", "-lxinput1_4", "-lsynchronization")
+        subprocess.run([*command, "-o", self.game, SOURCE, resources, *libraries], check=True)
         subprocess.run([*command, "-o", self.painter, PAINTER, "-lgdi32"], check=True)
         # Not at the address where its command "map" maps memory.
         command = [program(f"{COMPILER}-gcc"), "-O1", "-Wl,--image-base=0x240000000", "-o", self.target, TARGET_SOURCE]

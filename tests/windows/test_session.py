@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from contextlib import suppress
 
 import msgspec
 import numpy as np
@@ -19,7 +20,7 @@ from soulslab.errors import (
 )
 from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.local import open_session
-from soulslab.siphon.session import SessionOptions, Step
+from soulslab.siphon.session import LOADING, SessionOptions, Step
 from support.waiting import wait_for
 from support.windows_profile import PROFILE, start_options
 
@@ -35,6 +36,13 @@ def session():
 def end(pid):
     program = rf"{os.environ['SYSTEMROOT']}\system32\taskkill.exe"
     subprocess.run([program, "/F", "/PID", str(pid)], check=True, capture_output=True)
+
+
+def read_if_loaded(session, name):
+    try:
+        return session.read(name)
+    except LOADING:
+        return None
 
 
 def test_a_started_game_is_described(session):
@@ -139,6 +147,12 @@ def test_a_program_that_does_not_start(tmp_path):
 def test_without_a_window_memory_can_be_read(game):
     options = SessionOptions(launch="never", clock="realtime", with_window=False)
     with open_session(PROFILE, options) as session:
-        assert session.read("hp") == 200
+
+        def is_readable():
+            with suppress(*LOADING):
+                return session.read("hp") == 200
+            return False
+
+        wait_for(is_readable, "the end of loading")
         with pytest.raises(SoulslabError, match="with_window=False"):
             session.capture()

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 from cyclopts import App, CycloptsError, Parameter
 
 from soulslab.cli.arena import arena
+from soulslab.cli.boss import boss
 from soulslab.cli.doctor import bench, doctor, envs
 from soulslab.cli.evaluate import evaluate
 from soulslab.cli.fights import fights
@@ -44,7 +45,7 @@ for _siphon_command in (tap, hold, toggle, move, stream, shell, serve, verify, c
 app.command(bench, show=False)  # deprecated
 for _command in (envs, doctor, train, evaluate, demo, play, arena, tune, join, remove_tokens, film):
     app.command(_command)
-for _group in (siphon, fights, games, fleet):
+for _group in (siphon, fights, boss, games, fleet):
     app.command(_group)
 
 

@@ -27,7 +27,7 @@ class ArenaFlags:
     """The fight, its window, the keys, and key logs.
 
     Attributes:
-        boss: A shipped boss, or the path of a boss file.
+        boss: A shipped boss, generated:SEED, or the path of a boss file.
         phase: 1, 2 or full.
         seed: Seed of the first fight.
         poses: Start position of the player: fixed, or random in each fight.
@@ -146,21 +146,21 @@ def _size(text: str) -> tuple[int, int]:
 def _keys(flags: ArenaFlags, profile: Profile) -> tuple[dict[str, str], dict[str, str]]:
     """Return the key of each command, and the command of each button of a pad.
 
-    The keys of the mask, or the default keys, are overridden by the file and then by single keys.
+    The keys and buttons of the mask, or the default ones, are overridden by the file and then by single keys.
     """
     from soulslab.arena.window.settings import (
         COMMANDS,
         KEYS,
-        PAD_BUTTONS,
         WINDOW_COMMANDS,
         key_names,
         pad_names,
+        pad_of_profile,
         read_keys,
     )
 
     own = {name: KEYS[name] for name in WINDOW_COMMANDS} if flags.mask is not None else KEYS
     chosen = {**own, **{name: key for name, key in profile.keys.items() if name in COMMANDS}}
-    pad = dict(PAD_BUTTONS)
+    pad = pad_of_profile(profile.pad)
     if flags.keys:
         keys, buttons = read_keys(flags.keys)
         chosen, pad = key_names(chosen, keys, str(flags.keys)), pad_names(pad, buttons, str(flags.keys))

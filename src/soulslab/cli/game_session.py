@@ -27,6 +27,7 @@ class AttachFlags:
         private: Start the game on a private X server, which is not visible.
         option: Change a launch option of the profile, as skill=2; may be repeated.
         clock: Grade of the clock: lockstep, scaled or realtime; by default, the best available one.
+        input: Input backend: auto, pad (a gamepad; the game has to be started with it), or one of the platform.
         seed: Start the game deterministically with this seed, and leave it paused.
         allow_unknown_version: Attach even if the profile does not list this version of the game.
         boss: Boss that the attributes boss.* describe: a name, or the path of a boss file; by default, the profile's.
@@ -38,6 +39,7 @@ class AttachFlags:
     private: Flag = False
     option: Repeated = None
     clock: Literal["lockstep", "scaled", "realtime"] | None = None
+    input: str = ""
     seed: Annotated[int | None, Parameter(validator=Number(gte=0, lt=2**32))] = None
     allow_unknown_version: Flag = False
     boss: str = ""
@@ -94,6 +96,7 @@ def open_local(game: Path, flags: AttachFlags, *, is_read_only: bool, with_windo
         with_window=with_window,
         window_title=flags.window_title,
         clock=flags.clock or "",
+        input_backend=flags.input,
         deterministic=flags.seed is not None,
         seed=flags.seed or 0,
         allow_unknown_version=flags.allow_unknown_version,

@@ -83,7 +83,7 @@ def film(
     Args:
         policy: Folder of a run, or a policy file.
         file: MP4 file to write.
-        boss: A shipped boss, or the path of a boss file; by default, that of the policy, or judge.
+        boss: A shipped boss, generated:SEED, or the path of a boss file; by default, that of the policy, or judge.
         phase: 1, 2 or full; by default, that of the policy, or full.
         seed: Seed of the first fight.
         window: Film the window of the fight; by default, a top view is drawn.
@@ -112,7 +112,7 @@ def play(
     """Fight a boss yourself in the terminal, or watch a policy; soulslab arena is the fight in a window.
 
     Args:
-        boss: A shipped boss, or the path of a boss file; by default, that of the policy, or judge.
+        boss: A shipped boss, generated:SEED, or the path of a boss file; by default, that of the policy, or judge.
         phase: 1, 2 or full; by default, that of the policy, or full.
         seed: Seed of the first fight; by default random.
         policy: Folder of a run, or a policy file, to watch.

@@ -52,13 +52,16 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _table(entries: dict[str, Any], name: str) -> list[str]:
-    """Return the lines of one table: first its plain entries, then a table with a header for each nested one."""
+    """Return the lines of one table: first its plain entries, then a table with a header for each nested struct."""
     lines: list[str] = []
     nested: list[str] = []
     for key, item in entries.items():
         inner = f"{name}.{_key(key, name)}" if name else _key(key, name)
         if isinstance(item, msgspec.Struct | dict):
             nested += ["", f"[{inner}]", *_table(_fields(item), inner)]
+        elif isinstance(item, list | tuple) and item and all(isinstance(one, msgspec.Struct) for one in item):
+            for one in item:
+                nested += ["", f"[[{inner}]]", *_table(_fields(one), inner)]
         else:
             lines.append(f"{_key(key, name)} = {toml_value(item, inner)}")
     return lines + nested

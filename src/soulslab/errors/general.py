@@ -74,6 +74,10 @@ class BossFileError(ConfigError):
     """A boss file is malformed; ``path`` is the place of the mistake."""
 
 
+class FitError(SoulslabError):
+    """A boss cannot be fitted to the recorded fights."""
+
+
 class MissingFactError(ConfigError):
     """Needed facts about a boss, such as ``poses.fog_wall``, are not published; ``recipes`` say how to record each."""
 

@@ -27,6 +27,8 @@ from soulslab.siphon.session import LOADING, SessionOptions
 #: Wall time for which the game must stand.
 STAND_S = 0.1
 POLL_S = 0.01
+#: Wall time within which the picture of the last tick must have reached the display.
+SHOW_S = 1.0
 #: Consecutive steps of one tick that must make as many ticks, plus or minus one: a step may begin at the edge of a
 #: tick.
 #: A starting game loads for some ticks and catches up later, so these steps may come late.
@@ -61,12 +63,15 @@ def find_lockstep_fault(
 
 def _find_motion(clock: LockstepClock, observe: Callable[[], Observation]) -> str:
     before, n_reads = observe(), clock.n_time_reads
-    deadline = time.monotonic() + STAND_S
-    while time.monotonic() < deadline:
+    start_s = time.monotonic()
+    end_s = start_s + STAND_S
+    while (now_s := time.monotonic()) < end_s:
         time.sleep(POLL_S)
         now = observe()
         changed = [name for name, value in now.items() if value != before.get(name)]
-        if changed:
+        if changed == [PICTURE] and now_s < start_s + SHOW_S:
+            before, end_s = now, now_s + STAND_S
+        elif changed:
             return f"while time stands, {', '.join(changed)} changed: the game has a source of time that is not held"
         if clock.n_time_reads != n_reads:
             return "while time stands, the game goes on and reads the time: a thread of it is not held"
@@ -115,15 +120,17 @@ class ClockSelection:
         self._pid = pid
         self._servers = servers
 
-    def open(self, attributes: AttributeTable, capture: Capture | None, page: LockstepPage | None) -> Clock:
+    def open(
+        self, attributes: AttributeTable, capture: Capture | None, page: LockstepPage | None, *, is_started: bool
+    ) -> Clock:
         """Open the requested clock, or the best available one.
 
-        Without a window the capture is None. A page is that of a game started with the clock library; a clock of
-        another grade closes it. Raises `ClockUnavailableError` if the requested grade is not available.
+        Without a window the capture is None. A page is that of a game with the clock library, which the session started
+        if `is_started`. Raises `ClockUnavailableError` if the requested grade is not available.
         """
         if (self._options.clock or self._profile.clock.grade) == "lockstep":
             clock = self._open_lockstep(page)
-            if clock is not None and self._is_proven(clock, attributes, capture, is_started=page is not None):
+            if clock is not None and self._is_proven(clock, attributes, capture, is_started=is_started):
                 return clock
         speed = self._profile.clock.speed_attribute
         if self._options.clock in ("", "scaled") and speed and not self._options.is_read_only:

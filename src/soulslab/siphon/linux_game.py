@@ -12,7 +12,7 @@ from soulslab.errors import DisplayError, WaitTimeoutError, WindowGoneError, Win
 from soulslab.siphon.capture.window_capture import WindowCapture
 from soulslab.siphon.clock.held_start import BOOT_S, EPOCH_S, HeldStart
 from soulslab.siphon.clock.lockstep_page import LockstepPage
-from soulslab.siphon.input.x_input import BACKENDS, open_input
+from soulslab.siphon.input.x_input import BACKENDS, open_keyboard
 from soulslab.siphon.process.command import SILENT
 from soulslab.siphon.process.control_claim import ControlClaim
 from soulslab.siphon.process.launch import start_command
@@ -20,7 +20,7 @@ from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, display_of, find_window, wait_for_window, with_window
 from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import Profile
-from soulslab.siphon.real_game import RealGame, RealGameOpener, wants_lockstep, window_title
+from soulslab.siphon.real_game import PAD, RealGame, RealGameOpener, open_input, wants_lockstep, wants_pad, window_title
 from soulslab.siphon.session import SessionOptions
 
 SECOND_NS = 1_000_000_000
@@ -40,9 +40,12 @@ class LinuxGameOpener(RealGameOpener):
         """See `RealGameOpener.start`."""
         with ExitStack() as undo:
             page = None
-            if wants_lockstep(profile, options):
-                page = LockstepPage.create(options.on_orphan, is_held=True)
+            is_held, has_pad = wants_lockstep(profile, options), wants_pad(profile, options)
+            if is_held or has_pad:
+                page = LockstepPage.create(options.on_orphan, is_held=is_held)
                 undo.callback(page.close)
+                if has_pad:
+                    page.connect_pad()
                 if options.deterministic:
                     page.fix_start((EPOCH_S + options.seed) * SECOND_NS, BOOT_S * SECOND_NS, options.seed)
             game = self._start(profile, options, page, deadline)
@@ -83,7 +86,7 @@ class LinuxGameOpener(RealGameOpener):
                 left_s = max(deadline - time.monotonic(), 0.0)
                 window = wait_for_window(connection, game.pid, title, deadline_s=left_s)
             try:
-                self._open_parts(game, window, options, options.input_backend or profile.input.backend)
+                self._open_parts(game, window, profile, options)
             except WindowGoneError:
                 # Many games soon close their first window and open another one for their renderer.
                 if time.monotonic() >= deadline:
@@ -108,7 +111,7 @@ class LinuxGameOpener(RealGameOpener):
         facts, start = profile.process, None
         if page is not None or self._display is not None:
             facts = msgspec.structs.replace(facts, environment=SILENT | facts.environment)
-        if page is not None:
+        if page is not None and wants_lockstep(profile, options):
             start = HeldStart(page, profile.clock, (self._display.pid,) if self._display else ())
         process = start_command(
             facts,
@@ -132,14 +135,16 @@ class LinuxGameOpener(RealGameOpener):
             raise
         return game
 
-    def _open_parts(self, game: RealGame, window: Window, options: SessionOptions, backend: str) -> None:
+    def _open_parts(self, game: RealGame, window: Window, profile: Profile, options: SessionOptions) -> None:
         """Open the input and capture of a window; if one fails, the other is closed."""
+        backend = options.input_backend or profile.input.backend
         with ExitStack() as undo:
             game.capture = WindowCapture(window, self._display if game.process else None)
             undo.callback(game.capture.close)
             # On a private display no guard is needed: game and display end with this process.
             is_private = game.process is not None and self._display is not None and options.on_orphan == "end"
-            game.input = open_input(window, backend, is_private=is_private)
+            keyboard = open_keyboard(window, "auto" if backend == PAD else backend, is_private=is_private)
+            game.input = open_input(keyboard, game, profile)
             undo.callback(game.input.close)
             game.parts.push(undo.pop_all())
 

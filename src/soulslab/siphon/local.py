@@ -77,7 +77,7 @@ class Game(Protocol):
 
     @property
     def input(self) -> Input | None:
-        """Its keyboard and mouse; None without a window."""
+        """Its keyboard, mouse and gamepad; None without a window."""
 
     @property
     def capture(self) -> Capture | None:
@@ -197,6 +197,8 @@ class LocalSession(Closing):
                 _with_window(game.input).set_held(step.held, step.again)
             if step.mouse_px != (0, 0):
                 _with_window(game.input).move_mouse(*step.mouse_px)
+            if step.pad is not None:
+                _with_window(game.input).set_pad(step.pad)
             advance = NO_TIME
             if step.advance_s:
                 advance = game.clock.advance(step.advance_s, deadline_s=step.deadline_s, speed=step.speed)

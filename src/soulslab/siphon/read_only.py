@@ -38,6 +38,7 @@ class ReadOnlyInput:
     """Keyboard and mouse that refuse every action (`soulslab.siphon.input.Input`)."""
 
     set_held = type = _refusing("send keys")
+    set_pad = _refusing("set the gamepad")
     move_mouse = _refusing("move the mouse")
 
     def __init__(self, part: Input) -> None:
@@ -121,9 +122,11 @@ class ObservedSession(Closing):
         refuse_change(f"write a number behind {where.base!r}")
 
     def step(self, step: Step) -> StepResult:
-        """See `Session.step`; `Step.held` has to be None or empty."""
+        """See `Session.step`; `Step.held` has to be None or empty, and `Step.pad` None or at rest."""
         if step.held:
             refuse_change(f"hold {', '.join(step.held)}")
+        if step.pad is not None and not step.pad.is_at_rest:
+            refuse_change("set the gamepad")
         if step.mouse_px != (0, 0):
             refuse_change("move the mouse")
         advance = self._wait(step.advance_s) if step.advance_s else Advance(0.0, 0.0)

@@ -15,8 +15,10 @@ from typing import Protocol
 
 from soulslab.errors import (
     AmbiguousProcessError,
+    ClockUnavailableError,
     ConfigError,
     ImageError,
+    InputError,
     MemoryAccessError,
     PatternError,
     ProcessExitedError,
@@ -26,9 +28,11 @@ from soulslab.siphon.attributes.address_resolution import CompleteCode, resolve_
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.capture import Capture
 from soulslab.siphon.clock import Clock
-from soulslab.siphon.clock.lockstep_page import LockstepPage
+from soulslab.siphon.clock.lockstep_page import IS_WINDOWS, LockstepPage, open_page_of
 from soulslab.siphon.clock_selection import ClockSelection
 from soulslab.siphon.input import Input
+from soulslab.siphon.input.held_input import HeldInput, Sender
+from soulslab.siphon.input.pad_sender import open_pad_input
 from soulslab.siphon.memory import Memory
 from soulslab.siphon.memory.opening import open_memory
 from soulslab.siphon.process.command import check_options
@@ -37,6 +41,8 @@ from soulslab.siphon.process.image import Image, read_image
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import LOADING, SessionInfo, SessionOptions
 
+#: Input backend that connects a gamepad.
+PAD = "pad"
 POLL_S = 0.02
 CHOICES = {
     "launch": ("auto", "always", "never"),
@@ -83,7 +89,7 @@ class RealGame:
         servers: Processes without the clock library that it may wait for; None if they are unknown.
         process: Started process; None for a game that was found.
         start: Advances it while it starts; None if its time is not held.
-        page: Page that it shares with the lockstep clock; None if it was not started for lockstep.
+        page: Page that it shares with the lockstep clock and the gamepad; None for neither.
         parts: Closes the parts, the last opened one first.
     """
 
@@ -155,7 +161,7 @@ class RealGameOpener(ABC):
             undo.callback(game.close)
             try:
                 self._complete(game, profile, options, deadline)
-                if game.page is not None and not options.deterministic:
+                if game.page is not None and game.process is not None and not options.deterministic:
                     game.clock.run(1.0)
             except ProcessExitedError as error:
                 raise game.explain_exit(error) from error
@@ -225,6 +231,9 @@ class RealGameOpener(ABC):
         if options.controller:
             # Before the clock and the keys are touched, so that another controller is not disturbed.
             game.parts.callback(self.claim(game.pid, options.controller))
+        if game.page is None and wants_pad(profile, options):
+            game.page = _find_pad(game.pid, options)
+            game.parts.callback(game.page.close)
         memory = open_memory(game.pid)
         game.parts.callback(memory.close)
         image, game.attributes = _wait_for_memory(game, profile, options, memory, deadline)
@@ -258,12 +267,45 @@ def window_title(profile: Profile, options: SessionOptions) -> str:
 
 
 def wants_lockstep(profile: Profile, options: SessionOptions) -> bool:
-    """Return whether a started game gets the clock library."""
+    """Return whether a started game gets the clock library for its clock."""
     return _is_to_start(profile, options) and (options.clock or profile.clock.grade) == "lockstep"
 
 
+def wants_pad(profile: Profile, options: SessionOptions) -> bool:
+    """Return whether the game gets a gamepad, for which it needs the clock library as well."""
+    backend = options.input_backend or profile.input.backend
+    return backend == PAD and options.with_window and not options.is_read_only
+
+
+def open_input(keyboard: Sender, game: RealGame, profile: Profile) -> Input:
+    """Return the input of a game: the keyboard, and the gamepad if there is one."""
+    if game.page is not None and game.page.has_pad:
+        return open_pad_input(keyboard, profile, game.page.set_pad)
+    return HeldInput(keyboard)
+
+
+def _find_pad(pid: int, options: SessionOptions) -> LockstepPage:
+    """Take over the gamepad of a running game.
+
+    It has to be a game that was started with a gamepad; on Windows the clock library is sufficient.
+
+    Raises `InputError` for another game, and `ClockError` if another process has control.
+    """
+    try:
+        page = LockstepPage(open_page_of(pid), "run" if options.on_orphan == "end" else options.on_orphan)
+    except ClockUnavailableError as error:
+        raise InputError(f"the clock library supplies gamepads, and process {pid} has none: {error}") from error
+    if not page.connect_pad() and not IS_WINDOWS:
+        page.close()
+        raise InputError(
+            f"process {pid} was started without a gamepad, and a game finds no other one later; let soulslab start it "
+            "with input_backend='pad' (--input pad on the command line), or use another input backend"
+        )
+    return page
+
+
 def _check(options: SessionOptions, input_backends: Sequence[str]) -> None:
-    for name, choices in (*CHOICES.items(), ("input_backend", ("", "auto", *input_backends))):
+    for name, choices in (*CHOICES.items(), ("input_backend", ("", *input_backends, PAD))):
         if getattr(options, name) not in choices:
             known = ", ".join(repr(choice) for choice in choices)
             raise ConfigError(f"is {getattr(options, name)!r}, not one of {known}", path=name, source="session options")
@@ -312,7 +354,8 @@ def _open_clock(game: RealGame, profile: Profile, options: SessionOptions, deadl
     started = time.monotonic()
     while True:
         try:
-            game.clock = choice.open(game.attributes, game.capture, game.page)
+            is_started = game.process is not None
+            game.clock = choice.open(game.attributes, game.capture, game.page, is_started=is_started)
             return choice  # noqa: TRY300
         except LOADING as error:
             if time.monotonic() >= deadline:

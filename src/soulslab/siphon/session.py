@@ -31,6 +31,7 @@ from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
+from soulslab.siphon.pad import Pad
 from soulslab.siphon.profile import ClockGrade, Profile, Value
 from soulslab.siphon.profile.schema import InputBackend
 
@@ -54,7 +55,9 @@ class SessionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         with_window: Open the window, for keys and frames; otherwise only memory and time are available.
         window_title: Text that the title of the window contains; replaces the profile's, "" keeps it. It also selects
             among several matching processes.
-        input_backend: Input backend that replaces the profile's; "" keeps it.
+        input_backend: Input backend that replaces the profile's; "" keeps it. ``pad`` connects a gamepad to the game,
+            which has to be one that the session starts, or that was started with one; keys of actions with a control
+            of the pad in the profile are then sent by the pad.
         clock: Requested grade; "" for the profile's or, for a game that the session did not start, the best available
             grade up to it.
         on_orphan: What a lockstep game does when this process dies: ``end``, ``run`` at 1x, or stay ``paused``. A game
@@ -169,12 +172,13 @@ class Frame(msgspec.Struct, frozen=True, eq=False):
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Actions of one step, in this order: set keys, move the mouse, advance time, read, capture.
+    """Actions of one step, in this order: set keys, move the mouse, set the gamepad, advance time, read, capture.
 
     Attributes:
         held: Keys to hold from now on; None for no change.
         again: Keys of `held` that the game must see going down again, even if they are held already.
         mouse_px: Relative movement of the mouse.
+        pad: State of the gamepad from now on (`Input.set_pad`); None for no change.
         advance_s: Game time to advance by.
         attributes: Attributes to read; None for all of the profile.
         frame: Format of the image to capture; None for no image.
@@ -187,6 +191,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     held: tuple[str, ...] | None = None
     again: tuple[str, ...] = ()
     mouse_px: tuple[int, int] = (0, 0)
+    pad: Pad | None = None
     advance_s: float = 0.0
     attributes: tuple[str, ...] | None = None
     frame: FrameFormat | None = None
@@ -202,8 +207,13 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @property
     def changes_game(self) -> bool:
-        """Whether the step sends keys, moves the mouse or advances time."""
-        return self.held is not None or self.mouse_px != (0, 0) or self.advance_s != 0.0
+        """Whether the step sends keys, moves the mouse, sets the gamepad or advances time."""
+        return self.sends_input or self.mouse_px != (0, 0) or self.advance_s != 0.0
+
+    @property
+    def sends_input(self) -> bool:
+        """Whether the step sets keys or the gamepad, which stay as set."""
+        return self.held is not None or self.pad is not None
 
 
 class StepResult(msgspec.Struct, frozen=True, eq=False):

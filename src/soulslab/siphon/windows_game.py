@@ -11,12 +11,12 @@ from soulslab.errors import ClockUnavailableError, ConfigError, WindowGoneError
 from soulslab.siphon.capture.windows import WindowCapture
 from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock.windows_start import check_page, load_clock_library
-from soulslab.siphon.input.windows import BACKENDS, open_input
+from soulslab.siphon.input.windows import BACKENDS, open_keyboard
 from soulslab.siphon.process.windows_claim import WindowsControlClaim
 from soulslab.siphon.process.windows_launch import start_command
 from soulslab.siphon.process.windows_window import Window, wait_for_window, with_window
 from soulslab.siphon.profile import Profile
-from soulslab.siphon.real_game import RealGame, RealGameOpener, wants_lockstep, window_title
+from soulslab.siphon.real_game import PAD, RealGame, RealGameOpener, open_input, wants_lockstep, wants_pad, window_title
 from soulslab.siphon.session import SessionOptions
 
 _log = logging.getLogger(__name__)
@@ -39,11 +39,12 @@ class WindowsGameOpener(RealGameOpener):
 
     def start(self, profile: Profile, options: SessionOptions, deadline: float) -> RealGame:
         """See `RealGameOpener.start`."""
-        if wants_lockstep(profile, options):
+        has_pad = wants_pad(profile, options)
+        if has_pad or wants_lockstep(profile, options):
             try:
                 return self._start(profile, options, LockstepPage.create(options.on_orphan), deadline)
             except ClockUnavailableError as error:
-                if options.clock == "lockstep":
+                if has_pad or options.clock == "lockstep":
                     raise
                 _log.warning("%s is started without the clock library: %s", profile.name, error)
         return self._start(profile, options, None, deadline)
@@ -58,6 +59,8 @@ class WindowsGameOpener(RealGameOpener):
         with ExitStack() as undo:
             if page is not None:
                 undo.callback(page.close)
+                if wants_pad(profile, options):
+                    page.connect_pad()
             process = start_command(
                 profile.process,
                 options=options.options,
@@ -85,7 +88,7 @@ class WindowsGameOpener(RealGameOpener):
             left_s = max(deadline - time.monotonic(), 0.0)
             window = wait_for_window(game.pid, title, deadline_s=left_s)
             try:
-                self._open_parts(game, window, options.input_backend or profile.input.backend)
+                self._open_parts(game, window, profile, options.input_backend or profile.input.backend)
             except WindowGoneError:
                 # Many games soon close their first window and open another one for their renderer.
                 if time.monotonic() >= deadline:
@@ -101,12 +104,12 @@ class WindowsGameOpener(RealGameOpener):
         """See `RealGameOpener.close`: nothing is kept."""
 
     @staticmethod
-    def _open_parts(game: RealGame, window: Window, backend: str) -> None:
+    def _open_parts(game: RealGame, window: Window, profile: Profile, backend: str) -> None:
         """Open the input and capture of a window; if one fails, the other is closed."""
         with ExitStack() as undo:
             undo.callback(window.close)
             game.capture = WindowCapture(window)
             undo.callback(game.capture.close)
-            game.input = open_input(window, backend)
+            game.input = open_input(open_keyboard(window, "auto" if backend == PAD else backend), game, profile)
             undo.callback(game.input.close)
             game.parts.push(undo.pop_all())

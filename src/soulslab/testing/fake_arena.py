@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.binding import Binding
-from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight_file import load_knight
+from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.live_fight import BUTTONS, LiveFight, LiveFightOptions
 from soulslab.arena.records import TICKS_PER_S
 from soulslab.arena.top_down import draw_duel
@@ -49,7 +48,7 @@ class FakeArena(InProcessGame):
 
     def __init__(self, profile: Profile, options: Mapping[str, str]) -> None:
         super().__init__()
-        boss = load_boss(options.get("boss", "judge"), list(load_knight().knock_backs))
+        boss = find_boss(options.get("boss", "judge"))
         self.fight = LiveFight(
             boss,
             LiveFightOptions(

@@ -15,6 +15,7 @@ from soulslab.siphon.capture.pixels import convert
 from soulslab.siphon.input.held_input import Change, HeldInput
 from soulslab.siphon.keys import Key
 from soulslab.siphon.local import Attributes
+from soulslab.siphon.pad import Pad
 from soulslab.siphon.process.command import check_options
 from soulslab.siphon.profile import Profile
 from soulslab.siphon.session import SessionInfo, SessionOptions
@@ -29,6 +30,7 @@ class _FakeSender:
     def __init__(self) -> None:
         self.events: list[tuple[str, bool]] = []
         self.mouse_px = (0, 0)
+        self.pad = Pad()
 
     def check(self, keys: Collection[Key]) -> None:
         del keys  # every key is valid
@@ -39,8 +41,11 @@ class _FakeSender:
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
         self.mouse_px = (self.mouse_px[0] + dx_px, self.mouse_px[1] + dy_px)
 
+    def set_pad(self, pad: Pad) -> None:
+        self.pad = pad
+
     def close(self) -> None:
-        return
+        self.pad = Pad()
 
 
 class FakeInput(HeldInput):
@@ -53,12 +58,17 @@ class FakeInput(HeldInput):
     def __init__(self) -> None:
         self._fake = _FakeSender()
         self.events = self._fake.events
-        super().__init__(self._fake)
+        super().__init__(self._fake, self._fake.set_pad)
 
     @property
     def mouse_px(self) -> tuple[int, int]:
         """Sum of all mouse movements."""
         return self._fake.mouse_px
+
+    @property
+    def pad(self) -> Pad:
+        """State of the gamepad."""
+        return self._fake.pad
 
 
 class FakeCapture:

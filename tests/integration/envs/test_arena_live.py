@@ -38,6 +38,15 @@ def test_the_same_fight_as_in_the_simulator(judge, observation, skip_locked):
     check_fight(live, sim, 3)
 
 
+def test_the_same_fight_by_pad():
+    options = {"observation": "features", "reward": ALL_TERMS}
+    live, sim = ArenaLiveEnv(input_backend="pad", **options), ArenaEnv(**options)
+    try:
+        check_fight(live, sim, 3)
+    finally:
+        live.close()
+
+
 @pytest.mark.parametrize(("boss", "phase"), [("own.toml", "1"), pytest.param("trickster", "2", marks=pytest.mark.long)])
 def test_the_same_fight_against_other_bosses(boss, phase, tmp_path, monkeypatch):
     # The boss file is relative to the working directory; the game starts in another folder.

@@ -16,6 +16,7 @@ import pytest
 import soulslab  # noqa: F401 (registers the ids)
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.wrappers import LivePlot
+from soulslab.envs.wrappers.live_plot import SCRIPT
 from soulslab.errors import EnvironmentUsageError
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.testing.fake_arena import FakeArenaSession
@@ -41,8 +42,9 @@ def play(env, n):
             env.reset()
 
 
-def child():
-    (process,) = psutil.Process().children()
+def plot_process():
+    """Return the process that draws; other tests may have left a process that reads HDF5 files."""
+    (process,) = (one for one in psutil.Process().children() if str(SCRIPT) in one.cmdline())
     return process
 
 
@@ -80,7 +82,7 @@ def test_no_step_waits_for_a_plot_that_hangs(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(live_plot, "_END_TIMEOUT_S", 0.2)
     env = LivePlot(gymnasium.make(ID), tmp_path / "a.png", every_steps=1, interval_s=0.0)
     env.reset(seed=0)
-    child().send_signal(signal.SIGSTOP)
+    plot_process().send_signal(signal.SIGSTOP)
     play(env, 3000)  # far more than a pipe holds
     assert env.is_drawing
     with caplog.at_level(logging.WARNING):
@@ -91,7 +93,7 @@ def test_no_step_waits_for_a_plot_that_hangs(tmp_path, caplog, monkeypatch):
 def test_the_fight_continues_without_a_killed_plot(tmp_path, caplog):
     env = LivePlot(gymnasium.make(ID), tmp_path / "a.png", every_steps=1, interval_s=0.0)
     env.reset(seed=0)
-    child().kill()
+    plot_process().kill()
 
     def has_noticed():
         play(env, 1)

@@ -7,15 +7,20 @@ import msgspec
 import numpy as np
 import pytest
 
+from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
 from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv
 from soulslab.errors import EnvironmentUsageError, SiphonError
 from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
+from soulslab.siphon.input import pad_sender
+from soulslab.siphon.input.xtest import XTestSender
 from soulslab.siphon.local import open_session
+from soulslab.siphon.pad import Pad
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.server import serve
-from soulslab.siphon.session import SessionOptions
+from soulslab.siphon.session import SessionOptions, Step
+from support.players import script
 
 #: Size and colours of pictures in SoulsGym.
 PIXELS = {"width_px": 160, "height_px": 90, "is_grey": False}
@@ -50,6 +55,49 @@ def test_fights_in_place(env_id):
     assert live.episode.log.n_resets == 3
     assert live.episode.log.n_game_restarts == 0
     env.close()
+
+
+def play(env_id, n_steps):
+    """Play all actions, then a script, in a new window with a pad; return the observations."""
+    options = {"launch_seed": 0, "max_episode_steps": None, "observation": "dict"}
+    env = gymnasium.make(env_id, stand_in=True, input_backend="pad", **options)
+    seen = [env.reset(seed=5)[0]]
+    each = [action for number in range(N_ACTIONS) for action in (number, number, NOTHING)]
+    for action in (*each, *script(1, n_steps)):
+        observation, _, is_over, _, _ = env.step(int(action))
+        seen.append(observation)
+        if is_over:
+            break
+    env.close()
+    assert len(seen) > len(each)
+    return seen
+
+
+@pytest.mark.parametrize("env_id", ["soulslab/DarkSouls3Iudex-v0", "soulslab/EldenRingMargit-v0"])
+def test_every_action_by_pad_is_that_by_keyboard(env_id):
+    with pytest.MonkeyPatch.context() as patch:  # the pad is connected and has no controls, so the keyboard is used
+        patch.setattr(pad_sender, "controls_of_keys", lambda _: {})
+        keyboard = play(env_id, 150)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(XTestSender, "send", lambda _, changes: pytest.fail(f"the keyboard sent {changes}"))
+        pad = play(env_id, 150)
+    assert len(pad) == len(keyboard)
+    for by_pad, by_key in zip(pad, keyboard, strict=True):
+        for name, value in by_key.items():
+            np.testing.assert_allclose(by_pad[name], value, atol=1e-5, err_msg=name)
+
+
+def test_the_lock_on_and_a_stick_by_pad():
+    with open_session(stand_in(GAME), SessionOptions(launch="always", input_backend="pad")) as session:
+        session.clock.pause()
+        locked = session.read("lock_on")
+        session.step(Step(held=(session.profile.keys["lock_on"],), advance_s=0.1))
+        assert session.read("lock_on") != locked
+        start = session.step(Step(held=())).snapshot["player.position"]
+        session.step(Step(pad=Pad(left_stick=(0.6, 0.8)), advance_s=0.5))
+        moved = session.step(Step(pad=Pad(), advance_s=0.2)).snapshot["player.position"]
+        assert np.linalg.norm(moved - start) > 0.5
+        assert np.linalg.norm(session.step(Step(advance_s=0.5)).snapshot["player.position"] - moved) < 0.1
 
 
 def test_pictures_of_the_game():

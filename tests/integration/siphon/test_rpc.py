@@ -106,6 +106,7 @@ def reads(remote):
 
 
 def test_the_keys_of_a_client_that_is_killed_are_released(toys, address):
+    known = shared_by_us()
     with serve(toys, ServerOptions(address=address, token=TOKEN)) as server:
         with (
             program("support.siphon_client", server.address, TOKEN, "W", "SPACE") as (process, client),
@@ -120,7 +121,7 @@ def test_the_keys_of_a_client_that_is_killed_are_released(toys, address):
             assert toys.toy.held == frozenset()
             start = other.read("ticks")
             assert other.step(STEP).snapshot["ticks"] == start + 1
-        assert not shared_by_us()
+        assert set(shared_by_us()) <= set(known)
 
 
 def test_an_idle_client_does_not_block_reading_clients(toys, address):

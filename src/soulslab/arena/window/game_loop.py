@@ -14,8 +14,7 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any, Protocol
 
-from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight_file import load_knight
+from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.live_fight import BUTTONS, LiveFight, LiveFightOptions
 from soulslab.arena.records import TICKS_PER_S
 from soulslab.arena.window.controls import Controls
@@ -188,7 +187,7 @@ class Game:
 
 def new_fight(settings: WindowSettings) -> LiveFight:
     """Return the fight that the settings describe; raises `BossFileError` if its boss file is invalid."""
-    boss = load_boss(settings.boss, list(load_knight().knock_backs))
+    boss = find_boss(settings.boss)
     return LiveFight(boss, LiveFightOptions(phase=settings.phase, random_pose=settings.random_pose, seed=settings.seed))
 
 

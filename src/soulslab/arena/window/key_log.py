@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from soulslab.arena.boss_file import load_boss
-from soulslab.arena.knight_file import load_knight
+from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.live_fight import HISTORY_TICKS, LiveFight, LiveFightOptions, Stage
 from soulslab.arena.records import DUEL, TICKS_PER_S
 from soulslab.arena.simulator import find_impossible_field
@@ -38,7 +37,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """First line of a log: the fight that was played.
 
     Attributes:
-        boss: Name of a shipped boss, or the path of a boss file.
+        boss: Name of a shipped boss, ``generated:SEED``, or the path of a boss file.
         seed: Seed of the first fight; None if it started from a generator state.
         generator: State of the generator before the first fight, if it was not seeded.
         first_tick: Number of ticks of the game before the first one of the log.
@@ -306,7 +305,7 @@ class Replay:
     def _new_fight(self) -> LiveFight:
         header = self._log.header
         try:
-            boss = load_boss(header.boss, list(load_knight().knock_backs))
+            boss = find_boss(header.boss)
         except (BossFileError, UnknownBossError) as error:
             raise KeyLogError(self._log.source, f"the boss of the log: {error}") from error
         options = LiveFightOptions(

@@ -64,6 +64,17 @@ BUTTON_NAMES: Final = (
     *("back", "start", "guide", "dpad_up", "dpad_down", "dpad_left", "dpad_right"),
 )
 
+#: panda3d's name of each button and trigger of `soulslab.siphon.pad`.
+_PANDA_CONTROLS: Final = {
+    **{name: f"face_{name.lower()}" for name in ("A", "B", "X", "Y")},
+    **{name: name.lower() for name in ("BACK", "START", "GUIDE", "DPAD_UP", "DPAD_DOWN", "DPAD_LEFT", "DPAD_RIGHT")},
+    **{
+        f"{side}_{control}": f"{side[0].lower()}{name}"
+        for side in ("LEFT", "RIGHT")
+        for control, name in (("BUMPER", "shoulder"), ("TRIGGER", "trigger"), ("STICK", "stick"))
+    },
+}
+
 MIN_SIZE_PX = 64
 MAX_SIZE_PX = 8192
 
@@ -106,7 +117,7 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the game program.
 
     Attributes:
-        boss: Name of a shipped boss, or the path of a boss file.
+        boss: Name of a shipped boss, ``generated:SEED``, or the path of a boss file.
         speed: Factor of game time at the start.
         renderer: ``gpu`` (OpenGL), ``software``, or ``auto``: OpenGL with hardware support, otherwise software.
         keys: Key of each command (`COMMANDS`).
@@ -149,6 +160,20 @@ def pad_names(chosen: Mapping[str, str], changes: Mapping[str, str], source: str
     before = {command: button for button, command in chosen.items()}
     after = _changed(before, changes, "pad button", BUTTON_NAMES, source, "pad.")
     return {button: command for command, button in after.items()}
+
+
+def pad_of_profile(controls: Mapping[str, str]) -> dict[str, str]:
+    """Return the command of each pad button, where a profile's controls (`Profile.pad`) replace the default buttons.
+
+    The left stick always has the directions, so a direction with another control of a profile has both.
+    """
+    own = {
+        _PANDA_CONTROLS[control]: command
+        for command, control in controls.items()
+        if command in COMMANDS and control in _PANDA_CONTROLS
+    }
+    kept = {button: command for button, command in PAD_BUTTONS.items() if command not in own.values()}
+    return kept | own
 
 
 def _changed(

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.boss_file import Boss, boss_names, load_boss
-from soulslab.arena.knight_file import load_knight
+from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_file import boss_names
 from soulslab.arena.live_fight import HISTORY_TICKS, STAGES, LiveFight, LiveFightOptions
 from soulslab.arena.records import PHASES
 from soulslab.arena.window.key_log import Check, Header, KeyLog, Phase, Replay, Ticks, runs_of
@@ -177,11 +177,9 @@ def _extend_to_digest(log: KeyLog, tail: list[int], digest: int) -> KeyLog:
 def _find_rules(path: Path, digest: int, boss: str | Path) -> tuple[str, LiveFightOptions]:
     """Return the boss and the options whose rules have this digest."""
     bosses = list(dict.fromkeys([str(boss), *boss_names()]))
-    knock_backs = list(load_knight().knock_backs)
     for name, phase, random_pose in product(bosses, PHASES, (False, True)):
         options = LiveFightOptions(phase=phase, random_pose=random_pose)
-        read: Boss = load_boss(name, knock_backs)
-        if LiveFight(read, options).rules_digest == digest:
+        if LiveFight(find_boss(name), options).rules_digest == digest:
             return name, options
     raise RecordingError(
         path,

@@ -68,6 +68,7 @@ class LockstepClock:
     ) -> None:
         self.pid = pid
         self._page = page
+        self._is_closed = False
         self._native = native_library()
         self._lock = threading.RLock()
         self._watch = watch_process(pid)
@@ -165,11 +166,13 @@ class LockstepClock:
     def close(self) -> None:
         """See `Clock.close`."""
         with self._lock:
-            if not self._page.address:
+            if self._is_closed or not self._page.address:
                 return
+            self._is_closed = True
             if not self._was_held:
                 self._native.publish(self._page.address, UNIT_SPEED, 0, FOREVER_NS)
-            self._page.close()
+            if not self._page.has_pad:
+                self._page.close()
             self._watch.close()
 
     def _step(self, step_ns: int, speed: float | None, started_s: float, deadline_s: float) -> None:
@@ -230,7 +233,7 @@ class LockstepClock:
             time.sleep(0.005)
 
     def _address(self) -> int:
-        if not self._page.address:
+        if self._is_closed or not self._page.address:
             raise SessionStateError("the clock is closed; open another session")
         return self._page.address
 

@@ -44,6 +44,8 @@ _SIGNATURES = {
     "own": (_INT, (_PAGE, _INT, _INT)),
     "disown": (None, (_PAGE, _INT)),
     "owner": (_INT, (_PAGE,)),
+    "connect_pad": (_INT, (_PAGE,)),
+    "set_pad": (None, (_PAGE, ctypes.c_char_p)),
     "key": (ctypes.c_uint64, (_PAGE,)),
     "set_boundary": (None, (_PAGE, ctypes.c_uint32, ctypes.c_uint32)),
     "publish": (None, (_PAGE, _NS, _NS, _NS)),
@@ -168,6 +170,8 @@ OnOrphan: TypeAlias = Literal["end", "run", "paused"]
 
 VARIABLE = "SOULSLAB_CLOCK"
 PAGE_LINK = "/memfd:soulslab-clock"
+#: Device of the gamepad in a game on Linux (``native/pad.c``).
+PAD_DEVICE = "/dev/input/event0"
 #: Numbers of `enum clock_orphan`.
 _ORPHAN = {"end": 0, "run": 1, "paused": 2}
 
@@ -175,12 +179,14 @@ _ORPHAN = {"end": 0, "run": 1, "paused": 2}
 class LockstepPage:
     """Memory shared with the clock library in the game; freed with the last process that maps it.
 
-    It owns the descriptor `fd`. `address` is that of the mapping; 0 after `close`. Raises `ClockError` if another
-    process controls it, and `ClockUnavailableError` if the library is missing or of another version of soulslab.
+    It owns the descriptor `fd`. `address` is that of the mapping; 0 after `close`. `has_pad` states that the session
+    uses the page for a gamepad, so that a clock leaves it open. Raises `ClockError` if another process controls it, and
+    `ClockUnavailableError` if the library is missing or of another version of soulslab.
     """
 
     def __init__(self, fd: int, on_orphan: OnOrphan | str) -> None:
         self.address = 0
+        self.has_pad = False
         self._fd = fd
         self._preload_fd = -1
         try:
@@ -216,6 +222,22 @@ class LockstepPage:
         """
         self._native.fix_start(self.address, epoch_ns, boot_ns, seed)
 
+    def connect_pad(self) -> bool:
+        """Connect a gamepad to the game, at rest; return whether it was connected before.
+
+        On Linux a game finds it only if this is called before its start.
+        """
+        self.has_pad = True
+        return bool(self._native.connect_pad(self.address))
+
+    def set_pad(self, state: bytes, must_be_seen: bool) -> None:
+        """Set the state of the gamepad (`soulslab.siphon.pad.Pad.to_bytes`); a closed page has it at rest.
+
+        With `must_be_seen` the game sees the state for one read at least, also if a later state replaces it at once.
+        """
+        if self.address:
+            self._native.set_pad(self.address, state + must_be_seen.to_bytes(4, "little"))
+
     def environment(self) -> dict[str, str]:
         """Return the environment variables for the start of the game, while this page is open.
 
@@ -230,7 +252,9 @@ class LockstepPage:
                 self._preload_fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             path = _own_file(self._preload_fd)
         key = self._native.key(self.address)
-        return {"LD_PRELOAD": path, VARIABLE: f"{_own_file(self._fd)}#{key:016x}"}
+        # SDL asks udev for devices, which does not know this one, and ignores pads while a game has no focus.
+        pad = {"SDL_JOYSTICK_DEVICE": PAD_DEVICE, "SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS": "1"} if self.has_pad else {}
+        return {"LD_PRELOAD": path, VARIABLE: f"{_own_file(self._fd)}#{key:016x}", **pad}
 
     def was_loaded_by(self, pid: int) -> bool:
         """Return whether a process has this page; False also for one that has ended."""

@@ -1,15 +1,20 @@
-"""Keyboard and mouse: one Protocol, one module per backend, one fake; `soulslab.siphon.keys` has the key names."""
+"""Keyboard, mouse and gamepad: one Protocol, one module per backend, one fake.
+
+`soulslab.siphon.keys` has the names of the keys, `soulslab.siphon.pad` those of the controls of a gamepad.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Protocol
 
+from soulslab.siphon.pad import Pad
+
 
 class Input(Protocol):
-    """Sends keys and mouse to one game; it keeps track of the held keys and sends only changes.
+    """Sends keys, mouse and gamepad to one game; it keeps track of the held keys and sends only changes.
 
-    `backend` is ``xtest``, ``xsendevent``, ``sendinput`` (Windows) or ``fake``.
+    `backend` is ``xtest``, ``xsendevent``, ``sendinput`` (Windows), ``pad`` or ``fake``.
     """
 
     backend: str
@@ -39,5 +44,13 @@ class Input(Protocol):
     def move_mouse(self, dx_px: int, dy_px: int) -> None:
         """Move the mouse relative to its position. Raises as `set_held`."""
 
+    def set_pad(self, pad: Pad) -> None:
+        """Set the state of the gamepad; keys that are held through it (backend ``pad``) are added.
+
+        Returns once the game can read the state. Every session accepts a pad at rest.
+
+        Raises `InputError` if the session has no gamepad.
+        """
+
     def close(self) -> None:
-        """Release all held keys and close the backend; a second call does nothing."""
+        """Release all held keys and the gamepad, and close the backend; a second call does nothing."""

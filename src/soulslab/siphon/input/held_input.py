@@ -16,6 +16,7 @@ import msgspec
 
 from soulslab.errors import DisplayError, InputError, SessionStateError, WindowGoneError
 from soulslab.siphon.keys import Key, key_named
+from soulslab.siphon.pad import Pad
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -43,15 +44,25 @@ class Sender(Protocol):
         """Close the backend; all keys have been released before."""
 
 
+def refuse_pad(pad: Pad) -> None:
+    """Raise `InputError` because the session has no pad, unless the pad is at rest."""
+    if not pad.is_at_rest:
+        raise InputError(
+            "the session has no gamepad; let it start the game with the input backend 'pad' (input_backend='pad' in "
+            "Python, --input pad on the command line)"
+        )
+
+
 class HeldInput:
     """Keyboard and mouse of one game on a `Sender` (`soulslab.siphon.input.Input`); thread-safe.
 
-    Keys are released at the end of the interpreter at the latest.
+    Keys are released at the end of the interpreter at the latest. `set_pad` sets the state of the gamepad.
     """
 
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, sender: Sender, set_pad: Callable[[Pad], None] = refuse_pad) -> None:
         self.backend = sender.backend
         self._sender = sender
+        self._set_pad = set_pad
         self._held: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._is_closed = False
@@ -101,6 +112,12 @@ class HeldInput:
             if dx_px or dy_px:
                 self._sender.check(())
                 self._sender.move_mouse(dx_px, dy_px)
+
+    def set_pad(self, pad: Pad) -> None:
+        """Set the state of the gamepad; see `Input.set_pad`."""
+        with self._lock:
+            self._check_open()
+            self._set_pad(pad)
 
     def close(self) -> None:
         """Release all held keys and close the backend; a second call does nothing."""

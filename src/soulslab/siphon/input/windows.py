@@ -71,7 +71,12 @@ _log = logging.getLogger(__name__)
 
 
 def open_input(window: Window, backend: str = "auto") -> Input:
-    """Open keyboard and mouse of a window.
+    """Open keyboard and mouse of a window; see `open_keyboard`."""
+    return HeldInput(open_keyboard(window, backend))
+
+
+def open_keyboard(window: Window, backend: str = "auto") -> SendInputSender:
+    """Open the sender of keys and mouse of a window.
 
     Args:
         window: Window of the game.
@@ -90,7 +95,7 @@ def open_input(window: Window, backend: str = "auto") -> Input:
     refusal = why_refused(window.pid)
     if refusal:
         raise InputError(f"keys cannot be sent to the game: {refusal}")
-    return HeldInput(SendInputSender(window, Guard("windows", Path(windows_guard_process.__file__))))
+    return SendInputSender(window, Guard("windows", Path(windows_guard_process.__file__)))
 
 
 class SendInputSender:

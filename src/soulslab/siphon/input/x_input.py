@@ -9,7 +9,7 @@ import xcffib.xkb
 
 from soulslab.errors import ConfigError, DisplayError, did_you_mean
 from soulslab.siphon.input import Input
-from soulslab.siphon.input.held_input import Guard, HeldInput
+from soulslab.siphon.input.held_input import Guard, HeldInput, Sender
 from soulslab.siphon.input.x_server import is_alone, stop_repetition
 from soulslab.siphon.input.xsendevent import XSendEventSender
 from soulslab.siphon.input.xtest import XTestSender
@@ -27,7 +27,12 @@ _log = logging.getLogger(__name__)
 
 
 def open_input(window: Window, backend: str = "auto", *, is_private: bool = False) -> Input:
-    """Open keyboard and mouse of a window.
+    """Open keyboard and mouse of a window; see `open_keyboard`."""
+    return HeldInput(open_keyboard(window, backend, is_private=is_private))
+
+
+def open_keyboard(window: Window, backend: str = "auto", *, is_private: bool = False) -> Sender:
+    """Open the sender of keys and mouse of a window.
 
     Args:
         window: Window of the game.
@@ -51,8 +56,8 @@ def open_input(window: Window, backend: str = "auto", *, is_private: bool = Fals
     if backend == "xtest":
         # On a private display no other window has been the active one, and the game may be held.
         answer_deadline_s = 0.0 if is_private else FOCUS_DEADLINE_S
-        return HeldInput(XTestSender(window, keycodes, guard, owns_focus, answer_deadline_s))
-    return HeldInput(XSendEventSender(window, keycodes, guard))
+        return XTestSender(window, keycodes, guard, owns_focus, answer_deadline_s)
+    return XSendEventSender(window, keycodes, guard)
 
 
 _CORE_KEYBOARD = 0x100  # XkbUseCoreKbd

@@ -22,7 +22,7 @@ NumberType: TypeAlias = Literal["i8", "i16", "i32", "i64", "u8", "u16", "u32", "
 ValueType: TypeAlias = NumberType | Literal["bool", "flag", "bytes", "utf8", "utf16"]
 ClockGrade: TypeAlias = Literal["lockstep", "scaled", "realtime"]
 Boundary: TypeAlias = Literal["auto", "frame", "idle", "sleep"]
-InputBackend: TypeAlias = Literal["auto", "xtest", "xsendevent"]
+InputBackend: TypeAlias = Literal["auto", "xtest", "xsendevent", "pad"]
 
 CodeNumberType: TypeAlias = Literal["u8", "i8", "u32", "i32"]
 
@@ -292,7 +292,8 @@ class InputFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     Attributes:
         backend: ``xtest`` reaches the focused window only; ``xsendevent`` any window whose program accepts sent events;
-            ``auto`` selects one that reaches this game.
+            ``auto`` selects one that reaches this game; ``pad`` connects a gamepad and sends the keys of
+            `Profile.pad` by it.
     """
 
     backend: InputBackend = "auto"
@@ -310,6 +311,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         entities: Objects that are identified by their id, by name.
         attributes: Values in its memory, by name.
         keys: Physical key of each action: ``roll = "SPACE"``.
+        pad: Control of a gamepad (`soulslab.siphon.pad.CONTROLS`) of actions that have a key as well: ``roll = "B"``.
         clock: How its time can be controlled.
         input: How it receives keys.
         duel: Attributes of a boss duel (`soulslab.arena.binding`); siphon does not interpret them.
@@ -324,6 +326,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     entities: dict[str, Entity] = {}
     attributes: dict[str, Attribute] = {}
     keys: dict[str, str] = {}
+    pad: dict[str, str] = {}
     clock: ClockFacts = ClockFacts()
     input: InputFacts = InputFacts()
     duel: dict[str, Any] | None = None

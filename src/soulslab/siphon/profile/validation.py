@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from soulslab.config.checking import join_place, short
 from soulslab.errors import ProfileError, did_you_mean
+from soulslab.siphon.pad import CONTROLS
 from soulslab.siphon.profile.facts import Fact, facts_behind, place_of, stated_versions, variants_of, versions_of
 from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.profile.schema import (
@@ -60,7 +61,7 @@ def representable(kind: str, scale: float = 1.0) -> tuple[float, float]:
 
 def find_mistakes(profile: Profile) -> Iterator[Mistake]:
     """Yield all errors of a profile with correct types."""
-    for table in ("bases", "code_offsets", "entities", "attributes", "keys"):
+    for table in ("bases", "code_offsets", "entities", "attributes", "keys", "pad"):
         yield from _name_mistakes(table, getattr(profile, table))
     yield from _process_mistakes(profile.process)
     for name, base in profile.bases.items():
@@ -73,7 +74,7 @@ def find_mistakes(profile: Profile) -> Iterator[Mistake]:
         yield from _attribute_mistakes(name, attribute, profile)
     yield from version_mistakes(profile)
     yield from _clock_mistakes(profile.clock, profile.attributes)
-    yield from _key_mistakes(profile.keys)
+    yield from _key_mistakes(profile.keys, profile.pad)
 
 
 def _name_mistakes(table: str, names: Iterable[str]) -> Iterator[Mistake]:
@@ -301,12 +302,18 @@ def _clock_attribute_problem(field: str, attribute: Attribute) -> str:
     return f"is not writable, so it {purpose}" if purpose and not attribute.is_writable else ""
 
 
-def _key_mistakes(keys: Mapping[str, str]) -> Iterator[Mistake]:
+def _key_mistakes(keys: Mapping[str, str], pad: Mapping[str, str]) -> Iterator[Mistake]:
     from soulslab.siphon.keys import KEYS  # noqa: PLC0415  (the table is built only when there are keys to check)
 
     for action, key in keys.items():
         if key not in KEYS:
             yield unknown("key", key, KEYS), join_place("keys", action)
+    for action, control in pad.items():
+        if control not in CONTROLS:
+            yield unknown("control", control, CONTROLS), join_place("pad", action)
+        if action not in keys:
+            problem = f"{unknown('action', action, keys)}; an action of [pad] needs a key in [keys]"
+            yield problem, join_place("pad", action)
 
 
 def unknown(kind: str, name: str, known: Collection[str]) -> str:

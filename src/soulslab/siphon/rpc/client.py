@@ -31,6 +31,7 @@ from soulslab.siphon.attributes.pointer_chains import NUMBER_NAME, ChainNumber, 
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance, Clock
 from soulslab.siphon.input import Input
+from soulslab.siphon.pad import Pad
 from soulslab.siphon.profile import ClockGrade, Value
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.connection import Connection, Endpoint, make_endpoint
@@ -295,7 +296,10 @@ class RemoteSession(Closing):
 
 
 class RemoteInput:
-    """Keyboard and mouse of a game on a server (`soulslab.siphon.input.Input`); `backend` is "" without a window."""
+    """Keyboard, mouse and gamepad of a game on a server (`soulslab.siphon.input.Input`).
+
+    `backend` is "" without a window.
+    """
 
     def __init__(self, session: RemoteSession) -> None:
         self.backend = ""
@@ -318,9 +322,14 @@ class RemoteInput:
         """See `Input.move_mouse`."""
         self._session.ask(m.MoveMouse(dx_px, dy_px))
 
+    def set_pad(self, pad: Pad) -> None:
+        """See `Input.set_pad`."""
+        self._session.ask(m.SetPad(pad))
+
     def close(self) -> None:
-        """Release all held keys."""
+        """Release all held keys and the gamepad."""
         self.set_held(())
+        self.set_pad(Pad())
 
 
 class RemoteClock:

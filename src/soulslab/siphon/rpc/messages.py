@@ -20,10 +20,11 @@ from soulslab.siphon.attributes.alternatives import Finding
 from soulslab.siphon.attributes.pointer_chains import ChainNumber, Number
 from soulslab.siphon.capture import NATIVE, FrameFormat
 from soulslab.siphon.clock import Advance
+from soulslab.siphon.pad import Pad
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.session import SessionInfo, Step
 
-VERSION = 8
+VERSION = 9
 SERVICE = "soulslab.siphon.v1.Session"
 UNREADABLE = -1
 MAX_REQUEST_BYTES = 1 << 20
@@ -219,6 +220,12 @@ class MoveMouse(Request[None], frozen=True, tag="mouse"):
     dy_px: Pixels
 
 
+class SetPad(Request[None], frozen=True, tag="pad"):
+    """`Input.set_pad`."""
+
+    pad: Pad
+
+
 class Time(Request[TimeState], frozen=True, tag="time"):
     """`Clock.game_time_s` and `Clock.speed`."""
 
@@ -254,7 +261,7 @@ class Leave(Request[None], frozen=True, tag="leave"):
 
 AnyRequest: TypeAlias = (
     Info | Describe | Read | Snap | Examine | ReadNumber | Write | WriteNumber | Grab | DoStep | Held | Hold | Type
-    | MoveMouse | Time | Run | Pause | DoAdvance | Restart | Leave
+    | MoveMouse | SetPad | Time | Run | Pause | DoAdvance | Restart | Leave
 )  # fmt: skip
 
 

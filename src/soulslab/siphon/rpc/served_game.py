@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from soulslab.errors import AccessRefusedError, ControlTakenError, SessionStateError, SoulslabError, WaitTimeoutError
+from soulslab.siphon.pad import Pad
 from soulslab.siphon.read_only import refuse_change
 from soulslab.siphon.rpc.frame_transfer import FrameSender
 from soulslab.siphon.rpc.messages import Hello
@@ -197,6 +198,7 @@ class ServedGame:
 
 def _release(client: Client, session: Session) -> None:
     session.input.set_held(())
+    session.input.set_pad(Pad())
     client.has_input = False
 
 

@@ -35,10 +35,10 @@ def changes_game(request: m.Request[Any]) -> bool:
 
 
 def sends_input(request: m.Request[Any]) -> bool:
-    """Return whether keys may be held after a request."""
+    """Return whether keys or the gamepad may be held after a request."""
     if isinstance(request, m.DoStep):
-        return request.step.held is not None
-    return isinstance(request, m.Hold | m.Type)
+        return request.step.sends_input
+    return isinstance(request, m.Hold | m.Type | m.SetPad)
 
 
 def as_attribute(request: m.WriteNumber, profile: Profile) -> m.Write:
@@ -114,6 +114,7 @@ _PERFORM: Final[dict[type[m.Request[Any]], Callable[[Any, Session, FrameSender],
     m.Hold: lambda request, session, _: session.input.set_held(request.keys, request.again),
     m.Type: lambda request, session, _: session.input.type(request.keys),
     m.MoveMouse: lambda request, session, _: session.input.move_mouse(request.dx_px, request.dy_px),
+    m.SetPad: lambda request, session, _: session.input.set_pad(request.pad),
     m.Time: lambda _, session, __: m.TimeState(session.clock.game_time_s, session.clock.speed),
     m.Run: lambda request, session, _: session.clock.run(request.speed),
     m.Pause: lambda _, session, __: session.clock.pause(),

@@ -4,6 +4,7 @@ import pytest
 from panda3d.core import ButtonRegistry
 
 from soulslab.arena.window.settings import (
+    BUTTON_NAMES,
     COMMANDS,
     KEYS,
     PAD_BUTTONS,
@@ -11,10 +12,14 @@ from soulslab.arena.window.settings import (
     WindowSettings,
     key_names,
     pad_names,
+    pad_of_profile,
     read_keys,
 )
 from soulslab.errors import ConfigError
+from soulslab.games.facts import GAMES
 from soulslab.siphon import keys as siphon
+from soulslab.siphon.pad import BUTTONS, TRIGGERS
+from soulslab.siphon.profile import load_profile
 
 
 def test_every_key_but_the_keypad_has_a_name():
@@ -60,6 +65,20 @@ def test_keys_are_read_from_a_file(tmp_path):
     file = tmp_path / "keys.toml"
     file.write_text('roll = "LEFT_SHIFT"\n[pad]\nroll = "face_a"\n')
     assert read_keys(file) == ({"roll": "LEFT_SHIFT"}, {"roll": "face_a"})
+
+
+def test_the_controls_of_a_profile_replace_the_default_buttons():
+    assert pad_of_profile({}) == PAD_BUTTONS
+    own = pad_of_profile({"roll": "A", "parry": "LEFT_BUMPER", "forward": "LEFT_STICK_UP", "jump": "X"})
+    assert (own["face_a"], own["lshoulder"]) == ("roll", "parry")
+    assert not {"face_b", "ltrigger", "face_x"} & own.keys()
+    assert own["dpad_up"] == "forward"
+    assert {pad_of_profile({"restart": name}).keys() <= set(BUTTON_NAMES) for name in (*BUTTONS, *TRIGGERS)} == {True}
+
+
+@pytest.mark.parametrize("game", ["arena", "dark_souls_3", "elden_ring"])
+def test_the_games_have_the_default_buttons(game):
+    assert pad_of_profile(load_profile(GAMES / game / "profile.toml").pad) == PAD_BUTTONS
 
 
 def test_pad_buttons_can_be_given_to_others():

@@ -14,6 +14,7 @@ import pytest
 from soulslab.errors import AccessRefusedError, ConfigError, InvalidValueError, ReadOnlyError, WireError
 from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.pad import Pad
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc import server as server_module
 from soulslab.siphon.rpc.access import read_token, user_of_peer
@@ -286,12 +287,15 @@ def test_a_read_only_server_refuses_every_change():
                 m.Hold(()),
                 m.Type(("W",)),
                 m.MoveMouse(1, 1),
+                m.SetPad(Pad(buttons=("A",))),
+                m.SetPad(Pad()),
                 m.Run(2.0),
                 m.Pause(),
                 m.DoAdvance(0.1, 1.0),
                 m.DoStep(Step(held=())),
                 m.DoStep(Step(advance_s=0.1)),
                 m.DoStep(Step(mouse_px=(1, 0))),
+                m.DoStep(Step(pad=Pad(left_trigger=1.0))),
                 m.Restart(None),
                 m.Restart({"level": "3"}, 7),
             ):
@@ -301,3 +305,4 @@ def test_a_read_only_server_refuses_every_change():
             assert remote.step(Step(attributes=("hp",))).snapshot["hp"] == 100
         assert toys.info.n_starts == 1
         assert toys.toy.held == frozenset()
+        assert toys.toy.input.pad.is_at_rest

@@ -12,6 +12,7 @@ import pytest
 
 from soulslab.siphon.attributes.pointer_chains import ChainNumber
 from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.pad import Pad
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.connection import make_endpoint
@@ -35,10 +36,12 @@ REQUESTS = [
     m.WriteNumber(PLACE, 3),
     m.Grab(FrameFormat(8, 8, True)),
     m.DoStep(Step(held=("W",), mouse_px=(1, 2), advance_s=0.1, attributes=("hp",), frame=FrameFormat(8, 8))),
+    m.DoStep(Step(pad=Pad(buttons=("B",), right_stick=(0.0, 1.0)), attributes=())),
     m.Held(),
     m.Hold(("W", "SPACE")),
     m.Type(("A",)),
     m.MoveMouse(3, -3),
+    m.SetPad(Pad(buttons=("A", "START"), left_stick=(0.5, -1.0), right_trigger=1.0)),
     m.Time(),
     m.Run(2.0),
     m.Pause(),

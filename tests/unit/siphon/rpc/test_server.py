@@ -6,11 +6,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
+import msgspec
 import pytest
 
 from soulslab.errors import (
     AccessRefusedError,
     ConfigError,
+    InputError,
     LaunchError,
     RemoteError,
     ServerUnavailableError,
@@ -18,6 +20,7 @@ from soulslab.errors import (
     WireError,
 )
 from soulslab.siphon.attributes.pointer_chains import ChainNumber
+from soulslab.siphon.pad import Pad
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.connection import make_endpoint
@@ -56,10 +59,14 @@ def metadata(token=TOKEN, client=""):
 
 def ask(channel, request, **keys):
     """Send a unary call without soulslab's client."""
-    call = channel.unary_unary(f"/{m.SERVICE}/{type(request).__name__}")
+    return make_decoder(request.result_type()).decode(ask_raw(channel, type(request).__name__, encode(request), **keys))
+
+
+def ask_raw(channel, name, data, **keys):
+    """Send the bytes of a unary call and return those of the answer."""
+    call = channel.unary_unary(f"/{m.SERVICE}/{name}")
     try:
-        data = call(encode(request), timeout=30.0, metadata=metadata(**keys))
-        return make_decoder(request.result_type()).decode(data)
+        return call(data, timeout=30.0, metadata=metadata(**keys))
     except grpc.RpcError as error:
         raise from_call(error, "the server") from error
 
@@ -234,12 +241,14 @@ CHANGES = [
     m.Hold(("W",)),
     m.Type(("W",)),
     m.MoveMouse(1, 1),
+    m.SetPad(Pad(buttons=("A",))),
     m.Run(2.0),
     m.Pause(),
     m.DoAdvance(0.1, 1.0),
     m.DoStep(Step(held=("W",))),
     m.DoStep(Step(advance_s=0.1)),
     m.DoStep(Step(mouse_px=(1, 0))),
+    m.DoStep(Step(pad=Pad(buttons=("A",)))),
     m.Restart(None),
 ]
 
@@ -266,6 +275,36 @@ def test_unary_calls_with_a_client_id_belong_to_its_stream(toys, server, channel
     assert toys.toy.held == frozenset()
     with pytest.raises(AccessRefusedError):
         ask(channel, m.Hold(("W",)), client=client)
+
+
+@pytest.mark.parametrize("is_step", [True, False])
+@pytest.mark.parametrize("leaves", [True, False])
+def test_the_pad_of_a_client_is_set_and_released_with_it(toys, server, is_step, leaves):
+    pad = Pad(buttons=("B",), left_stick=(0.25, -1.0), right_trigger=0.5)
+    remote = connect(server.address, token=TOKEN)
+    if is_step:
+        remote.step(Step(pad=pad))
+    else:
+        remote.input.set_pad(pad)
+    assert toys.toy.input.pad == pad
+    if leaves:
+        remote.close()
+    else:
+        remote._connection.close()  # as when the client dies: the stream ends without a Leave
+        wait_for(lambda: toys.toy.input.pad.is_at_rest)
+        remote.close()
+    assert toys.toy.input.pad.is_at_rest
+
+
+@pytest.mark.parametrize(
+    "pad", [{"buttons": ["Q"]}, {"left_stick": [0.0, 1.5]}, {"left_trigger": -0.5}, {"right_stick": [0.0]}, {"a": 1}]
+)
+def test_an_impossible_pad_is_refused(toys, server, channel, pad):
+    with connect(server.address, token=TOKEN) as remote:
+        client = remote._connection.welcome.client_id
+        with pytest.raises((WireError, InputError)):
+            ask_raw(channel, "SetPad", msgspec.msgpack.encode(["pad", pad]), client=client)
+    assert toys.toy.input.pad.is_at_rest
 
 
 # --- the life of games --------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from soulslab.arena.boss_file import Boss, load_boss
-from soulslab.arena.knight_file import load_knight
+from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_file import Boss
 from soulslab.envs.arguments import parse_options
 from soulslab.envs.game.connect import ConnectOptions, hold_session
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
@@ -26,7 +26,7 @@ class ArenaLiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of ``soulslab/ArenaLive-v0``, in addition to `DuelOptions`, `WindowOptions` and `ConnectOptions`.
 
     Attributes:
-        boss: Name of a shipped boss, or the path of a boss file.
+        boss: Name of a shipped boss, ``generated:SEED``, or the path of a boss file (`find_boss`).
         mask: Name of a shipped profile, or the path of a profile. The window then has the memory layout and the keys
             of that game. "" for the arena's own layout.
     """
@@ -77,7 +77,7 @@ class ArenaLiveEnv(DuelEnv):
             raise EnvironmentUsageError(
                 "mask: an open session already has a profile; open the session with the profile of that game"
             )
-        self.boss: Boss = load_boss(given.boss, list(load_knight().knock_backs))
+        self.boss: Boss = find_boss(given.boss)
         profile, source = _profile(given, connect)
         holder = hold_session(
             connect,

@@ -4,7 +4,7 @@
  * it uses neither malloc nor locks, and until it is ready calls go to the kernel.
  */
 #define _GNU_SOURCE
-#include "preload.h"
+#include "pad.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -199,6 +199,7 @@ static void after_fork(void)
     enlist();
     reset_timers();
     reset_helper();
+    reset_pads();
     /* It fails if the parent has ended and another thread has taken the slot. */
     if (slot != NULL && atomic_compare_exchange_strong(&slot->pid, &parent, own_pid))
         adopt_slot(slot);

@@ -141,6 +141,7 @@ void at_read(struct clock_moment *moment, struct call call)
 
 void before_look(struct call call)
 {
+    update_pads();
     struct clock_moment moment;
     int saved_errno = errno;
     clock_look(page, &moment);

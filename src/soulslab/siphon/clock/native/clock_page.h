@@ -30,15 +30,18 @@
 #endif
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 10u
+#define CLOCK_LAYOUT 11u
 #define CLOCK_N_SLOTS 4096
 #define CLOCK_N_PROCESSES 128
 #define CLOCK_N_SERVERS 8
+#define CLOCK_N_PADS 64 /* a power of 2 */
 #define CLOCK_N_IDS 12 /* CLOCK_REALTIME ... CLOCK_TAI, <linux/time.h> */
 #define CLOCK_FOREVER INT64_MAX
 #define CLOCK_UNIT_SPEED ((int64_t)1 << 32)
 #define CLOCK_MS 1000000ll
 #define CLOCK_SECOND 1000000000ll
+/* A state of the gamepad that must be seen stays for so long: a game may read it several times in a frame. */
+#define CLOCK_SEEN_NS (4 * CLOCK_MS)
 /* States of a slot beside the generations, of which those at rest are even. */
 #define CLOCK_PARKING 1u
 #define CLOCK_ALERTED 3u
@@ -83,6 +86,14 @@ struct clock_slot {
     char pad[24];               /* a cache line each */
 };
 
+/* A gamepad, as XINPUT_GAMEPAD. */
+struct clock_pad {
+    uint16_t buttons;
+    uint8_t triggers[2]; /* left, right */
+    int16_t axes[4];     /* left x, left y, right x, right y; up and right are positive */
+    uint32_t must_be_seen; /* 1: for CLOCK_SEEN_NS of game time at least, although a later state is there */
+};
+
 struct clock_page {
     uint32_t magic;
     uint32_t layout;
@@ -113,6 +124,11 @@ struct clock_page {
     _Atomic uint32_t needs_proof; /* the game was last proven to stand, as not all of its threads waited for time */
     _Atomic uint64_t counter_at;  /* address of a loop of the game that reads the counter of the processor; 0: none */
     struct clock_line lines[2];
+    _Atomic uint32_t has_pad; /* the game has a gamepad, at rest while the page has no owner */
+    _Atomic uint32_t n_pads;  /* how many states it has had; the last ones are kept */
+    _Atomic uint32_t has_pad_reader;  /* the game has opened its device; Linux only, as the next one */
+    _Atomic uint32_t n_pads_reported; /* how many of them are in the queues of the game */
+    _Atomic uint64_t pads[CLOCK_N_PADS][2]; /* struct clock_pad */
     _Atomic uint32_t n_slots;  /* how many have ever been used */
     _Atomic uint32_t n_claims; /* how often one was taken for a thread */
     struct clock_slot slots[CLOCK_N_SLOTS];
@@ -280,6 +296,47 @@ static inline void clock_publish(struct clock_page *page, int64_t speed, int64_t
             clock_wake(page, even);
             return;
         }
+    }
+}
+
+/* Set the state of the gamepad; only the controller does so. */
+static inline void clock_set_pad(struct clock_page *page, const struct clock_pad *pad)
+{
+    uint64_t words[2];
+    __builtin_memcpy(words, pad, sizeof words);
+    uint32_t n_pads = atomic_load_explicit(&page->n_pads, memory_order_relaxed);
+    atomic_store_explicit(&page->pads[n_pads % CLOCK_N_PADS][0], words[0], memory_order_relaxed);
+    atomic_store_explicit(&page->pads[n_pads % CLOCK_N_PADS][1], words[1], memory_order_relaxed);
+    atomic_store_explicit(&page->n_pads, n_pads + 1, memory_order_release);
+}
+
+/* A part of the game that reads the pad. */
+struct clock_pad_reader {
+    struct clock_pad pad;
+    uint32_t n_seen;  /* states up to this one */
+    int64_t since_ns; /* game time at which it was first seen */
+};
+
+/* Go on to the next state; false if there is none, or if the present one must be seen for longer. A reader that is far
+ * behind goes on to the last state. */
+static inline bool clock_next_pad(struct clock_page *page, struct clock_pad_reader *reader, int64_t now_ns)
+{
+    uint64_t words[2];
+    for (;;) {
+        uint32_t n_pads = atomic_load_explicit(&page->n_pads, memory_order_acquire);
+        uint32_t n_new = n_pads - reader->n_seen;
+        if (n_new == 0 || (reader->pad.must_be_seen && now_ns - reader->since_ns < CLOCK_SEEN_NS))
+            return false;
+        uint32_t number = n_new > CLOCK_N_PADS / 2 ? n_pads - 1 : reader->n_seen;
+        words[0] = atomic_load_explicit(&page->pads[number % CLOCK_N_PADS][0], memory_order_relaxed);
+        words[1] = atomic_load_explicit(&page->pads[number % CLOCK_N_PADS][1], memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&page->n_pads, memory_order_relaxed) - number >= CLOCK_N_PADS)
+            continue; /* the controller is replacing it */
+        __builtin_memcpy(&reader->pad, words, sizeof words);
+        reader->n_seen = number + 1;
+        reader->since_ns = now_ns;
+        return true;
     }
 }
 

@@ -21,6 +21,8 @@ enum { RUNS, PARKED, STILL, CROWDED };
 #define NEXT_SAMPLE_NS (CLOCK_MS / 5)
 /* How long a thread may wait for a lock that a thread with a later turn holds. */
 #define STUCK_TURN_NS (250 * CLOCK_MS)
+/* How long the events of the gamepad may take to the queues of the game, which may have ended or be stopped. */
+#define PAD_NS (20 * CLOCK_MS)
 /* No generation at rest is odd. */
 #define NO_GENERATION 1u
 
@@ -52,6 +54,8 @@ void soulslab_clock_unmap(struct clock_page *page);
 int soulslab_clock_own(struct clock_page *page, int fd, int on_orphan);
 void soulslab_clock_disown(struct clock_page *page, int fd);
 int soulslab_clock_owner(struct clock_page *page);
+int soulslab_clock_connect_pad(struct clock_page *page);
+void soulslab_clock_set_pad(struct clock_page *page, const struct clock_pad *pad);
 uint64_t soulslab_clock_key(struct clock_page *page);
 void soulslab_clock_set_boundary(struct clock_page *page, uint32_t boundary, uint32_t spin_reads);
 void soulslab_clock_publish(struct clock_page *page, int64_t speed, int64_t jump_ns, int64_t run_ns);
@@ -146,6 +150,7 @@ PUBLIC int soulslab_clock_own(struct clock_page *page, int fd, int on_orphan)
     if (fcntl(fd, F_OFD_SETLK, &lock) != 0)
         return errno == EACCES ? -EAGAIN : -errno;
     atomic_store(&page->n_watchers, 0); /* one that was killed while it waited is still counted */
+    clock_set_pad(page, &(struct clock_pad){0});
     atomic_store(&page->on_orphan, (uint32_t)on_orphan);
     atomic_store(&page->owner, getpid());
     return 0;
@@ -161,6 +166,25 @@ PUBLIC void soulslab_clock_disown(struct clock_page *page, int fd)
 PUBLIC int soulslab_clock_owner(struct clock_page *page)
 {
     return atomic_load(&page->owner);
+}
+
+/* Connect a gamepad, at rest; returns whether there was one. */
+PUBLIC int soulslab_clock_connect_pad(struct clock_page *page)
+{
+    return (int)atomic_exchange(&page->has_pad, 1);
+}
+
+PUBLIC void soulslab_clock_set_pad(struct clock_page *page, const struct clock_pad *pad)
+{
+    clock_set_pad(page, pad);
+    if (atomic_load(&page->has_pad_reader) == 0)
+        return;
+    /* The helper in the game puts the events into its queues. */
+    int64_t deadline_ns = clock_real_ns() + PAD_NS;
+    uint32_t n_pads = atomic_load(&page->n_pads), n_reported;
+    clock_futex(&page->generation, FUTEX_WAKE, INT_MAX, NULL);
+    while ((n_reported = atomic_load(&page->n_pads_reported)) != n_pads && clock_real_ns() < deadline_ns)
+        clock_futex_wait(&page->n_pads_reported, n_reported, CLOCK_MS);
 }
 
 PUBLIC uint64_t soulslab_clock_key(struct clock_page *page)

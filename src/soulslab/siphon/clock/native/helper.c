@@ -169,6 +169,7 @@ static void *help(void *nothing)
     for (;;) {
         struct clock_moment moment;
         clock_look(page, &moment);
+        bool has_states = !update_pads() && !moment.is_frozen;
         uint32_t asked = atomic_load(&n_asked);
         int64_t next_ns = attend_to_timers(&moment);
         bool is_to_repeat = attend_to_all(&moment);
@@ -176,6 +177,8 @@ static void *help(void *nothing)
             park(moment.generation, CLOCK_WAIT_TIME);
         answer(asked);
         int64_t wait_ns = real_wait_until_ns(&moment, next_ns >= 0 && next_ns < moment.limit_ns ? next_ns : moment.limit_ns);
+        if (has_states && wait_ns > CLOCK_MS)
+            wait_ns = CLOCK_MS;
         clock_futex_wait(&page->generation, moment.generation, is_to_repeat ? AGAIN_NS : wait_ns);
         check_owner(clock_real_ns());
     }

@@ -211,6 +211,9 @@ bool fire_timers(int64_t now_ns);  /* expire all that are due; returns whether t
 int64_t next_timer_ns(void);       /* game time; CLOCK_FOREVER for none */
 void reset_timers(void);           /* in a new process */
 
+/* pad.c */
+bool update_pads(void); /* put new states of the gamepad into the queues of its devices; false: some are left */
+
 static inline int64_t to_ns(const struct timespec *time)
 {
     return time->tv_sec > CLOCK_FOREVER / CLOCK_SECOND / 2 ? CLOCK_FOREVER / 2 : time->tv_sec * CLOCK_SECOND + time->tv_nsec;

@@ -1,7 +1,7 @@
 /* Random sources. In a game that is started with a seed they give numbers that depend on the seed, and on how much this
  * process has read from them; in all others what the kernel gives. */
 #define _GNU_SOURCE
-#include "preload.h"
+#include "pad.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -184,6 +184,9 @@ static int open_file(const char *path, int flags, mode_t mode)
 {
     if (is_random_file(path))
         return open_stream(flags);
+    int pad = open_pad(path, flags);
+    if (pad != NOT_A_PAD)
+        return pad;
     if (next.open != NULL)
         return next.open(path, flags, mode);
     return (int)result_of(clock_call(SYS_openat, AT_FDCWD, path, flags, mode));
@@ -193,6 +196,9 @@ static int open_file_at(int folder, const char *path, int flags, mode_t mode)
 {
     if (is_random_file(path))
         return open_stream(flags);
+    int pad = open_pad(path, flags);
+    if (pad != NOT_A_PAD)
+        return pad;
     if (next.openat != NULL)
         return next.openat(folder, path, flags, mode);
     return (int)result_of(clock_call(SYS_openat, folder, path, flags, mode));

@@ -13,6 +13,7 @@ bool is_virtual(clockid_t clock)
 void look(struct clock_moment *moment)
 {
     clock_look(page, moment);
+    update_pads();
     self.seen_ns = moment->virtual_ns;
     if (self.cycle.generation != moment->generation)
         begin_generation(moment->generation);

@@ -6,6 +6,7 @@
  * (dup2, close_range) is found when its timer expires.
  */
 #define _GNU_SOURCE
+#include "pad.h"
 #include "timers.h"
 
 #include <dlfcn.h>
@@ -138,6 +139,7 @@ PUBLIC int timerfd_gettime(int fd, struct itimerspec *value)
 /* A blocking read of a timer is a wait for time. */
 PUBLIC ssize_t read(int fd, void *data, size_t n_bytes)
 {
+    update_pads();
     if (is_marked(fd) && is_attached() && has_timers() && (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) {
         struct pollfd file[2] = {{.fd = fd, .events = POLLIN}};
         if (wait_for_files(file, 1, CLOCK_FOREVER, NULL) < 0)
@@ -159,6 +161,7 @@ PUBLIC ssize_t __read_chk(int fd, void *data, size_t n_bytes, size_t size)
 
 PUBLIC int close(int fd)
 {
+    close_pad(fd);
     if (is_marked(fd) && is_attached()) {
         sigset_t before;
         lock_timers(&before);

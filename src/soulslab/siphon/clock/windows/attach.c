@@ -7,7 +7,15 @@
 
 #include <psapi.h>
 
-#define N_PLACES 5 /* libraries that contain one of our functions; the game may import it from any of them */
+/* Libraries that contain one of our functions; the game may import it from any of them. */
+enum { N_SYSTEM = 4, N_PLACES = N_SYSTEM + N_PAD_LIBRARIES };
+static const char places[N_PLACES][16] = {"kernel32.dll",  "kernelbase.dll", "user32.dll",      "winmm.dll",
+                                          "xinput1_4.dll", "xinput1_3.dll",  "xinput9_1_0.dll"};
+
+#define NAME(name, replacement) #name "\0"
+static const char hook_names[] = HOOKS(NAME);
+#define REPLACEMENT(name, replacement) (void *)replacement,
+static void *const replacements[N_HOOKS] = {HOOKS(REPLACEMENT)(void *) our_pad_state_ex};
 
 typedef struct {
     USHORT length, maximum_length;
@@ -26,34 +34,54 @@ struct clock_view *view;
 struct real real;
 
 static HMODULE own_module;
-static void *originals[64][N_PLACES];
-static const char *const places[N_PLACES] = {"kernel32.dll", "kernelbase.dll", "user32.dll", "winmm.dll", "ntdll.dll"};
+static void *originals[N_HOOKS][N_PLACES];
 
-static const char *const user_names[] = {"MsgWaitForMultipleObjectsEx", "PeekMessageA", "PeekMessageW",
-                                         "GetMessageA", "GetMessageW", "PostMessageW", "SetTimer", "KillTimer",
-                                         "GetWindowThreadProcessId"};
-_Static_assert(sizeof user_names == sizeof real, "a name for each function");
+/* In the order of struct real. */
+static const char real_names[] =
+    "MsgWaitForMultipleObjectsEx\0PeekMessageA\0PeekMessageW\0GetMessageA\0GetMessageW\0PostMessageW\0SetTimer\0KillTimer\0"
+    "GetWindowThreadProcessId\0WaitOnAddress\0WakeByAddressSingle\0WakeByAddressAll\0";
+enum { N_REAL = sizeof(struct real) / sizeof(void *) };
 
+static SMALL const char *after(const char *name)
+{
+    while (*name++ != 0)
+        ;
+    return name;
+}
+
+/* Libraries of XInput may be unloaded, so all functions are searched for again. */
 static void find_originals(void)
 {
+    void **functions = (void **)&real;
     for (int at = 0; at < N_PLACES; at++) {
         HMODULE module = GetModuleHandleA(places[at]);
-        for (int i = 0; i < n_hooks && module != NULL; i++)
-            if (originals[i][at] == NULL)
-                originals[i][at] = (void *)GetProcAddress(module, hooks[i].name);
+        const char *name = hook_names;
+        for (int i = 0; i < N_HOOKS; i++, name = after(name)) {
+            const char *wanted = i == HOOK_XInputGetStateEx ? PAD_STATE_EX : name;
+            bool has = module != NULL && (i < HOOK_XInputGetStateEx || at >= N_SYSTEM);
+            originals[i][at] = has ? (void *)GetProcAddress(module, wanted) : NULL;
+        }
+        name = real_names;
+        for (int i = 0; i < N_REAL && module != NULL; i++, name = after(name))
+            if (functions[i] == NULL)
+                functions[i] = (void *)GetProcAddress(module, name);
     }
-    HMODULE user = GetModuleHandleA("user32.dll");
-    void **functions = (void **)&real;
-    for (size_t i = 0; i < sizeof user_names / sizeof *user_names && user != NULL; i++)
-        functions[i] = (void *)GetProcAddress(user, user_names[i]);
+}
+
+void *original_of_pad(int hook)
+{
+    for (int at = N_SYSTEM; at < N_PLACES; at++)
+        if (originals[hook][at] != NULL)
+            return originals[hook][at];
+    return NULL;
 }
 
 static void *replacement_of(void *function)
 {
-    for (int i = 0; i < n_hooks && function != NULL; i++)
+    for (int i = 0; i < N_HOOKS && function != NULL; i++)
         for (int at = 0; at < N_PLACES; at++)
             if (originals[i][at] == function)
-                return hooks[i].replacement;
+                return replacements[i];
     return NULL;
 }
 
@@ -91,14 +119,16 @@ static void patch_module(char *base)
 
 static bool starts_with(const wchar_t *text, int n, const wchar_t *start)
 {
-    int n_start = lstrlenW(start);
+    int n_start = 0;
+    while (start[n_start] != 0)
+        n_start++;
     return n >= n_start && CompareStringOrdinal(text, n_start, start, n_start, TRUE) == CSTR_EQUAL;
 }
 
 /* Libraries of the system call each other with real time in mind. Those of C and C++ work for the game. */
 static bool belongs_to_game(const wchar_t *path, int n)
 {
-    static const wchar_t *const runtimes[] = {L"msvc", L"ucrt", L"vcruntime", L"concrt"};
+    static const wchar_t runtimes[][10] = {L"msvc", L"ucrt", L"vcruntime", L"concrt"};
     wchar_t folder[MAX_PATH];
     GetSystemWindowsDirectoryW(folder, MAX_PATH);
     if (!starts_with(path, n, folder))
@@ -134,7 +164,7 @@ static void patch_all(void)
     static wchar_t path[MAX_PATH];
     DWORD n_bytes = 0;
     find_originals();
-    if (!K32EnumProcessModules(GetCurrentProcess(), modules, sizeof modules, &n_bytes))
+    if (!K32EnumProcessModules(THIS_PROCESS, modules, sizeof modules, &n_bytes))
         return;
     for (DWORD i = 0; i < n_bytes / sizeof *modules && i < sizeof modules / sizeof *modules; i++)
         patch_if_game(modules[i], path, (int)GetModuleFileNameW(modules[i], path, MAX_PATH));

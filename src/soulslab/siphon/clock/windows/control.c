@@ -5,11 +5,12 @@
 
 /* How long the game may run before the first attempt to find out whether its threads are blocked, if the last step ended
  * so, and otherwise. Each further attempt comes half as late again. */
-#define FIRST_PROOF_NS (CLOCK_MS / 5)
-#define UNLIKELY_PROOF_NS (2 * CLOCK_MS)
-/* A thread is blocked if so many samples are equal, and the last is so much later than the first. */
+#define FIRST_PROOF_NS CLOCK_MS
+#define UNLIKELY_PROOF_NS (20 * CLOCK_MS)
+/* A thread is blocked if so many samples are equal, and the last is so much later than the first. A call of the kernel
+ * that is about to return, as one that draws, must not take longer than that. */
 #define N_SAMPLES 4
-#define SAMPLE_MS 1
+#define SAMPLE_MS 10
 /* More blocked threads than these are not sampled. */
 #define N_SAMPLED 512
 
@@ -134,6 +135,7 @@ EXPORT int soulslab_clock_own(struct clock_page *page, int mapping, int on_orpha
     }
     view_of(page)->handles[OWNER] = owner;
     atomic_store(&page->n_watchers, 0); /* one that was killed while it waited is still counted */
+    clock_set_pad(page, &(struct clock_pad){0});
     atomic_store(&page->on_orphan, (uint32_t)on_orphan);
     atomic_store(&page->owner, (int32_t)GetCurrentProcessId());
     return 0;
@@ -151,6 +153,17 @@ EXPORT void soulslab_clock_disown(struct clock_page *page, int mapping)
 EXPORT int soulslab_clock_owner(struct clock_page *page)
 {
     return atomic_load(&page->owner);
+}
+
+/* Connect a gamepad, at rest; returns whether there was one. */
+EXPORT int soulslab_clock_connect_pad(struct clock_page *page)
+{
+    return (int)atomic_exchange(&page->has_pad, 1);
+}
+
+EXPORT void soulslab_clock_set_pad(struct clock_page *page, const struct clock_pad *pad)
+{
+    clock_set_pad(page, pad);
 }
 
 EXPORT uint64_t soulslab_clock_key(struct clock_page *page)

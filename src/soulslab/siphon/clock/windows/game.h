@@ -2,9 +2,11 @@
 #ifndef SOULSLAB_GAME_H
 #define SOULSLAB_GAME_H
 
+#include "hooks.h"
 #include "views.h"
 
 #include <mmsystem.h>
+#include <xinput.h>
 
 /* A thread of the game that has called one of our functions. */
 struct thread {
@@ -17,8 +19,8 @@ struct thread {
     uint32_t n_looks, n_same_looks, n_same_reads, n_reads;
 };
 
-/* Functions of user32, which is not imported: loading it would change a game that does not use it. NULL until it is
- * loaded. The order is that of user_names (attach.c). */
+/* Functions of libraries that are not imported: loading user32 would change a game that does not use it, and those of
+ * kernelbase are not in kernel32. NULL until the library is loaded. The order is that of real_names (attach.c). */
 struct real {
     DWORD(WINAPI *wait_for_messages)(DWORD, const HANDLE *, DWORD, DWORD, DWORD);
     BOOL(WINAPI *peek_a)(MSG *, HWND, UINT, UINT, UINT);
@@ -29,8 +31,14 @@ struct real {
     UINT_PTR(WINAPI *set_timer)(HWND, UINT_PTR, UINT, TIMERPROC);
     BOOL(WINAPI *kill_timer)(HWND, UINT_PTR);
     DWORD(WINAPI *thread_of_window)(HWND, DWORD *);
+    BOOL(WINAPI *wait_on_address)(volatile void *, void *, SIZE_T, DWORD);
+    void(WINAPI *wake_one)(void *);
+    void(WINAPI *wake_all)(void *);
 };
 extern struct real real;
+
+/* As GetCurrentProcess. */
+#define THIS_PROCESS ((HANDLE)(intptr_t)-1)
 
 /* The page; NULL in a process that is not a game. */
 extern struct clock_page *page;
@@ -57,8 +65,11 @@ struct wait {
 };
 /* Wait in game time; the result is that of WaitForMultipleObjectsEx or MsgWaitForMultipleObjectsEx. */
 DWORD wait_until(const struct wait *wait);
+/* How long a wait that cannot end with the generation waits until it looks at the clock again. */
+#define SLICE_MS 1
 /* Game time in so many milliseconds; INFINITE is CLOCK_FOREVER. */
 int64_t after_ms(DWORD ms);
+void answer_messages(void);
 
 /* A read of the time at a place of the program; returns the game time. */
 int64_t read_time(uint64_t place);
@@ -78,7 +89,7 @@ bool post_due_window_timers(int64_t now_ns);
 /* The place of a call: its return address and the depth of its stack. */
 #define PLACE() ((uint64_t)(uintptr_t)__builtin_return_address(0) + (uint64_t)(uintptr_t)__builtin_frame_address(0))
 
-/* The functions that replace those of the system (hooks.c has their names). */
+/* The functions that replace those of the system (hooks.h). */
 BOOL WINAPI our_counter(LARGE_INTEGER *count);
 ULONGLONG WINAPI our_tick_count(void);
 void WINAPI our_file_time(FILETIME *time);
@@ -90,6 +101,11 @@ DWORD WINAPI our_wait_many(DWORD n, const HANDLE *handles, BOOL is_all, DWORD ms
 DWORD WINAPI our_wait_many_ex(DWORD n, const HANDLE *handles, BOOL is_all, DWORD ms, BOOL is_alertable);
 DWORD WINAPI our_wait_for_messages(DWORD n, const HANDLE *handles, BOOL is_all, DWORD ms, DWORD messages);
 DWORD WINAPI our_wait_for_messages_ex(DWORD n, const HANDLE *handles, DWORD ms, DWORD messages, DWORD flags);
+BOOL WINAPI our_wait_on_address(volatile void *address, void *seen, SIZE_T size, DWORD ms);
+BOOL WINAPI our_sleep_with_lock(CONDITION_VARIABLE *variable, SRWLOCK *lock, DWORD ms, ULONG flags);
+BOOL WINAPI our_sleep_with_section(CONDITION_VARIABLE *variable, CRITICAL_SECTION *section, DWORD ms);
+void WINAPI our_wake(CONDITION_VARIABLE *variable);
+void WINAPI our_wake_all(CONDITION_VARIABLE *variable);
 BOOL WINAPI our_peek_a(MSG *message, HWND window, UINT first, UINT last, UINT flags);
 BOOL WINAPI our_peek_w(MSG *message, HWND window, UINT first, UINT last, UINT flags);
 BOOL WINAPI our_get_a(MSG *message, HWND window, UINT first, UINT last);
@@ -105,12 +121,14 @@ MMRESULT WINAPI our_set_event(UINT delay_ms, UINT resolution_ms, LPTIMECALLBACK 
 MMRESULT WINAPI our_kill_event(UINT id);
 FARPROC WINAPI our_proc_address(HMODULE module, const char *name);
 
-/* A hook: the function that is found under this name in the libraries of the system is replaced by another one. */
-struct hook {
-    const char *name;
-    void *replacement;
-};
-extern const struct hook hooks[];
-extern const int n_hooks;
+/* Number of XInputGetStateEx, and the libraries of XInput. */
+#define PAD_STATE_EX ((const char *)100)
+#define N_PAD_LIBRARIES 3
+/* The gamepad (pad.c), and the function of a library of XInput that a hook replaces; NULL for none. */
+DWORD WINAPI our_pad_state(DWORD index, XINPUT_STATE *state);
+DWORD WINAPI our_pad_state_ex(DWORD index, XINPUT_STATE *state);
+DWORD WINAPI our_pad_motors(DWORD index, XINPUT_VIBRATION *motors);
+DWORD WINAPI our_pad_abilities(DWORD index, DWORD flags, XINPUT_CAPABILITIES *abilities);
+void *original_of_pad(int hook);
 
 #endif

@@ -100,7 +100,7 @@ void check_owner(int64_t real_ns)
         CloseHandle(lives);
     } else if (GetLastError() == ERROR_FILE_NOT_FOUND && atomic_compare_exchange_strong(&page->owner, &owner, 0)) {
         if (atomic_load(&page->on_orphan) == CLOCK_ORPHAN_END)
-            TerminateProcess(GetCurrentProcess(), 1);
+            TerminateProcess(THIS_PROCESS, 1);
         if (atomic_load(&page->on_orphan) == CLOCK_ORPHAN_RUN)
             clock_publish(page, CLOCK_UNIT_SPEED, 0, CLOCK_FOREVER);
     }

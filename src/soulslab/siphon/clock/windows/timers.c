@@ -229,7 +229,7 @@ MMRESULT WINAPI our_set_event(UINT delay_ms, UINT resolution_ms, LPTIMECALLBACK 
         CloseHandle(thread);
         /* Otherwise time could get on before its slot shows that it waits. */
         while (!atomic_load(&entry->is_started))
-            Sleep(0);
+            SwitchToThread();
         return id;
     }
     return 0;

@@ -36,7 +36,7 @@ static bool hold(struct thread *thread, struct clock_moment *moment)
         park(thread, moment->generation, thread->has_queue ? CLOCK_WAIT_FILE : CLOCK_WAIT_TIME);
         DWORD result = thread->has_queue
                            ? real.wait_for_messages(1, &end, CHECK_MS, QS_ALLINPUT | QS_ALLPOSTMESSAGE, 0)
-                           : WaitForSingleObject(end, CHECK_MS);
+                           : WaitForMultipleObjectsEx(1, &end, FALSE, CHECK_MS, FALSE);
         has_message = result == WAIT_OBJECT_0 + 1;
         check_owner(clock_real_ns());
         clock_look(page, moment);
@@ -168,8 +168,10 @@ BOOL WINAPI our_peek_w(MSG *message, HWND window, UINT first, UINT last, UINT fl
     return peek(real.peek_w, message, &(struct filter){window, first, last}, flags, PLACE());
 }
 
+typedef BOOL(WINAPI *get_function)(MSG *, HWND, UINT, UINT);
+
 /* Wait until there is a message for this call, in game time because of the timers of windows. */
-static void await_message(peek_function look, MSG *message, const struct filter *filter)
+static BOOL get(peek_function look, get_function take, MSG *message, const struct filter *filter)
 {
     struct wait wait = {.messages = QS_ALLINPUT | QS_ALLPOSTMESSAGE, .flags = MWMO_INPUTAVAILABLE,
                         .until_ns = CLOCK_FOREVER};
@@ -180,16 +182,15 @@ static void await_message(peek_function look, MSG *message, const struct filter 
         wait.flags = 0;
     }
     after_message();
+    return take(message, filter->window, filter->first, filter->last);
 }
 
 BOOL WINAPI our_get_a(MSG *message, HWND window, UINT first, UINT last)
 {
-    await_message(real.peek_a, message, &(struct filter){window, first, last});
-    return real.get_a(message, window, first, last);
+    return get(real.peek_a, real.get_a, message, &(struct filter){window, first, last});
 }
 
 BOOL WINAPI our_get_w(MSG *message, HWND window, UINT first, UINT last)
 {
-    await_message(real.peek_w, message, &(struct filter){window, first, last});
-    return real.get_w(message, window, first, last);
+    return get(real.peek_w, real.get_w, message, &(struct filter){window, first, last});
 }

@@ -8,7 +8,6 @@
  */
 #include "game.h"
 
-#define SLICE_MS 1
 /* How long a timer that was set to a time in the past takes to be signalled, at most. */
 #define SIGNAL_MS 20
 /* Results of wait_once beside those of the system. */
@@ -70,12 +69,14 @@ static DWORD wait_in_slices(const struct wait *wait, struct thread *thread)
         result = wait_really(wait, wait->handles, wait->n, SLICE_MS);
         if (result != WAIT_TIMEOUT)
             return result;
+        if (moment.is_frozen)
+            answer_messages();
     }
 }
 
 /* A thread that sleeps does not take messages. While time stands it may sleep for long, and windows that send it messages
  * would wait as long: the procedures of its windows are called, but posted messages stay where they are. */
-static void answer_messages(void)
+SMALL void answer_messages(void)
 {
     struct thread *thread = this_thread();
     MSG message;

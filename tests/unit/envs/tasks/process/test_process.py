@@ -2,7 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import gymnasium
 import numpy as np
@@ -408,7 +408,7 @@ def test_a_read_only_environment_observes_another_program_s_game(how, tmp_path):
         pool = stack.enter_context(ThreadPoolExecutor(1))
         playing = pool.submit(play_toy, player, ("W",), is_over)
         stack.callback(is_over.set)
-        env = ProcessEnv(profile=toy_profile(), read_only=True, **options)
+        env = stack.enter_context(closing(ProcessEnv(profile=toy_profile(), read_only=True, **options)))
         _, info = env.reset()
         assert info["clock"] == "realtime"
         assert (

@@ -1,0 +1,379 @@
+"""The periods of an attack in which it hits, and the area that it hits: from hits and near misses.
+
+A near miss is a moment in which a hit would have hurt the player, and none did. In a window it bounds reach and arc,
+outside of it the window's times. The number of windows is not known: hits belong to different windows if their damage
+or the player's animation after them differ, or if near misses lie between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.fitting.attacks import PARRIED, Hit, Observations
+from soulslab.arena.fitting.estimate import Estimate, between
+
+#: Hits that are farther apart belong to different windows (s. `_split`).
+SPLIT_TICKS = 15
+#: So many hits in the same tick show that a window opens in it.
+N_AT_START = 3
+#: Lengths of a window that are assumed if nothing bounds it.
+USUAL_TICKS, LONGEST_TICKS = 10, 20
+#: Full circle, and the half arc beyond which hits show one.
+FULL_RAD, ALMOST_FULL_RAD = 6.2832, 2.75
+#: Share of the prior of an arc that is a full circle.
+FULL_SHARE = 0.1
+#: Scales of the exponential priors of a reach beyond the farthest hit, and of a half arc beyond the widest one.
+BEYOND_M, BEYOND_RAD = 0.6, 0.7
+#: Farthest reach beyond the farthest hit that is considered (m).
+FARTHEST_M = 5.0
+#: Share of the prior that is like the other areas of the boss if there are enough of them, and its spread (m, rad).
+OTHERS_SHARE, MIN_OTHERS, SPREAD = 0.7, 3, 0.4
+_GRID = 81
+
+
+class Risk(msgspec.Struct, frozen=True, eq=False):
+    """Moments of an attack in which a hit would hurt the player; arrays with one row for each.
+
+    ``attack`` is the index of the attack, ``k`` the ticks since its start, ``is_hit`` whether it was hit then.
+    """
+
+    attack: NDArray[np.int64]
+    k: NDArray[np.int64]
+    gap: NDArray[np.float64]
+    bearing: NDArray[np.float64]
+    is_hit: NDArray[np.bool_]
+
+    def where(self, which: NDArray[np.bool_]) -> Risk:
+        """Return some of the rows."""
+        return Risk(*(getattr(self, name)[which] for name in self.__struct_fields__))
+
+
+class Area(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The area that a window hits.
+
+    Attributes:
+        reach_m: Reach beyond the bodies.
+        arc_rad: Full width of the arc.
+        facing_rad: Middle of the arc.
+        n_misses: Near misses that bounded it.
+        is_reach_bounded: Whether near misses bounded the reach; ``is_arc_bounded`` likewise.
+        misses: (M, 2) gap and bearing of the near misses in the window.
+    """
+
+    reach_m: Estimate
+    arc_rad: Estimate
+    facing_rad: float
+    is_reach_bounded: bool
+    is_arc_bounded: bool
+    misses: NDArray[np.float64]
+
+
+class OtherAreas(msgspec.Struct, frozen=True):
+    """Areas of the same boss that near misses bounded: an area that none bounded is assumed to be like these.
+
+    Attributes:
+        reaches_m: Their reaches; ``halves_rad`` their half arcs.
+    """
+
+    reaches_m: tuple[float, ...] = ()
+    halves_rad: tuple[float, ...] = ()
+
+
+NO_OTHERS = OtherAreas()
+
+
+class HitWindow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """A period in which an attack hits. Times are in ticks since its start.
+
+    Attributes:
+        start: First tick in which it hits.
+        end: First tick after it.
+        is_end_bounded: Whether a near miss bounded the end.
+        hits: The hits in it.
+        area: The area that it hits.
+        is_parried: Whether parries stun the boss; None if no parry met it.
+    """
+
+    start: Estimate
+    end: Estimate
+    is_end_bounded: bool
+    hits: tuple[Hit, ...]
+    area: Area
+    is_parried: bool | None
+
+
+def risk_of(o: Observations, indices: Sequence[int]) -> Risk:
+    """Return the moments of some attacks in which a hit would hurt the player."""
+    parts: list[tuple[NDArray[np.int64], ...]] = []
+    for i in indices:
+        attack = o.attacks[i]
+        course = o.courses[attack.course]
+        rows = np.arange(attack.first, attack.last + 1)
+        rows = rows[course.is_open[rows] & ~course.is_parrying[rows]]
+        parts.append((np.full(len(rows), i), np.full(len(rows), attack.course), rows))
+    if not parts:
+        parts.append((np.zeros(0, np.int64),) * 3)
+    attack_of, course_of, row_of = (np.concatenate(column) for column in zip(*parts, strict=True))
+    gap, bearing = np.zeros(len(row_of)), np.zeros(len(row_of))
+    k, is_hit = np.zeros(len(row_of), np.int64), np.zeros(len(row_of), np.bool_)
+    for number in np.unique(course_of):
+        mine = course_of == number
+        course, rows = o.courses[number], row_of[mine]
+        gap[mine], bearing[mine] = o.gap(course)[rows], course.bearing[rows]
+        k[mine] = course.boss_ticks[rows]
+        is_hit[mine] = course.damage[rows] > 0
+    return Risk(attack_of, k, gap, bearing, is_hit)
+
+
+def other_areas(windows: Sequence[HitWindow]) -> OtherAreas:
+    """Return the areas of some windows that near misses bounded."""
+    areas = [window.area for window in windows]
+    return OtherAreas(
+        tuple(area.reach_m.value for area in areas if area.is_reach_bounded),
+        tuple(area.arc_rad.value / 2 for area in areas if area.is_arc_bounded),
+    )
+
+
+def find_windows(
+    o: Observations,
+    indices: Sequence[int],
+    hits: Sequence[Hit],
+    damage_ratio: float,
+    others: OtherAreas = NO_OTHERS,
+) -> list[HitWindow]:
+    """Return the windows of one kind of attack, by start.
+
+    Args:
+        o: The observations.
+        indices: Indices of all attacks of this kind.
+        hits: All their hits, except for projectiles.
+        damage_ratio: Damage in phase 2 as a share of that in phase 1.
+        others: Areas of other windows of the same boss.
+    """
+    risk = risk_of(o, indices)
+    groups = [part for group in _signatures(hits, damage_ratio) for part in _split(group, risk)]
+    groups.sort(key=lambda group: min(hit.k for hit in group))
+    groups = _without_overlaps(groups)
+    windows = []
+    for n, group in enumerate(groups):
+        before = max((hit.k for hit in groups[n - 1]), default=0) if n else 0
+        after = min(hit.k for hit in groups[n + 1]) if n + 1 < len(groups) else None
+        windows.append(_window(o, indices, group, _Evidence(risk, (before, after), others)))
+    return windows
+
+
+def _signatures(hits: Sequence[Hit], damage_ratio: float) -> list[list[Hit]]:
+    """Return the hits grouped by the player's animation and by damage, both of which a window does not change."""
+    groups: dict[tuple[str, int], list[Hit]] = {}
+    for hit in sorted(hits, key=lambda hit: hit.is_lethal):
+        nominal = round(hit.damage / (damage_ratio if hit.phase == 2 else 1.0))
+        for other in (nominal, nominal - 1, nominal + 1):
+            if (hit.animation, other) in groups:
+                groups[hit.animation, other].append(hit)
+                break
+        else:
+            if not hit.is_lethal:  # a lethal hit takes only what was left
+                groups[hit.animation, nominal] = [hit]
+    return list(groups.values())
+
+
+def _split(group: list[Hit], risk: Risk) -> list[list[Hit]]:
+    """Return the hits of different windows: far apart in time, or with near misses of the same area between them."""
+    group = sorted(group, key=lambda hit: hit.k)
+    farthest, widest = max(hit.gap for hit in group), max(abs(hit.bearing) for hit in group)
+    inside = risk.where((risk.gap <= farthest) & (np.abs(risk.bearing) <= widest) & ~risk.is_hit)
+    parts = [[group[0]]]
+    for hit in group[1:]:
+        last = parts[-1][-1].k
+        hit_now = [other.attack for other in parts[-1]]
+        between_them = (inside.k > last) & (inside.k < hit.k) & ~np.isin(inside.attack, hit_now)
+        if hit.k - last > SPLIT_TICKS or (hit.k - last > 2 and len(np.unique(inside.attack[between_them])) >= 2):
+            parts.append([])
+        parts[-1].append(hit)
+    return parts
+
+
+def _without_overlaps(groups: list[list[Hit]]) -> list[list[Hit]]:
+    """Join groups whose times overlap: windows follow each other; the larger group keeps its damage."""
+    joined: list[list[Hit]] = []
+    for group in groups:
+        if joined and min(hit.k for hit in group) <= max(hit.k for hit in joined[-1]):
+            joined[-1] = sorted(joined[-1] + group, key=lambda hit: hit.k)
+        else:
+            joined.append(group)
+    return joined
+
+
+class _Evidence(msgspec.Struct, frozen=True):
+    """What bounds a window beside its hits: moments of risk, last hit before and first one after it, other areas."""
+
+    risk: Risk
+    limits: tuple[int, int | None]
+    others: OtherAreas
+
+
+def _window(o: Observations, indices: Sequence[int], hits: list[Hit], evidence: _Evidence) -> HitWindow:
+    risk, limits = evidence.risk, evidence.limits
+    ks = np.array([hit.k for hit in hits])
+    first, last = int(ks.min()), int(ks.max())
+    own = np.array([hit.attack for hit in hits])
+    at = dict(zip(own.tolist(), ks.tolist(), strict=True))
+    # In the attacks that were hit, the moments after the hit say nothing: a window hits only once.
+    since_hit = risk.k >= np.array([at.get(i, 1 << 30) for i in risk.attack.tolist()], np.int64)
+    risk = risk.where(~since_hit & ~risk.is_hit)
+    area = _area(hits, risk.where((risk.k >= first) & (risk.k <= last)), evidence.others)
+    reach, half = area.reach_m.low, area.arc_rad.low / 2
+    inside = risk.where((risk.gap <= reach) & (_off(risk.bearing, area.facing_rad) <= half))
+    before = inside.k[(inside.k < first) & (inside.k > limits[0])]
+    earliest = int(before.max()) + 1 if len(before) else limits[0] + 1
+    start_is_sure = (ks == first).sum() >= N_AT_START
+    start = Estimate(first, first if start_is_sure else max(earliest, first - SPLIT_TICKS), first)
+    after = inside.k[inside.k > last]
+    bound = min(int(after.min()) if len(after) else 1 << 30, limits[1] if limits[1] is not None else 1 << 30)
+    latest = min(bound, max(first + LONGEST_TICKS, last + 1))
+    usual = min(max(first + USUAL_TICKS, last + 1), latest)
+    value = usual if latest - last > 4 else (last + 1 + latest) // 2
+    return HitWindow(
+        start=start,
+        end=Estimate(value, last + 1, latest),
+        is_end_bounded=bound == latest,
+        hits=tuple(hits),
+        area=area,
+        is_parried=_is_parried(o, indices, first, last, reach),
+    )
+
+
+def _off(bearing: NDArray[np.float64], facing: float) -> NDArray[np.float64]:
+    """Return the angle between bearings and the middle of an arc, from 0 to pi."""
+    difference = bearing - facing
+    off: NDArray[np.float64] = np.abs(np.arctan2(np.sin(difference), np.cos(difference)))
+    return off
+
+
+def _area(hits: list[Hit], missed: Risk, others: OtherAreas) -> Area:
+    """Return the area of a window; ``missed`` are the moments in it in which the player was open and not hit."""
+    gaps, bearings = np.array([hit.gap for hit in hits]), np.array([hit.bearing for hit in hits])
+    nearest = max(float(gaps.max()), 0.0)
+    facing = _facing(bearings, missed.bearing[missed.gap <= nearest])
+    off_hits, off_misses = _off(bearings, facing), _off(missed.bearing, facing)
+    half = float(off_hits.max())
+    # A near miss inside the area of the hits contradicts it (another shape than a sector), and is left out.
+    kept = ~((missed.gap <= nearest) & (off_misses <= half))
+    gap, off = missed.gap[kept], off_misses[kept]
+    bounding = gap[off <= half]
+    is_reach_bounded = len(bounding) > 0
+    reach_high = float(bounding.min()) if is_reach_bounded else nearest + FARTHEST_M
+    aside = off[gap <= nearest]
+    is_arc_bounded = len(aside) > 0
+    half_high = float(aside.min()) if is_arc_bounded else np.pi
+    if not is_arc_bounded and half >= ALMOST_FULL_RAD:
+        half = np.pi
+    (reach, reach_most), (half_value, half_most) = _posterior(
+        _prior(nearest, reach_high, BEYOND_M, others.reaches_m),
+        _prior(half, half_high, BEYOND_RAD, others.halves_rad, full_share=FULL_SHARE if half_high >= np.pi else 0.0),
+        gap,
+        off,
+    )
+    reach_high = reach_high if is_reach_bounded else reach_most
+    half_high = half_high if is_arc_bounded else half_most
+    return Area(
+        reach_m=Estimate(reach, nearest, reach_high),
+        arc_rad=Estimate(*(min(2 * number, FULL_RAD) for number in (half_value, half, half_high))),
+        facing_rad=facing,
+        is_reach_bounded=is_reach_bounded,
+        is_arc_bounded=is_arc_bounded or half == np.pi,
+        misses=np.stack([missed.gap, missed.bearing], axis=1),
+    )
+
+
+def _facing(hits: NDArray[np.float64], misses: NDArray[np.float64]) -> float:
+    """Return the middle of an arc: straight ahead, or behind, or the middle of the hits if near misses exclude both."""
+    middle = float(np.arctan2(np.sin(hits).mean(), np.cos(hits).mean()))
+    best, fewest = 0.0, float("inf")
+    for facing in (0.0, 3.1416, round(middle, 2)):
+        half = _off(hits, facing).max()
+        contradictions = float((_off(misses, facing) < half).sum()) + 0.01 * half
+        if contradictions < fewest - 0.5:
+            best, fewest = facing, contradictions
+    return best
+
+
+_Prior: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Values, and the weight of each."""
+
+
+def _prior(low: float, high: float, scale: float, others: Sequence[float], *, full_share: float = 0.0) -> _Prior:
+    """Return the prior of a limit: it falls exponentially from the outermost hit, or is like the limits of others."""
+    values = np.linspace(low, high, _GRID)
+    weight = np.exp(-(values - low) / scale)
+    weight /= weight.sum()
+    beyond = np.array([other for other in others if other >= low - SPREAD])
+    if len(beyond) >= MIN_OTHERS:
+        alike = np.exp(-0.5 * ((values[:, None] - beyond) / SPREAD) ** 2).sum(axis=1)
+        weight += OTHERS_SHARE / (1 - OTHERS_SHARE) * alike / alike.sum()
+    weight[-1] += full_share * weight.sum()
+    return values, weight
+
+
+def _posterior(
+    reach: _Prior, half: _Prior, gap: NDArray[np.float64], off: NDArray[np.float64]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return median and 95 % quantile of reach and half arc, given the near misses, which lie outside of the area."""
+    reaches, halves = reach[0], half[0]
+    is_possible = np.ones((_GRID, _GRID), np.bool_)
+    order = np.argsort(gap)
+    least_off = np.minimum.accumulate(off[order])
+    for i, value in enumerate(reaches):
+        n_within = int(np.searchsorted(gap[order], value, side="right"))
+        if n_within:
+            is_possible[i] = halves < least_off[n_within - 1]
+    is_possible[0, 0] = True
+    weight = is_possible * reach[1][:, None] * half[1]
+    return _quantiles(reaches, weight.sum(axis=1)), _quantiles(halves, weight.sum(axis=0))
+
+
+def _quantiles(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[float, float]:
+    total = np.cumsum(weight) / weight.sum()
+    median, most = np.searchsorted(total, (0.5, 0.95 - 1e-9))
+    return float(values[median]), float(values[most])
+
+
+def _is_parried(o: Observations, indices: Sequence[int], first: int, last: int, reach: float) -> bool | None:
+    """Return whether a parry in a window stunned the boss; None if none met the window."""
+    n_met = 0
+    for i in indices:
+        attack = o.attacks[i]
+        course = o.courses[attack.course]
+        if attack.following == PARRIED and first <= attack.next_start - attack.start <= last + USUAL_TICKS:
+            return True
+        rows = np.arange(attack.first, attack.last + 1)
+        in_time = (course.boss_ticks[rows] >= first) & (course.boss_ticks[rows] <= last) & course.is_parrying[rows]
+        # The sector in front of the player is 60 degrees to either side; a player that is locked on faces the boss.
+        n_met += bool((in_time & (o.gap(course)[rows] <= reach)).any())
+    return False if n_met >= 2 else None
+
+
+def unseen_window(start: Estimate, duration: int) -> HitWindow:
+    """Return a window that never hit anyone, a guess from the boss's motion; nothing bounds it."""
+    value = min(start.value, max(duration - 1, 1))
+    area = Area(
+        reach_m=between(0.5, 4.0),
+        arc_rad=between(0.6, 3.0),
+        facing_rad=0.0,
+        is_reach_bounded=False,
+        is_arc_bounded=False,
+        misses=np.zeros((0, 2)),
+    )
+    return HitWindow(
+        start=Estimate(value, min(start.low, value), max(start.high, value)),
+        end=Estimate(value + USUAL_TICKS, value + 1, value + LONGEST_TICKS),
+        is_end_bounded=False,
+        hits=(),
+        area=area,
+        is_parried=None,
+    )

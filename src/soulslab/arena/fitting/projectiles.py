@@ -1,0 +1,134 @@
+"""Attacks that throw projectiles, which recordings do not show: found by hits that come later from farther away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.fitting.attacks import Hit, Observations
+from soulslab.arena.fitting.estimate import Estimate, middle
+from soulslab.arena.records import TICKS_PER_S
+
+SPEEDS_M_S = np.arange(5.0, 40.1, 0.25)
+#: Throws of one attack are at least this far apart.
+APART_TICKS = 12
+#: Radius of a projectile that is assumed; a hit shows only the sum of radius and speed times time.
+RADIUS_M, RADIUS_LOW_M, RADIUS_HIGH_M = 0.5, 0.3, 0.8
+#: Fewest hits, and least spread of their distances, that show a projectile.
+MIN_HITS, MIN_SPREAD_M = 4, 2.0
+#: Longest flight.
+MAX_FLIGHT_TICKS = 240
+SPREADS_RAD = np.arange(0.06, 0.6, 0.02)
+MAX_COUNT = 5
+
+
+class Throw(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """Projectiles of one window. ``start`` is in ticks since the attack began.
+
+    Attributes:
+        hits: The hits of these projectiles.
+        count: Number of projectiles; ``spread_rad`` is the angle between two.
+    """
+
+    start: Estimate
+    speed_m_s: Estimate
+    count: int
+    spread_rad: float
+    hits: tuple[Hit, ...]
+
+
+def find_throws(o: Observations, hits: Sequence[Hit]) -> list[Throw]:
+    """Return the throws of one kind of attack, given all hits while it was under way and until the next one.
+
+    Hits of melee windows are not explained by a flight; the result is empty if the hits show none.
+    """
+    hits = [hit for hit in hits if hit.attack >= 0 and hit.k <= MAX_FLIGHT_TICKS]
+    if len(hits) < MIN_HITS:
+        return []
+    ks = np.array([hit.k for hit in hits], np.float64)
+    distance, aside = _from_throw(o, hits, int(ks.min()))
+    radius = o.knight.vitals.radius_m + RADIUS_M
+    far = distance > radius + 0.6  # nearer ones hit in the tick of the throw
+    if far.sum() < MIN_HITS or np.ptp(distance[far]) < MIN_SPREAD_M:
+        return []
+    costs = [_cost(ks[far] - distance[far] * TICKS_PER_S / speed) for speed in SPEEDS_M_S]
+    best = int(np.argmin(costs))
+    if costs[best] >= 0.5 * _cost(ks[far]) and not any(not hit.is_during for hit in hits):
+        return []
+    near_best = SPEEDS_M_S[np.array(costs) <= costs[best] * 1.5 + 1.0]
+    speed = Estimate(float(SPEEDS_M_S[best]), float(near_best.min()) - 0.25, float(near_best.max()) + 0.25)
+    intercepts = ks - np.where(far, (distance - radius) * TICKS_PER_S / speed.value, 0.0)
+    throws = []
+    parts = _clusters(intercepts)
+    largest = max(map(len, parts))
+    # A single late hit is that of a projectile which the player met on its way.
+    for part in (part for part in parts if len(part) >= max(2, 0.1 * largest)):
+        mine = [hits[i] for i in part]
+        first = float(ks[part].min())
+        # The first flight tick is that of the throw, and a hit is seen at the end of its tick.
+        start = min(middle(intercepts[part]) + 0.5, first)
+        slack = 1.0 + (RADIUS_HIGH_M - RADIUS_M) * TICKS_PER_S / speed.value + 2.0 / np.sqrt(len(part))
+        slack += speed.width / speed.value * middle(distance[part]) * TICKS_PER_S / speed.value / 4
+        value = round(start)
+        count, spread = _fan(distance[part], aside[part], radius)
+        throws.append(
+            Throw(
+                start=Estimate(value, max(round(start - slack), 1), max(min(round(start + slack), int(first)), value)),
+                speed_m_s=speed,
+                count=count,
+                spread_rad=spread,
+                hits=tuple(mine),
+            )
+        )
+    return throws
+
+
+def _from_throw(o: Observations, hits: Sequence[Hit], k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return distance and bearing of the player at each hit, seen from the boss's position and facing at ``k``."""
+    ahead, left = np.zeros(len(hits)), np.zeros(len(hits))
+    for n, hit in enumerate(hits):
+        attack = o.attacks[hit.attack]
+        course = o.courses[hit.course]
+        row = attack.first + int(np.searchsorted(course.boss_ticks[attack.first : attack.last + 1], k))
+        row = min(row, attack.last)
+        way = course.player_xy[hit.moment] - course.boss_xy[row]
+        facing = course.facing[row]
+        ahead[n] = np.hypot(way[0], way[1])
+        left[n] = np.arctan2(facing[0] * way[1] - facing[1] * way[0], facing @ way)
+    return ahead, left
+
+
+def _clusters(intercepts: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    order = np.argsort(intercepts)
+    cuts = np.flatnonzero(np.diff(intercepts[order]) > APART_TICKS) + 1
+    return [part for part in np.split(order, cuts) if len(part) >= 1]
+
+
+def _cost(intercepts: NDArray[np.float64]) -> float:
+    """Return how badly throw times explain hits: mean absolute deviations in the clusters, and a cost per cluster."""
+    parts = _clusters(intercepts)
+    spread = sum(float(np.abs(intercepts[part] - np.median(intercepts[part])).sum()) for part in parts)
+    return spread + 4.0 * len(parts)
+
+
+def _fan(distance: NDArray[np.float64], angle: NDArray[np.float64], radius: float) -> tuple[int, float]:
+    """Return number and spread of projectiles: the fewest whose paths pass all hits."""
+    best, cost = (1, 0.0), _aside(distance, angle, 1, 0.0, radius)
+    for count in range(2, MAX_COUNT + 1):
+        for spread in SPREADS_RAD:
+            now = _aside(distance, angle, count, float(spread), radius) + 0.05 * len(distance) * (count - 1) + 0.5
+            if now < cost - 1e-9:
+                best, cost = (count, round(float(spread), 2)), now
+    return best
+
+
+def _aside(
+    distance: NDArray[np.float64], angle: NDArray[np.float64], count: int, spread: float, radius: float
+) -> float:
+    rays = (np.arange(count) - (count - 1) / 2) * spread
+    off = np.abs(angle[:, None] - rays).min(axis=1)
+    lateral = distance * np.sin(np.minimum(off, np.pi / 2))
+    return float(np.maximum(lateral - radius, 0.0).sum() * 4 + (lateral**2).sum() * 0.2)

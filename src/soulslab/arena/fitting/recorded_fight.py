@@ -1,0 +1,194 @@
+"""Recorded fights: the states of a fight at the game's frame rate or below, and folders of them.
+
+A recording is a folder with one ``fight_0001.npz`` for each fight. A file has one array for each field of `MOMENT`,
+and ``header``, a JSON text (`_Header`). Nothing in it says how the boss works.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from soulslab.arena.records import TICKS_PER_S
+from soulslab.config.input_files import parse_json, read_bytes
+from soulslab.errors import RecordingError
+
+#: One moment of a fight. Positions in m, angles in rad with the facing (-sin, -cos), times in s since the animation
+#: began. ``tick`` counts 1/60 s of game time from the start of the fight. ``phase`` is 0 if it was not read.
+#: ``is_topped_up`` marks the first moment after the player's health was restored.
+MOMENT: np.dtype[Any] = np.dtype(
+    [
+        ("tick", "i8"),
+        *((name, "f8") for name in ("player_x", "player_y", "player_z", "player_angle", "player_hp", "player_sp")),
+        ("player_animation", "i2"),
+        ("player_time_s", "f8"),
+        *((name, "f8") for name in ("boss_x", "boss_y", "boss_angle", "boss_hp")),
+        ("boss_animation", "i2"),
+        ("boss_time_s", "f8"),
+        ("lock_on", "?"),
+        ("phase", "i1"),
+        ("is_topped_up", "?"),
+    ]
+)
+FORMAT = 1
+MAX_FILE_BYTES = 64 << 20
+MAX_MOMENTS = 1 << 20
+_NAME = re.compile(r"fight_\d{4,}\.npz")
+_Name = Annotated[str, Meta(max_length=64)]
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The header of a file."""
+
+    format: int
+    player_max_hp: Annotated[float, Meta(gt=0, le=1_000_000)]
+    player_animations: Annotated[tuple[_Name, ...], Meta(max_length=10_000)]
+    boss_animations: Annotated[tuple[_Name, ...], Meta(max_length=10_000)]
+    player: str = ""
+
+
+class RecordedFight(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """One recorded fight.
+
+    Attributes:
+        moments: (T,) `MOMENT`, with ascending ticks.
+        player_animations: Names of the player's animations; the moments hold indices into them.
+        boss_animations: Likewise for the boss; an animation of unknown name is ``#`` and its number.
+        player_max_hp: Full health of the player.
+        player: Who played, for reports.
+    """
+
+    moments: NDArray[Any]
+    player_animations: tuple[str, ...]
+    boss_animations: tuple[str, ...]
+    player_max_hp: float
+    player: str = ""
+
+    @property
+    def game_time_s(self) -> float:
+        """Game time between the first and the last moment."""
+        ticks = self.moments["tick"]
+        return float(ticks[-1] - ticks[0]) / TICKS_PER_S
+
+    @property
+    def ticks_per_moment(self) -> int:
+        """Median distance of two moments in ticks: 1 at the game's frame rate."""
+        return max(int(np.median(np.diff(self.moments["tick"]))), 1) if len(self.moments) > 1 else 1
+
+
+def save_fight(folder: Path, fight: RecordedFight) -> Path:
+    """Write a fight as the next file of a folder, and return its path; an interrupted write leaves no file.
+
+    Raises `RecordingError` if it cannot be written.
+    """
+    header = _Header(
+        format=FORMAT,
+        player_max_hp=fight.player_max_hp,
+        player_animations=fight.player_animations,
+        boss_animations=fight.boss_animations,
+        player=fight.player,
+    )
+    columns: dict[str, Any] = {name: fight.moments[name] for name in MOMENT.names or ()}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, header=np.array(msgspec.json.encode(header).decode()), **columns)
+    temporary = folder / f".fight.{os.getpid()}.tmp"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(buffer.getbuffer())
+        path = folder / f"fight_{1 + max(map(_number, fight_files(folder)), default=0):04d}.npz"
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RecordingError(folder, f"cannot be written: {error.strerror or error}; choose another folder") from error
+    return path
+
+
+def fight_files(folder: Path) -> list[Path]:
+    """Return the files of the fights in a folder, in the order in which they were recorded."""
+    return sorted((path for path in folder.glob("fight_*.npz") if _NAME.fullmatch(path.name)), key=_number)
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.partition("_")[2])
+
+
+def read_fights(folder: Path) -> list[RecordedFight]:
+    """Read all fights of a folder.
+
+    Raises `RecordingError` if there are none, or a file is damaged or has another format.
+    """
+    fights = [read_fight(path) for path in fight_files(folder)]
+    if not fights:
+        raise RecordingError(folder, "holds no recorded fights (fight_0001.npz ...); record some")
+    return fights
+
+
+def read_fight(path: Path) -> RecordedFight:
+    """Read and check one fight; the file is not trusted."""
+    fail = partial(RecordingError, path)
+    data = read_bytes(path, MAX_FILE_BYTES, fail)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > MAX_MOMENTS * MOMENT.itemsize * 2:
+                raise fail(f"has more than {MAX_MOMENTS} moments")
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            header = parse_json(str(arrays["header"]), _Header, fail)
+            moments = _moments(arrays, fail)
+    except (zipfile.BadZipFile, OSError, KeyError, ValueError, EOFError, NotImplementedError) as error:
+        raise fail(f"is damaged, or not a recorded fight: {error}") from error
+    if header.format != FORMAT:
+        raise fail(f"has format {header.format}; this soulslab reads format {FORMAT}")
+    fight = RecordedFight(
+        moments=moments,
+        player_animations=header.player_animations,
+        boss_animations=header.boss_animations,
+        player_max_hp=header.player_max_hp,
+        player=header.player,
+    )
+    for problem in _problems(fight):
+        raise fail(problem)
+    return fight
+
+
+def _moments(arrays: Any, fail: Any) -> NDArray[Any]:
+    columns = {name: arrays[name] for name in MOMENT.names or ()}
+    lengths = {column.shape for column in columns.values()}
+    if len(lengths) != 1 or len(next(iter(lengths))) != 1:
+        raise fail("has columns of different lengths")
+    moments = np.zeros(next(iter(lengths)), MOMENT)
+    for name, column in columns.items():
+        moments[name] = column.astype(MOMENT[name], casting="same_kind")
+    return moments
+
+
+def _problems(fight: RecordedFight) -> Iterator[str]:
+    moments = fight.moments
+    if len(moments) < 2:
+        yield "has fewer than two moments"
+        return
+    if not (np.diff(moments["tick"]) > 0).all():
+        yield "its ticks do not ascend"
+    for name in MOMENT.names or ():
+        if MOMENT[name].kind == "f" and not (np.abs(moments[name]) < 1e9).all():
+            yield f"{name} has a value that is not a number of a fight"
+    for who, names in (("player", fight.player_animations), ("boss", fight.boss_animations)):
+        numbers = moments[f"{who}_animation"]
+        if numbers.min() < 0 or numbers.max() >= len(names):
+            yield f"{who}_animation has a number without a name"
+
+
+def index_names(names: Sequence[str]) -> tuple[NDArray[np.int16], tuple[str, ...]]:
+    """Return the index of each name, (T,), and the different names."""
+    unique, indices = np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)
+    return indices.astype(np.int16), tuple(map(str, unique))

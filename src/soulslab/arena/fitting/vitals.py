@@ -1,0 +1,184 @@
+"""Health, phases, poise and stuns of the boss, and the durations of its attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.fitting.attacks import STAGGER, STUNS, THROWN, Course, Hit, Observations
+from soulslab.arena.fitting.estimate import Estimate, between
+from soulslab.arena.knight_file import Knight
+from soulslab.arena.records import TICKS_PER_S
+
+#: Grid of the poise and its regeneration per second.
+POISES = np.arange(10.0, 400.0, 2.0)
+REGENS = np.arange(0.0, 30.1, 0.5)
+
+
+class Health(msgspec.Struct, frozen=True):
+    """Full health, and the health at which the second phase begins with its animation; None if it was not seen."""
+
+    hp: float
+    phase_two_hp: Estimate | None
+    phase_two_move: str | None
+
+
+def health(o: Observations) -> Health:
+    """Return the boss's health and the change of its phase."""
+    hp = max(float(course.boss_hp[0]) for course in o.courses)
+    change: list[tuple[str, float]] = []
+    for attack in o.attacks:
+        course = o.courses[attack.course]
+        row = min(attack.last + 1, len(course.phase) - 1)
+        if attack.is_attack and attack.phase == 1 and course.phase[row] == 2:
+            change.append((attack.animation, float(course.boss_hp[attack.first])))
+    if not change:
+        return Health(hp, None, None)
+    names = [name for name, _ in change]
+    move = max(set(names), key=names.count)
+    levels = [level for name, level in change if name == move]
+    least = [float(course.boss_hp[course.phase == 1].min()) for course in o.courses if (course.phase == 1).any()]
+    # The health of phase 1 does not fall below the threshold, so all levels are equal in games with this rule.
+    threshold = max(levels)
+    above = [level for level in least if level > threshold]
+    is_clamped = min(levels) == threshold
+    high = threshold + 1 if is_clamped else min([*above, hp])
+    return Health(hp, between(threshold, high), move)
+
+
+def durations(o: Observations, indices: Sequence[int]) -> Estimate | None:
+    """Return the duration of an attack in ticks; None if none ran to its end."""
+    found = []
+    for i in indices:
+        attack = o.attacks[i]
+        if attack.is_complete:
+            is_followed = i + 1 < len(o.attacks) and o.attacks[i + 1].is_attack
+            # After its end the animation stays for one tick, unless a follow-up replaces it.
+            found.append(attack.next_start - attack.start - (0 if is_followed else 1))
+    if not found:
+        return None
+    values, counts = np.unique(found, return_counts=True)
+    value = int(values[np.argmax(counts)]) if o.step == 1 else int(values[0])
+    return Estimate(value, value, value)
+
+
+def stun(o: Observations, animation: str) -> Estimate | None:
+    """Return the duration of a stagger, or of the stun after a parry, in ticks; None if it never ended by itself."""
+    found = [
+        attack.next_start - attack.start - 1
+        for attack in o.attacks
+        if attack.animation == animation and attack.next_start >= 0 and attack.following not in (*STUNS, THROWN)
+    ]
+    return Estimate(min(found), min(found), min(found)) if found else None
+
+
+def damage_ratio(o: Observations) -> Estimate | None:
+    """Return the damage in phase 2 as a share of that in phase 1, from attacks that hit in both."""
+    seen: dict[tuple[str, str], dict[int, list[float]]] = {}
+    for hit in o.hits:
+        if hit.attack < 0 or hit.is_lethal or hit.phase not in (1, 2):
+            continue
+        key = (o.attacks[hit.attack].animation, hit.animation)
+        seen.setdefault(key, {1: [], 2: []})[hit.phase].append(hit.damage)
+    limits = []
+    for damages in seen.values():
+        ones, twos = sorted(set(damages[1])), sorted(set(damages[2]))
+        if ones and len(ones) == len(twos):
+            limits += [(two / (one + 1), (two + 1) / one) for one, two in zip(ones, twos, strict=True) if one > 0]
+    if not limits:
+        return None
+    # The ratio that most attacks agree on.
+    ends = sorted({end for limit in limits for end in limit})
+    centres = [(one + other) / 2 for one, other in pairwise(ends)]
+    votes = [sum(low < centre < high for low, high in limits) for centre in centres]
+    best = centres[int(np.argmax(votes))]
+    agreeing = [limit for limit in limits if limit[0] < best < limit[1]]
+    low, high = max(low for low, _ in agreeing), min(high for _, high in agreeing)
+    # Equal damage in both phases is a ratio of 1 rather than one near it.
+    value = 1.0 if low < 1.0 < high else round((low + high) / 2, 4)
+    return Estimate(value, low, high)
+
+
+class Poise(msgspec.Struct, frozen=True):
+    """Poise and its regeneration per second."""
+
+    poise: Estimate
+    regen_per_s: Estimate
+
+
+def poise(o: Observations, phase_two_move: str | None) -> Poise | None:
+    """Return the poise: the values of a grid with which the recorded hits stagger the boss when it was staggered.
+
+    None if the boss was never staggered.
+    """
+    n_wrong = np.zeros((len(POISES), len(REGENS)), np.int64)
+    n_staggers = 0
+    for number, course in enumerate(o.courses):
+        staggers = {a.start for a in o.attacks if a.course == number and a.animation == STAGGER}
+        n_staggers += len(staggers)
+        n_wrong += _contradictions(course, o.knight, staggers, phase_two_move)
+    if not n_staggers:
+        return None
+    possible = n_wrong == n_wrong.min()
+    which = np.argwhere(possible)
+    poises, regens = POISES[which[:, 0]], REGENS[which[:, 1]]
+    return Poise(
+        Estimate(float(np.median(poises)), float(poises.min() - 2), float(poises.max() + 2)),
+        Estimate(float(np.median(regens)), max(float(regens.min() - 0.5), 0.0), float(regens.max() + 0.5)),
+    )
+
+
+def _contradictions(
+    course: Course, knight: Knight, staggers: set[int], phase_two_move: str | None
+) -> NDArray[np.int64]:
+    """Return how many hits of a fight contradict each pair of the grid: a stagger too many or too few."""
+    most, regen = np.meshgrid(POISES, REGENS / TICKS_PER_S, indexing="ij")
+    left, n_wrong, last = most.copy(), np.zeros(most.shape, np.int64), 0
+    for moment in np.flatnonzero(course.boss_damage > 0):
+        strength = _strength(course, knight, int(moment))
+        if strength is None:
+            continue
+        tick = int(course.tick[moment])
+        left = np.minimum(left + regen * (tick - last), most) - strength
+        last = tick
+        is_broken = left <= 0
+        left = np.where(is_broken, most, left)
+        name = str(course.boss[moment])
+        before = str(course.boss[moment - 1]) if moment else name
+        is_immune = before in STUNS or (before == phase_two_move and course.phase[moment] == 1)
+        if not is_immune:
+            was_staggered = any(tick - o <= 6 and o <= tick for o in staggers)
+            n_wrong += is_broken != was_staggered
+    return n_wrong
+
+
+def _strength(course: Course, knight: Knight, moment: int) -> float | None:
+    """Return the poise damage of a hit on the boss: that of the player's attack, known from its animation or damage."""
+    attacks = knight.attacks
+    for name in (str(course.player[moment]), str(course.player[moment - 1])):
+        if name in attacks and attacks[name].active_s is not None:
+            return attacks[name].poise_damage
+    damage = float(course.boss_damage[moment])
+    for attack in attacks.values():
+        if attack.active_s is not None and attack.damage == damage:
+            return attack.poise_damage
+    return None
+
+
+def damages(hits: Sequence[Hit], ratio: Estimate) -> Estimate | None:
+    """Return the damage of a window in phase 1 terms; None if no hit showed it."""
+    known = [hit for hit in hits if not hit.is_lethal]
+    if not known:
+        return None
+    values, counts = np.unique([hit.damage for hit in known if hit.phase != 2], return_counts=True)
+    if len(values):
+        seen = float(values[np.argmax(counts)])
+        return Estimate(seen, seen, seen + 1)
+    values, counts = np.unique([hit.damage for hit in known], return_counts=True)
+    seen = float(values[np.argmax(counts)])
+    value = float(np.ceil(seen / ratio.value - 1e-9))  # the rules round the damage down
+    return Estimate(value, min(seen / ratio.high, value), max((seen + 1) / ratio.low, value))

@@ -1,0 +1,136 @@
+"""``soulslab boss``: boss files of the built-in fight, and their fit to recorded fights."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from soulslab.cli.output import EXIT_OK, print_line, table_console
+from soulslab.cli.parameters import Flag, Seed
+from soulslab.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+boss = App(name="boss", help="Boss files of the built-in fight, and their fit to recorded fights.")
+
+
+@boss.command
+def write(name: str, out: Path) -> int:
+    """Write a boss as a boss file, to read or to change.
+
+    Args:
+        name: A shipped boss, generated:SEED, or the path of a boss file.
+        out: The file, which must not exist.
+    """
+    from soulslab.arena.boss_catalog import find_boss
+    from soulslab.config.writing import dump_settings
+
+    if out.suffix != ".toml":
+        raise ConfigError("must end in .toml, as the path of every boss file", source=out)
+    text = dump_settings(find_boss(name))
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise ConfigError("already exists; choose another name, or remove the file", source=out) from error
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", source=out) from error
+    _log.info("%s", out)
+    return EXIT_OK
+
+
+@boss.command
+def record(
+    out: Path,
+    *,
+    name: Annotated[str, Parameter(name="--boss")] = "judge",
+    player: Literal["probe", "reference"] = "probe",
+    minutes: Annotated[float, Parameter(validator=Number(gt=0, lte=600))] = 20.0,
+    seed: Seed = 0,
+    no_top_up: Flag = False,
+) -> int:
+    """Record fights of the built-in boss at the game's frame rate, for a fit.
+
+    Args:
+        out: Folder of the recording; fights are added to those in it.
+        name: A shipped boss, generated:SEED, or the path of a boss file.
+        player: probe: a script that shows how an unknown boss fights; reference: the script that knows the bosses.
+        minutes: Game time.
+        seed: Seed of the first fight; the others follow.
+        no_top_up: Do not restore the player's health during a fight.
+    """
+    from soulslab.arena.boss_catalog import find_boss
+    from soulslab.arena.fitting.recorded_fight import save_fight
+    from soulslab.arena.fitting.simulated import record_simulated
+    from soulslab.arena.probe_player import ProbePlayer
+    from soulslab.arena.reference_player import ReferencePlayer
+
+    opponent = find_boss(name)
+    # One player for all fights: the probe learns from each of them.
+    plays = ProbePlayer(1, seed) if player == "probe" else ReferencePlayer(opponent, 1)
+    fights = record_simulated(
+        opponent,
+        lambda _: plays,
+        seed=seed,
+        minutes=minutes,
+        top_up=not no_top_up,
+        name=player,
+    )
+    n_fights, game_time_s = 0, 0.0
+    for fight in fights:
+        save_fight(out, fight)
+        n_fights, game_time_s = n_fights + 1, game_time_s + fight.game_time_s
+    _log.info("%d fights, %.1f minutes: %s", n_fights, game_time_s / 60, out)
+    return EXIT_OK
+
+
+@boss.command
+def fit(
+    *recordings: Path,
+    out: Path,
+    profile: Path | None = None,
+    name: str = "The Fitted Boss",
+    ground: str | None = None,
+) -> int:
+    """Fit a boss file to recorded fights, with an interval for each number.
+
+    Writes the boss file, its uncertainty file and a picture, and prints what is known, and what to record next.
+
+    Args:
+        recordings: Folders of boss record, data sets of fights record with observation=dict, or files of siphon record.
+        out: The boss file, which is replaced if it exists.
+        profile: Game or profile of a file of siphon record.
+        name: Name of the boss.
+        ground: Boss whose ground it is, if that is known from elsewhere.
+    """
+    from soulslab.arena.boss_catalog import find_boss
+    from soulslab.arena.fitting.fit import fit_boss
+    from soulslab.arena.knight_file import load_knight
+    from soulslab.fights.fit_picture import write_picture
+    from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
+    from soulslab.fights.fit_report import advice, fit_tables, unexplained
+
+    if out.suffix != ".toml":
+        raise ConfigError("must end in .toml, as the path of every boss file", source=out)
+    if not recordings:
+        raise ConfigError("name at least one recording", source="boss fit")
+    known_ground = find_boss(ground).ground if ground else None
+    fights = read_recorded_fights(recordings, profile)
+    result = fit_boss(fights, load_knight(), name=name, ground=known_ground)
+    write_fit(result, out)
+    write_picture(result, out.with_suffix(".png"))
+    console = table_console()
+    for table in fit_tables(result):
+        console.print(table, "")
+    n_known = len(result.uncertainty.intervals)
+    print_line(f"{len(fights)} fights, {result.uncertainty.game_time_s / 60:.1f} minutes, {n_known} numbers measured")
+    print_line(f"{result.n_hits - result.n_unexplained_hits} of {result.n_hits} hits are explained by the fit")
+    print_line(f"attacks that never hit: {', '.join(unexplained(result)) or 'none'}")
+    for number, line in enumerate(advice(result)):
+        print_line(f"{'record next:' if number == 0 else '            '} {line}")
+    _log.info("%s, %s and %s", out, out.with_suffix(".uncertainty.toml").name, out.with_suffix(".png").name)
+    return EXIT_OK

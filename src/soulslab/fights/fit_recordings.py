@@ -1,0 +1,195 @@
+"""Recordings that a boss can be fitted to, and what a fit writes.
+
+Three kinds of recordings are read: folders of ``soulslab boss record`` (60 moments a second), recordings of
+``soulslab siphon record`` (the rate of the recording), and data sets of ``soulslab fights record`` whose observations
+are the fields of a duel (one moment per step).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.binding import Binding
+from soulslab.arena.fitting.fit import Fit
+from soulslab.arena.fitting.recorded_fight import MOMENT, RecordedFight, fight_files, index_names, read_fights
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import TICKS_PER_DECISION, TICKS_PER_S
+from soulslab.arena.uncertainty import uncertainty_path
+from soulslab.arena.vocabulary import BOSS_ANIMATIONS
+from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
+from soulslab.config.writing import dump_settings
+from soulslab.errors import BossFileError, DemonstrationError, RecordingError
+from soulslab.games import profile_path
+from soulslab.learn.demonstrations.data_set_metadata import DATA_NAME, METADATA_NAME, describe
+from soulslab.siphon.profile import Profile, load_profile
+from soulslab.siphon.recording.reading import Recording, read_recording
+
+#: Quantities that a recording of a game needs, and those that are used if they are in it.
+NEEDED: Final = (
+    *(f"player.{name}" for name in ("hp", "max_hp", "position", "angle", "animation", "animation_time")),
+    *(f"boss.{name}" for name in ("hp", "position", "angle", "animation", "animation_time")),
+)
+OPTIONAL: Final = ("player.sp", "lock_on", "phase")
+#: A fight ends where the boss's health rises by this share, or no moment was recorded for so long.
+HEALED_SHARE: Final = 0.2
+GAP_TICKS: Final = TICKS_PER_S
+#: A shorter part of a recording is not a fight.
+SHORTEST_TICKS: Final = 2 * TICKS_PER_S
+#: Name of the boss's animation that is not in the vocabulary of a duel: the change of phase.
+_UNNAMED: Final = "Attack1500"
+
+
+def read_recorded_fights(paths: Sequence[Path], profile: Path | None = None) -> list[RecordedFight]:
+    """Read recordings of any kind.
+
+    Args:
+        paths: Folders or files.
+        profile: Name of the game or path of the profile of a recording of ``soulslab siphon record``.
+
+    Raises:
+        RecordingError: A recording cannot be read, or lacks a quantity of a fight.
+        DemonstrationError: A data set cannot be read, or does not have the fields of a duel.
+    """
+    fights: list[RecordedFight] = []
+    for path in paths:
+        if path.is_dir() and fight_files(path):
+            fights += read_fights(path)
+        elif path.is_dir() and any(path.rglob(METADATA_NAME)):
+            fights += _of_data_set(path)
+        elif path.is_file():
+            if profile is None:
+                raise RecordingError(path, "is a recording of a game; name the game's profile with --profile")
+            fights += _of_recording(read_recording(path, with_frames=False), load_profile(profile_path(profile)))
+        else:
+            problem = "is not a recording: neither a folder of fights, nor a data set, nor a file of siphon record"
+            raise RecordingError(path, problem)
+    return fights
+
+
+def write_fit(fit: Fit, out: Path) -> None:
+    """Write the boss file of a fit, and its uncertainty file; both are complete or unchanged.
+
+    Raises `BossFileError` if they cannot be written.
+    """
+    for path, content in ((uncertainty_path(out), fit.uncertainty), (out, fit.boss)):
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_text(dump_settings(content), encoding="utf-8")
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise BossFileError(f"cannot be written: {error.strerror or error}", source=path) from error
+
+
+def _fight(
+    columns: dict[str, NDArray[Any]], player: Sequence[str], boss: Sequence[str], max_hp: float
+) -> RecordedFight:
+    """Return a fight, given the columns of `MOMENT` that are known, and the names of the animations (T,)."""
+    moments = np.zeros(len(player), MOMENT)
+    for name, values in columns.items():
+        moments[name] = values
+    moments["player_animation"], player_names = index_names(player)
+    moments["boss_animation"], boss_names = index_names(boss)
+    return RecordedFight(
+        moments=moments, player_animations=player_names, boss_animations=boss_names, player_max_hp=max_hp
+    )
+
+
+# --- data sets of fights record ----------------------------------------------------------------------------------
+
+
+def _of_data_set(path: Path) -> list[RecordedFight]:
+    description = describe(path)
+    fail = partial(DemonstrationError, description.folder)
+    names = [f"episode_{number}" for number in range(description.n_episodes)]
+    fights = []
+    with Hdf5Reader() as reader:
+        for _, node in reader.read_items(description.folder / DATA_NAME, fail, names):
+            observations = node.items.get("observations", Hdf5Node(attrs={}))
+            if "boss_animation_duration" not in observations.items:
+                raise fail("does not show the boss; record with --set env.options.observation=dict")
+            try:
+                fights.append(_of_episode(observations, node))
+            except (KeyError, ValueError, TypeError, IndexError) as error:
+                raise fail(f"is damaged: {error}") from error
+    return fights
+
+
+def _of_episode(observations: Hdf5Node, node: Hdf5Node) -> RecordedFight:
+    def column(name: str) -> NDArray[Any]:
+        """Return values at all moments but the last: the last step may have ended early, so its time is not known."""
+        values = observations.array(name)
+        return values.reshape(len(values), -1)[:-1]
+
+    n = len(column("phase"))
+    infos = node.items.get("infos", Hdf5Node(attrs={}))
+    taken = np.asarray(infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n + 1), np.int64)
+    player, boss = column("player_pose"), column("boss_pose")
+    names = load_knight().animations
+    boss_names = (*BOSS_ANIMATIONS, _UNNAMED)  # -1 is the last one
+    columns = {
+        "tick": np.concatenate([[0], np.cumsum(taken[-n:])])[:n] * TICKS_PER_DECISION,
+        "player_time_s": column("player_animation_duration")[:, 0],
+        "boss_time_s": column("boss_animation_duration")[:, 0],
+        "player_z": player[:, 2],
+    }
+    for who, pose in (("player", player), ("boss", boss)):
+        columns |= {f"{who}_x": pose[:, 0], f"{who}_y": pose[:, 1], f"{who}_angle": pose[:, 3]}
+    columns |= {name: column(name)[:, 0] for name in ("player_hp", "player_sp", "boss_hp", "lock_on", "phase")}
+    return _fight(
+        columns,
+        [names[number] for number in column("player_animation")[:, 0]],
+        [boss_names[number] for number in column("boss_animation")[:, 0]],
+        float(column("player_max_hp")[0, 0]),
+    )
+
+
+# --- recordings of siphon record ----------------------------------------------------------------------------------
+
+
+def _of_recording(recording: Recording, profile: Profile) -> list[RecordedFight]:
+    binding = Binding(profile.duel, profile.attributes, profile.name)
+    missing = [q for q in NEEDED if not binding.has(q) or binding.attributes[q] not in recording.attributes]
+    if missing:
+        raise RecordingError(recording.path, f"does not have {', '.join(missing)}; record these attributes, too")
+    attributes = {q: binding.attributes[q] for q in (*NEEDED, *OPTIONAL) if binding.has(q)}
+    attributes = {q: name for q, name in attributes.items() if name in recording.attributes}
+    is_readable = np.ones(len(recording), np.bool_)
+    for name in attributes.values():
+        is_readable &= ~recording.unreadable[name]
+    values = {q: [binding.decode(q, stored) for stored in recording.attributes[name]] for q, name in attributes.items()}
+    tick = np.rint(recording.game_time_s * TICKS_PER_S).astype(np.int64)
+    # Of samples in the same tick, the last one counts.
+    kept = np.flatnonzero(is_readable & np.concatenate([np.diff(tick) > 0, [True]]))
+    hp = np.array([float(values["boss.hp"][i]) for i in kept])
+    full = max(hp, default=0.0)
+    ends = (np.diff(hp) > HEALED_SHARE * full) | (np.diff(tick[kept]) > GAP_TICKS)
+    parts = np.split(kept, np.flatnonzero(ends) + 1)
+    fights = [_of_samples(values, tick, part) for part in parts if len(part) > 1]
+    fights = [fight for fight in fights if fight.moments["tick"][-1] >= SHORTEST_TICKS]
+    if not fights:
+        raise RecordingError(recording.path, "does not show a fight")
+    return fights
+
+
+def _of_samples(values: dict[str, list[Any]], tick: NDArray[np.int64], rows: NDArray[np.int64]) -> RecordedFight:
+    def column(quantity: str) -> NDArray[Any]:
+        return np.array([values[quantity][i] for i in rows])
+
+    columns = {"tick": tick[rows] - tick[rows[0]]}
+    for who in ("player", "boss"):
+        position = column(f"{who}.position")
+        columns |= {f"{who}_x": position[:, 0], f"{who}_y": position[:, 1], f"{who}_hp": column(f"{who}.hp")}
+        columns |= {f"{who}_angle": column(f"{who}.angle"), f"{who}_time_s": column(f"{who}.animation_time")}
+    columns["player_z"] = column("player.position")[:, 2]
+    optional = {"player.sp": "player_sp", "lock_on": "lock_on", "phase": "phase"}
+    columns |= {ours: column(theirs) for theirs, ours in optional.items() if theirs in values}
+    names = [[str(values[f"{who}.animation"][i]) for i in rows] for who in ("player", "boss")]
+    return _fight(columns, names[0], names[1], float(column("player.max_hp").max()))

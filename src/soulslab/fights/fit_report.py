@@ -1,0 +1,159 @@
+"""Report of a fitted boss: tables, what is not known yet, and what to record next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from rich.table import Table
+
+from soulslab.arena.boss_file import Move, Window
+from soulslab.arena.fitting.fit import Fit, FittedMove
+from soulslab.arena.fitting.hit_windows import HitWindow
+from soulslab.arena.uncertainty import Interval, numbers_of
+
+#: Attacks that were seen less often than this should be seen again.
+N_ENOUGH = 5
+#: Width of an interval of a start or an end (s), from which on it is worth another recording.
+WIDE_S = 0.1
+MAX_ADVICE = 12
+
+
+def fit_tables(fit: Fit) -> list[Table]:
+    """Return the tables of a fit: the attacks with their windows, their choice, and the numbers of the whole boss."""
+    return [_windows(fit), _choices(fit), _whole(fit)]
+
+
+def _windows(fit: Fit) -> Table:
+    columns = ("attack", "seen", "window (s)", "end (s)", "damage", "reach (m)", "arc (rad)", "kind", "hits", "misses")
+    table = _table("attacks: windows, with 90 % intervals", *columns)
+    for i, (move, fitted) in enumerate(zip(fit.boss.moves, fit.moves, strict=True)):
+        for j, window in enumerate(move.windows):
+            found = fitted.windows[j]
+            n_misses = len(found.area.misses) if isinstance(found, HitWindow) else 0
+            place = f"moves[{i}].windows[{j}]"
+            table.add_row(
+                fitted.animation if j == 0 else "",
+                str(fitted.n_seen) if j == 0 else "",
+                _number(fit, f"{place}.start_s", window.start_s),
+                _number(fit, f"{place}.end_s", window.end_s),
+                _number(fit, f"{place}.damage", window.damage, 0),
+                _number(fit, f"{place}.reach_m", window.reach_m) if window.projectile is None else "",
+                _number(fit, f"{place}.arc_rad", window.arc_rad) if window.projectile is None else "",
+                _kind(window, is_seen=bool(found.hits)),
+                str(len(found.hits)),
+                str(n_misses),
+            )
+    return table
+
+
+def _kind(window: Window, *, is_seen: bool) -> str:
+    if not is_seen:
+        return "never hit"
+    if window.projectile is None:
+        return "melee, parry" if window.parry else "melee"
+    return f"{window.projectile.count} projectiles" if window.projectile.count > 1 else "projectile"
+
+
+def _choices(fit: Fit) -> Table:
+    columns = ("attack", "weight", "from (m)", "to (m)", "bearing to (rad)", "cooldown (s)", "phases", "follow-ups")
+    table = _table("attacks: when they are chosen, with 90 % intervals", *columns)
+    names = {move.id: fitted.animation for move, fitted in zip(fit.boss.moves, fit.moves, strict=True)}
+    for i, (move, fitted) in enumerate(zip(fit.boss.moves, fit.moves, strict=True)):
+        follow = [f"{names[each.move]} {100 * each.probability:.0f} %" for each in move.follow_ups]
+        cells = ["", "", "", ""]
+        if move.weight > 0:
+            cells = [
+                _number(fit, f"moves[{i}].range_m[0]", move.range_m[0], 1),
+                _number(fit, f"moves[{i}].range_m[1]", move.range_m[1], 1),
+                _number(fit, f"moves[{i}].bearing_rad[1]", move.bearing_rad[1], 1),
+                _number(fit, f"moves[{i}].cooldown_s", move.cooldown_s, 1),
+            ]
+        table.add_row(
+            fitted.animation,
+            _number(fit, f"moves[{i}].weight", move.weight),
+            *cells,
+            " and ".join(map(str, move.phases)),
+            ", ".join(follow),
+        )
+    return table
+
+
+def _whole(fit: Fit) -> Table:
+    table = _table("the whole boss, with 90 % intervals", "number", "fitted")
+    numbers = dict(numbers_of(fit.boss))
+    for place, interval in fit.uncertainty.intervals.items():
+        if not place.startswith("moves"):
+            table.add_row(place, _with_interval(numbers[place], interval, 3))
+    for place in fit.uncertainty.unknown:
+        if not place.startswith("moves") and place not in fit.uncertainty.intervals:
+            table.add_row(place, "not seen")
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for n, column in enumerate(columns):
+        table.add_column(column, justify="left" if n == 0 or column in ("kind", "follow-ups") else "right")
+    return table
+
+
+def _number(fit: Fit, place: str, value: float, digits: int = 2) -> str:
+    interval = fit.uncertainty.intervals.get(place)
+    text = _with_interval(value, interval, digits) if interval else f"{value:.{digits}f} (not seen)"
+    return f"{text}?" if interval and place in fit.uncertainty.unknown else text
+
+
+def _with_interval(value: float, interval: Interval, digits: int) -> str:
+    low, high = (f"{end:.{digits}f}" for end in interval)
+    text = f"{value:.{digits}f}"
+    return text if low == text == high else f"{text} ({low} to {high})"
+
+
+# --- what to record next ------------------------------------------------------------------------------------------
+
+
+def unexplained(fit: Fit) -> list[str]:
+    """Return the attacks in which no hit was seen, so that nothing shows what they do."""
+    return [move.animation for move in fit.moves if not move.is_explained]
+
+
+def advice(fit: Fit) -> list[str]:
+    """Return what to record next, the most useful first: where to stand, and what to do."""
+    return list(islice(_advice(fit), MAX_ADVICE))
+
+
+def _advice(fit: Fit) -> Iterator[str]:
+    pairs = list(zip(fit.boss.moves, fit.moves, strict=True))
+    if "phase_two.move" in fit.uncertainty.unknown:
+        yield "no change of phase was seen: record longer fights, in which the boss loses more health"
+    for move, fitted in pairs:
+        if not fitted.is_explained:
+            yield f"{fitted.animation} never hit: let it hit ({_where(move)})"
+        elif fitted.n_seen < N_ENOUGH:
+            yield f"{fitted.animation} was seen {fitted.n_seen} times: {_where(move)}"
+    for i, (move, fitted) in enumerate(pairs):
+        yield from _window_advice(fit, i, move, fitted)
+
+
+def _window_advice(fit: Fit, i: int, move: Move, fitted: FittedMove) -> Iterator[str]:
+    for j, (window, found) in enumerate(zip(move.windows, fitted.windows, strict=False)):
+        if not isinstance(found, HitWindow) or not found.hits:
+            continue
+        what = f"{fitted.animation}, window {j + 1} at {window.start_s:.2f} s"
+        low, high = fit.uncertainty.intervals[f"moves[{i}].windows[{j}].end_s"]
+        if not found.is_end_bounded or high - low > WIDE_S:
+            yield f"{what}: roll into it late, so that the roll ends {low:.2f} to {high:.2f} s after the attack began"
+        if not found.area.is_reach_bounded:
+            reach = found.area.reach_m
+            yield f"{what}: step back, so that it passes {reach.low:.1f} to {reach.high:.1f} m beyond the bodies"
+        if not found.area.is_arc_bounded:
+            yield f"{what}: be {found.area.arc_rad.low / 2:.1f} rad or more off its facing when it begins"
+
+
+def _where(move: Move) -> str:
+    if move.weight <= 0:
+        return "it only follows other attacks"
+    low, high = move.range_m
+    phase = " in phase 2" if move.phases == (2,) else ""
+    return f"stay {low:.1f} to {high:.1f} m from the boss{phase}"

@@ -1,0 +1,118 @@
+"""Fits of bosses, compared with the boss files that the fit does not see."""
+
+from functools import cache
+
+import msgspec
+import numpy as np
+import pytest
+
+from benchmarks.fit_truth import compare
+from benchmarks.varied_player import VariedPlayer
+from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_file import parse_boss
+from soulslab.arena.fitting.fit import fit_boss
+from soulslab.arena.fitting.simulated import record_simulated, thinned
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.uncertainty import draw_boss, numbers_of
+from soulslab.config.writing import dump_settings
+from soulslab.errors import FitError
+from support.long_form import IS_LONG
+from support.stage import KNOCK_BACKS
+
+MINUTES = 20.0 if IS_LONG else 10.0
+BOSSES = ("judge", "trickster", "frost_beast", "generated:77", "generated:78") if IS_LONG else ("judge", "trickster")
+
+
+@cache
+def recorded(name, minutes=MINUTES):
+    return tuple(record_simulated(find_boss(name), VariedPlayer, seed=900, minutes=minutes))
+
+
+@cache
+def fitted(name, ticks_per_moment=1):
+    fights = [thinned(fight, ticks_per_moment) for fight in recorded(name)]
+    return fit_boss(fights, load_knight())
+
+
+@cache
+def agreement(name, ticks_per_moment=1):
+    return compare(fitted(name, ticks_per_moment), find_boss(name))
+
+
+@pytest.mark.parametrize("ticks_per_moment", [1, 6])
+@pytest.mark.parametrize("name", BOSSES)
+def test_the_intervals_contain_the_truth(name, ticks_per_moment):
+    found = agreement(name, ticks_per_moment)
+    assert len(found.numbers) > 150
+    assert found.coverage >= 0.88
+
+
+@pytest.mark.parametrize("ticks_per_moment", [1, 6])
+@pytest.mark.parametrize("name", BOSSES)
+def test_windows_are_found_with_their_times_and_damage(name, ticks_per_moment):
+    found = agreement(name, ticks_per_moment)
+    assert found.n_moves_found >= found.n_moves - 3  # a few attacks are rare
+    assert found.n_windows_found >= found.n_windows - 1
+    assert found.n_windows_extra <= 2
+    assert found.n_choices_right >= 0.9 * found.n_choices  # a projectile that was thrown once looks like a blade
+    errors = {kind: [each for each in found.numbers if each.kind == kind] for kind in ("start_s", "damage")}
+    assert np.median([each.error for each in errors["start_s"]]) <= 1 / 60
+    assert np.median([each.error / each.true for each in errors["damage"]]) <= 0.01
+
+
+def test_a_fit_is_a_boss_file_with_an_interval_around_each_measured_number():
+    fit = fitted("judge")
+    assert parse_boss(dump_settings(fit.boss), "fitted.toml", KNOCK_BACKS) == fit.boss
+    numbers = dict(numbers_of(fit.boss))
+    for place, (low, high) in fit.uncertainty.intervals.items():
+        assert low <= numbers[place] <= high, place
+    drawn = draw_boss(fit.boss, fit.uncertainty, np.random.default_rng(1))
+    assert parse_boss(dump_settings(drawn), "drawn.toml", KNOCK_BACKS) == drawn
+
+
+def test_numbers_that_a_recording_shows_exactly():
+    boss = fitted("judge").boss
+    assert (boss.hp, round(boss.hp * boss.phase_two.below - 0.5)) == (1037, 518)
+    assert boss.radius_m == pytest.approx(0.9, abs=1e-3)
+    assert (boss.walk_m_s, boss.run_m_s, boss.turn_rad_s) == pytest.approx((2.2, 5.2, 2.6), abs=0.01)
+    assert boss.phase_two.move == "attack1500"
+
+
+def test_an_attack_with_two_windows_has_both():
+    boss = fitted("judge").boss
+    double_cut = next(move for move in boss.moves if move.animation == "Attack3004")
+    assert [window.start_s for window in double_cut.windows] == pytest.approx([0.6, 1.25], abs=1 / 60)
+    assert double_cut.windows[1].knock_back == "middle"
+
+
+def test_projectiles_are_told_from_blades():
+    boss = fitted("trickster").boss
+    speeds = {
+        move.animation: window.projectile.speed_m_s
+        for move in boss.moves
+        for window in move.windows
+        if window.projectile is not None
+    }
+    thrown = {
+        move.animation
+        for move in find_boss("trickster").moves
+        if any(window.projectile is not None for window in move.windows)
+    }
+    assert set(speeds) <= thrown
+    assert len(speeds) >= 2
+    assert all(10 < speed < 22 for speed in speeds.values())
+
+
+def test_what_was_not_seen_is_unknown():
+    fit = fit_boss(recorded("judge", 0.5), load_knight())
+    unknown = set(fit.uncertainty.unknown)
+    assert "phase_two.move" in unknown
+    assert any(place.endswith(".parry") for place in unknown)
+    assert not unknown & {"hp", "walk_m_s"}
+
+
+def test_a_recording_without_attacks_cannot_be_fitted():
+    fight = recorded("judge", 0.5)[0]
+    calm = msgspec.structs.replace(fight, moments=fight.moments[:50])
+    with pytest.raises(FitError, match="kinds of attacks"):
+        fit_boss([calm], load_knight())

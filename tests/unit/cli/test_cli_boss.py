@@ -1,0 +1,69 @@
+"""``soulslab boss``: boss files."""
+
+import cv2
+import pytest
+
+from soulslab import cli
+from soulslab.arena.boss_catalog import find_boss
+
+
+@pytest.mark.parametrize("name", ["judge", "generated:7"])
+def test_a_boss_is_written_as_a_file(tmp_path, name):
+    file = tmp_path / "mine.toml"
+    assert cli.run(["boss", "write", name, str(file)]) == 0
+    assert find_boss(file) == find_boss(name)
+    assert "\n[[moves.windows]]\nstart_s = " in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "words"),
+    [
+        ("judge", "mine.toml", "already exists"),
+        ("judge", "mine", "must end in .toml"),
+        ("judge", "no/mine.toml", "cannot be written"),
+        ("juge", "other.toml", "judge"),
+    ],
+)
+def test_a_boss_that_cannot_be_written(tmp_path, monkeypatch, capsys, name, file, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text("kept")
+    assert cli.run(["boss", "write", name, file]) == 2
+    assert words in capsys.readouterr().err
+    assert (tmp_path / "mine.toml").read_text() == "kept"
+
+
+def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli.run(["boss", "record", "seen", "--boss", "trickster", "--minutes", "3"]) == 0
+    assert cli.run(["boss", "fit", "seen", "--out", "mine.toml", "--name", "Mine", "--ground", "trickster"]) == 0
+    printed = capsys.readouterr().out
+    for words in (
+        "attacks: windows",
+        "attacks: when they are chosen",
+        "numbers measured",
+        "record next:",
+        "Attack3000",
+    ):
+        assert words in printed
+    boss, truth = find_boss("mine.toml"), find_boss("trickster")
+    assert (boss.name, boss.hp, boss.ground) == ("Mine", truth.hp, truth.ground)
+    picture = cv2.imread("mine.png")
+    assert picture is not None
+    assert picture.std() > 5
+    assert {path.name for path in tmp_path.iterdir()} == {"seen", "mine.toml", "mine.uncertainty.toml", "mine.png"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["none", "--out", "mine.toml"], 1, "none: is not a recording"),
+        (["--out", "mine.toml"], 2, "name at least one recording"),
+        (["none", "--out", "mine"], 2, "must end in .toml"),
+    ],
+)
+def test_a_fit_that_cannot_be_made(tmp_path, monkeypatch, capsys, arguments, code, words):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["boss", "fit", *arguments]) == code
+    assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,140 @@
+"""Sources of recordings for a fit, and the files that a fit writes."""
+
+from pathlib import Path
+
+import gymnasium
+import msgspec
+import numpy as np
+import pytest
+
+from benchmarks.fit_truth import compare
+from benchmarks.varied_player import VariedPlayer
+from soulslab.arena.binding import Binding
+from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.fitting.fit import fit_boss
+from soulslab.arena.fitting.recorded_fight import MOMENT, save_fight
+from soulslab.arena.fitting.simulated import record_simulated
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.live_fight import LiveFight, LiveFightOptions
+from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
+from soulslab.envs.registration import ARENA_ID
+from soulslab.errors import BossFileError, DemonstrationError, RecordingError
+from soulslab.fights.fit_recordings import NEEDED, read_recorded_fights, write_fit
+from soulslab.fights.fit_recordings import _of_recording as fights_of_recording
+from soulslab.games.arena import PROFILE_PATH
+from soulslab.siphon.profile import load_profile
+from soulslab.siphon.recording.reading import Recording
+from support.fights import record_reference
+
+DICT = {"boss": "judge", "observation": "dict", "random_pose": True}
+
+
+@pytest.fixture(scope="module")
+def data_set(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "fights"
+    record_reference(folder, DICT, 6)
+    return folder
+
+
+def test_a_data_set_of_fights_is_read_with_its_times_and_names(data_set):
+    fights = read_recorded_fights([data_set])
+    assert len(fights) == 6
+    for fight in fights:
+        np.testing.assert_array_equal(np.diff(fight.moments["tick"]), 6)
+        assert fight.player_max_hp == 454
+        assert fight.moments["boss_hp"][0] == 1037
+        assert "WalkFrontBattle" in fight.boss_animations
+
+
+def test_a_boss_is_fitted_to_a_data_set_of_fights(data_set):
+    found = compare(fit_boss(read_recorded_fights([data_set]), load_knight()), find_boss("judge"))
+    assert found.n_moves_found >= 9
+    # The reference player avoids most hits, so some windows are guesses.
+    assert found.coverage >= 0.8
+
+
+def test_locked_steps_that_were_skipped_keep_their_time(tmp_path):
+    record_reference(tmp_path / "skipped", {**DICT, "skip_locked": True}, 1)
+    (fight,) = read_recorded_fights([tmp_path / "skipped"])
+    steps = np.diff(fight.moments["tick"])
+    assert steps.max() > 6
+    assert (steps % 6 == 0).all()
+    boss_s, ticks = fight.moments["boss_time_s"], fight.moments["tick"]
+    same = np.flatnonzero((np.diff(fight.moments["boss_animation"]) == 0) & (np.diff(boss_s) > 0.05))
+    np.testing.assert_allclose(np.diff(boss_s)[same], np.diff(ticks)[same] / 60, atol=1e-5)
+
+
+def test_a_data_set_that_does_not_show_the_boss_is_refused(tmp_path):
+    record_reference(tmp_path / "features", {"boss": "judge"}, 1)
+    with pytest.raises(DemonstrationError, match="observation=dict"):
+        read_recorded_fights([tmp_path / "features"])
+
+
+def live_recording(path=Path("fight.h5"), n_ticks=900):
+    """Return a recording of the built-in game, in which nobody plays, with the attributes of its profile."""
+    profile = load_profile(PROFILE_PATH)
+    binding = Binding(profile.duel, profile.attributes)
+    game = LiveFight(find_boss("judge"), LiveFightOptions(seed=5))
+    rows = []
+    for _ in range(n_ticks):
+        game.tick(())
+        rows.append(binding.values(game))
+    attributes = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    recording = Recording(
+        path=path,
+        facts={},
+        wall_time_ms=np.arange(n_ticks),
+        game_time_s=np.arange(1, n_ticks + 1) / 60,
+        attributes=attributes,
+        unreadable={name: np.zeros(n_ticks, np.bool_) for name in attributes},
+        keys={},
+        latencies_ms=np.zeros((n_ticks, 5), np.float32),
+        frames=None,
+        video=None,
+    )
+    return recording, profile
+
+
+def test_a_recording_of_a_game_has_the_fights_of_its_profile():
+    recording, profile = live_recording()
+    recording.unreadable["boss.hp"][10:20] = True
+    fights = fights_of_recording(recording, profile)
+    first = fights[0]
+    assert first.ticks_per_moment == 1
+    assert len(first.moments) < 900
+    assert 9 in np.diff(first.moments["tick"]) or 11 in np.diff(first.moments["tick"])
+    assert first.moments["boss_hp"][0] == 1037
+    assert any(name.startswith("Attack3") for name in first.boss_animations)
+    np.testing.assert_allclose(first.moments["player_z"], -68.8, atol=1e-4)
+
+
+def test_a_recording_without_a_quantity_of_a_fight_is_refused():
+    recording, profile = live_recording(n_ticks=200)
+    attributes = {name: values for name, values in recording.attributes.items() if name != "boss.angle"}
+    with pytest.raises(RecordingError, match=r"does not have boss\.angle"):
+        fights_of_recording(msgspec.structs.replace(recording, attributes=attributes), profile)
+    assert "boss.angle" in NEEDED
+
+
+def test_a_path_that_is_no_recording_is_refused(tmp_path):
+    (tmp_path / "fight.h5").write_bytes(b"")
+    for path, problem in ((tmp_path / "none", "is not a recording"), (tmp_path / "fight.h5", "--profile")):
+        with pytest.raises(RecordingError, match=problem):
+            read_recorded_fights([path])
+
+
+def test_a_fit_is_written_as_a_boss_file_and_its_uncertainty_file(tmp_path):
+    for fight in record_simulated(find_boss("judge"), VariedPlayer, seed=1, minutes=1.0):
+        save_fight(tmp_path / "fights", fight)
+    fights = read_recorded_fights([tmp_path / "fights"])
+    assert fights[0].moments.dtype == MOMENT
+    fit = fit_boss(fights, load_knight())
+    out = tmp_path / "margit.toml"
+    write_fit(fit, out)
+    assert find_boss(out) == fit.boss
+    assert load_uncertainty(uncertainty_path(out), fit.boss) == fit.uncertainty
+    env = gymnasium.make(ARENA_ID, boss=str(out))
+    env.reset(seed=0)
+    env.close()
+    with pytest.raises(BossFileError, match="cannot be written"):
+        write_fit(fit, tmp_path / "none" / "margit.toml")
