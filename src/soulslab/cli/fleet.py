@@ -262,28 +262,30 @@ def _print_status(found: FleetStatus) -> None:
             f"learner on {learner.host}, process {learner.pid}: {learner.env_steps} decisions, "
             f"{learner.n_updates} updates, {learner.n_games} games, delay {delay} (p95), order: {found.state}"
         )
-    table = Table()
-    for title in ("game", "state", "steps", "steps/s", "late", "idle", "weights", "age", "unsent", "dropped", "faults"):
-        table.add_column(title, justify="left" if title in ("game", "state") else "right", no_wrap=title != "faults")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    titles = ("steps", "steps\n/s", "late\nms", "idle\ns", "weights", "age\ns", "unsent\nMB", "dropped", "restarts")
+    for title in ("game", "state"):
+        table.add_column(title, no_wrap=True)
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True)
     for game in found.games:
         table.add_row(*_row(game))
     table_console().print(table)
+    for game in found.games:
+        if game.last_fault:
+            print_line(f"{game.worker} was restarted: it {game.last_fault}")
 
 
 def _row(game: Lease) -> tuple[str, ...]:
-    def seconds(value: float | None) -> str:
-        return f"{value:.1f} s" if value is not None else ""
-
-    return (
-        game.worker,
-        game.state,
-        str(game.n_steps),
-        f"{game.steps_per_second:.1f}",
-        f"{game.lateness_p99_ms:.1f} ms" if game.lateness_p99_ms is not None else "",
-        seconds(game.idle_s),
-        str(game.weights_version),
-        seconds(game.age_of_weights_s),
-        f"{game.n_unsent_bytes / 1e6:.1f} MB",
-        str(game.n_dropped),
-        f"{game.n_restarts} {game.last_fault[:60]}".strip(),
+    numbers = (
+        game.steps_per_second,
+        game.lateness_p99_ms,
+        game.idle_s,
+        game.weights_version,
+        game.age_of_weights_s,
+        game.n_unsent_bytes / 1e6,
+        game.n_dropped,
+        game.n_restarts,
     )
+    shown = ("" if each is None else f"{each:.1f}" if isinstance(each, float) else str(each) for each in numbers)
+    return (game.worker, game.state, str(game.n_steps), *shown)
