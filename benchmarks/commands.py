@@ -338,6 +338,15 @@ class PolicyOptions:
 
 
 @app.command
+def fleet(*, quick: Quick = False, json: Json = None) -> None:
+    """Measure the transport of a fleet beside learning, and kill its processes at random."""
+    from benchmarks.fleet import FleetBenchSettings, measure_fleet
+
+    settings = FleetBenchSettings()
+    _report(json, lambda: measure_fleet(settings.quick() if quick else settings))
+
+
+@app.command
 def transfer(*, options: PolicyOptions | None = None, quick: Quick = False, json: Json = None) -> None:
     """Measure a policy of the simulator in the window."""
     from benchmarks.transfer import measure_transfer
@@ -461,6 +470,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "device": device,
     "replay": replay,
     "remote-actor": remote_actor,
+    "fleet": fleet,
     "ablation": ablation,
     "soak": soak,
 }

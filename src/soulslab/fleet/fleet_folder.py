@@ -104,7 +104,7 @@ class FleetFolder:
     def certificates(self, access: Access) -> Certificates | None:
         """Return the certificates of the server that a learner starts; None without TLS."""
         host, _, has_tls = split_address(access.address)
-        return server_certificates(self.path / "tls", host) if has_tls else None
+        return server_certificates(self.path.resolve() / "tls", host) if has_tls else None
 
     def players(self) -> tuple[Player, ...]:
         """Return the users of the join files."""

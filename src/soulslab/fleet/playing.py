@@ -18,7 +18,7 @@ import msgspec
 
 from soulslab.errors import FleetError
 from soulslab.fleet.access import read_access
-from soulslab.fleet.game_process import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, create_status
+from soulslab.fleet.game_settings import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, create_status
 from soulslab.learn.actors.actor_status import ActorState, StatusBoard
 from soulslab.learn.stop_request import StopRequest
 

@@ -185,6 +185,7 @@ class RedisServer:
             "maxmemory-policy noeviction",
             "protected-mode " + ("yes" if is_loopback(host) else "no"),
             "tcp-keepalive 30",
+            "proto-max-bulk-len 32mb",
             "user default reset off",
             admin,
         ]

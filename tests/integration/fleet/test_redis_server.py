@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -116,6 +117,8 @@ def test_a_full_memory_refuses_writes_and_removes_nothing(tmp_path):
         ("GET", "soulslab:test:lease:play-2:0000000000000000"),
         ("XADD", "soulslab:other:steps:play-1:0000000000000000", "1-0", "c", "x"),
         ("XREAD", "STREAMS", "soulslab:test:steps:play-1:0000000000000000", "0"),
+        ("SET", "soulslab:test:steps:play-1:0000000000000000", "not a stream"),
+        ("DEL", "soulslab:test:steps:play-1:0000000000000000"),
         ("CONFIG", "GET", "dir"),
         ("ACL", "LIST"),
         ("FLUSHALL",),
@@ -146,8 +149,9 @@ def test_a_server_that_cannot_start_says_why(served, tmp_path):
         second.start([])
 
 
-def test_games_of_other_machines_use_tls_with_the_authority_of_the_fleet(tmp_path):
-    folder = FleetFolder(tmp_path)
+def test_games_of_other_machines_use_tls_with_the_authority_of_the_fleet(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = FleetFolder(Path())  # a relative path, as in commands
     admin = folder.make(listen=f"127.0.0.1:{free_port('127.0.0.1')}")
     player = folder.invite(tmp_path / "join.toml")
     game = read_access(tmp_path / "join.toml")
