@@ -113,7 +113,8 @@ def known_boss(truth: Boss, source: Source, seed: int, minutes: float) -> tuple[
 
 def distorted(truth: Boss, factor: float, rng: np.random.Generator) -> tuple[Boss, Uncertainty]:
     """Return a copy whose numbers are wrong by up to `ABSOLUTE` and `SHARES`, and intervals with the true numbers."""
-    known = draw_boss(truth, Uncertainty(intervals=_intervals(truth, factor)), rng)
+    halves = _half_widths(truth, factor)
+    known = draw_boss(truth, Uncertainty(intervals=_around(truth, halves)), rng)
     moves = []
     for move, true in zip(known.moves, truth.moves, strict=True):
         # A window keeps its length: its end is shifted with its start.
@@ -123,17 +124,25 @@ def distorted(truth: Boss, factor: float, rng: np.random.Generator) -> tuple[Bos
         ]
         moves.append(msgspec.structs.replace(move, windows=tuple(windows)))
     known = draw_boss(msgspec.structs.replace(known, moves=tuple(moves)), Uncertainty(intervals={}), rng)
-    return known, Uncertainty(intervals=_intervals(known, factor))
+    # The end of a window is as uncertain as its start.
+    halves |= {place.replace("start_s", "end_s"): half for place, half in halves.items()}
+    return known, Uncertainty(intervals=_around(known, halves))
 
 
-def _intervals(boss: Boss, factor: float) -> dict[str, tuple[float, float]]:
-    intervals = {}
+def _half_widths(boss: Boss, factor: float) -> dict[str, float]:
+    """Return half the width of the interval of each number that is distorted."""
+    halves = {}
     for place, number in numbers_of(boss):
         kind = place.split(".")[-1].split("[")[0]
         if kind in ABSOLUTE or kind in SHARES:
-            half = factor * (ABSOLUTE[kind] if kind in ABSOLUTE else SHARES[kind] * number)
-            intervals[place] = (max(number - half, 0.0), number + half)
-    return intervals
+            halves[place] = factor * (ABSOLUTE[kind] if kind in ABSOLUTE else SHARES[kind] * number)
+    return halves
+
+
+def _around(boss: Boss, halves: dict[str, float]) -> dict[str, tuple[float, float]]:
+    """Return intervals around the numbers of a boss."""
+    numbers = dict(numbers_of(boss))
+    return {place: (max(numbers[place] - half, 0.0), numbers[place] + half) for place, half in halves.items()}
 
 
 def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, path: Path) -> Row:
