@@ -63,6 +63,8 @@ def record(
         seed: Seed of the first fight; the others follow.
         no_top_up: Do not restore the player's health during a fight.
     """
+    from msgspec.structs import replace
+
     from soulslab.arena.boss_catalog import find_boss
     from soulslab.arena.fitting.recorded_fight import save_fight
     from soulslab.arena.fitting.simulated import record_simulated
@@ -78,11 +80,10 @@ def record(
         seed=seed,
         minutes=minutes,
         top_up=not no_top_up,
-        name=player,
     )
     n_fights, game_time_s = 0, 0.0
     for fight in fights:
-        save_fight(out, fight)
+        save_fight(out, replace(fight, player=player))
         n_fights, game_time_s = n_fights + 1, game_time_s + fight.game_time_s
     _log.info("%d fights, %.1f minutes: %s", n_fights, game_time_s / 60, out)
     return EXIT_OK

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -23,6 +23,8 @@ from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, duel_observation, duel_
 from soulslab.errors import EnvironmentUsageError
 
 Info = dict[str, Any]
+#: Options of ``soulslab/Arena-v0`` that make a training robust, and that a policy's fights elsewhere do not have.
+TRAINING_CONDITIONS: Final = ("boss_intervals", "narrow_decisions", "latency_ms", "late_share", "position_noise_m")
 Latency: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1000 * MAX_LATENCY_TICKS / TICKS_PER_S)]
 Width: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=10)]
 
