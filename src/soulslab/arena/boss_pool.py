@@ -28,16 +28,16 @@ class BossPool:
         simulator: The simulator, with the fitted boss in all rows.
         uncertainty: The intervals.
         widths: Factor of the widths of the intervals at the beginning, and in the end.
-        narrow_decisions: Decisions in which the factor changes linearly from the first to the second.
+        interval_decisions: Decisions in which the factor changes linearly from the first to the second.
     """
 
     def __init__(
-        self, simulator: Simulator, uncertainty: Uncertainty, widths: tuple[float, float], narrow_decisions: int
+        self, simulator: Simulator, uncertainty: Uncertainty, widths: tuple[float, float], interval_decisions: int
     ) -> None:
         self._simulator = simulator
         self._uncertainty = uncertainty
         self._widths = widths
-        self._narrow_decisions = narrow_decisions
+        self._interval_decisions = interval_decisions
         #: The rules of all fights, as bytes: the fitted boss, the options and the intervals.
         self.rules = simulator.fight[:1].tobytes() + msgspec.json.encode(uncertainty)
         n_rows = len(simulator.fight)
@@ -50,7 +50,7 @@ class BossPool:
     @property
     def width(self) -> float:
         """Present factor of the widths of the intervals."""
-        share = min(float(self._n_decisions[0]) / self._narrow_decisions, 1.0)
+        share = min(float(self._n_decisions[0]) / self._interval_decisions, 1.0)
         first, last = self._widths
         return first + share * (last - first)
 

@@ -47,7 +47,10 @@ SAFE_ROLLS: Final = (1, 7)
 #: Blows of an animation that are closer together than this are one blow (s).
 SAME_BLOW_S: Final = 0.4
 #: Distances between the centres that the player keeps, from which one is drawn every few seconds (m).
-DISTANCES_M: Final = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.5, 9.0, 12.0, 16.0)
+DISTANCES_M: Final = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.5, 9.0, 12.0, 16.0, 20.0)
+#: Distance from which it flees with rolls, and the share of the fights that it begins at the greatest distance.
+FAR_M: Final = 7.5
+FAR_START_SHARE: Final = 0.7
 #: Probability that it attacks as often as it can, instead of keeping a distance.
 PRESS_PROBABILITY: Final = 0.4
 KEEP_S: Final = (1.5, 6.0)
@@ -120,6 +123,8 @@ class _Fight:
         self._strike_left_s, self._strike_from_m = -1.0, 0.0
         self._new_response()
         self._keep()
+        if self._rng.random() < FAR_START_SHARE:
+            self._presses, self._distance_m, self._keep_left_s = False, max(DISTANCES_M), max(KEEP_S)
 
     def act(self, state: Record, mask: NDArray[np.bool_]) -> int:
         """Choose an action."""
@@ -144,7 +149,12 @@ class _Fight:
                 return HEAVY_ATTACK if is_helpless and self._rng.random() < HEAVY_PROBABILITY else LIGHT_ATTACK
             if is_pressing or distance <= self._known.reach_m + 3.0:
                 return FORWARD
-        return self._move(player, distance) if mask[FORWARD] else NOTHING
+        if not mask[FORWARD]:
+            return NOTHING
+        way = self._move(player, distance)
+        # The boss runs as fast as the player rolls, and faster than it walks.
+        is_fleeing = way == BACKWARD and self._distance_m >= FAR_M and float(state.player_sp) >= ENOUGH_SP
+        return FIRST_ROLL + BACKWARD if is_fleeing and mask[FIRST_ROLL] else way
 
     def _observe(self, state: Record) -> None:
         """Learn from what has happened since the last decision."""

@@ -24,7 +24,7 @@ from soulslab.errors import EnvironmentUsageError
 
 Info = dict[str, Any]
 #: Options of ``soulslab/Arena-v0`` that make a training robust, and that a policy's fights elsewhere do not have.
-TRAINING_CONDITIONS: Final = ("boss_intervals", "narrow_decisions", "latency_ms", "late_share", "position_noise_m")
+TRAINING_CONDITIONS: Final = ("boss_intervals", "interval_decisions", "latency_ms", "late_share", "position_noise_m")
 Latency: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1000 * MAX_LATENCY_TICKS / TICKS_PER_S)]
 Width: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=10)]
 
@@ -47,7 +47,7 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
         boss_intervals: Draw the boss of each fight from the intervals of the uncertainty file beside the boss file
             (`soulslab.arena.uncertainty`). The pair is the factor of their widths at the beginning and in the end; two
             zeros use the boss file as it is.
-        narrow_decisions: Decisions in which the factor changes from the first to the second.
+        interval_decisions: Decisions in which the factor changes from the first to the second.
         latency_ms: Least and greatest time from a decision to its keys, at most 200; one is drawn for each fight.
         late_share: Probability that a step returns the observation of the step before it.
         position_noise_m: Greatest error of each coordinate of the observed positions.
@@ -63,7 +63,7 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
     skip_locked: bool = False
     max_episode_steps: Annotated[int, msgspec.Meta(ge=1)] | None = None
     boss_intervals: tuple[Width, Width] = (0.0, 0.0)
-    narrow_decisions: Annotated[int, msgspec.Meta(ge=1)] = 5_000_000
+    interval_decisions: Annotated[int, msgspec.Meta(ge=1)] = 5_000_000
     latency_ms: tuple[Latency, Latency] = (0.0, 0.0)
     late_share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     position_noise_m: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
@@ -216,7 +216,7 @@ def _make_pool(simulator: Simulator, options: ArenaOptions) -> BossPool:
             f"boss_intervals: the boss must be the path of a fitted boss file with an uncertainty file, not {path}"
         )
     uncertainty = load_uncertainty(uncertainty_path(path), simulator.boss)
-    return BossPool(simulator, uncertainty, options.boss_intervals, options.narrow_decisions)
+    return BossPool(simulator, uncertainty, options.boss_intervals, options.interval_decisions)
 
 
 def make_options(options: dict[str, Any]) -> ArenaOptions:

@@ -54,7 +54,7 @@ def test_each_fight_has_a_boss_from_the_intervals(fitted):
 
 
 def test_the_width_of_the_intervals_changes(fitted):
-    env = vector(boss=fitted, boss_intervals=(3, 0.5), narrow_decisions=4 * RENEW_DECISIONS)
+    env = vector(boss=fitted, boss_intervals=(3, 0.5), interval_decisions=4 * RENEW_DECISIONS)
     env.reset(seed=1)
     duels = env.unwrapped._duels
     fight = duels.simulator.fight
