@@ -121,7 +121,7 @@ class FleetFolder:
         return player
 
     def revoke(self, user: str) -> None:
-        """Forget the credential of a join file; raises ConfigError if there is none of this user."""
+        """Forget the credential of a join file; raises ConfigError if this user has no join file."""
         players = self.players()
         if user not in {player.user for player in players}:
             known = ", ".join(player.user for player in players) or "none"

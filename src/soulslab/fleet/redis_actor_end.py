@@ -253,7 +253,7 @@ class RedisActorEnd:
                 self._drop(part)
 
     def _drop(self, rows: NDArray[Any]) -> None:
-        """Count rows for which there is no space; the rest of their episodes is dropped, too."""
+        """Count rows that do not fit into the spool; the rest of their episodes is dropped, too."""
         if self.n_dropped == 0:
             _log.warning("neither the Redis server nor the spool has space; whole episodes are dropped")
         self._filter.is_broken[rows["stream"]] = True
