@@ -87,6 +87,10 @@ class FleetOnTrial:
         found = self.status()
         return found.learner if found is not None else None
 
+    def games(self):
+        found = self.status()
+        return found.games if found is not None else ()
+
     def wait_for_steps(self, n):
         wait_for(lambda: (each := self.learner()) is not None and each.env_steps >= n, "steps", deadline_s=DEADLINE_S)
 
@@ -138,9 +142,7 @@ def test_a_run_goes_from_one_process_to_a_fleet_and_back(trial, capfd):
     learner = trial.learn("resume", "--set", "run.total_steps=1_000_000")
     machine = trial.play("--games", "2")
     trial.wait_for_steps(result.env_steps + 300)
-    wait_for(
-        lambda: [game.state for game in trial.status().games] == ["playing"] * 2, "both games", deadline_s=DEADLINE_S
-    )
+    wait_for(lambda: [game.state for game in trial.games()] == ["playing"] * 2, "both games", deadline_s=DEADLINE_S)
     status = trial.status()
     assert [game.worker.partition("/")[2] for game in status.games] == ["0", "1"]
     assert all(game.n_dropped == 0 for game in status.games)
@@ -151,13 +153,11 @@ def test_a_run_goes_from_one_process_to_a_fleet_and_back(trial, capfd):
     assert "playing" in capfd.readouterr().out
     # A pause does not interrupt an episode of 20 steps.
     assert run(["fleet", "pause", str(trial.run_dir)]) == 0
-    wait_for(lambda: {game.state for game in trial.status().games} == {"paused"}, "the pause", deadline_s=DEADLINE_S)
-    wait_for(lambda: all(game.n_steps % 20 == 0 for game in trial.status().games), "the last steps")
+    wait_for(lambda: {game.state for game in trial.games()} == {"paused"}, "the pause", deadline_s=DEADLINE_S)
+    wait_for(lambda: {game.n_steps % 20 for game in trial.games()} == {0}, "the last steps")
     n_steps = sum(game.n_steps for game in trial.status().games)
     assert run(["fleet", "resume", str(trial.run_dir)]) == 0
-    wait_for(
-        lambda: sum(game.n_steps for game in trial.status().games) > n_steps + 20, "more steps", deadline_s=DEADLINE_S
-    )
+    wait_for(lambda: sum(game.n_steps for game in trial.games()) > n_steps + 20, "more steps", deadline_s=DEADLINE_S)
     # A checkpoint on request, and then the end of everything.
     assert run(["fleet", "save", str(trial.run_dir)]) == 0
     with connected(trial.fleet.admin()) as client:
@@ -182,25 +182,24 @@ def test_frozen_killed_hostile_and_refused(trial):
     for incarnation in ("f" * 16, "e" * 16):
         trial.wait_for_text(f"{access.user}/{incarnation}: sent a malformed message")
     # A frozen game is killed and started again, with a new incarnation.
-    wait_for(lambda: any(game.state == "playing" for game in trial.status().games), "the game", deadline_s=DEADLINE_S)
+    wait_for(lambda: any(game.state == "playing" for game in trial.games()), "the game", deadline_s=DEADLINE_S)
     before = trial.status().games[0].incarnation
     game_process_of(machine).suspend()
-    wait_for(lambda: any(game.n_restarts for game in trial.status().games), "the restart", deadline_s=DEADLINE_S)
+    wait_for(lambda: any(game.n_restarts for game in trial.games()), "the restart", deadline_s=DEADLINE_S)
     found = next(game for game in trial.status().games if game.n_restarts)
     assert found.worker == "pc/0"
     assert found.incarnation != before
     assert "made no step for 8 s" in found.last_fault
     # The learner is killed, and with it the server; the game plays on, and the run continues.
+    n_steps = trial.learner().env_steps
     end(learner)
     trial.learn("resume")
-    trial.wait_for_steps(trial.learner().env_steps + 100)
+    trial.wait_for_steps(n_steps + 100)
     assert all(game.n_dropped == 0 for game in trial.status().games)
     # SIGTERM drains: all steps of the game are sent, and its lease ends.
     machine.send_signal(signal.SIGTERM)
     assert machine.wait(60) == 0
-    wait_for(
-        lambda: found.incarnation not in {game.incarnation for game in trial.status().games}, "the end of the lease"
-    )
+    wait_for(lambda: found.incarnation not in {game.incarnation for game in trial.status().games}, "the end")
     assert "dropped" not in trial.text()
     # A credential that was revoked, and an environment that this machine may not play.
     second = trial.folder / "second.toml"
