@@ -2,12 +2,16 @@
 
 All other metadata is in pyproject.toml. The libraries are optional: without a C compiler everything but the lockstep
 clock works, and its error names the packages to install.
+
+A wheel for Windows contains the DLLs of the repository and compiles nothing, so any system can build it:
+``pip wheel --no-deps -w dist --config-settings=--build-option=--plat-name=win_amd64 .``
 """
 
 import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 NATIVE = "src/soulslab/siphon/clock/native"
@@ -17,6 +21,7 @@ FLAGS = ["-std=gnu11", "-O2", "-fvisibility=hidden", "-fstack-protector-strong",
 # All symbols are resolved at load time, and the tables of their addresses are read-only afterwards.
 LINK_FLAGS = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
 RUN_PATH_FLAGS = ("-Wl,-rpath", "-Wl,-R")
+WINDOWS = "win_amd64"
 CONTROL_SIDE = ["control.c", "still.c"]
 GAME_SIDE = sorted({path.name for path in Path(NATIVE).glob("*.c")} - set(CONTROL_SIDE))
 
@@ -28,6 +33,23 @@ class BuildWithoutRunPath(build_ext):
         """Remove the run path from the linker's command line, then build."""
         self.compiler.linker_so = [word for word in self.compiler.linker_so if not word.startswith(RUN_PATH_FLAGS)]
         super().build_extensions()
+
+
+class WheelOfSystem(bdist_wheel):
+    """Give a wheel for Windows its platform tag; it runs on any Python 3, because the DLLs do not depend on Python."""
+
+    def finalize_options(self) -> None:
+        """Leave out the libraries of Linux if the wheel is for Windows."""
+        if sys.platform == "win32":
+            self.plat_name = self.plat_name or WINDOWS
+        self.is_for_windows = (self.plat_name or "").replace("-", "_") == WINDOWS
+        if self.is_for_windows:
+            self.distribution.ext_modules = []
+        super().finalize_options()
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Return the tags of Python, ABI and platform."""
+        return ("py3", "none", WINDOWS) if self.is_for_windows else super().get_tag()
 
 
 def library(name: str, sources: list[str]) -> Extension:
@@ -45,7 +67,7 @@ def library(name: str, sources: list[str]) -> Extension:
 
 
 setup(
-    cmdclass={"build_ext": BuildWithoutRunPath},
+    cmdclass={"build_ext": BuildWithoutRunPath, "bdist_wheel": WheelOfSystem},
     ext_modules=[library("_preload", GAME_SIDE), library("_control", CONTROL_SIDE)]
     if sys.platform.startswith("linux")
     else [],

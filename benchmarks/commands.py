@@ -274,6 +274,31 @@ def bosses(
 
 
 @app.command
+def fit_training(
+    *,
+    config: Config = Path("fitted.toml"),
+    boss: Boss = None,
+    known: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="", help="1x, 2x, 3x, fit.")] = None,
+    limit_s: LimitS = None,
+    fights: Fights = None,
+    development: Annotated[bool, Parameter(negative="", help="Use the seeds for choosing, not for reporting.")] = False,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Train on a distorted or fitted boss, and fight the true one."""
+    from benchmarks.fit_training import FitTrainingSettings, measure_fit_training
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.settings import TrainSettings
+
+    settings = FitTrainingSettings(train=load_settings(TrainSettings, config_path(config)))
+    settings = settings.quick() if quick else settings
+    settings = _with(settings, bosses=(boss,) if boss else None, sources=tuple(known) if known else None)
+    settings = _with(settings, limit_s=limit_s, n_fights=fights, purpose="development" if development else None)
+    _report(json, lambda: measure_fit_training(settings))
+
+
+@app.command
 def doom(
     *, seed: Seed = None, limit_s: LimitS = None, fights: Fights = None, quick: Quick = False, json: Json = None
 ) -> None:
@@ -319,6 +344,15 @@ class PolicyOptions:
     policy: Policy = None
     limit_s: LimitS = None
     fights: Fights = None
+
+
+@app.command
+def fleet(*, quick: Quick = False, json: Json = None) -> None:
+    """Measure the transport of a fleet beside learning, and kill its processes at random."""
+    from benchmarks.fleet import FleetBenchSettings, measure_fleet
+
+    settings = FleetBenchSettings()
+    _report(json, lambda: measure_fleet(settings.quick() if quick else settings))
 
 
 @app.command
@@ -446,6 +480,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "replay": replay,
     "dashboard": dashboard,
     "remote-actor": remote_actor,
+    "fleet": fleet,
     "ablation": ablation,
     "soak": soak,
 }

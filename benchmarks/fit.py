@@ -80,9 +80,7 @@ def fit_and_compare(boss: Boss, settings: FitBenchSettings, rate_hz: int) -> Agr
     def make_player(seed: int) -> Player:
         return VariedPlayer(seed) if settings.player == "varied" else ReferencePlayer(boss, 1)
 
-    fights = list(
-        record_simulated(boss, make_player, seed=SEEDS[settings.purpose], minutes=settings.minutes, name="benchmark")
-    )
+    fights = list(record_simulated(boss, make_player, seed=SEEDS[settings.purpose], minutes=settings.minutes))
     fights = [thinned(fight, TICKS_PER_S // rate_hz) for fight in fights]
     return compare(fit_boss([fight for fight in fights if len(fight.moments) > 1], load_knight()), boss)
 

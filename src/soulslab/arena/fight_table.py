@@ -30,13 +30,18 @@ def fight_table(boss: Boss, knight: Knight) -> Table:
     """Return the `FIGHT` record of a boss and a knight as a (1,) array; options are 0 (see `Simulator`)."""
     table = np.zeros(1, st.FIGHT)
     fight = table[0]
-    _place(fight, boss)
     _player(fight, knight)
-    _boss(fight, boss)
     _animations(fight.animations, knight)
     _knock_backs(fight.knock_backs, knight)
-    _moves(fight, boss, list(knight.knock_backs))
+    write_boss(fight, boss, knight)
     return table
+
+
+def write_boss(fight: Record, boss: Boss, knight: Knight) -> None:
+    """Write a boss and its ground into a `FIGHT` record that has the player's rules."""
+    _place(fight, boss)
+    _boss(fight, boss)
+    _moves(fight, boss, list(knight.knock_backs))
 
 
 def _animations(table: Table, knight: Knight) -> None:

@@ -69,9 +69,14 @@ DUEL = _record(
     [
         ("rng", "u8"),
         *_all("i8", "tick decision phase over won truncated start_pose lock_on lock_off_ticks n_projectiles"),
+        # The row of the fight's rules; the latency of the keys (ticks), and the actions of the last two decisions.
+        *_all("i8", "fight latency last_action second_last_action"),
         # Player: position, facing, direction of the roll or walk, push from a hit.
         *_all("f8", "p_x p_y p_z p_fx p_fy p_dx p_dy p_fall_speed p_push_x p_push_y p_hp p_sp"),
         *_all("i8", "p_anim p_ticks p_push_ticks p_sp_pause p_invulnerable p_has_hit p_falling"),
+        # Fire of the held-out rules: ticks left, the move that lit it, damage per tick.
+        *_all("i8", "p_fire_ticks p_fire_move"),
+        ("p_fire", "f8"),
         # Boss.
         *_all("f8", "b_x b_y b_fx b_fy b_hp b_poise"),
         *_all("i8", "b_mode b_move b_ticks b_window b_hits b_wait b_strafe b_anim b_anim_ticks b_bin_ticks"),
@@ -133,6 +138,9 @@ FOLLOW_UP = _record([*_all("i8", "move phases"), *_all("f8", "probability within
 FIGHT = _record(
     [
         *_all("i8", "mode random_pose skip_locked autoreset write_features write_states n_moves"),
+        # Number of rows of the table, rules that no boss file describes, and errors of keys and observations.
+        *_all("i8", "n_fights held_out latency_low latency_high has_errors"),
+        *_all("f8", "late_share noise"),
         # Ground.
         *_all("f8", "centre_x centre_y radius floor death_z cliff_x cliff_y cliff_cos reward_x reward_y"),
         ("low", "f8", (3,)),

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from soulslab.arena import records as st
 from soulslab.arena.boss_file import MAX_MOVES, MAX_WINDOWS_OF_ALL, Boss
 from soulslab.arena.boss_rules import boss_is_beaten
-from soulslab.arena.duel_rules import begin, duel_tick
+from soulslab.arena.duel_rules import begin, duel_tick, late_keys
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import BOSS_BIN, N_FEATURES, PLAYER_BIN, write_features, write_state
-from soulslab.arena.fight_table import fight_table
+from soulslab.arena.fight_table import fight_table, write_boss
+from soulslab.arena.geometry import uniform
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.player_rules import is_open, write_mask
@@ -32,6 +33,8 @@ _AUTORESETS = {"disabled": 0, "next_step": _NEXT_STEP, "same_step": _SAME_STEP}
 
 #: The reward term ``centre`` is nonzero only beyond this distance (SoulsGym 1.1.0).
 CENTRE_FREE_M = 4.0
+#: Two decisions, the number of actions that a duel remembers.
+MAX_LATENCY_TICKS = 2 * TICKS_PER_DECISION
 
 
 class FightOptions(msgspec.Struct, frozen=True):
@@ -46,6 +49,11 @@ class FightOptions(msgspec.Struct, frozen=True):
         max_steps: Steps after which a fight is truncated; 0 uses `MAX_DECISIONS`.
         autoreset: Autoreset mode, as in Gymnasium's vector environments.
         weights: Weight of each reward term; omitted terms have weight 0.
+        latency_ticks: Least and greatest time from a decision to its keys, at most `MAX_LATENCY_TICKS`; one is drawn
+            for each fight.
+        late_share: Probability that a step returns the observation of the step before it, except at the start.
+        noise_m: Greatest error of each coordinate of the observed positions.
+        held_out_rules: Play by `soulslab.arena.held_out_rules`, for tests and benchmarks of fitted bosses only.
     """
 
     phase: str = "full"
@@ -57,6 +65,10 @@ class FightOptions(msgspec.Struct, frozen=True):
     max_steps: int = 0
     autoreset: Autoreset = "same_step"
     weights: dict[str, float] = msgspec.field(default_factory=dict)
+    latency_ticks: tuple[int, int] = (0, 0)
+    late_share: float = 0.0
+    noise_m: float = 0.0
+    held_out_rules: bool = False
 
 
 @rule
@@ -70,7 +82,10 @@ def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> No
     """Play one decision (6 ticks, fewer if the fight ends) and add the approach to the centre in m."""
     before = _centre_distance(d, f)
     for k in range(TICKS_PER_DECISION):
-        duel_tick(d, f, action, k == 0)
+        keys, is_press = action, k == 0
+        if d.latency > 0:  # not a local variable: the compiler would then duplicate the loop, which costs 15 %
+            keys, is_press = late_keys(d, f, action, k)
+        duel_tick(d, f, keys, is_press)
         if d.p_hp <= 0.0:
             d.over = 1
         elif boss_is_beaten(d, f):
@@ -79,6 +94,8 @@ def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> No
         if d.over:
             break
     d.decision += 1
+    if d.latency > 0:
+        d.second_last_action, d.last_action = d.last_action, action
     if d.over == 0:
         after = _centre_distance(d, f)
         if after > CENTRE_FREE_M:
@@ -136,6 +153,32 @@ def _report(d: Record, report: Record) -> None:
 
 @rule
 def _observe(d: Record, f: Record, features: NDArray[np.float32], state: Record) -> None:
+    if f.has_errors:
+        _observe_with_errors(d, f, features, state)
+    else:
+        _write_observation(d, f, features, state)
+
+
+@rule
+def _observe_with_errors(d: Record, f: Record, features: NDArray[np.float32], state: Record) -> None:
+    """Write wrong positions; or nothing, so that the observation of the step before remains."""
+    if d.decision > 0 and uniform(d) < f.late_share:
+        return
+    p_x, p_y, b_x, b_y = d.p_x, d.p_y, d.b_x, d.b_y
+    d.p_x, d.p_y = p_x + _error(d, f), p_y + _error(d, f)
+    d.b_x, d.b_y = b_x + _error(d, f), b_y + _error(d, f)
+    _write_observation(d, f, features, state)
+    d.p_x, d.p_y, d.b_x, d.b_y = p_x, p_y, b_x, b_y
+
+
+@rule
+def _error(d: Record, f: Record) -> float:
+    """Draw the error of a coordinate."""
+    return (2.0 * uniform(d) - 1.0) * f.noise
+
+
+@rule
+def _write_observation(d: Record, f: Record, features: NDArray[np.float32], state: Record) -> None:
     if f.write_features == _RELATIVE:
         write_relative(d, f, features)
     elif f.write_features:
@@ -145,13 +188,15 @@ def _observe(d: Record, f: Record, features: NDArray[np.float32], state: Record)
 
 
 @rule
-def _restart(duels: Table, i: int, blank: Table, f: Record) -> None:
-    """Start a new fight; only the duel's generator is kept."""
+def _restart(duels: Table, i: int, blank: Table, fights: Table) -> None:
+    """Start a new fight, with the rules of a random row of ``fights`` (K,); only the duel's generator is kept."""
     rng = duels[i].rng
     duels[i] = blank[0]
     d = duels[i]
     d.rng = rng
-    begin(d, f)
+    if fights.shape[0] > 1:
+        d.fight = int(uniform(d) * fights.shape[0])
+    begin(d, fights[d.fight])
 
 
 @kernel
@@ -159,17 +204,17 @@ def reset_duels(
     duels: Table,
     blank: Table,
     which: NDArray[np.bool_],
-    fight: Table,
+    fights: Table,
     features: NDArray[np.float32],
     states: Table,
     masks: NDArray[np.bool_],
 ) -> None:
     """Start a new fight in the duels of the bool array ``which`` (N,)."""
-    f = fight[0]
     for i in range(duels.shape[0]):
         if which[i]:
-            _restart(duels, i, blank, f)
+            _restart(duels, i, blank, fights)
             d = duels[i]
+            f = fights[d.fight]
             write_mask(d, f, masks[i])
             _observe(d, f, features[i], states[i])
 
@@ -179,7 +224,7 @@ def step_duels(
     duels: Table,
     blank: Table,
     actions: NDArray[np.int64],
-    fight: Table,
+    fights: Table,
     features: NDArray[np.float32],
     states: Table,
     masks: NDArray[np.bool_],
@@ -198,12 +243,13 @@ def step_duels(
     for i in range(actions.shape[0]):
         if actions[i] < 0 or actions[i] >= N_ACTIONS:
             return -1 - i
-    f = fight[0]
     ended = 0
     for i in range(duels.shape[0]):
         d, r = duels[i], results[i]
+        f = fights[d.fight]
         if d.over:
-            _restart(duels, i, blank, f)
+            _restart(duels, i, blank, fights)
+            f = fights[d.fight]
             r.reward = 0.0
             r.terminated = r.truncated = r.n_decisions = r.n_masked = 0
             r.terms[:] = 0.0
@@ -222,7 +268,8 @@ def step_duels(
                     _observe(d, f, final_features[i], final_states[i])
                     for action in range(N_ACTIONS):
                         final_masks[i, action] = masks[i, action]
-                    _restart(duels, i, blank, f)
+                    _restart(duels, i, blank, fights)
+                    f = fights[d.fight]
                     write_mask(d, f, masks[i])
                     steps[i] = 0
         _observe(d, f, features[i], states[i])
@@ -242,6 +289,7 @@ class Simulator:
     Attributes:
         n_duels: N.
         duels: (N,) `DUEL` records, the complete state.
+        fight: (K,) `FIGHT` records, the rules. Each fight is played by a random one of them; `set_boss` changes one.
         features: (N, F) float32, if ``options.features``.
         states: (N,) `DUEL_STATE` records, if ``options.states``.
         masks: (N, A) bool, the open actions.
@@ -252,17 +300,22 @@ class Simulator:
             ``final_states`` and ``final_masks``.
     """
 
-    def __init__(self, boss: Boss, n_duels: int, options: FightOptions) -> None:
+    def __init__(self, boss: Boss, n_duels: int, options: FightOptions, *, n_bosses: int = 1) -> None:
         self.boss = boss
         self.n_duels = n_duels
         self.options = options
-        self.fight = _fight_of(boss).copy()
+        self.fight = np.repeat(_fight_of(boss), n_bosses)
         fight = self.fight[0]
         fight.mode, fight.autoreset = st.PHASES[options.phase], _AUTORESETS[options.autoreset]
         fight.random_pose, fight.skip_locked = options.random_pose, options.skip_locked
         fight.write_features = options.features * (_RELATIVE if options.relative else 1)
         fight.write_states = options.states
         fight.weights[:] = [options.weights.get(name, 0.0) for name in st.REWARD_TERMS]
+        fight.n_fights, fight.held_out = n_bosses, options.held_out_rules
+        fight.latency_low, fight.latency_high = options.latency_ticks
+        fight.late_share, fight.noise = options.late_share, options.noise_m
+        fight.has_errors = options.late_share > 0 or options.noise_m > 0
+        self.fight[1:] = self.fight[0]
         self.duels = np.zeros(n_duels, st.DUEL)
         self._blank = np.zeros(1, st.DUEL)
         self.features = np.zeros((n_duels, N_RELATIVE if options.relative else N_FEATURES), np.float32)
@@ -287,6 +340,14 @@ class Simulator:
             self.steps,
             options.max_steps,
         )
+
+    def set_boss(self, row: int, boss: Boss) -> None:
+        """Change the boss of a row of ``fight`` that no duel uses now: another boss with the same moves."""
+        write_boss(self.fight[row], boss, load_knight())
+
+    def fight_of(self, place: int) -> Record:
+        """Return the rules of the present fight of a duel."""
+        return self.fight[self.duels["fight"][place]]
 
     def seed(self, seeds: NDArray[np.uint64], which: NDArray[np.bool_]) -> None:
         """Seed the generators of the duels ``which`` (N,) from ``seeds`` (N,); applied by the next `reset`."""
@@ -358,6 +419,11 @@ def _limits(fight: Record) -> dict[str, tuple[float, float]]:
         "start_pose": (-1, int(fight.n_poses) - 1),
         "n_projectiles": (0, st.MAX_PROJECTILES),
         "p_anim": (0, len(PLAYER_BIN) - 1),
+        "fight": (0, int(fight.n_fights) - 1),
+        "latency": (0, MAX_LATENCY_TICKS),
+        "last_action": (0, N_ACTIONS - 1),
+        "second_last_action": (0, N_ACTIONS - 1),
+        "p_fire_move": (-1, n_moves - 1),
         "b_mode": (st.ROAMING, st.THROWN),
         "b_move": (-1, n_moves - 1),
         "b_window": (0, MAX_WINDOWS_OF_ALL),

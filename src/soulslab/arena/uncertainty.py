@@ -95,8 +95,8 @@ def load_uncertainty(path: Path, boss: Boss) -> Uncertainty:
 def numbers_of(value: Any, place: str = "") -> Iterator[tuple[str, float]]:
     """Yield the place and the value of each number in a boss or a part of it; bools are not numbers."""
     if isinstance(value, msgspec.Struct):
-        for field in msgspec.structs.fields(value):
-            yield from numbers_of(getattr(value, field.name), f"{place}.{field.name}".lstrip("."))
+        for name in value.__struct_fields__:  # msgspec.structs.fields evaluates annotations, which takes 10 ms a boss
+            yield from numbers_of(getattr(value, name), f"{place}.{name}".lstrip("."))
     elif isinstance(value, tuple):
         for i, item in enumerate(value):
             yield from numbers_of(item, f"{place}[{i}]")

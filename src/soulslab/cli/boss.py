@@ -48,7 +48,7 @@ def record(
     out: Path,
     *,
     name: Annotated[str, Parameter(name="--boss")] = "judge",
-    player: Literal["reference"] = "reference",
+    player: Literal["probe", "reference"] = "probe",
     minutes: Annotated[float, Parameter(validator=Number(gt=0, lte=600))] = 20.0,
     seed: Seed = 0,
     no_top_up: Flag = False,
@@ -58,28 +58,32 @@ def record(
     Args:
         out: Folder of the recording; fights are added to those in it.
         name: A shipped boss, generated:SEED, or the path of a boss file.
-        player: reference: the script that knows the bosses.
+        player: probe: a script that shows how an unknown boss fights; reference: the script that knows the bosses.
         minutes: Game time.
         seed: Seed of the first fight; the others follow.
         no_top_up: Do not restore the player's health during a fight.
     """
+    from msgspec.structs import replace
+
     from soulslab.arena.boss_catalog import find_boss
     from soulslab.arena.fitting.recorded_fight import save_fight
     from soulslab.arena.fitting.simulated import record_simulated
+    from soulslab.arena.probe_player import ProbePlayer
     from soulslab.arena.reference_player import ReferencePlayer
 
     opponent = find_boss(name)
+    # One player for all fights: the probe learns from each of them.
+    plays = ProbePlayer(1, seed) if player == "probe" else ReferencePlayer(opponent, 1)
     fights = record_simulated(
         opponent,
-        lambda _: ReferencePlayer(opponent, 1),
+        lambda _: plays,
         seed=seed,
         minutes=minutes,
         top_up=not no_top_up,
-        name=player,
     )
     n_fights, game_time_s = 0, 0.0
     for fight in fights:
-        save_fight(out, fight)
+        save_fight(out, replace(fight, player=player))
         n_fights, game_time_s = n_fights + 1, game_time_s + fight.game_time_s
     _log.info("%d fights, %.1f minutes: %s", n_fights, game_time_s / 60, out)
     return EXIT_OK

@@ -22,7 +22,8 @@ class EvaluateFlags:
     Attributes:
         fights: Number of fresh fights.
         envs: Number of environments (for real games: of processes); by default, as in training.
-        env: Another environment with the same observations and actions, such as soulslab/DarkSouls3Iudex-v0.
+        env: Environment with the same observations and actions, such as soulslab/DarkSouls3Iudex-v0. Its boss, latency
+            and errors of observation are then not those of the training.
         option: Value of an option of the environment, as stand_in=true; may be repeated.
         boss: Boss; by default, that of the training.
         phase: 1, 2 or full; by default, that of the training.
@@ -52,12 +53,13 @@ class EvaluateFlags:
         Raises `UntrustedFileError` if the file chooses what is run, and is not trusted.
         """
         from soulslab.config import read_overrides
+        from soulslab.envs.duels import TRAINING_CONDITIONS
         from soulslab.learn.untrusted import check_named_environment
 
         named = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
         named |= read_overrides(self.option or (), "--option")
-        # Bosses belong to an environment.
-        dropped = {*named, "boss"} if self.env else {*named}
+        # Bosses, and conditions of training in the simulator, belong to an environment.
+        dropped = {*named, "boss", *TRAINING_CONDITIONS} if self.env else {*named}
         kept = {name: value for name, value in trained.items() if name not in dropped}
         if not self.trust:
             check_named_environment("" if self.env else trained_id, kept, source)

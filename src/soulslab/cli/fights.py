@@ -28,7 +28,8 @@ class FightFlags:
     """The player and the fight.
 
     Attributes:
-        player: reference: a script that knows the arena's bosses; human: you, in this terminal.
+        player: reference: a script that knows the arena's bosses; human: you, in this terminal; probe: a script that
+            knows no boss, and plays to show how it fights.
         policy: Folder of a run, or a policy file, to use as the player.
         keys: Key log of fights in the window (soulslab arena --log); its complete fights are recorded.
         config: Config with the environment and its options, to be used for training later.
@@ -37,7 +38,7 @@ class FightFlags:
         overrides: Change one setting of the environment, as env.options.skip_locked=true; may be repeated.
     """
 
-    player: Literal["reference", "human"] = "reference"
+    player: Literal["reference", "probe", "human"] = "reference"
     policy: Path | None = None
     keys: Path | None = None
     config: Path | None = None
@@ -125,6 +126,12 @@ def _fight(recorder: FightRecorder, flags: FightFlags, seeds: Sequence[int]) -> 
         recording.record_key_log(recorder, flags.keys)
     elif flags.player == "human":
         recording.record_in_terminal(recorder, seeds[0])
+    elif flags.player == "probe":
+        from soulslab.arena.probe_player import ProbePlayer
+
+        probe = ProbePlayer(1, seeds[0])
+        for seed in track(seeds, "fighting", transient=True):
+            recorder.probe(probe, seed)
     else:
         for seed in track(seeds, "fighting", transient=True):
             recording.record_fight(recorder, seed)

@@ -34,8 +34,11 @@ class LearnFlags:
         overrides: Change one setting, as learner.lr=1e-4; may be repeated.
         run_dir: Folder of the run; its join file is join.toml.
         resume: Folder of a run to resume, of a fleet or of one process.
+        trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
         redis: File with the administrator's access (address, run, user, password, ca) to a Redis server that already
             runs; by default, the learner starts a server.
+        listen: Address at which other machines reach the Redis server, as 192.168.1.5:6390; with TLS. By default, only
+            this machine reaches it.
         max_memory_mb: Memory of the Redis server that the learner starts (MB).
         epsilon_alpha: Spread of the shares of random actions over the games; 0 gives all games the same share.
     """
@@ -44,7 +47,9 @@ class LearnFlags:
     overrides: Overrides = None
     run_dir: Path | None = None
     resume: Path | None = None
+    trust: Flag = False
     redis: Path | None = None
+    listen: str = ""
     max_memory_mb: Annotated[int, Parameter(validator=Number(gte=16, lte=1 << 20))] = 1024
     epsilon_alpha: Annotated[float, Parameter(validator=Number(gte=0, lte=100))] = 7.0
 
@@ -59,29 +64,32 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
     from soulslab.learn.run_folder import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
     from soulslab.learn.training import load_run_settings
-    from soulslab.learn.untrusted import check_stored_settings
+    from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
+    if flags.listen and flags.redis is not None:
+        raise ConfigError("has no meaning with --redis, because that server runs already", source="--listen")
     overrides = flags.overrides or []
     folder = flags.resume or flags.run_dir
     if folder is None:
         raise ConfigError("is missing; name the folder of the run", source="--run-dir")
     if flags.resume is not None:
         settings = load_run_settings(folder / CONFIG_NAME, overrides)
-        check_stored_settings(settings, folder / CONFIG_NAME, overrides)
+        if not flags.trust:
+            check_stored_settings(settings, folder / CONFIG_NAME, overrides)
     else:
         settings = load_run_settings(config_path(flags.config), overrides)
     result = learn_from_fleet(
         settings,
         folder,
         redis=read_access(flags.redis) if flags.redis is not None else None,
-        fleet=FleetSettings(max_memory_mb=flags.max_memory_mb, epsilon_alpha=flags.epsilon_alpha),
+        fleet=FleetSettings(listen=flags.listen, max_memory_mb=flags.max_memory_mb, epsilon_alpha=flags.epsilon_alpha),
         resume=flags.resume is not None,
         sinks=run_sinks(folder),
     )
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
-        _log.info("to resume: soulslab fleet learn --resume %s", folder)
+        _log.info("to resume: soulslab fleet learn --resume %s%s", folder, trust_flag(settings))
         return EXIT_INTERRUPTED
     return EXIT_OK
 
@@ -91,7 +99,7 @@ class PlayFlags:
     """The games of this machine.
 
     Attributes:
-        games: Number of games, each in a process of its own.
+        games: Number of games; each has its own process.
         envs: Environments in each process; more than 1 only for simulators.
         name: Name of this machine in the status; by default, its host name.
         overrides: Set an option of the environment that only this machine may determine, as env.options.launch=...; may
@@ -254,28 +262,30 @@ def _print_status(found: FleetStatus) -> None:
             f"learner on {learner.host}, process {learner.pid}: {learner.env_steps} decisions, "
             f"{learner.n_updates} updates, {learner.n_games} games, delay {delay} (p95), order: {found.state}"
         )
-    table = Table()
-    for title in ("game", "state", "steps", "steps/s", "late", "idle", "weights", "age", "unsent", "dropped", "faults"):
-        table.add_column(title, justify="left" if title in ("game", "state") else "right")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    titles = ("steps", "steps\n/s", "late\nms", "idle\ns", "weights", "age\ns", "unsent\nMB", "dropped", "restarts")
+    for title in ("game", "state"):
+        table.add_column(title, no_wrap=True)
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True)
     for game in found.games:
         table.add_row(*_row(game))
     table_console().print(table)
+    for game in found.games:
+        if game.last_fault:
+            print_line(f"{game.worker} was restarted: it {game.last_fault}")
 
 
 def _row(game: Lease) -> tuple[str, ...]:
-    def seconds(value: float | None) -> str:
-        return f"{value:.1f} s" if value is not None else ""
-
-    return (
-        game.worker,
-        game.state,
-        str(game.n_steps),
-        f"{game.steps_per_second:.1f}",
-        f"{game.lateness_p99_ms:.1f} ms" if game.lateness_p99_ms is not None else "",
-        seconds(game.idle_s),
-        str(game.weights_version),
-        seconds(game.age_of_weights_s),
-        f"{game.n_unsent_bytes / 1e6:.1f} MB",
-        str(game.n_dropped),
-        f"{game.n_restarts} {game.last_fault[:60]}".strip(),
+    numbers = (
+        game.steps_per_second,
+        game.lateness_p99_ms,
+        game.idle_s,
+        game.weights_version,
+        game.age_of_weights_s,
+        game.n_unsent_bytes / 1e6,
+        game.n_dropped,
+        game.n_restarts,
     )
+    shown = ("" if each is None else f"{each:.1f}" if isinstance(each, float) else str(each) for each in numbers)
+    return (game.worker, game.state, str(game.n_steps), *shown)

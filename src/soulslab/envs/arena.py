@@ -110,6 +110,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             simulator.seed(np.array([seed], np.uint64), everyone)
         elif not simulator.duels["rng"][0]:
             simulator.seed(self.np_random.integers(2**63, size=1, dtype=np.uint64), everyone)
+        if seed is not None and self._duels.pool is not None:
+            self._duels.pool.restart()
         simulator.reset(everyone)
         self._duels.returns[:] = 0.0
         self._is_ready = True
@@ -187,7 +189,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     @property
     def duel_state(self) -> Record:
         """`DUEL_STATE` record of the last observation; do not change it. The next step overwrites it."""
-        write_state(self.simulator.duels[0], self.simulator.fight[0], self._record)
+        write_state(self.simulator.duels[0], self.simulator.fight_of(0), self._record)
         return self._record
 
     @property
@@ -222,7 +224,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
 
     def _show_step(self, before: Table) -> None:
         """Draw a step to the film, or show it in the window. The (1,) copy of the duel before the step is advanced."""
-        fight, after, action = self.simulator.fight[0], self.simulator.duels[0], int(self._actions[0])
+        fight, after, action = self.simulator.fight_of(0), self.simulator.duels[0], int(self._actions[0])
         if self._film is not None:
             from soulslab.arena.top_down import draw_step  # noqa: PLC0415 (as below)
 
@@ -237,7 +239,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     def _draw(self) -> NDArray[np.uint8]:
         from soulslab.arena.top_down import draw_duel  # noqa: PLC0415 (OpenCV takes 0.1 s to import)
 
-        return draw_duel(self._duels.boss, self.simulator.fight[0], self.simulator.duels[0])
+        return draw_duel(self._duels.boss, self.simulator.fight_of(0), self.simulator.duels[0])
 
 
 class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
@@ -309,6 +311,8 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         which = reset_mask_of(reset_options_of(options, ("reset_mask",)).get("reset_mask"), self.num_envs)
         simulator = self._duels.simulator
         simulator.seed(*self._seeds(seed, which))
+        if seed is not None and which.all() and self._duels.pool is not None:
+            self._duels.pool.restart()
         simulator.reset(which)
         self._duels.returns[which] = 0.0
         self._is_ready = True
@@ -359,7 +363,9 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         from soulslab.arena.top_down import draw_duel  # noqa: PLC0415 (OpenCV takes 0.1 s to import)
 
         simulator = self._duels.simulator
-        return tuple(draw_duel(self._duels.boss, simulator.fight[0], duel) for duel in simulator.duels)
+        return tuple(
+            draw_duel(self._duels.boss, simulator.fight_of(i), simulator.duels[i]) for i in range(self.num_envs)
+        )
 
     def scene_info(self) -> dict[str, bytes]:
         """See `ArenaEnv.scene_info`."""
@@ -463,15 +469,19 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             wrong = "features or returns hold NaN or infinity"
         elif not state["masks"].any(axis=1).all():
             wrong = "a fight has no allowed action"
+        elif self._duels.pool is not None:
+            wrong = wrong or self._duels.pool.find_problem(state)
         if wrong:
             raise EnvironmentUsageError(f"set_state: no fight can be in this state: {wrong}")
+        if self._duels.pool is not None:
+            self._duels.pool.load(state)
         for name, array in arrays.items():
             array[:] = state[name]
         self._is_ready = True
 
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
         """Return views of all arrays that change during fights; records as bytes."""
-        simulator = self._duels.simulator
+        simulator, pool = self._duels.simulator, self._duels.pool
         # The number of steps only matters if there is a limit.
         steps = {"steps": simulator.steps} if simulator.options.max_steps else {}
         return {
@@ -481,10 +491,12 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             "states": simulator.states.view(np.uint8).reshape(self.num_envs, -1),
             "masks": simulator.masks,
             "returns": self._duels.returns,
+            **(pool.state_arrays() if pool is not None else {}),
         }
 
     def _fight_digest(self) -> NDArray[np.uint8]:
         """Return the SHA-256 of the boss, the options and the layout of the records, uint8 (32,)."""
         simulator = self._duels.simulator
         layout = repr((simulator.duels.dtype.descr, simulator.states.dtype.descr))
-        return np.frombuffer(hashlib.sha256(simulator.fight.tobytes() + layout.encode()).digest(), np.uint8).copy()
+        rules = self._duels.pool.rules if self._duels.pool is not None else simulator.fight.tobytes()
+        return np.frombuffer(hashlib.sha256(rules + layout.encode()).digest(), np.uint8).copy()

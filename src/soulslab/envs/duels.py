@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -13,14 +14,21 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
+from soulslab.arena.boss_pool import N_SPARE, BossPool
 from soulslab.arena.knight_file import load_knight
-from soulslab.arena.records import DECISION_S, FIGHT_REPORT, REWARD_TERMS
-from soulslab.arena.simulator import FightOptions, Simulator
+from soulslab.arena.records import DECISION_S, FIGHT_REPORT, REWARD_TERMS, TICKS_PER_S
+from soulslab.arena.simulator import MAX_LATENCY_TICKS, FightOptions, Simulator
+from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.envs.arguments import Phase, parse_options
 from soulslab.envs.rewards import Reward, Transition, call_reward, check_reward_function, reward_weights
 from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, duel_observation, duel_space, row, row_space
+from soulslab.errors import EnvironmentUsageError
 
 Info = dict[str, Any]
+#: Options of ``soulslab/Arena-v0`` that make a training robust, and that a policy's fights elsewhere do not have.
+TRAINING_CONDITIONS: Final = ("boss_intervals", "interval_decisions", "latency_ms", "late_share", "position_noise_m")
+Latency: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1000 * MAX_LATENCY_TICKS / TICKS_PER_S)]
+Width: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=10)]
 
 
 class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +46,15 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
         max_episode_steps: Number of steps after which a fight is truncated; with `skip_locked` a step may contain
             several decisions. None sets no further limit: each fight is truncated after 3000 decisions (300 s of game
             time). `gymnasium.make` uses an argument of this name for its own `TimeLimit`, with the same effect.
+        boss_intervals: Draw the boss of each fight from the intervals of the uncertainty file beside the boss file
+            (`soulslab.arena.uncertainty`). The pair is the factor of their widths at the beginning and in the end; two
+            zeros use the boss file as it is.
+        interval_decisions: Decisions in which the factor changes from the first to the second.
+        latency_ms: Least and greatest time from a decision to its keys, at most 200; one is drawn for each fight.
+        late_share: Probability that a step returns the observation of the step before it.
+        position_noise_m: Greatest error of each coordinate of the observed positions.
+        held_out_rules: Play by rules that no boss file describes (`soulslab.arena.held_out_rules`), for tests and
+            benchmarks of fitted bosses only.
     """
 
     boss: str = "judge"
@@ -47,6 +64,25 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
     observation: Literal["boxes", "dict", "features", "relative"] = "features"
     skip_locked: bool = False
     max_episode_steps: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    boss_intervals: tuple[Width, Width] = (0.0, 0.0)
+    interval_decisions: Annotated[int, msgspec.Meta(ge=1)] = 5_000_000
+    latency_ms: tuple[Latency, Latency] = (0.0, 0.0)
+    late_share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    position_noise_m: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
+    held_out_rules: bool = False
+
+    def fight_options(self, **others: Any) -> FightOptions:
+        """Return the options of the simulator's fights, with others that do not depend on these."""
+        least_ms, greatest_ms = self.latency_ms
+        return FightOptions(
+            phase=str(self.phase),
+            random_pose=self.random_pose,
+            latency_ticks=(round(least_ms * TICKS_PER_S / 1000), round(greatest_ms * TICKS_PER_S / 1000)),
+            late_share=self.late_share,
+            noise_m=self.position_noise_m,
+            held_out_rules=self.held_out_rules,
+            **others,
+        )
 
 
 class Duels:
@@ -56,10 +92,12 @@ class Duels:
         feature_names: Names of the numbers of a Box observation, in order; empty for a Dict.
         term_names: Names of the reward terms in ``info["reward_terms"]``.
         returns: (N,) sums of rewards of the current fights; only updated for reward functions.
+        pool: The bosses that are drawn from intervals, if any.
     """
 
     def __init__(self, options: ArenaOptions, n_duels: int, autoreset: AutoresetMode) -> None:
         check_reward_function(options.reward, n_duels)
+        _check(options)
         knight = load_knight()
         self.options = options
         self.reward: Reward = options.reward
@@ -69,18 +107,18 @@ class Duels:
         self.simulator = Simulator(
             self.boss,
             n_duels,
-            FightOptions(
-                phase=str(options.phase),
-                random_pose=options.random_pose,
+            options.fight_options(
                 skip_locked=options.skip_locked,
                 features=options.observation in ROW_NAMES,
                 relative=options.observation == "relative",
                 states=options.observation in FIELD_KINDS or self.has_function,
                 max_steps=options.max_episode_steps or 0,
-                autoreset=autoreset.name.lower(),  # type: ignore[arg-type]
+                autoreset=autoreset.name.lower(),
                 weights=reward_weights(options.reward),
             ),
+            n_bosses=n_duels + N_SPARE if any(options.boss_intervals) else 1,
         )
+        self.pool = _make_pool(self.simulator, options) if any(options.boss_intervals) else None
         self.returns = np.zeros(n_duels)
         self.feature_names = ROW_NAMES.get(options.observation, ())
         self.space: spaces.Space[Any] = duel_space(self.boss, knight, options.observation)
@@ -104,9 +142,11 @@ class Duels:
 
         With a reward function, its rewards replace the weighted terms.
         """
-        if not self.has_function:
-            return self.simulator.step(actions)
         simulator = self.simulator
+        if self.pool is not None:
+            self.pool.count_decisions(simulator.n_duels)
+        if not self.has_function:
+            return simulator.step(actions)
         before = simulator.states.copy()
         resting = simulator.duels["over"].astype(np.bool_)
         ended = simulator.step(actions)
@@ -167,6 +207,28 @@ class Duels:
         report["time_s"] = reports["n_decisions"] * DECISION_S
         report["damage_by_attack"] = reports["damage_by_attack"][..., : len(self.boss.moves)]
         return report
+
+
+def _check(options: ArenaOptions) -> None:
+    """Raise `EnvironmentUsageError` for options that contradict each other."""
+    least_ms, greatest_ms = options.latency_ms
+    if least_ms > greatest_ms:
+        raise EnvironmentUsageError(f"latency_ms: {least_ms} is greater than {greatest_ms}")
+    if callable(options.reward) and (options.late_share or options.position_noise_m):
+        raise EnvironmentUsageError(
+            "reward: a function would see late or wrong states; leave out late_share and position_noise_m, or give a "
+            "table of terms"
+        )
+
+
+def _make_pool(simulator: Simulator, options: ArenaOptions) -> BossPool:
+    path = Path(options.boss)
+    if path.suffix != ".toml":
+        raise EnvironmentUsageError(
+            f"boss_intervals: the boss must be the path of a fitted boss file with an uncertainty file, not {path}"
+        )
+    uncertainty = load_uncertainty(uncertainty_path(path), simulator.boss)
+    return BossPool(simulator, uncertainty, options.boss_intervals, options.interval_decisions)
 
 
 def make_options(options: dict[str, Any]) -> ArenaOptions:

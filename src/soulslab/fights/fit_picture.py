@@ -24,10 +24,14 @@ N_COLUMNS: Final = 4
 MAX_POINTS: Final = 300
 #: Largest distance that is drawn beyond the reach of the windows (m).
 AROUND_M: Final = 2.0
+#: Half of the largest sector that is drawn (degrees); matplotlib draws one of 360 degrees as a line.
+MAX_HALF_DEG: Final = 179.9
 
 
 def write_picture(fit: Fit, out: Path) -> None:
     """Write a PNG with a panel for each attack: seen from above, the boss faces up; below it is the course of time.
+
+    The windows of an attack that never hit are not drawn, because they are assumptions.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -57,12 +61,12 @@ def _draw_area(axes: Axes, fit: Fit, i: int, move: FittedMove) -> None:
 
     radius = fit.boss.radius_m
     farthest = radius + AROUND_M
-    for j, found in enumerate(move.windows):
+    for j, found in enumerate(move.windows if move.is_explained else ()):
         window = fit.boss.moves[i].windows[j] if j < len(fit.boss.moves[i].windows) else None
         colour = WINDOW_COLOURS[j % len(WINDOW_COLOURS)]
         if window is not None and isinstance(found, HitWindow):
             middle = 90 + math.degrees(window.facing_rad)
-            half = math.degrees(window.arc_rad / 2)
+            half = min(math.degrees(window.arc_rad / 2), MAX_HALF_DEG)
             reach = radius + window.reach_m
             axes.add_patch(Wedge((0, 0), reach, middle - half, middle + half, facecolor=colour, alpha=0.25))
             for end in (found.area.reach_m.low, found.area.reach_m.high):
@@ -77,7 +81,9 @@ def _draw_area(axes: Axes, fit: Fit, i: int, move: FittedMove) -> None:
     axes.add_patch(Circle((0, 0), radius, color=BODY))
     axes.annotate("", (0, radius * 1.2), (0, 0), arrowprops={"arrowstyle": "->", "color": "white"})
     axes.set(xlim=(-farthest, farthest), ylim=(-farthest, farthest), aspect="equal")
-    axes.set_title(f"{move.animation}, seen {move.n_seen} times", fontsize=9)
+    outcome = "" if move.is_explained else ", never hit"
+    axes.set_title(f"{move.animation}, seen {move.n_seen} times{outcome}", fontsize=9)
+    axes.set_ylabel("m", fontsize=7, labelpad=0)
     axes.tick_params(labelsize=7)
 
 
@@ -92,7 +98,7 @@ def _scatter(axes: Axes, points: Any, radius: float, colour: str, marker: str) -
 def _draw_time(axes: Axes, fit: Fit, i: int, move: FittedMove) -> None:
     """Draw the course of an attack: its windows, and a line for each hit."""
     boss_move = fit.boss.moves[i]
-    for j, window in enumerate(boss_move.windows):
+    for j, window in enumerate(boss_move.windows if move.is_explained else ()):
         axes.axvspan(window.start_s, window.end_s, color=WINDOW_COLOURS[j % len(WINDOW_COLOURS)], alpha=0.4)
     times = [hit.k / TICKS_PER_S for found in move.windows for hit in found.hits]
     if times:

@@ -19,10 +19,11 @@ from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_features, write_state
 from soulslab.arena.player_rules import write_mask
+from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.records import DUEL, MAX_DECISIONS, REWARD_TERMS, TICKS_PER_DECISION, Record
 from soulslab.arena.reference_player import ReferencePlayer
 from soulslab.arena.relative_features import write_relative
-from soulslab.arena.simulator import CENTRE_FREE_M, FightOptions, Simulator
+from soulslab.arena.simulator import CENTRE_FREE_M, Simulator
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.arena.window.key_log import KeyLog, Replay, State, read_key_log
 from soulslab.config import load_settings
@@ -100,6 +101,25 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
         self.add(episode)
         return episode
 
+    def probe(self, player: ProbePlayer, seed: int) -> Episode:
+        """Play and record a fight of the probing player, which plays in every environment of duels with 20 actions.
+
+        Raises `EnvironmentUsageError` if the environment is not a duel, and the errors of `add`.
+        """
+        duel: Any = self._env.unwrapped
+        if not hasattr(duel, "duel_state"):
+            raise EnvironmentUsageError(f"the probing player can only fight duels, not {self._env_id}")
+
+        def act(_: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
+            states = [duel.duel_state]
+            if n_decisions == 0:
+                player.begin(states, np.ones(1, np.bool_))
+            return int(player.act(states, [mask if mask is not None else np.ones(N_ACTIONS, np.bool_)])[0])
+
+        episode = play_episode(self._env, act, seed)
+        self.add(episode)
+        return episode
+
     def add(self, episode: Episode) -> None:
         """Record an episode of the same environment that was played elsewhere.
 
@@ -119,7 +139,11 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
             raise EnvironmentUsageError(
                 f"the reference player and people can only fight in {ARENA_ID}; record a policy in {self._env_id}"
             )
-        return make_options(dict(self._options))
+        options = make_options(dict(self._options))
+        for name in ("boss_intervals", "late_share", "position_noise_m"):
+            if np.any(getattr(options, name)):
+                raise EnvironmentUsageError(f"{name}: only a policy or the probe can be recorded with it; leave it out")
+        return options
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -165,10 +189,7 @@ def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
     `BossFileError` if a boss file is malformed.
     """
     boss = find_boss(options.boss)
-    rules = FightOptions(
-        phase=str(options.phase), random_pose=options.random_pose, features=False, states=True, autoreset="disabled"
-    )
-    simulator = Simulator(boss, 1, rules)
+    simulator = Simulator(boss, 1, options.fight_options(features=False, states=True, autoreset="disabled"))
     all_envs = np.ones(1, np.bool_)
     simulator.seed(np.array([seed], np.uint64), all_envs)
     simulator.reset(all_envs)
@@ -318,6 +339,8 @@ def _check(log: KeyLog, options: ArenaOptions) -> None:
             )
     if any(isinstance(line, State) for line in log.lines):
         raise KeyLogError(log.source, "a program changed the fight, so the log is not the play of a person")
+    if any(options.latency_ms) or options.held_out_rules:
+        raise EnvironmentUsageError("latency_ms, held_out_rules: a key log was played without them; leave them out")
     if callable(options.reward):
         raise EnvironmentUsageError("reward: a function cannot be evaluated for a key log; use a table of terms")
 

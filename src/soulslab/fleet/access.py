@@ -171,9 +171,12 @@ def player_rules(run: str, user: str) -> list[str]:
     steps of another, the weights, or the orders.
     """
     keys = Keys(run)
-    commands = "-@all +ping +auth +hello +time +xadd +set +del +get +mget +hget +multi +exec"
-    own = [f"%RW~{keys.steps(user, '*')}", f"%RW~{keys.lease(user, '*')}", f"%R~{keys.public}*"]
-    return ["resetkeys", "resetchannels", *own, *commands.split()]
+    selectors = [
+        f"(+xadd %W~{keys.steps(user, '*')})",
+        f"(+set +del %RW~{keys.lease(user, '*')})",
+        f"(+get +mget +hget %R~{keys.public}*)",
+    ]
+    return ["resetkeys", "resetchannels", "-@all", "+ping", "+auth", "+hello", "+time", *selectors]
 
 
 def read_access(path: Path) -> Access:

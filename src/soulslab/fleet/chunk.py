@@ -20,6 +20,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.errors import ChunkRefusedError, NonFiniteError, ReplayError
+from soulslab.fleet.messages import MAX_ENVS, Incarnation, Name
 from soulslab.learn.actors.transport import EpisodeResult
 from soulslab.learn.replay.replay_buffer import check_rows
 from soulslab.learn.replay.step_rows import StepShape, row_type
@@ -30,9 +31,6 @@ MAX_CHUNK_BYTES: Final = 4 << 20
 MAX_RESULTS: Final = 256
 """Largest number of results of episodes in a message."""
 
-MAX_ENVS: Final = 1024
-"""Largest number of environments in the process of a game."""
-
 MAGIC: Final = b"SLFC"
 VERSION: Final = 1
 
@@ -42,12 +40,6 @@ _CHECKED_FROM: Final = 12
 
 _MAX_NAMES: Final = 512
 _MAX_NAME: Final = 200
-
-Name = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/ -]*$")]
-"""Name of a game for people, such as ``pc1/0``; it holds no control characters, because it is printed."""
-
-Incarnation = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]
-"""Random name of one start of a game; a game that is restarted gets another."""
 
 
 class ChunkHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -11,8 +11,17 @@ from msgspec import Meta
 
 from soulslab.config import dump_settings, load_settings
 from soulslab.errors import ConfigError
-from soulslab.fleet.access import Access, new_password, password_hash, read_access, write_access, write_private
-from soulslab.fleet.redis_server import Player, free_port
+from soulslab.fleet.access import (
+    Access,
+    new_password,
+    password_hash,
+    read_access,
+    split_address,
+    write_access,
+    write_private,
+)
+from soulslab.fleet.certificates import server_certificates
+from soulslab.fleet.redis_server import Certificates, Player, free_port
 from soulslab.learn.archive import writing
 
 FLEET_NAME: Final = "fleet"
@@ -28,12 +37,15 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Settings of a fleet.
 
     Attributes:
+        listen: ``host:port`` at which other machines reach the Redis server that the learner starts, with TLS; "" is an
+            address of this machine alone.
         max_memory_mb: Memory of the Redis server for steps that no checkpoint holds yet (MB); about 300 bytes per step
             of the built-in fight.
         epsilon_alpha: Spread of the shares of random actions over the games, as in Ape-X: game i acts with
             ``epsilon ** (1 + epsilon_alpha * x)``, with x in 0..1; 0 gives all games the same share.
     """
 
+    listen: str = ""
     max_memory_mb: Annotated[int, Meta(ge=16, le=1 << 20)] = 1024
     epsilon_alpha: Annotated[float, Meta(ge=0.0, le=100.0)] = 7.0
 
@@ -66,18 +78,33 @@ class FleetFolder:
             raise ConfigError("has no fleet; start one with: soulslab fleet learn", source=self.run_dir)
         return read_access(path)
 
-    def make(self, given: Access | None) -> Access:
-        """Return the credential of the learner; the first call makes it, for a new server or a given one."""
+    def make(self, given: Access | None = None, listen: str = "") -> Access:
+        """Return the credential of the learner; the first call makes it, for a new server or a given one.
+
+        ``listen`` is ``host:port`` of a new server, with TLS; "" is an address of this machine alone. Raises
+        ConfigError for another address than that of the first call, because it is in the join files.
+        """
         path = self.path / _ADMIN_NAME
         with writing(self.path):
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if given is None and path.exists():
-            return read_access(path)
+        found = read_access(path) if path.exists() else None
+        if found is not None and given is None:
+            if listen and found.address != f"rediss://{listen}":
+                raise ConfigError(
+                    f"is not the address in the join files of this run, {found.address}; remove {self.path} and start "
+                    "the games with the new join file",
+                    source=f"--listen {listen}",
+                )
+            return found
         if given is None:
-            address = f"redis://{_LOOPBACK}:{free_port(_LOOPBACK)}"
-            given = Access(address=address, run=_new_run(), user=_ADMIN, password=new_password())
+            given = self._new_access(listen)
         write_access(path, given)
         return given
+
+    def certificates(self, access: Access) -> Certificates | None:
+        """Return the certificates of the server that a learner starts; None without TLS."""
+        host, _, has_tls = split_address(access.address)
+        return server_certificates(self.path.resolve() / "tls", host) if has_tls else None
 
     def players(self) -> tuple[Player, ...]:
         """Return the users of the join files."""
@@ -94,12 +121,18 @@ class FleetFolder:
         return player
 
     def revoke(self, user: str) -> None:
-        """Forget the credential of a join file; raises ConfigError if there is none of this user."""
+        """Forget the credential of a join file; raises ConfigError if this user has no join file."""
         players = self.players()
         if user not in {player.user for player in players}:
             known = ", ".join(player.user for player in players) or "none"
             raise ConfigError(f"{user!r} is not a user of this fleet (users: {known})", source=self.run_dir)
         self._write_players(tuple(player for player in players if player.user != user))
+
+    def _new_access(self, listen: str) -> Access:
+        address = f"rediss://{listen}" if listen else f"redis://{_LOOPBACK}:{free_port(_LOOPBACK)}"
+        access = Access(address=address, run=_new_run(), user=_ADMIN, password=new_password())
+        certificates = self.certificates(access)
+        return msgspec.structs.replace(access, ca=certificates.ca.read_text()) if certificates is not None else access
 
     def _write_players(self, players: tuple[Player, ...]) -> None:
         write_private(self.path / _PLAYERS_NAME, dump_settings(_Players(players)).encode())

@@ -26,19 +26,16 @@ from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 import soulslab  # noqa: F401 - registers the environments
 from soulslab.errors import ConfigError, FleetError, SoulslabError, did_you_mean
 from soulslab.fleet.access import Keys, connect, read_access
+from soulslab.fleet.game_settings import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, open_status
 from soulslab.fleet.messages import Lease, RunDescription
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.spool import Spool
 from soulslab.learn.actors.actor_process import PriorityController, reset_priority
 from soulslab.learn.actors.actor_status import (
-    LAYOUT,
-    N_STATUS_BYTES,
     ActorState,
     LatenessWrapper,
-    StatusBoard,
     lateness_quantile_s,
 )
-from soulslab.learn.actors.memory_block import create_block, open_block
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.transition_actor import Actor, step_shape
@@ -48,13 +45,6 @@ from soulslab.learn.torch_device import one_core
 from soulslab.learn.untrusted import check_named_environment
 from soulslab.version import VERSION
 
-EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_REFUSED: Final = 3
-"""Exit code of a game that must not be started again, because the fleet or this machine refuses it."""
-
-SETTINGS_NAME: Final = "game.json"
-STATUS_NAME: Final = "status"
 DRAIN_S: Final = 10.0
 """Time in which a game that ends sends what it has not sent (s)."""
 
@@ -64,35 +54,6 @@ WINDOW_ROWS: Final = 100
 _POLL_S: Final = 0.05
 
 _log = logging.getLogger(__name__)
-
-
-class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of one game, which this machine determines.
-
-    Attributes:
-        join: Path of the join file.
-        name: Name of the game for people.
-        n_envs: Environments in this process; more than 1 only for simulators.
-        env_id: Environment that may be played although a message cannot name it (``module:id``); "" for none.
-        options: Options of the environment that only this machine may determine, such as its server or its launch.
-        spool_bytes: Size of the file for steps that the server does not take.
-        n_restarts: Number of earlier starts of this game.
-        last_fault: Why the last start of this game ended; "" if none did.
-    """
-
-    join: str
-    name: str
-    n_envs: int = 1
-    env_id: str = ""
-    options: dict[str, Any] = {}
-    spool_bytes: int
-    n_restarts: int = 0
-    last_fault: str = ""
-
-
-def create_status(folder: Path) -> StatusBoard:
-    """Make the counters through which a game is watched."""
-    return StatusBoard(create_block(folder / STATUS_NAME, "status", LAYOUT, N_STATUS_BYTES, 1))
 
 
 def main(arguments: list[str]) -> int:
@@ -119,7 +80,7 @@ class _Game:
         self._folder = folder
         self._settings = settings
         self._access = read_access(Path(settings.join))
-        self._status = StatusBoard(open_block(folder / STATUS_NAME, "status", LAYOUT))
+        self._status = open_status(folder)
         self._is_orphan = threading.Event()
         self._state = "waiting"
         self._stepped_at: float | None = None

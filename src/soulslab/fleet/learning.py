@@ -98,13 +98,18 @@ def learn(
     if not isinstance(settings, RainbowSettings):
         raise ConfigError("must be rainbow: only Rainbow learns from a fleet", path="algorithm")
     folder = FleetFolder(run_dir)
-    access = folder.make(redis)
+    access = folder.make(redis, fleet.listen)
     if not folder.players():
         folder.invite(run_dir / JOIN_NAME)
     run = FleetRun(access, fleet)
     with ExitStack() as parts:
         if redis is None:
-            server = RedisServer(folder.redis_path, access, max_memory_mb=fleet.max_memory_mb)
+            server = RedisServer(
+                folder.redis_path,
+                access,
+                max_memory_mb=fleet.max_memory_mb,
+                certificates=folder.certificates(access),
+            )
             server.start(folder.players())
             parts.callback(server.close)
             parts.enter_context(closing(_Watcher(server, folder, run)))

@@ -1,8 +1,7 @@
-"""What learner, games and operators of a fleet exchange besides steps, as JSON or MessagePack in keys of the server."""
+"""What learner, games and operators of a fleet exchange besides steps and weights, as JSON in keys of the server."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from typing import Annotated, Any, Final, Literal
 
@@ -10,15 +9,19 @@ import msgspec
 from msgspec import Meta
 from redis import Redis
 
-from soulslab.fleet.chunk import MAX_ENVS, Incarnation, Name
-from soulslab.learn.actors.transport import Weights
-from soulslab.learn.actors.weights_board import decode_tensors, encode_tensors
-
 LEASE_S: Final = 10.0
 """Time after which a game without a sign of life counts as lost (s)."""
 
 LEASE_EVERY_S: Final = 2.0
-MAX_WEIGHTS_BYTES: Final = 1 << 30
+
+MAX_ENVS: Final = 1024
+"""Largest number of environments in the process of a game."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/ -]*$")]
+"""Name of a game for people, such as ``pc1/0``; it holds no control characters, because it is printed."""
+
+Incarnation = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]
+"""Random name of one start of a game; a game that is restarted gets another."""
 
 _Count = Annotated[int, Meta(ge=0, lt=2**62)]
 _Text = Annotated[str, Meta(max_length=2000)]
@@ -88,7 +91,7 @@ class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """What a game needs to know of a run: the header of its policy, which names the environment, and its settings.
+    """The part of a run that a game needs: the header of its policy, which names the environment, and settings.
 
     Attributes:
         soulslab: Version of the learner; games need the same.
@@ -101,30 +104,6 @@ class RunDescription(msgspec.Struct, frozen=True, kw_only=True):
     header: dict[str, Any]
     seed: int
     alone_s: float
-
-
-class _PublishedWeights(msgspec.Struct, frozen=True):
-    era: int
-    version: int
-    epsilon: float
-    sha256: str
-    tensors: bytes
-
-
-def encode_weights(weights: Weights, era: int) -> bytes:
-    """Return weights as a message; ``era`` identifies the learner, whose versions can be lower than those before."""
-    tensors = encode_tensors(weights.tensors)
-    digest = hashlib.sha256(tensors).hexdigest()
-    return msgspec.msgpack.encode(_PublishedWeights(era, weights.version, weights.epsilon, digest, tensors))
-
-
-def decode_weights(data: bytes) -> tuple[int, Weights]:
-    """Return the era and the weights of a message; raises ValueError or MsgspecError for a malformed one."""
-    found = msgspec.msgpack.decode(data, type=_PublishedWeights)
-    if hashlib.sha256(found.tensors).hexdigest() != found.sha256:
-        raise ValueError("the weights do not match their checksum")
-    tensors = decode_tensors(found.tensors)
-    return found.era, Weights(version=found.version, epsilon=found.epsilon, tensors=tensors)
 
 
 def epsilon_exponent(number: int, alpha: float) -> float:

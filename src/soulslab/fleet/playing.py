@@ -1,4 +1,4 @@
-"""The games of one machine: each in a process of its own, watched, and started again after failures."""
+"""The games of one machine. Each has its own process, which is watched and restarted after failures."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import msgspec
 
 from soulslab.errors import FleetError
 from soulslab.fleet.access import read_access
-from soulslab.fleet.game_process import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, create_status
-from soulslab.learn.actors.actor_status import StatusBoard
+from soulslab.fleet.game_settings import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, create_status
+from soulslab.learn.actors.actor_status import ActorState, StatusBoard
 from soulslab.learn.stop_request import StopRequest
 
 PROGRAM: Final = "soulslab.fleet.game_process"
@@ -162,6 +162,7 @@ class _WatchedGame:
             last_fault=self._last_fault,
         )
         (self._folder / SETTINGS_NAME).write_bytes(msgspec.json.encode(settings))
+        self._status.set_state(ActorState.STARTING)
         log_path = self._folder / "log"
         if log_path.exists() and log_path.stat().st_size > _MAX_LOG_BYTES:
             log_path.unlink()
@@ -184,7 +185,8 @@ class _WatchedGame:
         if n_steps != self._n_steps:
             self._n_steps, self._alive_at = n_steps, now
             return
-        limit_s = self._settings.frozen_s if self._status.read().n_steps else max(START_S, self._settings.frozen_s)
+        is_playing = self._status.read().state == ActorState.PLAYING
+        limit_s = self._settings.frozen_s if is_playing else max(START_S, self._settings.frozen_s)
         if now - self._alive_at > limit_s:
             self._end()
             self._note_failure(f"made no step for {limit_s:.0f} s")

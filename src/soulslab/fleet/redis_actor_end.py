@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
-from soulslab.errors import IncompatibleCheckpointError, SoulslabError
+from soulslab.errors import ActorError, SoulslabError
 from soulslab.fleet.access import Access, Keys, connect
 from soulslab.fleet.chunk import MAX_CHUNK_BYTES, MAX_RESULTS, ChunkHeader, encode_chunk, row_digest
-from soulslab.fleet.messages import LEASE_EVERY_S, LEASE_S, Control, Lease, Order, ServerClock, decode_weights
+from soulslab.fleet.messages import LEASE_EVERY_S, LEASE_S, Control, Lease, Order, ServerClock
 from soulslab.fleet.spool import Spool
+from soulslab.fleet.weights_message import decode_weights
 from soulslab.learn.actors.transport import EpisodeFilter, EpisodeResult, Weights
 from soulslab.learn.archive import Tensors, check_shapes
 
@@ -33,6 +34,7 @@ GATHER_S: Final = 0.02
 CHUNK_BYTES: Final = 256 << 10
 """Size of the rows at which a message is complete (bytes)."""
 SEND_BYTES: Final = 1 << 20
+"""Size of the messages that are sent before orders and weights are fetched again (bytes)."""
 REFRESH_S: Final = 0.2
 MIN_WAIT_S: Final = 0.1
 MAX_WAIT_S: Final = 3.0
@@ -85,16 +87,20 @@ class RedisActorEnd:
         self._weights: tuple[int, Weights] | None = None
         self._pulled: tuple[int, int] = (0, -1)
         self._seen_version = b""
+        self._is_warned = False
         self._clock = ServerClock()
         self._lease: Callable[[], Lease] | None = None
         self._changed = threading.Condition()
         self._is_closing = False
+        self._failure: Exception | None = None
         self._refresh_at = self._lease_at = 0.0
         self._thread = threading.Thread(target=self._run, name="soulslab-fleet-sender", daemon=True)
         self._thread.start()
 
     def push(self, rows: NDArray[Any]) -> None:
         """Send rows; without space they and the rest of their episodes are dropped and counted."""
+        if self._failure is not None:
+            raise ActorError(self._worker, f"sending the steps failed: {self._failure}") from self._failure
         with self._changed:
             n = len(rows)
             self.n_pushed += n
@@ -154,7 +160,7 @@ class RedisActorEnd:
     def flush(self, deadline_s: float) -> bool:
         """Wait until the server has acknowledged everything; return False after the deadline."""
         with self._changed:
-            return self._changed.wait_for(self._is_sent, deadline_s)
+            return self._changed.wait_for(lambda: self._is_sent() or self._failure is not None, deadline_s)
 
     def refresh(self, deadline_s: float = 5.0) -> bool:
         """Wait until weights and orders were fetched; return False after the deadline."""
@@ -178,6 +184,14 @@ class RedisActorEnd:
     # --- the thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._keep_sending()
+        except Exception as error:  # noqa: BLE001 - raised where the other thread calls
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+
+    def _keep_sending(self) -> None:
         client, wait_s = connect(self._access), MIN_WAIT_S
         while not self._is_closing:
             try:
@@ -239,28 +253,30 @@ class RedisActorEnd:
                 self._drop(part)
 
     def _drop(self, rows: NDArray[Any]) -> None:
-        """Count rows for which there is no space; the rest of their episodes is dropped, too."""
+        """Count rows that do not fit into the spool; the rest of their episodes is dropped, too."""
         if self.n_dropped == 0:
             _log.warning("neither the Redis server nor the spool has space; whole episodes are dropped")
         self._filter.is_broken[rows["stream"]] = True
         self.n_dropped += len(rows)
 
     def _send(self, client: Redis, batch: list[bytes]) -> None:
-        """Store the oldest messages on the server, all of them or none, so that no later one hides an earlier one."""
+        """Store the oldest messages on the server, each after the one before it was acknowledged.
+
+        Not in a pipeline, in which a refused message could be followed by one that is stored and hides it; and not in a
+        transaction, because Redis 7.0 loses transactions on a restart if the default user is disabled.
+        """
         key = self._keys.steps(self._access.user, self.incarnation)
-        pipeline = client.pipeline(transaction=True)
-        for sequence, message in enumerate(batch, start=self._n_acknowledged + 1):
-            pipeline.xadd(key, {b"c": message}, id=f"{sequence}-0")
-        answers = pipeline.execute(raise_on_error=False)
-        for answer in answers:
-            # It was stored before, but the acknowledgement was lost.
-            is_repeated = isinstance(answer, ResponseError) and "equal or smaller" in str(answer)
-            if isinstance(answer, Exception) and not is_repeated:
-                raise answer
-        with self._changed:
-            self._spool.remove(batch)
-            self._n_acknowledged += len(batch)
-            self._changed.notify_all()
+        for message in batch:
+            try:
+                client.xadd(key, {b"c": message}, id=f"{self._n_acknowledged + 1}-0")
+            except ResponseError as error:
+                if "equal or smaller" not in str(error):
+                    raise
+                # It was stored before, but the acknowledgement was lost.
+            with self._changed:
+                self._spool.remove([message])
+                self._n_acknowledged += 1
+                self._changed.notify_all()
 
     def _fetch(self, client: Redis) -> None:
         """Renew the lease, and fetch orders and new weights."""
@@ -285,8 +301,8 @@ class RedisActorEnd:
             self.refusal = ""
             self.control = msgspec.json.decode(control, type=Control) if control is not None else Control()
             self.order = msgspec.json.decode(order, type=Order) if order is not None else self.order
-            if weights is not None:
-                self._weights, self._seen_version = weights, version
+            self._weights = weights or self._weights
+            self._seen_version = version or b""
             self._refresh_at = time.monotonic() + max(REFRESH_S, _SHARE_OF_TIME * fetched_s)
             self._changed.notify_all()
 
@@ -295,9 +311,12 @@ class RedisActorEnd:
         try:
             era, weights = decode_weights(data)
             check_shapes(weights.tensors, self._expected, "weights")
-        except (ValueError, TypeError, msgspec.MsgspecError, IncompatibleCheckpointError, SoulslabError) as error:
-            _log.warning("the weights of the learner cannot be used: %s", error)
+        except (ValueError, TypeError, msgspec.MsgspecError, SoulslabError) as error:
+            if not self._is_warned:
+                _log.warning("the weights of the learner cannot be used: %s", error)
+            self._is_warned = True
             return None
+        self._is_warned = False
         return era, weights
 
     def _note_failure(self, error: RedisError) -> None:

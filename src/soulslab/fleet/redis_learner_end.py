@@ -12,7 +12,7 @@ import logging
 import secrets
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, NamedTuple
 
@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from redis import Redis
 from redis.exceptions import RedisError
 
-from soulslab.errors import ChunkRefusedError
+from soulslab.errors import ChunkRefusedError, FleetError
 from soulslab.fleet.access import Access, Keys, connect
 from soulslab.fleet.chunk import Chunk, decode_chunk
 from soulslab.fleet.episode_lanes import EpisodeLanes
-from soulslab.fleet.messages import LEASE_S, ServerClock, encode_weights
+from soulslab.fleet.messages import LEASE_S, ServerClock
+from soulslab.fleet.weights_message import encode_weights
 from soulslab.learn.actors.transport import EpisodeFilter, EpisodeResult, Weights
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
@@ -36,9 +37,14 @@ READ_AHEAD_BYTES: Final = 64 << 20
 DISCOVER_EVERY_S: Final = 0.25
 PUBLISH_EVERY_S: Final = 0.1
 MAX_GAMES: Final = 10_000
-"""Number of games whose positions are kept, including those that have ended."""
+"""Number of games whose positions are kept, with the ended ones."""
 
-_N_READ: Final = 64
+MAX_GAMES_OF_USER: Final = 1024
+"""Number of streams that are read of the games of one join file."""
+
+_N_READ: Final = 8
+_N_STREAMS: Final = 32
+"""Streams that one command reads, so that an answer has a bounded size."""
 _IDLE_S: Final = 0.005
 _MAX_WAIT_S: Final = 1.0
 _N_DELAYS: Final = 1000
@@ -127,6 +133,8 @@ class RedisLearnerEnd:
         self._is_published = True
         self._trims: dict[GameName, int] = {}
         self._duty: Callable[[Redis], None] | None = None
+        self._n_passes = 0
+        self._failure: Exception | None = None
         self._flush_wanted = self._flush_done = 0
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="soulslab-fleet-reader", daemon=True)
@@ -153,6 +161,8 @@ class RedisLearnerEnd:
         The stream of a row is a stream of the replay buffer. The order of the rows of each environment is kept. A game
         whose message is malformed is refused: nothing more is taken from it, and its name is logged.
         """
+        if self._failure is not None:
+            raise FleetError(self._access.address, f"reading the steps failed: {self._failure}") from self._failure
         with self._changed:
             entries = list(self._entries)
             self._entries.clear()
@@ -215,7 +225,7 @@ class RedisLearnerEnd:
         return {"fleet": np.frombuffer(encoded, np.uint8).copy(), **join_parts({"lanes": self._lanes.state()})}
 
     def commit(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Let the thread remove the messages before a state that a checkpoint holds."""
+        """Remove the messages before a state that a checkpoint holds; the thread does it."""
         found = msgspec.msgpack.decode(state["fleet"].tobytes(), type=_State)
         with self._changed:
             self._trims.update({GameName(each.user, each.incarnation): each.sequence for each in found.games})
@@ -245,14 +255,14 @@ class RedisLearnerEnd:
             self._ended |= {name for name in quiet if name.incarnation in held}
 
     def set_duty(self, duty: Callable[[Redis], None]) -> None:
-        """Let the thread call a function with its connection, about every `DISCOVER_EVERY_S`."""
+        """Set a function that the thread calls with its connection, about every `DISCOVER_EVERY_S`."""
         with self._changed:
             self._duty = duty
 
     def wait(self, timeout_s: float) -> None:
         """Wait until messages have arrived, at most for a time."""
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._entries), timeout_s)
+            self._changed.wait_for(lambda: bool(self._entries or self._failure), timeout_s)
 
     def flush(self, deadline_s: float = 5.0) -> bool:
         """Wait until everything on the server was read, and weights and trims were sent; for the end and for tests."""
@@ -331,6 +341,14 @@ class RedisLearnerEnd:
     # --- the thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - raised where the other thread calls
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+
+    def _work(self) -> None:
         client, wait_s = connect(self._access), _IDLE_S
         next_discovery_at = next_publication_at = 0.0
         while not self._is_closing:
@@ -361,21 +379,32 @@ class RedisLearnerEnd:
         if self._clock.now_s() == 0.0:
             self._clock.synchronise(client)
         prefix = self._keys.steps_of_all
+        n_of_user = Counter(name.user for name in self._read)
         for key in client.scan_iter(match=f"{prefix}*", count=1000):
-            user, _, incarnation = key.decode(errors="replace").removeprefix(prefix).partition(":")
-            if len(self._read) < MAX_GAMES:
-                self._read.setdefault(GameName(user, incarnation), 0)
+            name = GameName(*key.decode(errors="replace").removeprefix(prefix).partition(":")[::2])
+            if name not in self._read and n_of_user[name.user] < MAX_GAMES_OF_USER:
+                n_of_user[name.user] += 1
+                self._read[name] = 0
         if self._duty is not None:
             self._duty(client)
 
     def _read_streams(self, client: Redis) -> int:
-        """Read messages ahead; return their number."""
+        """Read messages of all games ahead, into a buffer of bounded size; return their number."""
         with self._changed:
-            if self._n_entry_bytes >= READ_AHEAD_BYTES:
-                return 0
             names = [name for name in self._read if name not in self._refused]
-        if not names:
-            return 0
+        # Each time another stream comes first, so that all get their turn if the buffer is full.
+        self._n_passes += 1
+        start = self._n_passes * _N_STREAMS % max(1, len(names))
+        names = names[start:] + names[:start]
+        n = 0
+        for first in range(0, len(names), _N_STREAMS):
+            if self._n_entry_bytes >= READ_AHEAD_BYTES:
+                break
+            n += self._read_some(client, names[first : first + _N_STREAMS])
+        return n
+
+    def _read_some(self, client: Redis, names: list[GameName]) -> int:
+        """Read the next messages of some streams; return their number."""
         streams: Any = {self._keys.steps(*name): f"{self._read[name]}-0" for name in names}
         by_key = {key.encode(): name for key, name in zip(streams, names, strict=True)}
         found: Any = client.xread(streams, count=_N_READ)
@@ -400,10 +429,9 @@ class RedisLearnerEnd:
         if weights is None:
             return False
         try:
-            pipeline = client.pipeline(transaction=True)
-            pipeline.set(self._keys.weights, encode_weights(weights, self.era))
-            pipeline.set(self._keys.weights_version, f"{self.era}:{weights.version}:{self.n_published}")
-            pipeline.execute()
+            version = f"{self.era}:{weights.version}:{self.n_published}"
+            data = encode_weights(weights, self.era)
+            client.mset({self._keys.weights: data, self._keys.weights_version: version})
         except RedisError:
             with self._changed:
                 self._to_publish = self._to_publish or weights

@@ -49,7 +49,7 @@ class Certificates(msgspec.Struct, frozen=True):
 
 
 class RedisServer:
-    """A Redis server in a folder of its own, in which it keeps its data over restarts.
+    """A Redis server with its own folder, where its data are kept over restarts.
 
     The configuration is passed through a pipe and holds only hashes of passwords, so no secret is in a file or in a
     command line. Each write reaches the disk before it is acknowledged (``appendfsync always``). If the memory is full,
@@ -185,6 +185,7 @@ class RedisServer:
             "maxmemory-policy noeviction",
             "protected-mode " + ("yes" if is_loopback(host) else "no"),
             "tcp-keepalive 30",
+            "proto-max-bulk-len 32mb",
             "user default reset off",
             admin,
         ]

@@ -331,7 +331,7 @@ def _show(terminal: Terminal, simulator: Simulator, footer: str, notes: Sequence
     height = 2 * max(lines - _N_TEXT_LINES - len(notes), 1)
     width = min(columns, round(height * ASPECT))
     height = min(height, 2 * round(width / ASPECT / 2))
-    fight, duel = simulator.fight[0], simulator.duels[0]
+    fight, duel = simulator.fight_of(0), simulator.duels[0]
     drawn = draw_duel(simulator.boss, fight, duel, height_px=_OVERSAMPLING * height, has_hud=False)
     picture = np.asarray(cv2.resize(drawn, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
     *status, last = _status(simulator, width, footer)
@@ -339,7 +339,7 @@ def _show(terminal: Terminal, simulator: Simulator, footer: str, notes: Sequence
 
 
 def _status(simulator: Simulator, width: int, footer: str) -> list[str]:
-    fight, d = simulator.fight[0], simulator.duels[0]
+    fight, d = simulator.fight_of(0), simulator.duels[0]
     blow = blow_of(d, fight)
     doing = f"{blow.stage}: {simulator.boss.moves[d.b_move].id.replace('_', ' ')}" if blow is not None else ""
     if d.over:

@@ -73,14 +73,26 @@ def play(env_id, n_steps):
     return seen
 
 
+def plays_with_equal_starts(env_id, n_steps):
+    """Play by pad and by keyboard; on a busy machine a new window is ready one tick later in some starts."""
+    by_pad, by_keyboard = {}, {}
+    for _ in range(10):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(XTestSender, "send", lambda _, changes: pytest.fail(f"the keyboard sent {changes}"))
+            seen = play(env_id, n_steps)
+            by_pad[tuple(seen[0]["boss_pose"])] = seen
+        with pytest.MonkeyPatch.context() as patch:  # the pad is connected and has no controls, so keys are sent
+            patch.setattr(pad_sender, "controls_of_keys", lambda _: {})
+            seen = play(env_id, n_steps)
+            by_keyboard[tuple(seen[0]["boss_pose"])] = seen
+        for start in by_pad.keys() & by_keyboard.keys():
+            return by_pad[start], by_keyboard[start]
+    return pytest.fail(f"no equal starts: {sorted(by_pad)}, {sorted(by_keyboard)}")
+
+
 @pytest.mark.parametrize("env_id", ["soulslab/DarkSouls3Iudex-v0", "soulslab/EldenRingMargit-v0"])
 def test_every_action_by_pad_is_that_by_keyboard(env_id):
-    with pytest.MonkeyPatch.context() as patch:  # the pad is connected and has no controls, so the keyboard is used
-        patch.setattr(pad_sender, "controls_of_keys", lambda _: {})
-        keyboard = play(env_id, 150)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(XTestSender, "send", lambda _, changes: pytest.fail(f"the keyboard sent {changes}"))
-        pad = play(env_id, 150)
+    pad, keyboard = plays_with_equal_starts(env_id, 150)
     assert len(pad) == len(keyboard)
     for by_pad, by_key in zip(pad, keyboard, strict=True):
         for name, value in by_key.items():

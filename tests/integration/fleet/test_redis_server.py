@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -11,8 +12,9 @@ import redis
 from msgspec.structs import replace
 
 from soulslab.errors import ConfigError, FleetError
-from soulslab.fleet.access import Keys, connect, new_password, refuse_open_server
-from soulslab.fleet.redis_server import RedisServer, remove_player, set_player
+from soulslab.fleet.access import Keys, connect, new_password, read_access, refuse_open_server
+from soulslab.fleet.fleet_folder import FleetFolder
+from soulslab.fleet.redis_server import RedisServer, free_port, remove_player, set_player
 from support.redis import redis_server
 from support.waiting import wait_for
 
@@ -115,6 +117,8 @@ def test_a_full_memory_refuses_writes_and_removes_nothing(tmp_path):
         ("GET", "soulslab:test:lease:play-2:0000000000000000"),
         ("XADD", "soulslab:other:steps:play-1:0000000000000000", "1-0", "c", "x"),
         ("XREAD", "STREAMS", "soulslab:test:steps:play-1:0000000000000000", "0"),
+        ("SET", "soulslab:test:steps:play-1:0000000000000000", "not a stream"),
+        ("DEL", "soulslab:test:steps:play-1:0000000000000000"),
         ("CONFIG", "GET", "dir"),
         ("ACL", "LIST"),
         ("FLUSHALL",),
@@ -143,3 +147,32 @@ def test_a_server_that_cannot_start_says_why(served, tmp_path):
     second = RedisServer(tmp_path / "second", served.learner, max_memory_mb=16)
     with pytest.raises(FleetError, match="Address already in use"):
         second.start([])
+
+
+def test_games_of_other_machines_use_tls_with_the_authority_of_the_fleet(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = FleetFolder(Path())  # a relative path, as in commands
+    admin = folder.make(listen=f"127.0.0.1:{free_port('127.0.0.1')}")
+    player = folder.invite(tmp_path / "join.toml")
+    game = read_access(tmp_path / "join.toml")
+    server = RedisServer(folder.redis_path, admin, max_memory_mb=16, certificates=folder.certificates(admin))
+    server.start([player])
+    try:
+        assert game.address.startswith("rediss://")
+        client = connect(game)
+        assert client.ping()
+        client.close()
+        refuse_open_server(admin)
+        # A game that trusts another authority, and one that does not encrypt.
+        other = FleetFolder(tmp_path / "other").make(listen="127.0.0.1:1")
+        for wrong in (replace(game, ca=other.ca), replace(game, address=game.address.replace("rediss", "redis"))):
+            client = connect(wrong)
+            with pytest.raises(redis.exceptions.ConnectionError):
+                client.ping()
+            client.close()
+        assert not list(tmp_path.rglob("ca.key"))
+    finally:
+        server.close()
+    assert folder.make() == admin
+    with pytest.raises(ConfigError, match="not the address in the join files"):
+        folder.make(listen="127.0.0.1:1")

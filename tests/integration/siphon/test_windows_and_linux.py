@@ -85,7 +85,7 @@ def test_both_play_a_game_on_windows(python, tmp_path):
     token.chmod(0o600)
     with (
         PrivateDisplay((800, 600)) as display,
-        python.serving("arena", "--start", "--token-file", f"Z:{token}", display=display.name) as address,
+        python.serving("arena", "--start", "--token-file", f"Z:{token}", display=display.name) as (address, _),
     ):
         live = ArenaLiveEnv(server=address, token=read_token(token), reward=ALL_TERMS)
         check_fight(live, ArenaEnv(reward=ALL_TERMS), 3)

@@ -1,10 +1,12 @@
-"""``soulslab join``, and the use of joined policies."""
+"""``soulslab join``, the use of joined policies, and the environment of an evaluation."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from soulslab import cli
+from soulslab.cli.evaluate import EvaluateFlags
 from soulslab.envs.registration import ARENA_ID
 from soulslab.learn.players import load_player
 from support.policies import q_policy
@@ -74,3 +76,12 @@ def test_wrong_usage(capsys, arguments, code, words):
     error = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert words in error
     assert "Traceback" not in error
+
+
+def test_another_environment_has_no_conditions_of_the_training():
+    trained = {"boss": "mine.toml", "boss_intervals": [0.0, 1.0], "latency_ms": [0.0, 120.0], "observation": "features"}
+    flags = EvaluateFlags(env="soulslab/ArenaLive-v0", boss="judge")
+    env_id, options = flags.environment("soulslab/Arena-v0", trained, Path("policy"))
+    assert (env_id, options) == ("soulslab/ArenaLive-v0", {"boss": "judge", "observation": "features"})
+    _, options = EvaluateFlags(trust=True).environment("soulslab/Arena-v0", trained, Path("policy"))
+    assert options == trained

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.scripted_players import measure
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
+from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_ACTIONS, NOTHING
 from soulslab.envs.duels import ArenaOptions
 from soulslab.envs.registration import ARENA_ID
@@ -342,3 +343,38 @@ def test_the_reference_player_rolls_and_attacks():
     actions = reference_actions(ArenaOptions(), 1)
     assert {LIGHT_ATTACK, NOTHING} < set(actions.tolist())
     assert ((actions >= FIRST_ROLL) & (actions < LIGHT_ATTACK)).any()
+
+
+@pytest.mark.parametrize("options", [{}, {"observation": "dict", "phase": "2"}, {"held_out_rules": True}])
+def test_the_probing_player_is_recorded(out, options):
+    options = {"boss": "generated:1", "random_pose": True, **options}
+    with FightRecorder(out, ARENA_ID, options, "probe") as recorder:
+        probe = ProbePlayer(1, 0)
+        episodes = [recorder.probe(probe, seed) for seed in fight_seeds(0, 2)]
+    assert recorder.n_fights == 2
+    for episode in episodes:
+        assert episode.masks[np.arange(len(episode.actions)), episode.actions].all()
+        assert len(set(episode.actions.tolist())) >= 3
+    check_same(episodes[0], play_again(ARENA_ID, options, episodes[0]))
+
+
+def test_the_probing_player_only_fights_duels(out):
+    with (
+        FightRecorder(out, "CartPole-v1", {}, "probe") as recorder,
+        pytest.raises(EnvironmentUsageError, match="can only fight duels, not CartPole-v1"),
+    ):
+        recorder.probe(ProbePlayer(1), 0)
+
+
+@pytest.mark.parametrize("option", [{"late_share": 0.1}, {"position_noise_m": 0.1}])
+def test_the_reference_cannot_be_recorded_with_errors(out, option):
+    with (
+        FightRecorder(out, ARENA_ID, option, "reference") as recorder,
+        pytest.raises(EnvironmentUsageError, match="only a policy or the probe can be recorded"),
+    ):
+        record_fight(recorder, 1)
+
+
+def test_the_reference_is_recorded_with_latency_and_held_out_rules(out):
+    with FightRecorder(out, ARENA_ID, {"latency_ms": (50, 50), "held_out_rules": True}, "reference") as recorder:
+        assert len(record_fight(recorder, 1).actions) > 20

@@ -1,7 +1,6 @@
 """A lock that one process at a time holds, and runs that keep others out of their folder."""
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -47,7 +46,7 @@ def test_a_process_that_is_killed_lets_go(tmp_path):
         assert child.stdout.readline() == "held\n"
         assert is_held(path)
     finally:
-        os.kill(child.pid, signal.SIGKILL)
+        child.kill()
         child.wait()
         child.stdout.close()
     assert not is_held(path)

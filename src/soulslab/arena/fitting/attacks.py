@@ -190,8 +190,10 @@ def _course(fight: RecordedFight, knight: Knight) -> Course:
     hp = m["player_hp"]
     before = np.where(m["is_topped_up"], fight.player_max_hp, np.concatenate([hp[:1], hp[:-1]]))
     damage = np.maximum(before - hp, 0.0)
-    damage[np.isin(player, _FALLS)] = 0.0
     player_ticks = np.rint(m["player_time_s"] * TICKS_PER_S).astype(np.int64)
+    # The animation of a knock-back begins with a hit. Other losses are falls, or damage over time.
+    knock_backs = [each.animation for each in knight.knock_backs.values()]
+    damage[~(np.isin(player, knock_backs) & (player_ticks < np.diff(m["tick"], prepend=m["tick"][0] - 1)))] = 0.0
     return Course(
         tick=m["tick"].astype(np.int64),
         boss_ticks=np.rint(m["boss_time_s"] * TICKS_PER_S).astype(np.int64),

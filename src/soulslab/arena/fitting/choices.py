@@ -356,6 +356,9 @@ def pauses(
         if row >= len(c.tick) or (c.phase[row] != phase and c.phase[row] != 0):
             continue
         wait = following.start - end - 1
+        if wait < -o.step:
+            continue  # the boss broke off the attack
+        wait = max(wait, 0)
         waits.append(wait)
         if _would_fit(o, following, limits, last):
             sure.append(wait)

@@ -36,7 +36,13 @@ PlayerMaker: TypeAlias = Callable[[int], Player]
 
 
 def record_simulated(
-    boss: Boss, make_player: PlayerMaker, *, seed: int, minutes: float, top_up: bool = True, name: str = ""
+    boss: Boss,
+    make_player: PlayerMaker,
+    *,
+    seed: int,
+    minutes: float,
+    top_up: bool = True,
+    held_out_rules: bool = False,
 ) -> Iterator[RecordedFight]:
     """Record fights until they have lasted for some minutes of game time.
 
@@ -46,21 +52,24 @@ def record_simulated(
         seed: Seed of the first fight; the others follow.
         minutes: Game time of all fights; the last fight is cut.
         top_up: Restore the player's health below `TOP_UP_BELOW`, so that fights reach the second phase.
-        name: Name of the player in the recordings.
+        held_out_rules: Play by rules that no boss file describes (`soulslab.arena.held_out_rules`).
     """
+    options = FightOptions(
+        random_pose=True, features=False, states=True, autoreset="disabled", held_out_rules=held_out_rules
+    )
     left = round(minutes * 60 * TICKS_PER_S / TICKS_PER_DECISION)
     while left > 0:
-        ticks, topped_up = _play(boss, make_player(seed), seed, left, top_up=top_up)
+        simulator = Simulator(boss, 1, options)
+        ticks, topped_up = _play(simulator, make_player(seed), seed, left, top_up=top_up)
         left -= -(-len(ticks) // TICKS_PER_DECISION)
         seed += 1
-        yield fight_of_ticks(boss, ticks, topped_up, name)
+        yield fight_of_ticks(boss, ticks, topped_up)
 
 
 def _play(
-    boss: Boss, player: Player, seed: int, n_decisions: int, *, top_up: bool
+    simulator: Simulator, player: Player, seed: int, n_decisions: int, *, top_up: bool
 ) -> tuple[NDArray[np.record], list[int]]:
     """Play one fight; return the `DUEL` record of each tick, and the ticks after which the health was restored."""
-    simulator = Simulator(boss, 1, FightOptions(random_pose=True, features=False, states=True, autoreset="disabled"))
     everyone = np.ones(1, np.bool_)
     simulator.seed(np.array([seed], np.uint64), everyone)
     simulator.reset(everyone)
@@ -86,7 +95,7 @@ def _play(
     return np.concatenate(parts), topped_up
 
 
-def fight_of_ticks(boss: Boss, ticks: NDArray[np.record], topped_up: list[int], name: str = "") -> RecordedFight:
+def fight_of_ticks(boss: Boss, ticks: NDArray[np.record], topped_up: list[int]) -> RecordedFight:
     """Return the recording of a fight, given its `DUEL` records (T,); only quantities that a game shows are used."""
     knight = load_knight()
     moments = np.zeros(len(ticks), MOMENT)
@@ -112,7 +121,6 @@ def fight_of_ticks(boss: Boss, ticks: NDArray[np.record], topped_up: list[int], 
         player_animations=knight.animations,
         boss_animations=boss_animations,
         player_max_hp=float(knight.vitals.hp),
-        player=name,
     )
 
 

@@ -48,6 +48,8 @@ _CLASSES_BY_STATUS = {
         errors.SessionStateError,
         errors.ScanError,
         errors.RecordingError,
+        errors.FitError,
+        errors.FleetError,
     ),
     _Code.ABORTED: (errors.ActorError, errors.ProcessExitedError, errors.ControlTakenError),
     _Code.NOT_FOUND: (

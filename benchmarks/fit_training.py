@@ -1,0 +1,182 @@
+"""``python -m benchmarks fit-training``: train on a boss that is known only roughly, and fight the true one.
+
+A known boss is either a distorted copy of the true one, or a fit to recorded fights of the probing player. A policy is
+trained on the file alone, and another one on bosses that are drawn from the intervals of its numbers. Both then fight
+the true boss, which they have never met. Development and report have different seeds.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+
+from benchmarks.result import Result, Row
+from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.fitting.fit import fit_boss
+from soulslab.arena.fitting.simulated import record_simulated
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.probe_player import ProbePlayer
+from soulslab.arena.uncertainty import Uncertainty, draw_boss, numbers_of, uncertainty_path
+from soulslab.config import dump_settings
+from soulslab.envs.duels import TRAINING_CONDITIONS
+from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
+from soulslab.learn.policy import Policy
+from soulslab.learn.settings import TrainSettings
+from soulslab.learn.sinks import ConsoleSink
+from soulslab.learn.train import train
+
+#: What is known of the boss: a distorted copy, by its factor, or a fit, also to fights with the held-out rules.
+Source: TypeAlias = Literal["1x", "2x", "3x", "fit", "fit, held-out rules"]
+#: How it is used: the boss file alone, or bosses drawn from the intervals.
+Use: TypeAlias = Literal["file", "drawn"]
+SOURCES: Final[tuple[Source, ...]] = ("1x", "2x", "3x", "fit", "fit, held-out rules")
+USES: Final[tuple[Use, ...]] = ("file", "drawn")
+#: Seeds of the distortion, the recordings, the training and the fights, by purpose.
+SEEDS: Final = {"development": 100, "report": 5_000_000}
+
+#: Half the width of the distortion of each kind of number with factor 1: absolute, or as a share of the number.
+ABSOLUTE: Final = {"start_s": 0.06, "reach_m": 0.3}
+SHARES: Final = {
+    "damage": 0.15,
+    "arc_rad": 0.15,
+    "recovery_s": 0.25,
+    "pause_s": 0.3,
+    "weight": 0.4,
+    "walk_m_s": 0.1,
+    "run_m_s": 0.1,
+    "poise": 0.1,
+    "stagger_s": 0.1,
+}
+
+
+class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the benchmark.
+
+    Attributes:
+        train: The config; its boss, its conditions and its seed change.
+        bosses: The true bosses.
+        sources: What is known of them.
+        uses: How it is used.
+        purpose: Which seeds are used.
+        minutes: Game time of the recordings of a fit.
+        n_fights: Greedy fights of each evaluation.
+        limit_s: Maximum training time per run (s).
+    """
+
+    train: TrainSettings
+    bosses: tuple[str, ...] = ("judge",)
+    sources: tuple[Source, ...] = SOURCES
+    uses: tuple[Use, ...] = USES
+    purpose: Literal["development", "report"] = "report"
+    minutes: float = 20.0
+    n_fights: int = 500
+    limit_s: float = float("inf")
+
+    def quick(self) -> FitTrainingSettings:
+        """Return settings for a run of a minute, in which little is learned."""
+        return msgspec.structs.replace(
+            self, sources=("1x", "fit"), purpose="development", minutes=5.0, n_fights=50, limit_s=5.0
+        )
+
+
+def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
+    """Train on everything that is known of every boss, and evaluate against the true boss."""
+    rows = []
+    for boss, source in product(settings.bosses, settings.sources):
+        with TemporaryDirectory(prefix="soulslab-bench-") as folder:
+            path = Path(folder) / "known.toml"
+            known, uncertainty = known_boss(find_boss(boss), source, SEEDS[settings.purpose], settings.minutes)
+            path.write_text(dump_settings(known), encoding="utf-8")
+            uncertainty_path(path).write_text(dump_settings(uncertainty), encoding="utf-8")
+            rows += [_row(settings, boss, source, use, path) for use in settings.uses]
+    title = f"trained on a boss that is known roughly, fights against the true one, {settings.purpose} seeds"
+    return [Result(title=f"{title} (95 % interval)", rows=rows)]
+
+
+def known_boss(truth: Boss, source: Source, seed: int, minutes: float) -> tuple[Boss, Uncertainty]:
+    """Return what is known of a boss: a boss and its intervals."""
+    if source.startswith("fit"):
+        probe = ProbePlayer(1, seed)
+        fights = record_simulated(
+            truth, lambda _: probe, seed=seed, minutes=minutes, held_out_rules=source == "fit, held-out rules"
+        )
+        fit = fit_boss([one for one in fights if len(one.moments) > 1], load_knight(), ground=truth.ground)
+        return fit.boss, fit.uncertainty
+    return distorted(truth, float(source.removesuffix("x")), np.random.default_rng(seed))
+
+
+def distorted(truth: Boss, factor: float, rng: np.random.Generator) -> tuple[Boss, Uncertainty]:
+    """Return a copy whose numbers are wrong by up to `ABSOLUTE` and `SHARES`, and intervals with the true numbers."""
+    halves = _half_widths(truth, factor)
+    known = draw_boss(truth, Uncertainty(intervals=_around(truth, halves)), rng)
+    moves = []
+    for move, true in zip(known.moves, truth.moves, strict=True):
+        # A window keeps its length: its end is shifted with its start.
+        windows = [
+            msgspec.structs.replace(window, end_s=window.start_s + other.end_s - other.start_s)
+            for window, other in zip(move.windows, true.windows, strict=True)
+        ]
+        moves.append(msgspec.structs.replace(move, windows=tuple(windows)))
+    known = draw_boss(msgspec.structs.replace(known, moves=tuple(moves)), Uncertainty(intervals={}), rng)
+    # The end of a window is as uncertain as its start.
+    halves |= {place.replace("start_s", "end_s"): half for place, half in halves.items()}
+    return known, Uncertainty(intervals=_around(known, halves))
+
+
+def _half_widths(boss: Boss, factor: float) -> dict[str, float]:
+    """Return half the width of the interval of each number that is distorted."""
+    halves = {}
+    for place, number in numbers_of(boss):
+        kind = place.split(".")[-1].split("[")[0]
+        if kind in ABSOLUTE or kind in SHARES:
+            halves[place] = factor * (ABSOLUTE[kind] if kind in ABSOLUTE else SHARES[kind] * number)
+    return halves
+
+
+def _around(boss: Boss, halves: dict[str, float]) -> dict[str, tuple[float, float]]:
+    """Return intervals around the numbers of a boss."""
+    numbers = dict(numbers_of(boss))
+    return {place: (max(numbers[place] - half, 0.0), numbers[place] + half) for place, half in halves.items()}
+
+
+def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, path: Path) -> Row:
+    """Train and evaluate one policy."""
+    base, seed = settings.train, SEEDS[settings.purpose]
+    clean = {name: value for name, value in base.env.options.items() if name not in TRAINING_CONDITIONS}
+    options = {**(base.env.options if use == "drawn" else clean), "boss": str(path)}
+    train_settings = msgspec.structs.replace(
+        base,
+        env=msgspec.structs.replace(base.env, options=options),
+        run=msgspec.structs.replace(base.run, seed=seed, max_seconds=min(base.run.max_seconds, settings.limit_s)),
+    )
+    sink = ConsoleSink()
+    with TemporaryDirectory(prefix="soulslab-bench-") as folder:
+        result = train(train_settings, Path(folder), sinks=[sink])
+        policy = Policy.load(result.policy_path)
+    rules = {"held_out_rules": source == "fit, held-out rules"}
+
+    def wins(opponent: str, rules: dict[str, Any]) -> Evaluation:
+        fights = EvaluationSettings(
+            env_id=base.env.id, env_options={**clean, **rules, "boss": opponent}, n_fights=settings.n_fights, seed=seed
+        )
+        return evaluate(policy, fights, sinks=[sink])
+
+    known, true = wins(str(path), {}), wins(boss, rules)
+    interval = true.interval
+    return {
+        "boss": boss,
+        "known": source,
+        "trained on": use,
+        "decisions": result.env_steps,
+        "training (s)": result.train_seconds,
+        "won against the known boss (%)": 100 * known.win_rate if known.win_rate is not None else None,
+        "won against the true boss (%)": 100 * true.win_rate if true.win_rate is not None else None,
+        "from (%)": 100 * interval.low if interval else None,
+        "to (%)": 100 * interval.high if interval else None,
+    }

@@ -1,0 +1,329 @@
+"""``python -m benchmarks fleet``: throughput beside learning, many games, malformed messages, and kills at random.
+
+The games are processes that push random rows of 74 features without playing. The learner is Rainbow with the network of
+``rainbow.toml``, and its updates take a whole core. It takes the rows into its replay buffer, as in training.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from benchmarks.fleet_chaos import ChaosSettings, process_context, run_chaos
+from benchmarks.result import Result, Row
+from soulslab.errors import ChunkRefusedError
+from soulslab.fleet.access import Access, connect, new_password, password_hash
+from soulslab.fleet.chunk import ChunkHeader, decode_chunk, encode_chunk, row_digest
+from soulslab.fleet.redis_actor_end import RedisActorEnd
+from soulslab.fleet.redis_learner_end import RedisLearnerEnd
+from soulslab.fleet.redis_server import Player, RedisServer, free_port
+from soulslab.fleet.spool import Spool
+from soulslab.learn.actors.transport import Weights
+from soulslab.learn.rainbow.q_learner import Learner
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
+from soulslab.learn.settings import ReplaySettings
+from soulslab.learn.torch_device import one_core
+
+SHAPE = StepShape(n_features=74, n_actions=20)
+ROW = row_type(SHAPE)
+HEADER = QHeader(
+    env_id="bench",
+    env_options={},
+    n_features=SHAPE.n_features,
+    n_actions=SHAPE.n_actions,
+    network=QNetworkSettings(),
+    soulslab="",
+    commit="",
+)
+N_LANES = 16
+EPISODE = 100
+
+
+class FleetBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the benchmark.
+
+    Attributes:
+        seconds: Time of each measurement (s).
+        rates: Transitions per second of all games together.
+        n_games: Games of the measurements of throughput.
+        n_many: Games that play at the same time at 10 steps per second each.
+        n_malformed: Malformed messages.
+        chaos: Faults at random.
+    """
+
+    seconds: float = 20.0
+    rates: tuple[int, ...] = (10_000, 100_000)
+    n_games: int = 4
+    n_many: int = 200
+    n_malformed: int = 100_000
+    chaos: ChaosSettings = ChaosSettings(n_kills=1000, n_freezes=100)
+
+    def quick(self) -> FleetBenchSettings:
+        """Return settings for a short run."""
+        chaos = ChaosSettings(n_kills=20, n_freezes=1)
+        return msgspec.structs.replace(self, seconds=5.0, n_malformed=10_000, chaos=chaos)
+
+
+def measure_fleet(settings: FleetBenchSettings | None = None) -> list[Result]:
+    """Measure throughput, many games, malformed messages and faults."""
+    settings = settings or FleetBenchSettings()
+    return [
+        Result(
+            title="a learner at full load while games send transitions of 74 features, appendfsync always; goal: "
+            "100 000 transitions/s at 90 % of the updates of the learner alone",
+            rows=_ingest_rows(settings),
+        ),
+        Result(title="many games at 10 steps per second each", rows=[_many_row(settings)]),
+        Result(title="malformed messages", rows=[_malformed_row(settings.n_malformed)]),
+        Result(
+            title="SIGKILL and interruptions at random; goal: nothing lost or repeated", rows=[_chaos_row(settings)]
+        ),
+    ]
+
+
+class _Bench:
+    """A learner that makes updates and takes rows."""
+
+    def __init__(self, access: Access) -> None:
+        self.policy = QPolicy(HEADER)
+        replay = ReplaySettings(capacity=500_000)
+        self.replay = ReplayBuffer(SHAPE, replay, N_LANES)
+        rows = example_rows(2000)
+        self.replay.append(rows)
+        self.policy.observe(rows["features"])
+        learning = QLearningSettings()
+        self._learner = Learner(learning, replay, self.policy, self.replay, np.random.default_rng(0))
+        self.end = RedisLearnerEnd(access, SHAPE, N_LANES)
+
+    def publish(self) -> None:
+        """Publish the weights, as after each iteration of training."""
+        tensors = self.policy.weights()
+        self.end.publish(Weights(version=self._learner.n_updates, epsilon=1.0, tensors=tensors))
+
+    def wait_for_games(self, n_games: int) -> None:
+        """Learn until messages of this number of further games have arrived."""
+        n_before, deadline = len(self.end.sequences()), time.monotonic() + 120.0
+        while len(self.end.sequences()) < n_before + n_games and time.monotonic() < deadline:
+            self.run(0.5)
+
+    def run(self, seconds: float) -> tuple[float, float]:
+        """Learn and take for some time; return updates and transitions per second."""
+        start, before, n_rows = time.perf_counter(), self._learner.n_updates, 0
+        saved_at = start
+        while (now := time.perf_counter()) - start < seconds:
+            rows = self.end.take()
+            if len(rows):
+                self.replay.append(rows)
+                self.policy.observe(rows["features"])
+                n_rows += len(rows)
+            for _ in range(16):
+                self._learner.update(0.1)
+            self.publish()
+            if now - saved_at > 2.0:  # checkpoints free what was taken
+                self.end.commit(self.end.state())
+                saved_at = now
+        passed = time.perf_counter() - start
+        return (self._learner.n_updates - before) / passed, n_rows / passed
+
+
+def _ingest_rows(settings: FleetBenchSettings) -> list[Row]:
+    rows: list[Row] = []
+    with one_core(), _server() as (admin, game):
+        bench = _Bench(admin)
+        bench.run(2.0)  # compiles kernels
+        alone, _ = bench.run(settings.seconds)
+        rows.append(_ingest_row("the learner alone", 0, alone, alone, 0.0, None))
+        for rate in settings.rates:
+            with _games(game, settings.n_games, rate / settings.n_games):
+                bench.wait_for_games(settings.n_games)
+                updates, taken = bench.run(settings.seconds)
+                delay_s = bench.end.delay_p95_s
+            rows.append(_ingest_row(f"{settings.n_games} games", rate, alone, updates, taken, delay_s))
+            again, _ = bench.run(settings.seconds / 2)  # the load of other programs changes
+            alone = max(alone, again)
+        bench.end.close()
+    return rows
+
+
+def _ingest_row(name: str, sent: int, alone: float, updates: float, taken: float, delay_s: float | None) -> Row:
+    return {
+        "games": name,
+        "transitions/s sent": sent,
+        "transitions/s taken": round(taken),
+        "updates/s": round(updates),
+        "% of updates alone": round(100 * updates / alone),
+        "step to learner, p95 ms": round(1000 * delay_s, 1) if delay_s is not None else None,
+    }
+
+
+def _many_row(settings: FleetBenchSettings) -> Row:
+    n_processes = 4
+    with one_core(), _server() as (admin, game):
+        end = RedisLearnerEnd(admin, SHAPE, N_LANES)
+        weights = QPolicy(HEADER).weights()
+        context = process_context()
+        n_each = settings.n_many // n_processes
+        children = [context.Process(target=push_of_many, args=(game, n_each), daemon=True) for _ in range(n_processes)]
+        for child in children:
+            child.start()
+        client: Any = connect(admin)
+        deadline = time.monotonic() + 120.0
+        while len(end.sequences()) < n_each * n_processes and time.monotonic() < deadline:
+            end.wait(0.05)
+            end.take()
+        n_rows, n_versions, start = -end.n_waiting_rows, 0, time.perf_counter()
+        while time.perf_counter() - start < settings.seconds:
+            end.wait(0.05)
+            n_rows += len(end.take())
+            n_versions += 1
+            end.publish(Weights(version=n_versions, epsilon=1.0, tensors=weights))
+            end.commit(end.state())
+        row: Row = {
+            "games": len(end.sequences()),
+            "refused": len(end.refusals()),
+            "transitions/s taken": round((n_rows + end.n_waiting_rows) / (time.perf_counter() - start)),
+            "step to learner, p95 ms": round(1000 * (end.delay_p95_s or 0.0), 1),
+            "memory of the server, MB": round(client.info("memory")["used_memory_peak"] / 1e6),
+            "processes that failed": sum(not child.is_alive() for child in children),
+        }
+        for child in children:
+            child.kill()
+            child.join()
+        client.close()
+        end.close()
+    return row
+
+
+def _malformed_row(n_messages: int) -> Row:
+    """Damage valid messages in random ways, with a correct checksum in half of the cases."""
+    generator = np.random.default_rng(0)
+    rows = example_rows(64)
+    header = ChunkHeader(
+        worker="game", incarnation="0" * 16, sequence=1, weights_version=0, row=row_digest(ROW), n_envs=1, n_rows=64
+    )
+    valid = encode_chunk(header, rows)
+    n_refused, seconds = 0, 0.0
+    for i in range(n_messages):
+        message = _damaged(valid, i, generator)
+        start = time.perf_counter()
+        try:
+            decode_chunk(message, SHAPE, "game")
+        except ChunkRefusedError:
+            n_refused += 1
+        seconds += time.perf_counter() - start
+    return {
+        "messages": n_messages,
+        "refused": n_refused,
+        "µs per message": round(1e6 * seconds / n_messages, 1),
+    }
+
+
+def _damaged(valid: bytes, number: int, generator: np.random.Generator) -> bytes:
+    """Return a message that must be refused: cut, with random bytes, or with NaN in its rows."""
+    kind = number % 3
+    if kind == 0:
+        return valid[: int(generator.integers(len(valid)))]
+    if kind == 1:
+        return generator.bytes(int(generator.integers(1, 4096)))
+    header = ChunkHeader(
+        worker="game", incarnation="0" * 16, sequence=1, weights_version=0, row=row_digest(ROW), n_envs=1, n_rows=64
+    )
+    rows = example_rows(64)
+    column = ("features", "reward")[number % 2]
+    rows[column][int(generator.integers(64))] = np.nan
+    return encode_chunk(header, rows)
+
+
+def _chaos_row(settings: FleetBenchSettings) -> Row:
+    start = time.perf_counter()
+    with TemporaryDirectory() as folder:
+        report = run_chaos(Path(folder), settings.chaos)
+    return {
+        "kills of games": report.n_kills["game"],
+        "of the learner": report.n_kills["learner"],
+        "of the server": report.n_kills["redis"],
+        "interruptions": report.n_freezes,
+        "rows": report.n_rows,
+        "acknowledged messages lost": report.n_acknowledged_lost,
+        "rows repeated": report.n_repeated,
+        "gaps": report.n_gaps,
+        "s": round(time.perf_counter() - start),
+    }
+
+
+@contextmanager
+def _server() -> Iterator[tuple[Access, Access]]:
+    """Start a server in a temporary folder on the disk; yield the accesses of the learner and of the games."""
+    address = f"redis://127.0.0.1:{free_port('127.0.0.1')}"
+    admin = Access(address=address, run="bench", user="admin", password=new_password())
+    game = msgspec.structs.replace(admin, user="play-1", password=new_password())
+    with TemporaryDirectory() as folder:
+        server = RedisServer(Path(folder) / "redis", admin, max_memory_mb=1024)
+        server.start([Player(game.user, password_hash(game.password))])
+        try:
+            yield admin, game
+        finally:
+            server.close()
+
+
+@contextmanager
+def _games(access: Access, n_games: int, rate: float) -> Iterator[None]:
+    """Run games that push rows at a rate (rows/s each)."""
+    context = process_context()
+    with ExitStack() as stack:
+        for _ in range(n_games):
+            child = context.Process(target=push_rows, args=(access, rate), daemon=True)
+            child.start()
+            stack.callback(child.join)
+            stack.callback(child.kill)
+        yield
+
+
+def push_rows(access: Access, rate: float) -> None:
+    """Push rows at a rate until killed."""
+    end = _actor_end(access, "game")
+    number, start = 0, time.perf_counter()
+    rows = example_rows(EPISODE)
+    while True:
+        due = int((time.perf_counter() - start) * rate / EPISODE)
+        while number < due:
+            end.push(rows)
+            number += 1
+        time.sleep(0.01)
+
+
+def push_of_many(access: Access, n_games: int) -> None:
+    """Push a row of each of many games ten times a second until killed."""
+    ends = [_actor_end(access, "game") for _ in range(n_games)]
+    rows = example_rows(EPISODE)
+    number, start = 0, time.perf_counter()
+    while True:
+        for end in ends:
+            end.push(rows[number % EPISODE : number % EPISODE + 1])
+        number += 1
+        time.sleep(max(0.0, start + number / 10 - time.perf_counter()))
+
+
+def _actor_end(access: Access, name: str) -> RedisActorEnd:
+    return RedisActorEnd(access, name, 1, ROW, Spool(Path("/tmp"), 16 << 20), QPolicy(HEADER).weights())  # noqa: S108 - an unnamed file
+
+
+def example_rows(n: int) -> Any:
+    """Return n rows of one environment, in episodes of `EPISODE` steps."""
+    rows = np.zeros(n, ROW)
+    numbers = np.arange(n)
+    rows["features"] = np.random.default_rng(0).standard_normal((n, SHAPE.n_features), np.float32)
+    rows["n_decisions"] = 1
+    rows["is_first"] = numbers % EPISODE == 0
+    rows["outcome"] = np.where(numbers % EPISODE == EPISODE - 1, Outcome.TERMINATED, Outcome.GOES_ON)
+    return rows

@@ -1,0 +1,254 @@
+"""The probing player: a script that plays to show how a boss fights, and that knows nothing about the boss.
+
+It plays the fights from which a boss is fitted. It reads only the state of the duel, as every game shows it. It learns
+from its own fights at which times each animation hits, and how far its own attacks reach. It answers each attack of the
+boss in a way that it draws: it stands still, walks, parries, or rolls early, late or in time. Between attacks it keeps
+a distance and a side, which change every few seconds, or attacks as often as it can. With little health it only rolls
+in time and strikes when the boss cannot hit, so that it survives to see the second phase.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.boss_rules import PARRY_STUN, STAGGER
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import DECISION_S, Record, Table
+from soulslab.arena.vocabulary import (
+    BOSS_ATTACKS,
+    FIRST_ROLL,
+    HEAVY_ATTACK,
+    LIGHT_ATTACK,
+    N_DIRECTIONS,
+    NOTHING,
+    PARRY,
+    UNKNOWN_ANIMATION,
+)
+
+Response: TypeAlias = Literal["roll", "stand", "walk", "parry"]
+
+FORWARD, RIGHT, BACKWARD, LEFT = 0, 2, 4, 6
+#: Responses to an attack, and their probabilities if the player has full health.
+RESPONSES: Final[tuple[Response, ...]] = ("roll", "stand", "walk", "parry")
+CURIOUS: Final = (0.55, 0.15, 0.2, 0.1)
+#: Share of its health below which the player only rolls.
+CAREFUL_SHARE: Final = 0.5
+#: Time before a blow at which it rolls in time, and the range from which the times of the other rolls are drawn (s).
+ROLL_LEAD_S: Final = 0.17
+LEADS_S: Final = (-0.1, 0.45)
+#: Share of the rolls with another time and direction; the others pass the boss on one side.
+VARIED_SHARE: Final = 0.5
+SAFE_ROLLS: Final = (1, 7)
+#: Blows of an animation that are closer together than this are one blow (s).
+SAME_BLOW_S: Final = 0.4
+#: Distances between the centres that the player keeps, from which one is drawn every few seconds (m).
+DISTANCES_M: Final = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.5, 9.0, 12.0, 16.0, 20.0)
+#: Distance from which it flees with rolls, and the share of the fights that it begins at the greatest distance.
+FAR_M: Final = 7.5
+FAR_START_SHARE: Final = 0.7
+#: Probability that it attacks as often as it can, instead of keeping a distance.
+PRESS_PROBABILITY: Final = 0.4
+KEEP_S: Final = (1.5, 6.0)
+#: Farthest that it walks from the place at which the fight began, because the edge of the ground is unknown.
+ROAM_M: Final = 16.0
+ENOUGH_SP: Final = 38.0
+#: Time that one light attack takes (s).
+STRIKE_S: Final = 0.75
+#: Probability of a heavy attack on a staggered or parried boss.
+HEAVY_PROBABILITY: Final = 0.3
+
+
+_KNIGHT = load_knight()
+#: Numbers of the player's animations that begin with a hit.
+_KNOCK_BACKS = frozenset(_KNIGHT.number(one.animation) for one in _KNIGHT.knock_backs.values())
+
+
+class _Knowledge:
+    """What the fights have shown so far.
+
+    Attributes:
+        blows: Times at which each animation has hit, in order.
+        lengths: Longest time for which each animation was seen.
+        reach_m: Distance within which the player's own attacks hit.
+    """
+
+    def __init__(self) -> None:
+        self.blows: dict[int, list[float]] = {}
+        self.lengths: dict[int, float] = {}
+        self.reach_m = 2.6
+
+    def add_hit(self, animation: int, time_s: float) -> None:
+        """Learn that an animation has hit at a time."""
+        blows = self.blows.setdefault(animation, [])
+        for i, known_s in enumerate(blows):
+            if abs(known_s - time_s) < SAME_BLOW_S:
+                blows[i] = min(known_s, time_s)
+                return
+        blows.append(time_s)
+        blows.sort()
+
+    def next_blow_s(self, animation: int, now_s: float) -> float:
+        """Return the time until the next known blow; infinity if none is known."""
+        return min((blow - now_s for blow in self.blows.get(animation, ()) if blow > now_s - 0.05), default=math.inf)
+
+    def open_s(self, animation: int, now_s: float) -> float:
+        """Return for how long the boss cannot hit now, as far as known."""
+        blows = self.blows.get(animation)
+        if not blows:
+            return 0.0
+        next_s = self.next_blow_s(animation, now_s)
+        return next_s if next_s < math.inf else self.lengths.get(animation, 0.0) - now_s
+
+
+class _Fight:
+    """One fight of the probing player."""
+
+    def __init__(self, knowledge: _Knowledge, rng: np.random.Generator) -> None:
+        self._known = knowledge
+        self._rng = rng
+        self.begin(None)
+
+    def begin(self, state: Record) -> None:
+        """Begin a new fight in a state; None before the first one."""
+        self._animation, self._time_s = UNKNOWN_ANIMATION, 0.0
+        self._boss_hp = float(state.boss_hp) if state is not None else 0.0
+        self._home = (float(state.boss_pose[0]), float(state.boss_pose[1])) if state is not None else (0.0, 0.0)
+        self._keep_left_s = 0.0
+        self._health_share = 1.0
+        self._strike_left_s, self._strike_from_m = -1.0, 0.0
+        self._new_response()
+        self._keep()
+        if self._rng.random() < FAR_START_SHARE:
+            self._presses, self._distance_m, self._keep_left_s = False, max(DISTANCES_M), max(KEEP_S)
+
+    def act(self, state: Record, mask: NDArray[np.bool_]) -> int:
+        """Choose an action."""
+        player, boss = state.player_pose, state.boss_pose
+        distance = math.hypot(boss[0] - player[0], boss[1] - player[1])
+        self._observe(state)
+        self._keep_left_s -= DECISION_S
+        if self._keep_left_s <= 0.0:
+            self._keep()
+        animation, now_s = self._animation, self._time_s
+        is_attack = animation < len(BOSS_ATTACKS)
+        if is_attack:
+            action = self._respond(mask, self._known.next_blow_s(animation, now_s))
+            if action is not None:
+                return action
+        is_helpless = animation in (STAGGER, PARRY_STUN)
+        is_open = is_helpless or (is_attack and self._known.open_s(animation, now_s) >= STRIKE_S)
+        is_pressing = self._presses and self._health_share > CAREFUL_SHARE
+        if (is_open or is_pressing) and mask[LIGHT_ATTACK] and float(state.player_sp) >= ENOUGH_SP:
+            if distance <= self._known.reach_m:
+                self._strike_left_s, self._strike_from_m = STRIKE_S, distance
+                return HEAVY_ATTACK if is_helpless and self._rng.random() < HEAVY_PROBABILITY else LIGHT_ATTACK
+            if is_pressing or distance <= self._known.reach_m + 3.0:
+                return FORWARD
+        if not mask[FORWARD]:
+            return NOTHING
+        way = self._move(player, distance)
+        # The boss runs as fast as the player rolls, and faster than it walks.
+        is_fleeing = way == BACKWARD and self._distance_m >= FAR_M and float(state.player_sp) >= ENOUGH_SP
+        return FIRST_ROLL + BACKWARD if is_fleeing and mask[FIRST_ROLL] else way
+
+    def _observe(self, state: Record) -> None:
+        """Learn from what has happened since the last decision."""
+        animation, now_s = int(state.boss_animation), float(state.boss_animation_duration)
+        boss_hp = float(state.boss_hp)
+        if animation != self._animation or now_s < self._time_s:
+            self._new_response()
+        elif animation < len(BOSS_ATTACKS):
+            lengths = self._known.lengths
+            lengths[animation] = max(lengths.get(animation, 0.0), now_s)
+            # The animation of a knock-back begins with the hit. Its health may have been restored meanwhile.
+            hurt_s = float(state.player_animation_duration)
+            if int(state.player_animation) in _KNOCK_BACKS and hurt_s < DECISION_S:
+                self._known.add_hit(animation, now_s - hurt_s)
+        if self._strike_left_s > 0.0:
+            self._strike_left_s -= DECISION_S
+            if boss_hp < self._boss_hp:
+                self._known.reach_m = max(self._known.reach_m, self._strike_from_m + 0.1)
+                self._strike_left_s = -1.0
+            elif self._strike_left_s <= 0.0:
+                self._known.reach_m = max(self._known.reach_m - 0.03, 1.5)
+        self._health_share = float(state.player_hp) / max(float(state.player_max_hp), 1.0)
+        self._animation, self._time_s, self._boss_hp = animation, now_s, boss_hp
+
+    def _new_response(self) -> None:
+        """Draw the response to the attack that begins now."""
+        rng = self._rng
+        self._response: Response = "roll"
+        is_curious = self._health_share > CAREFUL_SHARE
+        if is_curious:
+            self._response = RESPONSES[int(rng.choice(len(RESPONSES), p=CURIOUS))]
+        is_varied = is_curious and rng.random() < VARIED_SHARE
+        self._lead_s = rng.uniform(*LEADS_S) if is_varied else ROLL_LEAD_S
+        self._roll_way = int(rng.integers(N_DIRECTIONS) if is_varied else rng.choice(SAFE_ROLLS))
+
+    def _respond(self, mask: NDArray[np.bool_], blow_s: float) -> int | None:
+        """Return the action against the next known blow, or None if there is time for something else."""
+        if self._response == "roll":
+            if blow_s <= self._lead_s + DECISION_S / 2:
+                return FIRST_ROLL + self._roll_way if mask[FIRST_ROLL] else NOTHING
+            return NOTHING if blow_s < STRIKE_S else None
+        if self._response == "parry" and blow_s <= 2 * DECISION_S:
+            return PARRY if mask[PARRY] else NOTHING
+        if self._response == "stand" and blow_s < math.inf:
+            return NOTHING
+        return None
+
+    def _keep(self) -> None:
+        """Draw the distance and the side that the player keeps for some time."""
+        rng = self._rng
+        self._keep_left_s = rng.uniform(*KEEP_S)
+        self._presses = bool(rng.random() < PRESS_PROBABILITY)
+        self._distance_m = float(rng.choice(DISTANCES_M))
+        self._side = int(rng.choice((LEFT, RIGHT, NOTHING)))
+
+    def _move(self, player: NDArray[np.float64], distance: float) -> int:
+        """Return a step that keeps the distance, or circles at it."""
+        if distance > self._distance_m + 0.4:
+            return FORWARD
+        is_far = math.hypot(player[0] - self._home[0], player[1] - self._home[1]) > ROAM_M
+        if distance < self._distance_m - 0.4 and not is_far:
+            return BACKWARD
+        return FORWARD if is_far and distance > 2.0 else self._side
+
+
+class ProbePlayer:
+    """Plays N fights in parallel, and learns from all of them.
+
+    Args:
+        n_duels: N.
+        seed: Seed of its random choices.
+    """
+
+    def __init__(self, n_duels: int, seed: int = 0) -> None:
+        self._known = _Knowledge()
+        rngs = np.random.default_rng(seed).spawn(n_duels)
+        self._fights = [_Fight(self._known, rng) for rng in rngs]
+
+    @property
+    def blows(self) -> dict[int, list[float]]:
+        """Times (s) at which each animation, by its number, has hit the player so far."""
+        return self._known.blows
+
+    def begin(self, states: Sequence[Record] | Table, which: NDArray[np.bool_]) -> None:
+        """Observe the fights that are new: those of the (N,) `DUEL_STATE` records that are set in ``which`` (N,)."""
+        for i in np.flatnonzero(which).tolist():
+            self._fights[i].begin(states[i])
+
+    def act(
+        self, states: Sequence[Record] | Table, masks: Sequence[NDArray[np.bool_]] | NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Choose an action for each fight, (N,) int64, from (N,) `DUEL_STATE` records and (N, A) action masks."""
+        choices = []
+        for fight, state, mask in zip(self._fights, states, masks, strict=True):
+            action = fight.act(state, mask)
+            choices.append(action if mask[action] else NOTHING)
+        return np.array(choices, np.int64)

@@ -1,0 +1,53 @@
+"""Settings, counters and exit codes, for the process of a game and the process that watches it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from soulslab.learn.actors.actor_status import LAYOUT, N_STATUS_BYTES, StatusBoard
+from soulslab.learn.actors.memory_block import create_block, open_block
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_REFUSED: Final = 3
+"""Exit code of a game that must not be started again, because the fleet or this machine refuses it."""
+
+SETTINGS_NAME: Final = "game.json"
+STATUS_NAME: Final = "status"
+
+
+class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of one game, which this machine determines.
+
+    Attributes:
+        join: Path of the join file.
+        name: Name of the game for people.
+        n_envs: Environments in this process; more than 1 only for simulators.
+        env_id: Environment that may be played although a message cannot name it (``module:id``); "" for none.
+        options: Options of the environment that only this machine may determine, such as its server or its launch.
+        spool_bytes: Size of the file for steps that the server does not take.
+        n_restarts: Number of earlier starts of this game.
+        last_fault: Why the last start of this game ended; "" if none did.
+    """
+
+    join: str
+    name: str
+    n_envs: int = 1
+    env_id: str = ""
+    options: dict[str, Any] = {}
+    spool_bytes: int
+    n_restarts: int = 0
+    last_fault: str = ""
+
+
+def create_status(folder: Path) -> StatusBoard:
+    """Make the counters through which a game is watched."""
+    return StatusBoard(create_block(folder / STATUS_NAME, "status", LAYOUT, N_STATUS_BYTES, 1))
+
+
+def open_status(folder: Path) -> StatusBoard:
+    """Open the counters through which a game is watched."""
+    return StatusBoard(open_block(folder / STATUS_NAME, "status", LAYOUT))

@@ -1,0 +1,227 @@
+"""A learner and games in real processes: they come, go, fail and are refused, and the run goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import psutil
+import pytest
+from msgspec.structs import replace
+
+from soulslab.cli.application import run
+from soulslab.config import dump_settings
+from soulslab.fleet.access import Keys, connect, read_access
+from soulslab.fleet.chunk import ChunkHeader, encode_chunk
+from soulslab.fleet.fleet_folder import FleetFolder
+from soulslab.fleet.operating import read_status
+from soulslab.learn.checkpoint import CheckpointStore
+from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, RainbowRunSettings
+from soulslab.learn.settings import ReplaySettings
+from soulslab.learn.train import train
+from soulslab.testing.paced_env import PACED_ID
+from support.small_learner import small_settings
+from support.waiting import wait_for
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX; the server runs on Linux")
+
+DEADLINE_S = 120.0
+ENV_ID = f"soulslab.testing.paced_env:{PACED_ID}"
+
+
+def fleet_settings(total_steps=1_000_000):
+    settings = small_settings()
+    return replace(
+        settings,
+        env=replace(settings.env, n_envs=2),
+        learner=QLearningSettings(learning_starts=50, updates_per_step=0.5, batch_size=8, epsilon_decisions=100),
+        replay=ReplaySettings(capacity=50_000),
+        run=RainbowRunSettings(total_steps=total_steps, evaluate_every=0, checkpoint_every_s=0.5),
+    )
+
+
+def soulslab(*arguments, log):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "soulslab", *map(str, arguments)], stdout=output, stderr=output, env=environment
+        )
+
+
+class FleetOnTrial:
+    """A fleet in a folder: its learner and its machines."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.run_dir = folder / "run"
+        self.join = self.run_dir / "join.toml"
+        self.fleet = FleetFolder(self.run_dir)
+        self.log = folder / "log"
+        self._parts = ExitStack()
+
+    def learn(self, *arguments):
+        """Start the learner, and wait until games can join."""
+        config = self.folder / "rainbow.toml"
+        if not config.exists():
+            config.write_text(dump_settings(fleet_settings()))
+        where = ("--resume", self.run_dir, "--trust") if arguments else ("--config", config, "--run-dir", self.run_dir)
+        child = self._started("fleet", "learn", *where, *[each for each in arguments if each != "resume"])
+        wait_for(lambda: child.poll() is not None or self.learner() is not None, "the learner", deadline_s=DEADLINE_S)
+        assert child.poll() is None, self.text()
+        return child
+
+    def play(self, *arguments, env_id=ENV_ID):
+        """Start the games of a machine."""
+        return self._started("fleet", "play", self.join, "--set", f"env.id={env_id}", *arguments)
+
+    def status(self):
+        try:
+            return read_status(self.fleet)
+        except Exception:  # noqa: BLE001 - the server is not there yet
+            return None
+
+    def learner(self):
+        found = self.status()
+        return found.learner if found is not None else None
+
+    def games(self):
+        found = self.status()
+        return found.games if found is not None else ()
+
+    def wait_for_steps(self, n):
+        wait_for(lambda: (each := self.learner()) is not None and each.env_steps >= n, "steps", deadline_s=DEADLINE_S)
+
+    def text(self):
+        return self.log.read_text() if self.log.exists() else ""
+
+    def wait_for_text(self, text):
+        wait_for(lambda: text in self.text(), text, deadline_s=DEADLINE_S)
+
+    def close(self):
+        self._parts.close()
+
+    def _started(self, *arguments):
+        child = soulslab(*arguments, log=self.log)
+        self._parts.callback(end, child)
+        return child
+
+
+def end(child):
+    """Kill a process; the games and the server end with it."""
+    if child.poll() is None:
+        child.kill()
+    child.wait()
+
+
+@pytest.fixture
+def trial(tmp_path):
+    each = FleetOnTrial(tmp_path)
+    yield each
+    each.close()
+
+
+@contextmanager
+def connected(access):
+    client = connect(access)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def game_process_of(machine):
+    """Return the process of a game of a machine."""
+    return next(each for each in psutil.Process(machine.pid).children() if "game_process" in " ".join(each.cmdline()))
+
+
+def test_a_run_goes_from_one_process_to_a_fleet_and_back(trial, capfd):
+    result = train(fleet_settings(total_steps=200), trial.run_dir)
+    learner = trial.learn("resume", "--set", "run.total_steps=1_000_000")
+    machine = trial.play("--games", "2")
+    trial.wait_for_steps(result.env_steps + 300)
+    wait_for(lambda: [game.state for game in trial.games()] == ["playing"] * 2, "both games", deadline_s=DEADLINE_S)
+    status = trial.status()
+    assert [game.worker.partition("/")[2] for game in status.games] == ["0", "1"]
+    assert all(game.n_dropped == 0 for game in status.games)
+    # The table and the JSON of the command show the same.
+    assert run(["fleet", "status", str(trial.run_dir), "--json"]) == 0
+    assert len(json.loads(capfd.readouterr().out)["games"]) == 2
+    assert run(["fleet", "status", str(trial.run_dir)]) == 0
+    assert "playing" in capfd.readouterr().out
+    # A pause does not interrupt an episode of 20 steps.
+    assert run(["fleet", "pause", str(trial.run_dir)]) == 0
+    wait_for(lambda: {game.state for game in trial.games()} == {"paused"}, "the pause", deadline_s=DEADLINE_S)
+    wait_for(lambda: {game.n_steps % 20 for game in trial.games()} == {0}, "the last steps")
+    n_steps = sum(game.n_steps for game in trial.status().games)
+    assert run(["fleet", "resume", str(trial.run_dir)]) == 0
+    wait_for(lambda: sum(game.n_steps for game in trial.games()) > n_steps + 20, "more steps", deadline_s=DEADLINE_S)
+    # A checkpoint on request, and then the end of everything.
+    assert run(["fleet", "save", str(trial.run_dir)]) == 0
+    with connected(trial.fleet.admin()) as client:
+        log = client.xrange(Keys(trial.fleet.admin().run).log)
+    assert [entry[b"what"] for _, entry in log] == [b"pause", b"run", b"save"]
+    assert all(b"@" in entry[b"who"] for _, entry in log)
+    assert run(["fleet", "stop", str(trial.run_dir)]) == 0
+    assert learner.wait(60) == 0
+    assert machine.wait(60) == 0
+    last = CheckpointStore(trial.run_dir / "checkpoints", 3).latest()
+    n_steps = int(last.tensors["run/counts"][0])
+    assert n_steps >= result.env_steps + 300
+    ended = replace(fleet_settings(), run=replace(fleet_settings().run, total_steps=n_steps + 100))
+    assert train(ended, trial.run_dir, resume=True).env_steps >= n_steps + 100
+
+
+def test_frozen_killed_hostile_and_refused(trial):
+    learner = trial.learn()
+    access = send_malformed_messages(trial)
+    machine = trial.play("--name", "pc", "--frozen-s", "8")
+    trial.wait_for_steps(100)
+    for incarnation in ("f" * 16, "e" * 16):
+        trial.wait_for_text(f"{access.user}/{incarnation}: sent a malformed message")
+    # A frozen game is killed and started again, with a new incarnation.
+    wait_for(lambda: any(game.state == "playing" for game in trial.games()), "the game", deadline_s=DEADLINE_S)
+    before = trial.status().games[0].incarnation
+    game_process_of(machine).suspend()
+    wait_for(lambda: any(game.n_restarts for game in trial.games()), "the restart", deadline_s=DEADLINE_S)
+    found = next(game for game in trial.status().games if game.n_restarts)
+    assert found.worker == "pc/0"
+    assert found.incarnation != before
+    assert "made no step for 8 s" in found.last_fault
+    # The learner is killed, and with it the server; the game plays on, and the run continues.
+    n_steps = trial.learner().env_steps
+    end(learner)
+    trial.learn("resume")
+    trial.wait_for_steps(n_steps + 100)
+    assert all(game.n_dropped == 0 for game in trial.status().games)
+    # SIGTERM drains: all steps of the game are sent, and its lease ends.
+    machine.send_signal(signal.SIGTERM)
+    assert machine.wait(60) == 0
+    wait_for(lambda: found.incarnation not in {game.incarnation for game in trial.status().games}, "the end")
+    assert "dropped" not in trial.text()
+    # A credential that was revoked, and an environment that this machine may not play.
+    second = trial.folder / "second.toml"
+    assert run(["fleet", "invite", str(trial.run_dir), str(second)]) == 0
+    assert run(["fleet", "revoke", str(trial.run_dir), access.user]) == 0
+    assert trial.play().wait(60) != 0
+    assert "refuses the user" in trial.text()
+    trial.join = second
+    assert trial.play(env_id="soulslab.testing.paced_env:testing/Other-v0").wait(60) != 0
+    assert "selects code" in trial.text()
+
+
+def send_malformed_messages(trial):
+    """Send what a learner must refuse, with a valid credential; return the credential."""
+    access = read_access(trial.join)
+    keys = Keys(access.run)
+    with connected(access) as client:
+        client.xadd(keys.steps(access.user, "f" * 16), {"c": b"\x80\x04pickle"}, id="1-0")
+        client.xadd(keys.steps(access.user, "not-an-incarnation"), {"x": b""}, id="1-0")
+        header = ChunkHeader(
+            worker="evil", incarnation="e" * 16, sequence=1, weights_version=0, row="0" * 32, n_envs=1, n_rows=0
+        )
+        client.xadd(keys.steps(access.user, "e" * 16), {"c": encode_chunk(header, np.empty(0))}, id="1-0")
+        client.set(keys.lease(access.user, "d" * 16), b"\xff{not json")
+    return access

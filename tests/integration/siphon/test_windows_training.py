@@ -1,0 +1,26 @@
+"""Training by the Windows Python under Wine."""
+
+import pytest
+
+from soulslab.learn.policy import Policy
+from support.windows_python import WindowsPython
+
+
+@pytest.fixture
+def python(windows, request):
+    with windows.occupied():
+        yield WindowsPython(request.config.cache.mkdir("windows_python"), windows)
+
+
+@pytest.mark.long
+def test_training_and_resuming_on_windows(python, request, tmp_path):
+    python.add_learner(request.config.cache.mkdir("windows_learner"))
+    folder = tmp_path / "run"
+    command = ("train", "--config", "demo.toml", "--run-dir", f"Z:{folder}", "--set", "run.max_seconds=15")
+    first = python.run_command(*command)
+    assert first.returncode == 0, first.stderr
+    n_steps = Policy.load(folder / "policy.safetensors").header.env_steps
+    again = python.run_command("train", "--resume", f"Z:{folder}", "--set", "run.max_seconds=30")
+    assert again.returncode == 0, again.stderr
+    policy = Policy.load(folder / "policy.safetensors")
+    assert policy.header.env_steps > n_steps > 500_000

@@ -1,0 +1,129 @@
+"""The held-out rules: each one differs from the simulator's in the way that its description says."""
+
+import numpy as np
+import pytest
+
+from soulslab.arena import held_out_rules as held
+from soulslab.arena.boss_file import boss_names
+from soulslab.arena.boss_rules import start_move
+from soulslab.arena.records import ATTACKING, MAX_DECISIONS, ROAMING
+from soulslab.arena.reference_player import ReferencePlayer
+from soulslab.arena.simulator import FightOptions, Simulator
+from support.stage import Stage, shipped
+
+
+def play(function, *arguments):
+    """Call a rule, which only kernels can call, as Python."""
+    return getattr(function, "py_func", function)(*arguments)
+
+
+def hit_tick(move, *, aside_rad=0.0, gap_m=0.3, boss="judge", is_held_out=True):
+    """The tick of a move's first blow at which the player is hit, from the start of its window; None for a miss."""
+    stage = Stage(boss, gap_m=gap_m, held_out_rules=is_held_out)
+    window = stage.begin(move)
+    window.turn_cos, window.turn_sin, window.advance = 1.0, 0.0, 0.0
+    d = stage.d
+    d.b_fx, d.b_fy = np.sin(aside_rad), -np.cos(aside_rad)
+    d.b_ticks = window.start - 1
+    for tick in range(int(window.end - window.start)):
+        stage.tick()
+        if d.s_hits_taken:
+            return tick
+    return None
+
+
+def test_an_advance_has_the_same_length_but_another_speed():
+    n = 30
+    steps = np.array([play(held.advance_factor, k, n) for k in range(n)])
+    assert steps.mean() == pytest.approx(1.0, abs=0.01)
+    assert steps.max() > 1.4
+    assert steps[0] < 0.2
+
+
+def test_a_blade_passes_through_its_arc():
+    assert hit_tick("sweep_right", is_held_out=False) == 0
+    ticks = [hit_tick("sweep_right", aside_rad=angle) for angle in (-1.0, 0.0, 1.0)]
+    assert None not in ticks
+    assert sorted(ticks) in (ticks, ticks[::-1])
+    assert len(set(ticks)) == 3
+
+
+def test_a_narrow_blow_hits_a_lane():
+    # At 3.2 m from the body, 0.28 rad to the side are more than a metre.
+    assert hit_tick("thrust", aside_rad=0.28, gap_m=3.2, is_held_out=False) is not None
+    assert hit_tick("thrust", aside_rad=0.28, gap_m=3.2) is None
+    assert hit_tick("thrust", aside_rad=0.05, gap_m=3.2) is not None
+
+
+def test_a_blow_all_around_is_a_ring_that_expands():
+    near, far = hit_tick("ground_slam", gap_m=0.2), hit_tick("ground_slam", gap_m=4.5)
+    assert near is not None
+    assert far is not None
+    assert near < far
+
+
+@pytest.mark.parametrize(("second", "is_enraged"), [(0, False), (16, False), (18, True), (24, True), (26, False)])
+def test_the_hidden_timer_halves_pauses(second, is_enraged):
+    stage = Stage(gap_m=20.0, held_out_rules=True)
+    stage.begin("sweep_left")
+    stage.f.moves["n_follow_ups"] = 0
+    stage.f.pause_low[:] = stage.f.pause_high[:] = 100
+    stage.d.tick = second * 60
+    stage.d.b_ticks = stage.f.moves[stage.move("sweep_left")].duration - 1
+    stage.tick()
+    assert stage.d.b_mode == ROAMING
+    assert stage.d.b_wait == (50 if is_enraged else 100)
+
+
+def test_every_third_move_burns():
+    damage = {}
+    for is_held_out in (False, True):
+        stage = Stage(gap_m=0.3, held_out_rules=is_held_out)
+        start_move(stage.d, stage.f, 0)
+        while not stage.d.s_hits_taken:
+            stage.tick()
+        stage.d.b_mode = ROAMING
+        at_once = float(stage.d.s_damage_taken)
+        stage.tick(held.FIRE_TICKS + 1)
+        damage[is_held_out] = (at_once, float(stage.d.s_damage_by_move[0]))
+    assert damage[True][0] < 0.6 * damage[False][0]
+    assert damage[True][1] == pytest.approx(damage[False][1], abs=2)
+
+
+def test_fire_can_kill():
+    stage = Stage(gap_m=20.0, held_out_rules=True)
+    stage.d.p_fire_ticks, stage.d.p_fire_move, stage.d.p_fire, stage.d.p_hp = 60, 3, 2.0, 5.0
+    stage.tick(3)
+    assert stage.d.p_hp == 0
+    assert stage.d.s_killed_by == 3
+
+
+@pytest.mark.parametrize(("gap_m", "is_broken_off"), [(20.0, True), (0.5, False)])
+def test_a_blow_that_cannot_reach_is_broken_off(gap_m, is_broken_off):
+    stage = Stage(gap_m=gap_m, held_out_rules=True)
+    window = stage.begin("sweep_left")
+    stage.tick(int(window.start))
+    assert (stage.d.b_mode != ATTACKING) == is_broken_off
+
+
+@pytest.mark.parametrize("boss", boss_names())
+def test_a_boss_with_held_out_rules_is_another_but_fair_fight(boss):
+    n = 300
+    simulator = Simulator(
+        shipped(boss),
+        n,
+        FightOptions(random_pose=True, features=False, states=True, autoreset="disabled", held_out_rules=True),
+    )
+    everyone = np.ones(n, np.bool_)
+    simulator.seed(np.arange(n, dtype=np.uint64), everyone)
+    simulator.reset(everyone)
+    player = ReferencePlayer(shipped(boss), n)
+    player.begin(simulator.states, everyone)
+    won, over = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    for _ in range(MAX_DECISIONS):
+        simulator.step(player.act(simulator.states, simulator.masks))
+        won |= ~over & (simulator.duels["won"] == 1)
+        over |= simulator.duels["over"] == 1
+        if over.all():
+            break
+    assert 0.1 <= won.mean() <= 0.97

@@ -1,0 +1,50 @@
+"""The benchmark of training on bosses that are known only roughly."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from benchmarks.fit_training import SEEDS, SOURCES, FitTrainingSettings, distorted, known_boss, measure_fit_training
+from soulslab.arena.boss_file import parse_boss
+from soulslab.arena.uncertainty import numbers_of
+from soulslab.config import dump_settings
+from support.stage import KNOCK_BACKS, shipped
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_a_distorted_copy_is_wrong_within_its_intervals(factor):
+    truth = shipped("judge")
+    known, uncertainty = distorted(truth, factor, np.random.default_rng(0))
+    assert parse_boss(dump_settings(known), "known.toml", KNOCK_BACKS) == known
+    true, wrong = dict(numbers_of(truth)), dict(numbers_of(known))
+    starts = [place for place in true if place.endswith("start_s")]
+    errors = np.array([wrong[place] - true[place] for place in starts])
+    assert 0.03 * factor < np.abs(errors).max() <= 0.06 * factor + 0.02
+    inside = [low - 0.02 <= true[place] <= high + 0.02 for place, (low, high) in uncertainty.intervals.items()]
+    assert np.mean(inside) > 0.97
+    assert {place.split(".")[-1].split("[")[0] for place in uncertainty.intervals} >= {"reach_m", "damage", "pause_s"}
+
+
+def test_development_and_report_have_other_seeds():
+    known = {purpose: distorted(shipped("judge"), 1.0, np.random.default_rng(seed)) for purpose, seed in SEEDS.items()}
+    assert known["development"] != known["report"]
+
+
+def test_a_fit_knows_nothing_of_the_file():
+    known, uncertainty = known_boss(shipped("judge"), "fit", 7, 3.0)
+    assert known.name != shipped("judge").name
+    assert known.ground == shipped("judge").ground
+    assert len(uncertainty.intervals) > 50
+    other, _ = known_boss(shipped("judge"), "fit, held-out rules", 7, 3.0)
+    assert other != known
+
+
+def test_every_row_has_a_training_and_two_evaluations(small_config):
+    options = {**small_config.env.options, "boss_intervals": (1.0, 1.0), "latency_ms": (0.0, 120.0)}
+    train = msgspec.structs.replace(small_config, env=msgspec.structs.replace(small_config.env, options=options))
+    settings = FitTrainingSettings(train=train, sources=SOURCES[:1], n_fights=6, purpose="development")
+    (result,) = measure_fit_training(settings)
+    assert [(row["known"], row["trained on"]) for row in result.rows] == [("1x", "file"), ("1x", "drawn")]
+    for row in result.rows:
+        assert row["decisions"] >= train.run.total_steps
+        assert row["from (%)"] <= row["won against the true boss (%)"] <= row["to (%)"]
