@@ -12,9 +12,9 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_pool import N_SPARE, BossPool
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
-from soulslab.arena.boss_pool import N_SPARE, BossPool
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DECISION_S, FIGHT_REPORT, REWARD_TERMS, TICKS_PER_S
 from soulslab.arena.simulator import MAX_LATENCY_TICKS, FightOptions, Simulator
