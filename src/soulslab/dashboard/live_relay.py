@@ -43,12 +43,6 @@ _BURST_S: Final = 0.05
 """Decisions that were taken in less time than this are shown at the speed of the game instead."""
 
 _MAX_ADDRESS_BYTES: Final = 4096
-_FAILED: Final = 4500
-"""Code of a websocket that is closed because of an error (4000 to 4999 are free)."""
-
-_MAX_REASON: Final = 110
-"""Longest reason of a closed websocket, at most 123 bytes in UTF-8: RFC 6455, section 5.5."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -94,7 +88,8 @@ class LiveRelays:
                 await websocket.receive_text()
                 await websocket.close()
             except SoulslabError as error:
-                await websocket.close(_FAILED, str(error)[:_MAX_REASON])
+                await websocket.send_bytes(pack({"type": "failure", "text": str(error)}))
+                await websocket.close()
             except (WebSocketDisconnect, RuntimeError):
                 _log.debug("a browser has disconnected")
 

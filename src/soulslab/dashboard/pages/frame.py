@@ -65,8 +65,8 @@ def frame(title: str, path: str) -> Iterator[None]:
     ui.add_head_html(_HEAD)
     ui.dark_mode(value=_is_dark())
     ui.query("body").classes("soulslab")
+    ui.html('<a class="skip" href="#content">Skip to the content</a>', sanitize=False)
     with ui.element("header").classes("top"), ui.element("div").classes("top-inner"):
-        ui.html('<a class="skip" href="#content">Skip to the content</a>', sanitize=False)
         with ui.link(target="/").classes("brand"):
             ui.html('<img src="/assets/favicon.svg" alt="" width="22" height="22">', sanitize=False)
             ui.label("soulslab").classes("brand-name")

@@ -38,15 +38,15 @@
       receive(message);
       if (socket.readyState === WebSocket.OPEN) socket.send("n");
     };
-    socket.onclose = (event) => {
+    socket.onclose = () => {
       if (!state.isRecorded) { setLive(false); setTimeout(connect, 1000); }
-      else if (event.reason) { $("notice").hidden = false; $("notice").textContent = event.reason; }
     };
   }
 
   function receive(message) {
     if (message.type === "status") setLive(message.is_live);
     else if (message.type === "info") { state.info = message; state.moments = []; state.head = -1; state.layout = null; state.ranges = []; buildActions(); }
+    else if (message.type === "failure") { $("notice").hidden = false; $("notice").textContent = message.text; }
     else if (message.type === "ending") { state.endings.set(message.fight, message.is_won); requestDraw(); }
     else if (message.type === "moment") {
       const last = state.moments[state.moments.length - 1];
@@ -226,7 +226,11 @@
 
   function drawReasons(moment) {
     $("reason-panel").hidden = !moment.attribution.length;
-    const order = moment.attribution.map((value, i) => [Math.abs(value), i]).sort((a, b) => b[0] - a[0]).slice(0, 8);
+    // The probability of the only allowed action is 1, so that no input changes it.
+    const isForced = moment.kind === "probability" && moment.mask.filter(Boolean).length === 1;
+    $("reason-note").textContent = isForced ? "Only one action is allowed now, so no input matters."
+      : "Gradient times input: how much each input raised or lowered the score of the chosen action.";
+    const order = isForced ? [] : moment.attribution.map((value, i) => [Math.abs(value), i]).sort((a, b) => b[0] - a[0]).slice(0, 8);
     const largest = order.length ? order[0][0] : 1;
     const list = $("reasons");
     while (list.childElementCount < order.length) {
