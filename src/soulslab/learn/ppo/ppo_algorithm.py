@@ -32,6 +32,7 @@ from soulslab.learn.algorithm import Algorithm, AlgorithmState
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.policy import Policy, PolicyHeader, masked_log_probs
 from soulslab.learn.ppo.rollout import Collector, EpisodeTracker, Minibatch, Rollout, generalised_advantages
@@ -198,6 +199,11 @@ class PPOAlgorithm(Algorithm):
     def start(self) -> None:
         """Reset the environments for a new run."""
         self._collector.reset(environment_seed(self._settings.run.seed, TRAINING))
+
+    def show_live(self, live: LiveFeed) -> None:
+        """Show the first environment in a feed."""
+        live.open(self._env)
+        self._collector.live = live
 
     def act(self) -> None:
         """Collect one rollout."""

@@ -20,10 +20,13 @@ from soulslab.learn.environment import (
     blocked_actions,
     check_finite,
     decisions_taken,
+    first_lateness,
+    first_result,
     layout,
     sizes,
 )
 from soulslab.learn.inputs import Observer
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy import Policy, masked_log_probs, sample
 
 
@@ -188,11 +191,16 @@ class EpisodeTracker:
 
 
 class Collector:
-    """N environments, their state between two rollouts, and statistics of their episodes."""
+    """N environments, their state between two rollouts, and statistics of their episodes.
+
+    Attributes:
+        live: Feed that shows the first environment, if any.
+    """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1) -> None:
         """Make a collector; :meth:`reset` or :meth:`load` must follow."""
         self._env = env
+        self.live: LiveFeed | None = None
         self._gamma = gamma
         self._sizes = sizes(env)
         n_envs = self._sizes.n_envs
@@ -257,6 +265,9 @@ class Collector:
     def _step(self, t: int, policy: Policy, rollout: Rollout) -> None:
         """Step the environments and record the results."""
         actions = rollout.actions[t].squeeze(-1).numpy()
+        live = self.live
+        if live is not None and live.is_watched:
+            live.show(self._env, policy, self._observer.inputs, ~self._blocked, actions)
         obs, rewards, terminated, truncated, info = self._env.step(actions)
         dones = terminated | truncated
         decisions = decisions_taken(info, self._sizes.n_envs)
@@ -271,6 +282,10 @@ class Collector:
             rollout.bootstrap[t, cut_short] = values * policy.value_moments.std + policy.value_moments.mean
         self.env_steps += int(decisions.sum())
         self.tracker.record(rollout.rewards[t], decisions, dones, info)
+        if live is not None:
+            live.follow(
+                float(rewards[0]), is_over=bool(dones[0]), is_won=first_result(info), late_s=first_lateness(info)
+            )
         self._observer.follow(obs, dones, actions, decisions)
         self._read_masks(info)
 
