@@ -83,4 +83,7 @@ def test_evaluations_have_their_own_place():
         "evaluation/win_rate",
         "evaluation/low",
         "evaluation/high",
+        "evaluation/damage",
+        "evaluation/kills",
+        "evaluation/wins",
     }
