@@ -24,8 +24,8 @@ _CONTROLS: Final[tuple[tuple[str, Order, str], ...]] = (
     ("Save now", "save", "The learner was asked to save a checkpoint."),
 )
 _COLUMNS: Final = (
-    *("game", "state", "machine", "steps", "steps/s", "late steps", "late, 99 % (ms)", "last step (s ago)"),
-    *("weights", "weights' age (s)", "unsent (MB)", "dropped steps", "restarts", "last fault"),
+    *("game", "state", "machine", "steps", "steps/s", "late", "late, 99 % (ms)", "idle (s)"),
+    *("weights", "their age (s)", "unsent (MB)", "dropped", "restarts", "last fault"),
 )
 
 
@@ -154,7 +154,7 @@ def _games_html(games: tuple[Lease, ...], run_dir: Path) -> str:
         )
     head = "".join(f"<th>{each}</th>" for each in _COLUMNS)
     rows = "".join("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in _cells(game)) + "</tr>" for game in games)
-    return f'<table class="plain numbers"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<table class="plain numbers games"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
 def _cells(game: Lease) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ class _RunView:
     async def _confirm_stop(self) -> None:
         with ui.dialog() as dialog, ui.card():
             ui.label(f"Stop {self._run_id}?").classes("dialog-title")
-            ui.label("The run saves a checkpoint and ends. It can be resumed with soulslab train --resume.")
+            ui.label("The run saves a checkpoint and ends. It can be resumed.")
             with ui.row():
                 ui.button("Stop the run", on_click=lambda: dialog.submit(True)).props(
                     "unelevated no-caps color=negative"
@@ -208,7 +208,7 @@ def _summary_tiles(summary: RunSummary, log: RunLog) -> str:
 
 
 def _attacks_html(log: RunLog) -> str:
-    """Return a table of the boss's attacks, the most harmful first: in the last training fights, and evaluated."""
+    """Return a table of the boss's attacks that hit, the most harmful first, in training and evaluated."""
     fights, evaluated = log.last.get(telemetry.FightStats), log.last.get(telemetry.Evaluated)
     columns = [
         (title, message)
@@ -217,8 +217,8 @@ def _attacks_html(log: RunLog) -> str:
     ]
     if not columns:
         return ""
-    names = dict.fromkeys(name for _, message in columns for name in message.damage_by_attack)
-    order = sorted(names, key=lambda name: -columns[0][1].damage_by_attack.get(name, 0.0))
+    harmful = dict.fromkeys(name for _, message in columns for name, lost in message.damage_by_attack.items() if lost)
+    order = sorted(harmful, key=lambda name: -columns[0][1].damage_by_attack.get(name, 0.0))
     titles = [f"{what}, {title}" for title, _ in columns for what in ("hit points per fight", "fights ended")]
     head = "".join(f"<th>{each}</th>" for each in ("attack", *titles))
     rows = []
