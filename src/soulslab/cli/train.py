@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -100,6 +101,7 @@ def demo(
     config: Path = Path("demo.toml"),
     overrides: Overrides = None,
     run_dir: Path = Path("runs/demo"),
+    no_dashboard: Flag = False,
 ) -> int:
     """Train an agent on the built-in boss fight, evaluate it, and film a won fight.
 
@@ -107,11 +109,14 @@ def demo(
         config: TOML file, or the name of a shipped config.
         overrides: Change one setting, as run.seed=1; may be repeated.
         run_dir: Folder for all files; a finished demo in it is renamed, an interrupted demo is resumed.
+        no_dashboard: Do not show the demo in a browser while it runs.
     """
     from soulslab.demo import run_demo
     from soulslab.learn.configs import config_path
 
-    report = run_demo(config_path(config), run_dir, overrides or [])
+    is_shown = not no_dashboard and find_spec("nicegui") is not None
+    with _dashboard(run_dir.resolve().parent, f"/run/{run_dir.resolve().name}", is_on=is_shown):
+        report = run_demo(config_path(config), run_dir, overrides or [])
     if report is None:
         _log.info("to resume: soulslab demo --run-dir %s", run_dir)
         return EXIT_INTERRUPTED

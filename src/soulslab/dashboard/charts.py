@@ -174,7 +174,7 @@ def bar_options(title: str, unit: str, names: Sequence[str], shares: Sequence[fl
             "top": 0,
             "textStyle": {"fontSize": 14, "fontWeight": 600, "color": theme.ink},
         },
-        "grid": {"left": 4, "right": 48, "top": 30, "bottom": 4, "containLabel": True},
+        "grid": {"left": 16, "right": 48, "top": 30, "bottom": 4, "containLabel": True},
         "tooltip": {
             "confine": True,
             "backgroundColor": theme.surface,

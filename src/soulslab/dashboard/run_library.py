@@ -11,6 +11,7 @@ import msgspec
 
 from soulslab.config.loading import read_toml
 from soulslab.dashboard.run_log import DECISION_S, PPO_WINDOW, RAINBOW_WINDOW, RunLog, read_ends
+from soulslab.dashboard.run_starter import LOG_NAME
 from soulslab.errors import SoulslabError
 from soulslab.learn import telemetry
 from soulslab.learn.evaluate import wilson_interval
@@ -180,7 +181,7 @@ class RunLibrary:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (PROGRESS_NAME, LOCK_NAME, FEED_NAME))
+    return any((folder / name).exists() for name in (PROGRESS_NAME, LOCK_NAME, FEED_NAME, LOG_NAME))
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -193,6 +193,12 @@ def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
     return np.maximum(taken, 1)
 
 
+def attack_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
+    """Return the names of the boss's attacks, in the order of ``info["fight"]["damage_by_attack"]``; may be empty."""
+    base = env.unwrapped
+    return tuple(getattr(base.envs[0].unwrapped if isinstance(base, SyncVectorEnv) else base, "attack_names", ()))
+
+
 def first_result(info: Info) -> bool | None:
     """Return whether the first environment's episode, which ended in this step, was won; None if it is unknown."""
     final = info.get("final_info", {})

@@ -25,11 +25,6 @@ class RunRequests:
         self._paths = {name: folder / name for name in (STOP_NAME, SAVE_NAME)}
         self._checked_s = float("-inf")
 
-    def clear(self) -> None:
-        """Remove requests that were made before the run started."""
-        for path in self._paths.values():
-            path.unlink(missing_ok=True)
-
     def take(self) -> str:
         """Return the name of a request and remove it, or "" without one; the folder is checked four times a second."""
         now_s = time.monotonic()
@@ -46,3 +41,9 @@ class RunRequests:
 def request(folder: Path, name: str) -> None:
     """Ask the run of a folder to act on `STOP_NAME` or `SAVE_NAME`; raises CheckpointError without the rights."""
     write_atomically(folder / name, b"")
+
+
+def clear_requests(folder: Path) -> None:
+    """Remove all requests; the run does so once it holds the folder, before anything else."""
+    for name in (STOP_NAME, SAVE_NAME):
+        (folder / name).unlink(missing_ok=True)

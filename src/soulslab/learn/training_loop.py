@@ -114,7 +114,6 @@ class TrainingLoop:
         self._send(started)
         if self._algorithm.saves_at_start and not self._is_resumed:
             self._save()
-        self._requests.clear()
         for sink in self._sinks:
             if isinstance(sink, LiveFeed):
                 self._algorithm.show_live(sink)
@@ -206,6 +205,9 @@ class TrainingLoop:
             win_rate=found.win_rate,
             low=low,
             high=high,
+            damage_by_attack={row.name: row.mean_damage for row in found.by_attack},
+            kills_by_attack={row.name: (row.n_kills or 0) / found.n_fights for row in found.by_attack},
+            wins_by_pose={str(row.pose): row.n_wins / row.n_fights for row in found.by_pose if row.pose >= 0},
         )
         self._send(self._evaluated)
         self._note_milestones(found.win_rate)

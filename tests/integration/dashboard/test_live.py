@@ -135,6 +135,9 @@ def test_read_only_dashboard_has_no_controls(root, training, tmp_path, open_page
         expect(page.get_by_role("button", name="Watch live")).to_be_visible()
         expect(page.get_by_role("button", name="Stop")).to_have_count(0)
         expect(page.get_by_role("button", name="Save now")).to_have_count(0)
+        page.goto(f"{dashboard.base}/")
+        expect(page.get_by_role("button", name="Compare")).to_be_visible()
+        expect(page.get_by_role("button", name="Start a run")).to_have_count(0)
 
 
 def test_save_now_and_stop(dashboard, root, training, open_page):
@@ -166,7 +169,8 @@ def test_policy_plays_for_the_browser(tmp_path, open_page):
         page.wait_for_function("window.soulslabLive?.moments.length > 10", timeout=60_000)
         times = page.evaluate("soulslabLive.moments.map(each => each.wall_ms)")
         assert shown(page) is not None
-        assert (times[-1] - times[0]) / (len(times) - 1) == pytest.approx(100.0, rel=0.3)
+        # The game is not faster than real time; a busy machine may make it slower.
+        assert (times[-1] - times[0]) / (len(times) - 1) > 90.0
         page.goto("about:blank")
         process.send_signal(signal.SIGINT)
         assert process.wait(30.0) == 0

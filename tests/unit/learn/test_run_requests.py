@@ -4,9 +4,9 @@ import pytest
 
 from soulslab.errors import CheckpointError
 from soulslab.learn import run_requests
-from soulslab.learn.run_folder import StopReason
+from soulslab.learn.run_folder import RunFolder, StopReason
 from soulslab.learn.run_requests import SAVE_NAME, STOP_NAME, RunRequests, request
-from soulslab.learn.telemetry import CheckpointSaved, TrainProgress
+from soulslab.learn.telemetry import CheckpointSaved, TrainProgress, TrainStarted
 from soulslab.learn.train import train
 
 
@@ -52,6 +52,24 @@ def test_requests_from_before_the_start_are_ignored(corridor, tmp_path):
     (tmp_path / "run").mkdir()
     request(tmp_path / "run", STOP_NAME)
     assert train(corridor, tmp_path / "run").reason is StopReason.COMPLETED
+
+
+class AskingAtTheStart(Asking):
+    """A sink that makes a request as soon as the run holds its folder."""
+
+    def write(self, message):
+        if isinstance(message, TrainStarted):
+            request(self.folder, self.name)
+
+
+def test_request_during_the_start_is_kept(corridor, tmp_path):
+    sink = AskingAtTheStart(tmp_path / "run", STOP_NAME)
+    assert train(corridor, tmp_path / "run", sinks=[sink]).reason is StopReason.INTERRUPTED
+    folder = RunFolder(tmp_path / "run", corridor, resume=True)
+    request(tmp_path / "run", STOP_NAME)
+    folder.begin()
+    assert (tmp_path / "run" / STOP_NAME).exists()
+    folder.close()
 
 
 def test_folder_is_looked_at_rarely(tmp_path, monkeypatch):

@@ -23,7 +23,13 @@ UNKNOWN: Final = "\N{EN DASH}"
 REFRESH_S: Final = 2.0
 """Time between two updates of a page (s)."""
 
-_PAGES: Final = (("Runs", "/"), ("Compare", "/compare"), ("Fights", "/fights"), ("Studies", "/studies"))
+_PAGES: Final = (
+    ("Runs", "/"),
+    ("Compare", "/compare"),
+    ("Fleet", "/fleet"),
+    ("Fights", "/fights"),
+    ("Studies", "/studies"),
+)
 _HEAD: Final = f"""
 <script>
 (() => {{  // before the page is drawn, so that it does not flash in the other theme

@@ -25,6 +25,8 @@ CHARTS: Final = (
     ChartSpec("Return", "per fight", ("train/mean_return", "evaluation/mean_return")),
     ChartSpec("Fight length", "decisions", ("train/mean_decisions",)),
     ChartSpec("Damage taken by attack", "hit points per fight", prefix="fight/damage/"),
+    ChartSpec("Fights ended by attack", "share", prefix="fight/kills/"),
+    ChartSpec("Wins by start pose", "share", prefix="fight/wins/"),
     ChartSpec("Return by term", "per fight", prefix="fight/reward/"),
     ChartSpec("Action values", "return", ("update/q_mean", "update/q_max")),
     ChartSpec("Loss", "", ("update/loss", "update/policy_loss", "update/value_loss")),

@@ -28,6 +28,7 @@ from soulslab.dashboard.pages.frame import (
 from soulslab.dashboard.pages.run_charts import CHARTS, action_chart, run_chart
 from soulslab.dashboard.run_library import RunState, RunSummary
 from soulslab.dashboard.run_log import AXES, Event, RunLog
+from soulslab.dashboard.run_starter import read_console, resume_run
 from soulslab.errors import SoulslabError
 from soulslab.learn import telemetry
 from soulslab.learn.live_feed import FEED_NAME
@@ -80,8 +81,11 @@ class _RunView:
         self._hint = ui.element("div")
         with self._hint:
             empty_state("No measurements yet", "The charts appear with the first message of the run.")
+        self._attacks = ui.html("", sanitize=False).classes("wide")
         ui.html("<h2>Events</h2>", sanitize=False)
         self._events = ui.html("", sanitize=False).classes("wide")
+        with ui.expansion("Log").classes("settings").props("dense") as self._log:
+            self._console = ui.html("", sanitize=False).classes("wide")
         with ui.expansion("Settings").classes("settings").props("dense"):
             ui.html(_settings_html(site.library.settings(run_id)), sanitize=False).classes("wide")
         self._build_controls()
@@ -93,18 +97,23 @@ class _RunView:
             if not self._site.is_read_only:
                 self._save = ui.button("Save now", on_click=lambda: self._ask(SAVE_NAME)).props("outline no-caps")
                 self._stop = ui.button("Stop", on_click=self._confirm_stop).props("outline no-caps color=negative")
+                self._resume = ui.button("Resume", on_click=self._start_again).props("outline no-caps")
 
     async def refresh(self) -> None:
         """Read what is new, and update what changed."""
         summary = self._site.library.summary(self._run_id)
         log = await asyncio.to_thread(self._site.library.log, self._run_id)
-        seen = (summary.state, log.last_wall_s, len(log.events), self._axis)
+        console = await asyncio.to_thread(read_console, self._site.library.path(self._run_id))
+        seen = (summary.state, log.last_wall_s, len(log.events), self._axis, console)
         if seen == self._seen:
             return
         self._seen = seen
         self._state.content = state_html(summary.state)
         self._tiles.content = _summary_tiles(summary, log)
+        self._attacks.content = _attacks_html(log)
         self._events.content = _events_html(log.events)
+        self._console.content = f"<pre>{escape(console)}</pre>"
+        self._log.visible = bool(console)
         self._show_controls(summary.state)
         self._show_charts(log)
 
@@ -114,6 +123,7 @@ class _RunView:
         self._live.visible = folder is not None and (folder / FEED_NAME).exists()
         if not self._site.is_read_only:
             self._save.visible = self._stop.visible = is_running
+            self._resume.visible = state in (RunState.STOPPED, RunState.FAILED)
 
     def _show_charts(self, log: RunLog) -> None:
         names = [action_name(i) for i in range(N_ACTIONS)]
@@ -141,7 +151,7 @@ class _RunView:
     async def _confirm_stop(self) -> None:
         with ui.dialog() as dialog, ui.card():
             ui.label(f"Stop {self._run_id}?").classes("dialog-title")
-            ui.label("The run saves a checkpoint and ends. It can be resumed with soulslab train --resume.")
+            ui.label("The run saves a checkpoint and ends. It can be resumed.")
             with ui.row():
                 ui.button("Stop the run", on_click=lambda: dialog.submit(True)).props(
                     "unelevated no-caps color=negative"
@@ -149,6 +159,17 @@ class _RunView:
                 ui.button("Keep training", on_click=lambda: dialog.submit(False)).props("flat no-caps autofocus")
         if await dialog:
             self._ask(STOP_NAME)
+
+    async def _start_again(self) -> None:
+        folder = self._site.library.folder(self._run_id)
+        if folder is None or self._site.is_read_only:
+            return
+        try:
+            await asyncio.to_thread(resume_run, folder)
+        except SoulslabError as error:
+            ui.notify(str(error), type="negative")
+            return
+        ui.notify("The run continues from its last checkpoint; the log below shows what it prints.")
 
     def _ask(self, name: str) -> None:
         """Make a request to the run; the buttons of a page that is read-only do not exist."""
@@ -184,6 +205,33 @@ def _summary_tiles(summary: RunSummary, log: RunLog) -> str:
     if log.n_malformed:
         values.append(("Unreadable lines", str(log.n_malformed)))
     return tiles(values)
+
+
+def _attacks_html(log: RunLog) -> str:
+    """Return a table of the boss's attacks that hit, the most harmful first, in training and evaluated."""
+    fights, evaluated = log.last.get(telemetry.FightStats), log.last.get(telemetry.Evaluated)
+    columns = [
+        (title, message)
+        for title, message in (("training", fights), ("evaluation", evaluated))
+        if isinstance(message, telemetry.FightStats | telemetry.Evaluated) and message.damage_by_attack
+    ]
+    if not columns:
+        return ""
+    harmful = dict.fromkeys(name for _, message in columns for name, lost in message.damage_by_attack.items() if lost)
+    order = sorted(harmful, key=lambda name: -columns[0][1].damage_by_attack.get(name, 0.0))
+    titles = [f"{what}, {title}" for title, _ in columns for what in ("hit points per fight", "fights ended")]
+    head = "".join(f"<th>{each}</th>" for each in ("attack", *titles))
+    rows = []
+    for name in order:
+        cells = [escape(name)]
+        for _, message in columns:
+            cells += [
+                f"{message.damage_by_attack.get(name, 0.0):.1f}",
+                f"{100.0 * message.kills_by_attack.get(name, 0.0):.1f} %",
+            ]
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    table = f'<table class="plain numbers"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return f'<h2>Attacks</h2><div class="scroll">{table}</div>'
 
 
 def _events_html(events: list[Event]) -> str:

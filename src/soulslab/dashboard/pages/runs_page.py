@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -11,6 +12,11 @@ from nicegui import ui
 
 from soulslab.dashboard.pages.frame import REFRESH_S, UNKNOWN, Site, empty_state, frame, hours, run_path, short
 from soulslab.dashboard.run_library import STATE_MEANINGS, RunState, RunSummary
+from soulslab.dashboard.run_starter import start_run
+from soulslab.errors import SoulslabError
+from soulslab.learn.configs import shipped_configs
+
+_FIRST_CONFIG: Final = "demo.toml"
 
 _COLUMNS: Final[list[dict[Any, Any]]] = [
     {"name": "run", "label": "Run", "field": "run", "align": "left", "sortable": True},
@@ -64,6 +70,8 @@ def add(site: Site) -> None:
                 ui.html("<h1>Runs</h1>", sanitize=False)
                 counts = ui.label().classes("faint")
                 ui.space()
+                if not site.is_read_only:
+                    ui.button("Start a run", on_click=lambda: _ask_for_run(site.library.root)).props("outline no-caps")
                 ui.button("Compare", on_click=lambda: _compare(tables[0])).props("outline no-caps")
             empty = ui.element("div")
             with empty:
@@ -105,6 +113,27 @@ def _compare(table: ui.table) -> None:
         ui.notify("Select the runs to compare first.")
         return
     ui.navigate.to(f"/compare?{urlencode({'run': chosen}, doseq=True)}")
+
+
+async def _ask_for_run(root: Path) -> None:
+    """Ask for the name and the config of a new run, and start it."""
+    with ui.dialog() as dialog, ui.card():
+        ui.label("Start a run").classes("dialog-title")
+        ui.label(f"It trains on this machine, in {root}, also after the dashboard has ended.")
+        name = ui.input("name").props("dense outlined autofocus").classes("wide")
+        config = ui.select(shipped_configs(), value=_FIRST_CONFIG, label="config").props("dense outlined")
+        config.classes("wide")
+        with ui.row():
+            ui.button("Start", on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
+            ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("flat no-caps")
+    if not await dialog:
+        return
+    try:
+        await asyncio.to_thread(start_run, root, str(name.value), str(config.value))
+    except SoulslabError as error:
+        ui.notify(str(error), type="negative")
+        return
+    ui.notify(f"{name.value} starts.")
 
 
 def _row(summary: RunSummary) -> dict[str, Any]:

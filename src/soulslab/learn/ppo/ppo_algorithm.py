@@ -250,9 +250,10 @@ class PPOAlgorithm(Algorithm):
         return nullcontext(self._policy)
 
     def report(self, seconds: float) -> list[Message]:
-        """Return the statistics of the updates since the last call."""
+        """Return the statistics of the updates since the last call, and of the fights."""
         del seconds
-        stats: list[Message] = [*self._stats]
+        fights = self.episodes.fights.take(self.env_steps)
+        stats: list[Message] = [*self._stats, *([fights] if fights is not None else [])]
         self._stats.clear()
         return stats
 

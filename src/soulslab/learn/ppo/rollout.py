@@ -6,6 +6,7 @@ and read by the learner as flat (T * N, ...) views; nothing is allocated per ste
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch import Tensor
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.environment import (
     Info,
+    attack_names,
     blocked_actions,
     check_finite,
     decisions_taken,
@@ -28,6 +30,7 @@ from soulslab.learn.environment import (
 from soulslab.learn.inputs import Observer
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy import Policy, masked_log_probs, sample
+from soulslab.learn.ppo.fight_sums import FightSums
 
 
 class Minibatch(NamedTuple):
@@ -104,9 +107,14 @@ _WIN, _RETURN, _DECISIONS = range(3)
 
 
 class EpisodeTracker:
-    """Moving averages over the last episodes of N environments; ``steps`` (N,) counts the running ones."""
+    """Moving averages over the last episodes of N environments; ``steps`` (N,) counts the running ones.
 
-    def __init__(self, n_envs: int) -> None:
+    Attributes:
+        fights: Sums over the fights since the last message; a checkpoint does not hold them.
+    """
+
+    def __init__(self, n_envs: int, attack_names: Sequence[str] = ()) -> None:
+        self.fights = FightSums(attack_names)
         self.n_episodes = 0
         self.steps = np.zeros(n_envs, np.int64)
         self._decisions = np.zeros(n_envs, np.int64)
@@ -134,6 +142,7 @@ class EpisodeTracker:
             # An episode that ended because its game failed has no result.
             known = fight.get("_won", dones)[finished]
             rows[known, _WIN] = fight["won"][finished][known]
+            self.fights.add(fight, finished[known])
         rows[:, _RETURN] = self._returns[finished]
         rows[:, _DECISIONS] = self._decisions[finished]
         places = (self.n_episodes + np.arange(len(finished))) % WINDOW
@@ -204,7 +213,7 @@ class Collector:
         self._gamma = gamma
         self._sizes = sizes(env)
         n_envs = self._sizes.n_envs
-        self.tracker = EpisodeTracker(n_envs)
+        self.tracker = EpisodeTracker(n_envs, attack_names(env))
         self.env_steps = 0
         self._observer = Observer(layout(env), n_envs, frame_stack)
         self._blocked = np.zeros((n_envs, self._sizes.n_actions), np.bool_)
