@@ -315,6 +315,7 @@ _PACKAGES = {
     "tune": ("optuna",),
     "fleet": ("redis", "hiredis"),
     "dashboard": ("nicegui",),
+    "wandb": ("wandb",),
     "peers": ("stable-baselines3", "sb3-contrib", "scipy", "shapely"),
     "dev": ("pysiphon",),
 }
