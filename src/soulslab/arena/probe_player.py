@@ -30,12 +30,23 @@ from soulslab.arena.vocabulary import (
     UNKNOWN_ANIMATION,
 )
 
-Response: TypeAlias = Literal["roll", "edge", "stand", "walk", "parry"]
+Response: TypeAlias = Literal["roll", "edge", "aside", "stand", "walk", "parry"]
 
 FORWARD, RIGHT, BACKWARD, LEFT = 0, 2, 4, 6
-#: Responses to an attack, and their probabilities if the player has full health.
-RESPONSES: Final[tuple[Response, ...]] = ("roll", "edge", "stand", "walk", "parry")
-CURIOUS: Final = (0.4, 0.3, 0.05, 0.15, 0.1)
+#: Responses to an attack, and their relative frequencies if the player has enough health; those to measure the reach
+#: and the arc of an attack become rare when both are known.
+CURIOUS: Final[dict[Response, float]] = {
+    "roll": 0.25,
+    "edge": 0.4,
+    "aside": 0.3,
+    "stand": 0.05,
+    "walk": 0.1,
+    "parry": 0.1,
+}
+RARE: Final = 0.05
+#: Width of the edge of a reach that is known well enough (m), and number of attempts to walk aside that suffice.
+NARROW_M: Final = 0.3
+N_ASIDE: Final = 10
 #: Share of its health below which the player only rolls.
 CAREFUL_SHARE: Final = 0.5
 #: Time before a blow at which it rolls in time, and the range from which the times of the other rolls are drawn (s).
@@ -51,6 +62,8 @@ BEYOND_M: Final = 1.2
 #: Distance and time of a roll: it rolls back to the edge of a reach if both are left.
 ROLL_M: Final = 2.5
 ROLL_S: Final = 0.75
+#: Time before a blow from which it walks aside, so that a narrow arc misses it.
+ASIDE_S: Final = 0.5
 #: Distances between the centres that the player keeps, from which one is drawn every few seconds (m).
 DISTANCES_M: Final = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.5, 9.0, 12.0, 16.0, 20.0)
 #: Distance from which it flees with rolls, and the share of the fights that it begins at the greatest distance.
@@ -81,6 +94,7 @@ class _Knowledge:
         lengths: Longest time for which each animation was seen.
         reach_m: Distance within which the player's own attacks hit.
         edges_m: Greatest distance of a hit, and least one of a miss beyond it, by animation and time of the blow.
+        n_aside: How often the player walked aside from each animation.
     """
 
     def __init__(self) -> None:
@@ -88,6 +102,7 @@ class _Knowledge:
         self.lengths: dict[int, float] = {}
         self.reach_m = 2.6
         self.edges_m: dict[tuple[int, float], tuple[float, float]] = {}
+        self.n_aside: dict[int, int] = {}
 
     def add_hit(self, animation: int, time_s: float, distance_m: float) -> None:
         """Learn that an animation has hit at a time and a distance."""
@@ -111,6 +126,21 @@ class _Knowledge:
         key = self._blow(animation, now_s + self.next_blow_s(animation, now_s))
         farthest, nearest = self.edges_m.get(key, (0.0, math.inf))
         return (farthest + nearest) / 2 if nearest < math.inf else farthest + BEYOND_M
+
+    def farthest_m(self, animation: int, now_s: float) -> float:
+        """Return the greatest distance at which the next blow has hit."""
+        key = self._blow(animation, now_s + self.next_blow_s(animation, now_s))
+        return self.edges_m.get(key, (0.0, math.inf))[0]
+
+    def frequencies(self, animation: int) -> dict[Response, float]:
+        """Return the relative frequency of each response to an attack."""
+        edges = [self.edges_m[animation, blow_s] for blow_s in self.blows.get(animation, ())]
+        frequencies = dict(CURIOUS)
+        if all(nearest - farthest < NARROW_M for farthest, nearest in edges):
+            frequencies["edge"] = RARE
+        if self.n_aside.get(animation, 0) >= N_ASIDE:
+            frequencies["aside"] = RARE
+        return frequencies
 
     def _blow(self, animation: int, time_s: float) -> tuple[int, float]:
         """Return the key of the blow of an animation that is nearest to a time."""
@@ -157,7 +187,7 @@ class _Fight:
         self._health_share = 1.0
         self._last_m = math.inf
         self._strike_left_s, self._strike_from_m = -1.0, 0.0
-        self._new_response()
+        self._new_response(UNKNOWN_ANIMATION)
         self._keep()
         if self._rng.random() < FAR_START_SHARE:
             self._presses, self._distance_m, self._keep_left_s = False, max(DISTANCES_M), max(KEEP_S)
@@ -197,7 +227,7 @@ class _Fight:
         animation, now_s = int(state.boss_animation), float(state.boss_animation_duration)
         boss_hp = float(state.boss_hp)
         if animation != self._animation or now_s < self._time_s:
-            self._new_response()
+            self._new_response(animation)
         elif animation < len(BOSS_ATTACKS):
             lengths = self._known.lengths
             lengths[animation] = max(lengths.get(animation, 0.0), now_s)
@@ -217,14 +247,19 @@ class _Fight:
         self._health_share = float(state.player_hp) / max(float(state.player_max_hp), 1.0)
         self._animation, self._time_s, self._boss_hp, self._last_m = animation, now_s, boss_hp, distance
 
-    def _new_response(self) -> None:
+    def _new_response(self, animation: int) -> None:
         """Draw the response to the attack that begins now."""
         rng = self._rng
         self._response: Response = "roll"
         is_curious = self._health_share > CAREFUL_SHARE
         if is_curious:
-            self._response = RESPONSES[int(rng.choice(len(RESPONSES), p=CURIOUS))]
+            frequencies = self._known.frequencies(animation)
+            shares = np.array(list(frequencies.values()))
+            self._response = list(frequencies)[int(rng.choice(len(shares), p=shares / shares.sum()))]
+            if self._response == "aside":
+                self._known.n_aside[animation] = self._known.n_aside.get(animation, 0) + 1
         is_varied = is_curious and rng.random() < VARIED_SHARE
+        self._aside = int(rng.choice((LEFT, RIGHT)))
         self._lead_s = rng.uniform(*LEADS_S) if is_varied else ROLL_LEAD_S
         self._roll_way = int(rng.integers(N_DIRECTIONS) if is_varied else rng.choice(SAFE_ROLLS))
 
@@ -236,17 +271,25 @@ class _Fight:
             return NOTHING if blow_s < STRIKE_S else None
         if self._response == "parry" and blow_s <= 2 * DECISION_S:
             return PARRY if mask[PARRY] else NOTHING
-        if self._response == "edge" and blow_s < math.inf:
-            return self._approach_edge(mask, blow_s, self._known.edge_m(self._animation, self._time_s) - distance)
+        if self._response in ("edge", "aside") and blow_s < math.inf:
+            return self._measure(mask, blow_s, distance)
         if self._response == "stand" and blow_s < math.inf:
             return NOTHING
         return None
 
-    def _approach_edge(self, mask: NDArray[np.bool_], blow_s: float, missing_m: float) -> int:
-        """Return a step to the distance at which it is least known whether a blow hits, ``missing_m`` farther away."""
-        if missing_m > ROLL_M and blow_s > ROLL_S and mask[FIRST_ROLL]:
-            return FIRST_ROLL + BACKWARD
-        return (BACKWARD if missing_m > 0.0 else FORWARD) if mask[FORWARD] else NOTHING
+    def _measure(self, mask: NDArray[np.bool_], blow_s: float, distance: float) -> int:
+        """Return a step to where it is least known whether the next blow hits: to the end of its reach, or aside."""
+        known, animation, now_s = self._known, self._animation, self._time_s
+        if self._response == "edge":
+            missing_m = known.edge_m(animation, now_s) - distance
+            if missing_m > ROLL_M and blow_s > ROLL_S and mask[FIRST_ROLL]:
+                return FIRST_ROLL + BACKWARD
+            way = BACKWARD if missing_m > 0.0 else FORWARD
+        elif distance > known.farthest_m(animation, now_s):
+            way = FORWARD
+        else:
+            way = self._aside if blow_s < ASIDE_S else NOTHING
+        return way if mask[way] else NOTHING
 
     def _keep(self) -> None:
         """Draw the distance and the side that the player keeps for some time."""

@@ -139,6 +139,42 @@ def fit(
 
 
 @boss.command
+def predict(
+    run: Path,
+    *recordings: Path,
+    bosses: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
+    fights: Annotated[int, Parameter(validator=Number(gte=1))] = 100,
+    seed: Seed = 0,
+) -> int:
+    """Predict how often a policy wins against a recorded boss, without fighting it.
+
+    Args:
+        run: Folder of a run of fitted.toml, or its policy file.
+        recordings: Recordings of the boss.
+        bosses: Bosses that the recordings allow.
+        fights: Fights with each of them, in the simulator.
+        seed: Seed of the bosses and the fights.
+    """
+    check_run(run)
+    from soulslab.arena.boss_catalog import find_boss
+    from soulslab.envs.duels import TRAINING_CONDITIONS
+    from soulslab.fights.fit_recordings import read_recorded_fights
+    from soulslab.fights.prediction import PredictionSettings
+    from soulslab.fights.prediction import predict as predict_wins
+    from soulslab.learn.players import load_player
+
+    player = load_player(run)
+    trained = player.header.env_options
+    options = {name: value for name, value in trained.items() if name not in TRAINING_CONDITIONS}
+    settings = PredictionSettings(env_options=options, n_bosses=bosses, n_fights=fights, seed=seed)
+    ground = find_boss(options.get("boss", "judge")).ground
+    found = predict_wins(player, read_recorded_fights(recordings), settings, ground)
+    low, high = found.interval
+    print_line(f"expected wins: {100 * found.win_rate:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)")
+    return EXIT_OK
+
+
+@boss.command
 def refine(
     run: Path,
     *recordings: Path,
@@ -182,10 +218,8 @@ def refine(
     rows = []
     for each in refine(run, recordings, out, settings, run_sinks):
         low, high = each.interval
-        print_line(
-            f"round {each.number}: {each.n_wins} of {each.n_fights} fights won ({100 * low:.0f} to {100 * high:.0f} %), "
-            f"{each.game_time_s / 60:.1f} minutes: {each.run}"
-        )
+        wins = f"{each.n_wins} of {each.n_fights} fights won ({100 * low:.0f} to {100 * high:.0f} %)"
+        print_line(f"round {each.number}: {wins}, {each.game_time_s / 60:.1f} minutes: {each.run}")
         rows.append(each)
     best = max(rows, key=lambda each: each.n_wins)
     _log.info("most fights won: round %d, %s", best.number, best.run)

@@ -1,7 +1,5 @@
 """Refinement of a policy by its own fights, and the prediction of its wins; with real fits and short trainings."""
 
-from pathlib import Path
-
 import gymnasium
 import msgspec
 import numpy as np
@@ -17,7 +15,7 @@ from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.fights.fit_recordings import write_fit
-from soulslab.fights.prediction import predict
+from soulslab.fights.prediction import PredictionSettings, predict
 from soulslab.fights.refinement import RefineSettings, record_duel, refine
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
@@ -99,8 +97,10 @@ def test_only_duels_with_the_inputs_of_the_policy_are_recorded(fitted):
 
 def test_a_prediction_is_made_from_the_recordings_alone(fitted):
     player, fights = load_player(fitted / "run"), read_fights(fitted / "seen")
-    first, again = (predict(player, fights, FIGHTS, n_bosses=3, n_fights=4, seed=2) for _ in range(2))
+    settings = PredictionSettings(env_options=FIGHTS, n_bosses=3, n_fights=4, seed=2)
+    first, again = (predict(player, fights, settings) for _ in range(2))
     assert first == again
     assert len(first.win_rates) == 3
     assert first.interval.low <= first.win_rate <= first.interval.high
-    assert not list(Path().glob("boss.toml"))
+    one = predict(player, fights[:1], PredictionSettings(env_options=FIGHTS, n_bosses=1, n_fights=4))
+    assert one.interval == (one.win_rate, one.win_rate)
