@@ -19,14 +19,17 @@ from benchmarks.result import Result, Row
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.fitting.fit import fit_boss
+from soulslab.arena.fitting.recorded_fight import save_fight
 from soulslab.arena.fitting.simulated import record_simulated
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.uncertainty import Uncertainty, draw_boss, numbers_of, uncertainty_path
 from soulslab.config import dump_settings
 from soulslab.envs.duels import TRAINING_CONDITIONS
+from soulslab.fights.refinement import RefineSettings, refine
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
+from soulslab.learn.run_folder import POLICY_NAME
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
 from soulslab.learn.train import train
@@ -67,6 +70,9 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
         minutes: Game time of the recordings of a fit.
         n_fights: Greedy fights of each evaluation.
         limit_s: Maximum training time per run (s).
+        n_refine_fights: Fights that the policy then plays against the true boss, of which it learns in one more round
+            (`soulslab.fights.refinement`); 0 plays none. Only with the source ``fit`` and the use ``drawn``.
+        refine_s: Training time of this round (s).
     """
 
     train: TrainSettings
@@ -77,6 +83,8 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
     minutes: float = 20.0
     n_fights: int = 500
     limit_s: float = float("inf")
+    n_refine_fights: int = 0
+    refine_s: float = 120.0
 
     def quick(self) -> FitTrainingSettings:
         """Return settings for a run of a minute, in which little is learned."""
@@ -91,7 +99,10 @@ def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
     for boss, source in product(settings.bosses, settings.sources):
         with TemporaryDirectory(prefix="soulslab-bench-") as folder:
             path = Path(folder) / "known.toml"
-            known, uncertainty = known_boss(find_boss(boss), source, SEEDS[settings.purpose], settings.minutes)
+            recording = Path(folder) / "recording"
+            known, uncertainty = known_boss(
+                find_boss(boss), source, SEEDS[settings.purpose], settings.minutes, recording
+            )
             path.write_text(dump_settings(known), encoding="utf-8")
             uncertainty_path(path).write_text(dump_settings(uncertainty), encoding="utf-8")
             rows += [_row(settings, boss, source, use, path) for use in settings.uses]
@@ -99,14 +110,20 @@ def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
     return [Result(title=f"{title} (95 % interval)", rows=rows)]
 
 
-def known_boss(truth: Boss, source: Source, seed: int, minutes: float) -> tuple[Boss, Uncertainty]:
-    """Return what is known of a boss: a boss and its intervals."""
+def known_boss(
+    truth: Boss, source: Source, seed: int, minutes: float, recording: Path | None = None
+) -> tuple[Boss, Uncertainty]:
+    """Return what is known of a boss: a boss and its intervals; the recording of a fit is saved in a folder."""
     if source.startswith("fit"):
         probe = ProbePlayer(1, seed)
         fights = record_simulated(
             truth, lambda _: probe, seed=seed, minutes=minutes, held_out_rules=source == "fit, held-out rules"
         )
-        fit = fit_boss([one for one in fights if len(one.moments) > 1], load_knight(), ground=truth.ground)
+        usable = [one for one in fights if len(one.moments) > 1]
+        if recording is not None:
+            for fight in usable:
+                save_fight(recording, fight)
+        fit = fit_boss(usable, load_knight(), ground=truth.ground)
         return fit.boss, fit.uncertainty
     return distorted(truth, float(source.removesuffix("x")), np.random.default_rng(seed))
 
@@ -155,28 +172,46 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
         env=msgspec.structs.replace(base.env, options=options),
         run=msgspec.structs.replace(base.run, seed=seed, max_seconds=min(base.run.max_seconds, settings.limit_s)),
     )
-    sink = ConsoleSink()
+    true_fight = {**clean, "boss": boss, "held_out_rules": source == "fit, held-out rules"}
+
+    def wins(policy_path: Path, options: dict[str, Any]) -> Evaluation:
+        fights = EvaluationSettings(env_id=base.env.id, env_options=options, n_fights=settings.n_fights, seed=seed)
+        return evaluate(Policy.load(policy_path), fights, sinks=[ConsoleSink()])
+
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train(train_settings, Path(folder), sinks=[sink])
-        policy = Policy.load(result.policy_path)
-    rules = {"held_out_rules": source == "fit, held-out rules"}
-
-    def wins(opponent: str, rules: dict[str, Any]) -> Evaluation:
-        fights = EvaluationSettings(
-            env_id=base.env.id, env_options={**clean, **rules, "boss": opponent}, n_fights=settings.n_fights, seed=seed
-        )
-        return evaluate(policy, fights, sinks=[sink])
-
-    known, true = wins(str(path), {}), wins(boss, rules)
-    interval = true.interval
+        run = Path(folder) / "run"
+        result = train(train_settings, run, sinks=[ConsoleSink()])
+        known, true = wins(result.policy_path, {**clean, "boss": str(path)}), wins(result.policy_path, true_fight)
+        refined: Row = {}
+        if settings.n_refine_fights:
+            more = RefineSettings(
+                env_id=base.env.id,
+                env_options=true_fight,
+                n_fights=settings.n_refine_fights,
+                max_rounds=2,
+                train_s=settings.refine_s,
+                seed=seed,
+            )
+            rounds = list(refine(run, [path.with_name("recording")], Path(folder) / "rounds", more))
+            after = wins(rounds[-1].run / POLICY_NAME, true_fight)
+            refined = {"played (min)": rounds[0].game_time_s / 60, **_share("won then", after, "then ")}
     return {
         "boss": boss,
         "known": source,
         "trained on": use,
         "decisions": result.env_steps,
         "training (s)": result.train_seconds,
-        "won against the known boss (%)": 100 * known.win_rate if known.win_rate is not None else None,
-        "won against the true boss (%)": 100 * true.win_rate if true.win_rate is not None else None,
-        "from (%)": 100 * interval.low if interval else None,
-        "to (%)": 100 * interval.high if interval else None,
+        "won against the known boss (%)": 100 * (known.win_rate or 0.0),
+        **_share("won against the true boss", true, ""),
+        **refined,
+    }
+
+
+def _share(name: str, evaluation: Evaluation, prefix: str) -> Row:
+    """Return the columns of a win rate with its 95 % interval."""
+    low, high = evaluation.interval or (0.0, 0.0)
+    return {
+        f"{name} (%)": 100 * (evaluation.win_rate or 0.0),
+        f"{prefix}from (%)": 100 * low,
+        f"{prefix}to (%)": 100 * high,
     }
