@@ -16,7 +16,7 @@ from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
     from soulslab.fleet.messages import Lease
-    from soulslab.fleet.operating import FleetStatus
+    from soulslab.fleet.operating import FleetStatus, Order
 
 _log = logging.getLogger(__name__)
 
@@ -241,11 +241,11 @@ def revoke(run_dir: Path, user: str) -> int:
     return EXIT_OK
 
 
-def _order(run_dir: Path, order: str, effect: str) -> int:
+def _order(run_dir: Path, order: Order, effect: str) -> int:
     from soulslab.fleet.fleet_folder import FleetFolder
     from soulslab.fleet.operating import give_order
 
-    give_order(FleetFolder(run_dir), order)  # type: ignore[arg-type]  # the commands above give only its texts
+    give_order(FleetFolder(run_dir), order)
     print_line(effect)
     return EXIT_OK
 

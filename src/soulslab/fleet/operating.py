@@ -6,7 +6,7 @@ import getpass
 import socket
 import time
 from contextlib import closing
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 from redis import Redis
@@ -19,6 +19,10 @@ from soulslab.fleet.messages import Control, LearnerStatus, Lease
 from soulslab.fleet.redis_server import Player, remove_player, set_player
 
 _MAX_LOG: int = 10_000
+
+
+Order: TypeAlias = Literal["run", "pause", "stop", "save"]
+"""Order of an operator to a fleet."""
 
 
 class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +57,7 @@ def read_status(folder: FleetFolder) -> FleetStatus:
     )
 
 
-def give_order(folder: FleetFolder, order: Literal["run", "pause", "stop", "save"]) -> None:
+def give_order(folder: FleetFolder, order: Order) -> None:
     """Give an order to a fleet and log it with user and time; raises FleetError if its server cannot be reached."""
     access = folder.admin()
     keys = Keys(access.run)
