@@ -17,15 +17,16 @@ import numpy as np
 
 from benchmarks.result import Result, Row
 from soulslab.arena.boss_catalog import find_boss
-from soulslab.arena.boss_file import Boss
+from soulslab.arena.boss_file import Boss, Ground
 from soulslab.arena.fitting.fit import fit_boss
-from soulslab.arena.fitting.recorded_fight import save_fight
+from soulslab.arena.fitting.recorded_fight import read_fights, save_fight
 from soulslab.arena.fitting.simulated import record_simulated
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.uncertainty import Uncertainty, draw_boss, numbers_of, uncertainty_path
 from soulslab.config import dump_settings
 from soulslab.envs.duels import TRAINING_CONDITIONS
+from soulslab.fights.prediction import PredictionSettings, predict
 from soulslab.fights.refinement import RefineSettings, refine
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
@@ -69,6 +70,7 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
         purpose: Which seeds are used.
         minutes: Game time of the recordings of a fit.
         n_fights: Greedy fights of each evaluation.
+        decisions: Decisions of each training, in which its schedules end; by default, those of the config.
         limit_s: Maximum training time per run (s).
         n_refine_fights: Fights that the policy then plays against the true boss, of which it learns in one more round
             (`soulslab.fights.refinement`); 0 plays none. Only with the source ``fit`` and the use ``drawn``.
@@ -82,6 +84,7 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
     purpose: Literal["development", "report"] = "report"
     minutes: float = 20.0
     n_fights: int = 500
+    decisions: int | None = None
     limit_s: float = float("inf")
     n_refine_fights: int = 0
     refine_s: float = 120.0
@@ -170,7 +173,12 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
     train_settings = msgspec.structs.replace(
         base,
         env=msgspec.structs.replace(base.env, options=options),
-        run=msgspec.structs.replace(base.run, seed=seed, max_seconds=min(base.run.max_seconds, settings.limit_s)),
+        run=msgspec.structs.replace(
+            base.run,
+            seed=seed,
+            total_steps=settings.decisions or base.run.total_steps,
+            max_seconds=min(base.run.max_seconds, settings.limit_s),
+        ),
     )
     true_fight = {**clean, "boss": boss, "held_out_rules": source == "fit, held-out rules"}
 
@@ -182,6 +190,8 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
         run = Path(folder) / "run"
         result = train(train_settings, run, sinks=[ConsoleSink()])
         known, true = wins(result.policy_path, {**clean, "boss": str(path)}), wins(result.policy_path, true_fight)
+        recording = path.with_name("recording")
+        predicted = _predicted(settings, result.policy_path, recording, clean, find_boss(boss).ground)
         refined: Row = {}
         if settings.n_refine_fights:
             more = RefineSettings(
@@ -192,7 +202,7 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
                 train_s=settings.refine_s,
                 seed=seed,
             )
-            rounds = list(refine(run, [path.with_name("recording")], Path(folder) / "rounds", more))
+            rounds = list(refine(run, [recording], Path(folder) / "rounds", more))
             after = wins(rounds[-1].run / POLICY_NAME, true_fight)
             refined = {"played (min)": rounds[0].game_time_s / 60, **_share("won then", after, "then ")}
     return {
@@ -202,9 +212,22 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
         "decisions": result.env_steps,
         "training (s)": result.train_seconds,
         "won against the known boss (%)": 100 * (known.win_rate or 0.0),
+        **predicted,
         **_share("won against the true boss", true, ""),
         **refined,
     }
+
+
+def _predicted(
+    settings: FitTrainingSettings, policy: Path, recording: Path, options: dict[str, Any], ground: Ground
+) -> Row:
+    """Return the columns of the win rate that is predicted from a recording, with its 90 % interval."""
+    names = ("predicted (%)", "predicted from (%)", "predicted to (%)")
+    if not recording.exists():  # a distorted copy
+        return dict.fromkeys(names)
+    ensemble = PredictionSettings(env_options=options, n_fights=50, seed=SEEDS[settings.purpose])
+    found = predict(Policy.load(policy), read_fights(recording), ensemble, ground)
+    return dict(zip(names, (100 * found.win_rate, 100 * found.interval.low, 100 * found.interval.high), strict=True))
 
 
 def _share(name: str, evaluation: Evaluation, prefix: str) -> Row:
