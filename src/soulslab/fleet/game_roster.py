@@ -10,7 +10,8 @@ from redis import Redis
 
 from soulslab.fleet.access import Access, Keys
 from soulslab.fleet.messages import Lease, Order, epsilon_exponent
-from soulslab.fleet.redis_learner_end import GameName, RedisLearnerEnd
+from soulslab.fleet.redis_learner_end import RedisLearnerEnd
+from soulslab.fleet.stream_reader import GameName
 
 _log = logging.getLogger(__name__)
 
