@@ -15,7 +15,7 @@ from soulslab.cli.parameters import Flag, Overrides, TokenFile, option_group, to
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
-    from soulslab.fleet.messages import Lease
+    from soulslab.fleet.messages import EvaluationStatus, Lease
     from soulslab.fleet.operating import FleetStatus
 
 _log = logging.getLogger(__name__)
@@ -101,6 +101,8 @@ class PlayFlags:
     Attributes:
         games: Number of games; each has its own process.
         envs: Environments in each process; more than 1 only for simulators.
+        evaluate: The games of this command evaluate: they play the averaged policy greedily, run.evaluate_fights fights
+            at a time; the best policy is kept.
         name: Name of this machine in the status; by default, its host name.
         overrides: Set an option of the environment that only this machine may determine, as env.options.launch=...; may
             be repeated.
@@ -110,6 +112,7 @@ class PlayFlags:
 
     games: _Count = 1
     envs: _Count = 1
+    evaluate: Flag = False
     name: str = ""
     overrides: Overrides = None
     token_file: TokenFile = None
@@ -134,11 +137,14 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
         raise ConfigError(
             "only env.options and env.id are settings of a game; the learner sets the others", source="--set"
         )
+    if flags.evaluate and flags.envs > 1:
+        raise ConfigError("must be 1 with --evaluate; use --games for more evaluation fights at a time", path="--envs")
     settings = PlaySettings(
         n_games=flags.games,
         n_envs=flags.envs,
         name=flags.name,
         env_id=str(env.get("id", "")),
+        is_evaluating=flags.evaluate,
         options={**env.get("options", {}), **token_options(flags.token_file)},
         spool_mb=flags.spool_mb,
         frozen_s=flags.frozen_s,
@@ -262,6 +268,8 @@ def _print_status(found: FleetStatus) -> None:
             f"learner on {learner.host}, process {learner.pid}: {learner.env_steps} decisions, "
             f"{learner.n_updates} updates, {learner.n_games} games, delay {delay} (p95), order: {found.state}"
         )
+        if learner.evaluation is not None:
+            print_line(_describe(learner.evaluation))
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     titles = ("steps", "steps\n/s", "late\nms", "idle\ns", "weights", "age\ns", "unsent\nMB", "dropped", "restarts")
     for title in ("game", "state"):
@@ -276,6 +284,18 @@ def _print_status(found: FleetStatus) -> None:
             print_line(f"{game.worker} was restarted: it {game.last_fault}")
 
 
+def _describe(evaluation: EvaluationStatus) -> str:
+    """Return the last evaluation and the progress of the running one in words."""
+    running = f"{evaluation.n_done} of {evaluation.n_fights} fights of the next are played"
+    last = evaluation.last
+    if last is None or last.win_rate is None or last.low is None or last.high is None:
+        return f"evaluation: none is complete; {running}"
+    return (
+        f"evaluation at {last.env_steps} decisions: {100 * last.win_rate:.1f} % of {last.n_fights} fights won "
+        f"(95 % interval {100 * last.low:.1f} to {100 * last.high:.1f}); {running}"
+    )
+
+
 def _row(game: Lease) -> tuple[str, ...]:
     numbers = (
         game.steps_per_second,
@@ -288,4 +308,5 @@ def _row(game: Lease) -> tuple[str, ...]:
         game.n_restarts,
     )
     shown = ("" if each is None else f"{each:.1f}" if isinstance(each, float) else str(each) for each in numbers)
-    return (game.worker, game.state, str(game.n_steps), *shown)
+    state = "evaluating" if game.is_evaluating and game.state == "playing" else game.state
+    return (game.worker, state, str(game.n_steps), *shown)

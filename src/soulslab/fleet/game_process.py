@@ -26,6 +26,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 import soulslab  # noqa: F401 - registers the environments
 from soulslab.errors import ConfigError, FleetError, SoulslabError, did_you_mean
 from soulslab.fleet.access import Keys, connect, read_access
+from soulslab.fleet.evaluation_games import EvaluationEnd
 from soulslab.fleet.game_settings import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, open_status
 from soulslab.fleet.messages import Lease, RunDescription
 from soulslab.fleet.redis_actor_end import RedisActorEnd
@@ -104,13 +105,13 @@ class _Game:
     def _play(self, env: Any, policy: QPolicy, description: RunDescription, request: StopRequest) -> None:
         spool = Spool(self._folder, self._settings.spool_bytes)
         kind = row_type(step_shape(policy))
-        end = RedisActorEnd(self._access, self._settings.name, env.num_envs, kind, spool, policy.weights())
+        end = self._open_end(env.num_envs, kind, spool, policy)
         try:
             end.keep_lease(lambda: self._lease(end))
             entropy = int(end.incarnation, 16)
             rng = np.random.default_rng(np.random.SeedSequence([description.seed, entropy]))
             watched = LatenessWrapper(env, self._note_step)
-            actor = Actor(watched, policy, end, rng)
+            actor = Actor(watched, policy, end, rng, is_greedy=self._settings.is_evaluating)
             if not self._wait_for_admission(end, description, request):
                 return
             # Games must not repeat each other's fights, and a restarted game not its own.
@@ -121,6 +122,12 @@ class _Game:
             self._state = "draining"
             end.close(DRAIN_S)
         self._status.set_state(ActorState.STOPPED)
+
+    def _open_end(self, n_envs: int, kind: np.dtype[Any], spool: Spool, policy: QPolicy) -> RedisActorEnd:
+        settings = self._settings
+        if settings.is_evaluating:
+            return EvaluationEnd(self._access, settings.name, kind, spool, policy.weights())
+        return RedisActorEnd(self._access, settings.name, n_envs, kind, spool, policy.weights())
 
     def _step(
         self, actor: Actor, end: RedisActorEnd, env: LatenessWrapper, description: RunDescription, request: StopRequest
@@ -243,6 +250,7 @@ class _Game:
             state=self._state,  # type: ignore[arg-type]  # one of the texts of `Lease`
             n_envs=self._settings.n_envs,
             soulslab=VERSION,
+            is_evaluating=self._settings.is_evaluating,
             n_steps=status.n_steps,
             steps_per_second=rate,
             n_late=status.n_late,

@@ -9,6 +9,8 @@ import msgspec
 from msgspec import Meta
 from redis import Redis
 
+from soulslab.learn.telemetry import Evaluated
+
 LEASE_S: Final = 10.0
 """Time after which a game without a sign of life counts as lost (s)."""
 
@@ -33,7 +35,8 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     A game waits for the learner before its first step, or because the learner is behind. ``n_late`` and the 99th
     percentile of the lateness are those of a game in real time. ``n_dropped`` steps found no space, and
     ``n_unsent_bytes`` are not acknowledged yet. ``age_of_weights_s`` is the time since the game got its weights,
-    ``idle_s`` the time since its last step; None before. ``n_restarts`` counts the starts after failures.
+    ``idle_s`` the time since its last step; None before. ``n_restarts`` counts the starts after failures. An
+    evaluation game (``is_evaluating``) plays candidates greedily.
     """
 
     worker: Name
@@ -42,6 +45,7 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     state: Literal["waiting", "playing", "paused", "draining"]
     n_envs: Annotated[int, Meta(ge=1, le=MAX_ENVS)]
     soulslab: Annotated[str, Meta(max_length=64)]
+    is_evaluating: bool = False
     n_steps: _Count = 0
     steps_per_second: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
     n_late: _Count = 0
@@ -76,8 +80,16 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     n_saves: int = 0
 
 
+class EvaluationStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The last complete evaluation (None before the first), and the fights of the running one."""
+
+    last: Evaluated | None
+    n_done: int
+    n_fights: int
+
+
 class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of the learner, which it renews while it runs."""
+    """Status of the learner, which it renews while it runs; ``evaluation`` is None if no game evaluates."""
 
     pid: int
     host: str
@@ -88,6 +100,7 @@ class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
     n_waiting_rows: int
     n_restarts_of_redis: int
     delay_p95_ms: float | None
+    evaluation: EvaluationStatus | None = None
 
 
 class RunDescription(msgspec.Struct, frozen=True, kw_only=True):

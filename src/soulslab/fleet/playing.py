@@ -51,6 +51,7 @@ class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
     n_envs: int = 1
     name: str = ""
     env_id: str = ""
+    is_evaluating: bool = False
     options: dict[str, object] = {}
     spool_mb: int = 256
     frozen_s: float = FROZEN_S
@@ -156,6 +157,7 @@ class _WatchedGame:
             name=self.name,
             n_envs=self._settings.n_envs,
             env_id=self._settings.env_id,
+            is_evaluating=self._settings.is_evaluating,
             options=self._settings.options,
             spool_bytes=self._settings.spool_mb << 20,
             n_restarts=self._n_starts,

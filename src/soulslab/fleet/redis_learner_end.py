@@ -21,7 +21,7 @@ from redis import Redis
 
 from soulslab.errors import ChunkRefusedError, FleetError
 from soulslab.fleet.access import Access
-from soulslab.fleet.chunk import Chunk, decode_chunk
+from soulslab.fleet.chunk import Chunk
 from soulslab.fleet.episode_lanes import EpisodeLanes
 from soulslab.fleet.messages import LEASE_S
 from soulslab.fleet.stream_reader import Entry, GameName, StreamReader
@@ -37,7 +37,6 @@ _N_DELAYS: Final = 1000
 _TERMINATED: Final = int(Outcome.TERMINATED)
 _TRUNCATED: Final = int(Outcome.TRUNCATED)
 _FINAL: Final = int(Outcome.FINAL)
-_MAX_ROWLESS_BYTES: Final = 1 << 20
 
 _log = logging.getLogger(__name__)
 
@@ -82,19 +81,20 @@ class RedisLearnerEnd:
     ) -> None:
         """Start reading; without a state, everything that is there is taken. ``n_lanes`` is E of the replay buffer."""
         self._access = access
-        self._shape = shape
         self._row_type = row_type(shape)
         self._lanes = EpisodeLanes(n_lanes, self._row_type)
         self._games: dict[GameName, _Game] = {}
         self._n_lost = 0
         self._results: list[EpisodeResult] = []
+        self._evaluations: list[tuple[str, EpisodeResult]] = []
         self._delays: deque[float] = deque(maxlen=_N_DELAYS)
         if state is not None:
             self._load(state)
         self._lock = threading.Lock()
         self._ended: set[GameName] = set()  # used by the reading thread, too
         positions = {name: game.sequence for name, game in self._games.items()}
-        self._reader = StreamReader(access, positions, [name for name, game in self._games.items() if game.refusal])
+        refused = [name for name, game in self._games.items() if game.refusal]
+        self._reader = StreamReader(access, shape, positions, refused)
 
     @property
     def n_published(self) -> int:
@@ -130,10 +130,10 @@ class RedisLearnerEnd:
             ended, self._ended = self._ended, set()
         parts: list[NDArray[Any]] = []
         for entry in entries:
-            rows = self._receive(*entry)
+            rows = self._receive(entry)
             if rows is None:
                 continue
-            game = self._games[entry[0]]
+            game = self._games[entry.name]
             whole = game.filter.whole(rows)
             if max_decisions is None or max_decisions > 0:  # rows after the limit do not count as lost
                 self._n_lost += len(rows) - len(whole)
@@ -147,14 +147,19 @@ class RedisLearnerEnd:
 
     def take_episodes(self) -> list[EpisodeResult]:
         """Return the results that have arrived with the rows taken so far, or without rows."""
-        while (entry := self._reader.take_if(self._is_without_rows)) is not None:
-            self._receive(*entry)
+        while (entry := self._reader.take_if(_is_without_rows)) is not None:
+            self._receive(entry)
         results, self._results = self._results, []
         return results
 
-    def publish(self, weights: Weights) -> None:
-        """Make weights available to the games; the reading thread sends the newest."""
-        self._reader.publish(weights)
+    def take_evaluations(self) -> list[tuple[str, EpisodeResult]]:
+        """Return the results of evaluation games since the last call, each with the incarnation of its game."""
+        evaluations, self._evaluations = self._evaluations, []
+        return evaluations
+
+    def publish(self, weights: Weights, candidate: int = 0) -> None:
+        """Make weights available to the games; the reading thread sends the newest (`StreamReader.publish`)."""
+        self._reader.publish(weights, candidate)
 
     def state(self) -> Tensors:
         """Return what a checkpoint must hold: the position in each stream, and the rows that wait."""
@@ -219,22 +224,28 @@ class RedisLearnerEnd:
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
-    def _receive(self, name: GameName, sequence: int, data: bytes) -> NDArray[Any] | None:
-        """Check a message, and keep its results; return its rows, None if it is not to be used."""
-        game = self._games.setdefault(name, _Game(name))
-        if game.refusal or sequence <= game.sequence:
+    def _receive(self, entry: Entry) -> NDArray[Any] | None:
+        """Keep the results of a message; return its rows, None if it is not to be used."""
+        game = self._games.setdefault(entry.name, _Game(entry.name))
+        if game.refusal or entry.sequence <= game.sequence:
             return None
         try:
-            chunk = decode_chunk(data, self._shape, str(name))
-            rows = self._continue(game, sequence, chunk)
+            if isinstance(entry.content, ChunkRefusedError):
+                raise entry.content
+            rows = self._continue(game, entry.sequence, entry.content)
         except ChunkRefusedError as error:
             self._refuse(game, error)
             return None
+        header = entry.content.header
         game.n_taken += len(rows)
         game.seen_at = time.monotonic()
-        self._results += chunk.header.results
-        if chunk.header.taken_at_s:
-            self._delays.append(max(0.0, self._reader.clock.now_s() - chunk.header.taken_at_s))
+        for result in header.results:
+            if result.candidate:
+                self._evaluations.append((entry.name.incarnation, result))
+            else:
+                self._results.append(result)
+        if header.taken_at_s:
+            self._delays.append(max(0.0, self._reader.clock.now_s() - header.taken_at_s))
         return rows
 
     def _continue(self, game: _Game, sequence: int, chunk: Chunk) -> NDArray[Any]:
@@ -255,15 +266,6 @@ class RedisLearnerEnd:
         game.sequence = sequence
         return rows
 
-    def _is_without_rows(self, entry: Entry) -> bool:
-        """Return whether a message has only results; a malformed one counts as such, because nothing of it is used."""
-        if len(entry.data) > _MAX_ROWLESS_BYTES:
-            return False
-        try:
-            return not len(decode_chunk(entry.data, self._shape, "").rows)
-        except ChunkRefusedError:
-            return True
-
     def _refuse(self, game: _Game, error: ChunkRefusedError) -> None:
         _log.warning("%s; nothing more is taken from this game", error)
         game.refusal = error.problem
@@ -282,6 +284,11 @@ class RedisLearnerEnd:
             game.last[:] = each.has_ended
             self._games[game.name] = game
         self._lanes.load(take_part(state, "lanes"))
+
+
+def _is_without_rows(entry: Entry) -> bool:
+    """Return whether a message has only results, or is malformed, so that nothing of it is used."""
+    return isinstance(entry.content, ChunkRefusedError) or not len(entry.content.rows)
 
 
 def _find_disorder(rows: NDArray[Any], last: NDArray[np.int64], is_broken: NDArray[np.bool_]) -> str:

@@ -1,6 +1,7 @@
 """A thread that reads the streams of all games ahead, publishes weights, and trims streams.
 
-It reads into a buffer of bounded size, so that the learner never waits for the server.
+It reads into a buffer of bounded size, so that the learner never waits for the server. It also checks the messages,
+mostly without the lock of the interpreter, so that the learner's updates continue meanwhile.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from typing import Any, Final, NamedTuple
 from redis import Redis
 from redis.exceptions import RedisError
 
+from soulslab.errors import ChunkRefusedError
 from soulslab.fleet.access import Access, Keys, connect
+from soulslab.fleet.chunk import Chunk, decode_chunk
 from soulslab.fleet.messages import ServerClock
 from soulslab.fleet.weights_message import encode_weights
 from soulslab.learn.actors.transport import Weights
+from soulslab.learn.replay.step_rows import StepShape
 
 READ_AHEAD_BYTES: Final = 64 << 20
 """Size of the messages that are read before the learner takes them (bytes)."""
@@ -50,11 +54,12 @@ class GameName(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A message of a game, as the server stores it."""
+    """A message of a game with the number under which it is stored: its contents, or why it is refused."""
 
     name: GameName
     sequence: int
-    data: bytes
+    n_bytes: int
+    content: Chunk | ChunkRefusedError
 
 
 class StreamReader:
@@ -67,13 +72,16 @@ class StreamReader:
         clock: The clock of the server.
     """
 
-    def __init__(self, access: Access, positions: Mapping[GameName, int], refused: Iterable[GameName]) -> None:
+    def __init__(
+        self, access: Access, shape: StepShape, positions: Mapping[GameName, int], refused: Iterable[GameName]
+    ) -> None:
         """Start reading after the given messages; the streams of refused games are not read."""
         self.era = secrets.randbits(60) + 1
         self.n_published = 0
         self.failure: Exception | None = None
         self.clock = ServerClock()
         self._access = access
+        self._shape = shape
         self._keys = Keys(access.run)
         self._changed = threading.Condition()
         self._read = dict(positions)
@@ -81,7 +89,7 @@ class StreamReader:
         self._n_entry_bytes = 0
         self._refused = set(refused)
         self._quiet: Set[GameName] = set()
-        self._to_publish: Weights | None = None
+        self._to_publish: dict[tuple[str, str], tuple[int, Weights]] = {}
         self._is_published = True
         self._trims: dict[GameName, int] = {}
         self._duty: Callable[[Redis], None] | None = None
@@ -105,13 +113,19 @@ class StreamReader:
             if not self._entries or not condition(self._entries[0]):
                 return None
             entry = self._entries.popleft()
-            self._n_entry_bytes -= len(entry.data)
+            self._n_entry_bytes -= entry.n_bytes
             return entry
 
-    def publish(self, weights: Weights) -> None:
-        """Make weights available to the games, at most every `PUBLISH_EVERY_S`; the newest are sent."""
+    def publish(self, weights: Weights, candidate: int = 0) -> None:
+        """Make weights available to the games, at most every `PUBLISH_EVERY_S`; the newest are sent.
+
+        ``candidate`` is the number of a policy for the evaluation games; 0 for the weights of all other games.
+        """
+        keys = self._keys
+        names = (keys.candidate_version, keys.candidate) if candidate else (keys.weights_version, keys.weights)
         with self._changed:
-            self._to_publish, self._is_published = weights, False
+            self._to_publish[names] = (candidate or self.era, weights)
+            self._is_published = False
 
     def trim(self, positions: Mapping[GameName, int]) -> None:
         """Remove the messages of games up to a number; empty streams of quiet games, too."""
@@ -223,37 +237,41 @@ class StreamReader:
         streams: Any = {self._keys.steps(*name): f"{self._read[name]}-0" for name in names}
         by_key = {key.encode(): name for key, name in zip(streams, names, strict=True)}
         found: Any = client.xread(streams, count=_N_READ)
-        n = 0
-        with self._changed:
-            for key, entries in found.items() if isinstance(found, dict) else found:
-                name = by_key[key]
-                for entry_id, fields in _flatten(entries):
-                    sequence = int(entry_id.partition(b"-")[0])
-                    data = fields.get(b"c", b"")
-                    self._entries.append(Entry(name, sequence, data))
-                    self._n_entry_bytes += len(data)
-                    self._read[name] = sequence
-                    n += 1
-            if n:
+        read = [
+            self._decode(by_key[key], int(entry_id.partition(b"-")[0]), fields.get(b"c", b""))
+            for key, entries in (found.items() if isinstance(found, dict) else found)
+            for entry_id, fields in _flatten(entries)
+        ]
+        if read:
+            with self._changed:
+                self._entries += read
+                self._n_entry_bytes += sum(entry.n_bytes for entry in read)
+                self._read.update({entry.name: entry.sequence for entry in read})
                 self._changed.notify_all()
-        return n
+        return len(read)
+
+    def _decode(self, name: GameName, sequence: int, data: bytes) -> Entry:
+        try:
+            return Entry(name, sequence, len(data), decode_chunk(data, self._shape, str(name)))
+        except ChunkRefusedError as error:
+            return Entry(name, sequence, len(data), error)
 
     def _publish(self, client: Redis) -> bool:
         with self._changed:
-            weights, self._to_publish = self._to_publish, None
-        if weights is None:
+            found, self._to_publish = self._to_publish, {}
+        if not found:
             return False
         try:
-            version = f"{self.era}:{weights.version}:{self.n_published}"
-            data = encode_weights(weights, self.era)
-            client.mset({self._keys.weights: data, self._keys.weights_version: version})
+            for (version_key, key), (era, weights) in found.items():
+                version = f"{era}:{weights.version}:{self.n_published}"
+                client.mset({key: encode_weights(weights, era), version_key: version})
         except RedisError:
             with self._changed:
-                self._to_publish = self._to_publish or weights
+                self._to_publish = found | self._to_publish
             raise
         with self._changed:
             self.n_published += 1
-            self._is_published = self._to_publish is None
+            self._is_published = not self._to_publish
             self._changed.notify_all()
         return True
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -52,14 +52,24 @@ _WinRate = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 _log = logging.getLogger(__name__)
 
 
+class FinishedEvaluation(NamedTuple):
+    """Result of an evaluation, and the policy that was evaluated."""
+
+    result: telemetry.Evaluated
+    policy: Player
+
+
 class RunControl(Protocol):
-    """Requests of people to a run that is training, from other processes."""
+    """Requests of people to a run that is training, from other processes, and evaluations by other machines."""
 
     def is_stop_requested(self) -> bool:
         """Return whether the run shall save and end."""
 
     def takes_save_request(self) -> bool:
         """Return whether a checkpoint was requested since the last call."""
+
+    def take_evaluation(self, algorithm: Algorithm) -> FinishedEvaluation | None:
+        """Return an evaluation that was completed since the last call; begin another one if games evaluate."""
 
 
 class TrainingLoop:
@@ -169,6 +179,8 @@ class TrainingLoop:
                 self._note_milestones(algorithm.episodes.win_rate)
         elif algorithm.env_steps // every > before // every:
             self._evaluate()
+        if self._control is not None and (finished := self._control.take_evaluation(algorithm)) is not None:
+            self._note_evaluation(finished)
         if self._seconds() - self._reported_at_s >= algorithm.report_every_s:
             self._report()
         is_requested = self._control is not None and self._control.takes_save_request()
@@ -176,7 +188,7 @@ class TrainingLoop:
             self._save()
 
     def _evaluate(self) -> None:
-        """Play evaluation fights, note milestones, and save the policy if it is the best so far."""
+        """Play evaluation fights."""
         run = self._settings.run
         settings = EvaluationSettings(
             env_id=self._settings.env.id,
@@ -187,18 +199,23 @@ class TrainingLoop:
         )
         with self._algorithm.best_estimate() as policy:
             found = evaluate(policy, settings)
-            self._keep_best(policy, found.win_rate)
-        low, high = found.interval or (None, None)
-        self._evaluated = telemetry.Evaluated(
-            env_steps=self._algorithm.env_steps,
-            n_fights=found.n_fights,
-            mean_return=found.mean_return,
-            win_rate=found.win_rate,
-            low=low,
-            high=high,
-        )
+            low, high = found.interval or (None, None)
+            evaluated = telemetry.Evaluated(
+                env_steps=self._algorithm.env_steps,
+                n_fights=found.n_fights,
+                mean_return=found.mean_return,
+                win_rate=found.win_rate,
+                low=low,
+                high=high,
+            )
+            self._note_evaluation(FinishedEvaluation(evaluated, policy))
+
+    def _note_evaluation(self, finished: FinishedEvaluation) -> None:
+        """Note milestones, and save the policy if it is the best so far."""
+        self._keep_best(finished.policy, finished.result.win_rate)
+        self._evaluated = finished.result
         self._send(self._evaluated)
-        self._note_milestones(found.win_rate)
+        self._note_milestones(finished.result.win_rate)
 
     def _keep_best(self, policy: Player, win_rate: float | None) -> None:
         """Save the policy if no evaluation gave a higher win rate; of equal ones the newest is kept."""

@@ -18,6 +18,8 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
 
     ``total_reward`` is the undiscounted return, ``reward_terms`` the sums of its terms and ``damage_by_attack`` the
     lost hit points, if the environment reports them. ``actions`` counts how often each action was chosen, (A,).
+    ``candidate`` is the number of the policy that an evaluation game played greedily in the whole episode; 0 for an
+    episode of training.
     """
 
     total_reward: float
@@ -28,6 +30,7 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
     damage_by_attack: dict[str, float]
     actions: tuple[int, ...]
     weights_version: int
+    candidate: int = 0
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):

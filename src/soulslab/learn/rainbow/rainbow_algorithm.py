@@ -38,8 +38,8 @@ from soulslab.learn.telemetry import LearningStats, Message
 from soulslab.learn.torch_device import select_device
 
 REPLAY_NAME: Final = "replay"
-MAX_UPDATES_PER_ITERATION: Final = 64
-"""Largest number of updates between two checks for signals and checkpoints."""
+MAX_UPDATES_PER_ITERATION: Final = 16
+"""Largest number of updates before steps of remote actors are taken again, and signals are checked."""
 
 _LEARNING: Final = 3
 """Number of the purpose "draws from the replay buffer" in seed sequences."""
