@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -213,6 +214,25 @@ def resume(run_dir: Path) -> int:
     return _order(run_dir, "run", "the games continue")
 
 
+@fleet.command(name="set")
+def change(run_dir: Path, *changes: str) -> int:
+    """Change settings of the learner while it trains: learner.lr, learner.epsilon, learner.epsilon_end.
+
+    Args:
+        run_dir: Folder of the run.
+        changes: Settings with their values, as learner.lr=1e-4.
+    """
+    from soulslab.config import read_overrides
+    from soulslab.fleet.fleet_folder import FleetFolder
+    from soulslab.fleet.operating import change_settings
+
+    if not changes:
+        raise ConfigError("is missing; name a setting and its value, as learner.lr=1e-4", path="changes")
+    change_settings(FleetFolder(run_dir), dict(_paths(read_overrides(list(changes), "fleet set"))))
+    print_line("the learner changes the settings and saves them with the run")
+    return EXIT_OK
+
+
 @fleet.command
 def invite(run_dir: Path, join: Path) -> int:
     """Write a further join file, with a credential that can be revoked on its own.
@@ -245,6 +265,15 @@ def revoke(run_dir: Path, user: str) -> int:
     remove_user(FleetFolder(run_dir), user)
     print_line(f"the user {user} is revoked")
     return EXIT_OK
+
+
+def _paths(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested tables with their paths, as ``learner.lr``."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _paths(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def _order(run_dir: Path, order: str, effect: str) -> int:
@@ -308,5 +337,5 @@ def _row(game: Lease) -> tuple[str, ...]:
         game.n_restarts,
     )
     shown = ("" if each is None else f"{each:.1f}" if isinstance(each, float) else str(each) for each in numbers)
-    state = "evaluating" if game.is_evaluating and game.state == "playing" else game.state
+    state = f"{game.state} (evaluation)" if game.is_evaluating else game.state
     return (game.worker, state, str(game.n_steps), *shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
@@ -64,6 +64,10 @@ class FleetRun:
             return False
         before, self._n_saves = self._n_saves, self._actor.control.n_saves
         return before is not None and self._n_saves > before
+
+    def changed_settings(self) -> Mapping[str, float]:
+        """Return the settings that operators have changed, by path."""
+        return self._actor.control.changes if self._actor is not None else {}
 
     def take_evaluation(self, algorithm: Algorithm) -> FinishedEvaluation | None:
         """Return an evaluation that the games have completed since the last call; see `FleetActor.evaluate`."""

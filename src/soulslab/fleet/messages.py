@@ -74,10 +74,14 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator's order to the whole fleet; ``n_saves`` counts the requests for a checkpoint."""
+    """The operator's order to the whole fleet.
+
+    ``n_saves`` counts the requests for a checkpoint; ``changes`` are changed settings of the learner by path.
+    """
 
     state: Literal["run", "pause", "stop"] = "run"
     n_saves: int = 0
+    changes: dict[str, float] = {}
 
 
 class EvaluationStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -68,6 +68,9 @@ class RunControl(Protocol):
     def takes_save_request(self) -> bool:
         """Return whether a checkpoint was requested since the last call."""
 
+    def changed_settings(self) -> Mapping[str, float]:
+        """Return the settings that were changed while the run trains, by path."""
+
     def take_evaluation(self, algorithm: Algorithm) -> FinishedEvaluation | None:
         """Return an evaluation that was completed since the last call; begin another one if games evaluate."""
 
@@ -88,6 +91,7 @@ class TrainingLoop:
         self._algorithm = algorithm
         self._sinks = sinks
         self._control = control
+        self._changes: dict[str, float] = {}  # of settings, since the start of the run
         self._milestones: tuple[Milestone, ...] = ()
         self._evaluated: telemetry.Evaluated | None = None
         self._best_win_rate: float | None = None
@@ -179,6 +183,7 @@ class TrainingLoop:
                 self._note_milestones(algorithm.episodes.win_rate)
         elif algorithm.env_steps // every > before // every:
             self._evaluate()
+        self._apply_changes()
         if self._control is not None and (finished := self._control.take_evaluation(algorithm)) is not None:
             self._note_evaluation(finished)
         if self._seconds() - self._reported_at_s >= algorithm.report_every_s:
@@ -225,6 +230,18 @@ class TrainingLoop:
         policy.save(self._folder.path / BEST_POLICY_NAME)
         self._best_win_rate = win_rate
 
+    def _apply_changes(self) -> None:
+        """Change settings if someone asked for it, and save them, so that a resumed run has them."""
+        if self._control is None:
+            return
+        wanted = self._control.changed_settings()
+        changes = {path: value for path, value in wanted.items() if self._changes.get(path) != value}
+        if changes:
+            self._algorithm.adjust(changes)
+            self._changes |= changes
+            _log.info("from decision %d on: %s", self._algorithm.env_steps, changes)
+            self._save()
+
     def _note_milestones(self, win_rate: float | None) -> None:
         if win_rate is None:
             return
@@ -259,6 +276,7 @@ class TrainingLoop:
         state, policy_header = algorithm.state(with_env=with_env), algorithm.policy_header()
         header = {
             "settings": msgspec.to_builtins(self._settings),
+            "changes": self._changes,
             "policy": policy_header,
             "milestones": msgspec.to_builtins(self._milestones),
             "evaluated": msgspec.to_builtins(self._evaluated) if self._evaluated is not None else None,
@@ -290,7 +308,9 @@ class TrainingLoop:
     def _load(self, checkpoint: Checkpoint) -> None:
         header = checkpoint.header
         self._milestones = msgspec.convert(header["milestones"], tuple[Milestone, ...])
-        # Older checkpoints lack these two values.
+        # Older checkpoints lack these three values.
+        self._changes = msgspec.convert(header.get("changes", {}), dict[str, float])
+        self._algorithm.adjust(self._changes)
         self._evaluated = msgspec.convert(header.get("evaluated"), telemetry.Evaluated | None)
         self._best_win_rate = msgspec.convert(header.get("best_win_rate"), _WinRate | None)
         self._seconds_before = self._saved_at_s = self._reported_at_s = msgspec.convert(

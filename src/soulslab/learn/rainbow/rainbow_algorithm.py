@@ -27,7 +27,7 @@ from soulslab.learn.rainbow.episode_window import EpisodeWindow
 from soulslab.learn.rainbow.feature_encoding import resolve_bins
 from soulslab.learn.rainbow.q_learner import Learner, Measured
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
-from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings, adjust_settings
 from soulslab.learn.rainbow.remote_actor import RemoteActor
 from soulslab.learn.rainbow.transition_actor import ActorHandle, LocalActor, step_shape
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
@@ -130,6 +130,11 @@ class RainbowAlgorithm:
                 self._demonstrations.after_update(self._learner.n_updates, self.env_steps)
             self._credit -= 1.0
         self._publish(self._policy.moments.state(), self._epsilon())
+
+    def adjust(self, changes: Mapping[str, float]) -> None:
+        """Change settings by path; see `rainbow_settings.adjust_settings`."""
+        self._settings = adjust_settings(self._settings, changes)
+        self._learner.adjust(self._settings.learner)
 
     @contextmanager
     def best_estimate(self) -> Iterator[QPolicy]:
