@@ -104,6 +104,8 @@ class PlayFlags:
         envs: Environments in each process; more than 1 only for simulators.
         evaluate: The games of this command evaluate: they play the averaged policy greedily, run.evaluate_fights fights
             at a time; the best policy is kept.
+        human: Play yourself, in this terminal. Your fights are sent to the learner, and also recorded in this folder
+            as a data set, from which other runs can learn. Only for soulslab/Arena-v0.
         name: Name of this machine in the status; by default, its host name.
         overrides: Set an option of the environment that only this machine may determine, as env.options.launch=...; may
             be repeated.
@@ -114,6 +116,7 @@ class PlayFlags:
     games: _Count = 1
     envs: _Count = 1
     evaluate: Flag = False
+    human: Path | None = None
     name: str = ""
     overrides: Overrides = None
     token_file: TokenFile = None
@@ -128,6 +131,8 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
     Args:
         join: Join file of the fleet.
     """
+    if flags.human is not None:
+        return _play_yourself(join, flags, flags.human)
     from soulslab.config import read_overrides
     from soulslab.fleet.playing import PlaySettings
     from soulslab.fleet.playing import play as play_games
@@ -145,12 +150,26 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
         n_envs=flags.envs,
         name=flags.name,
         env_id=str(env.get("id", "")),
-        is_evaluating=flags.evaluate,
+        role="evaluating" if flags.evaluate else "exploring",
         options={**env.get("options", {}), **token_options(flags.token_file)},
         spool_mb=flags.spool_mb,
         frozen_s=flags.frozen_s,
     )
     return EXIT_FAILED if play_games(join, settings) else EXIT_OK
+
+
+def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:
+    from soulslab.fights.recording import FightRecorder, fight_seeds, record_in_terminal
+    from soulslab.fleet.recorded_game import RecordedGame
+
+    if flags.evaluate or flags.games > 1 or flags.envs > 1 or flags.overrides:
+        raise ConfigError("cannot be combined with --evaluate, --games, --envs or --set", source="--human")
+    with RecordedGame(join, flags.name) as game:
+        recorder = FightRecorder(out, game.header.env_id, game.header.env_options, "human", is_continued=out.exists())
+        with recorder:
+            tally = record_in_terminal(recorder, fight_seeds(0, 1, recorder.writer.seeds)[0], game.send)
+    print_line(f"{tally.fights} fights, {tally.wins} of them won; sent to the learner and recorded in {out}")
+    return EXIT_OK
 
 
 @fleet.command
@@ -337,5 +356,5 @@ def _row(game: Lease) -> tuple[str, ...]:
         game.n_restarts,
     )
     shown = ("" if each is None else f"{each:.1f}" if isinstance(each, float) else str(each) for each in numbers)
-    state = f"{game.state} (evaluation)" if game.is_evaluating else game.state
+    state = game.state if game.role == "exploring" else f"{game.state} ({game.role})"
     return (game.worker, state, str(game.n_steps), *shown)

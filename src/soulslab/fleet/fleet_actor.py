@@ -98,7 +98,7 @@ class FleetActor:
 
     def evaluate(self, algorithm: Algorithm) -> FinishedEvaluation | None:
         """Return an evaluation that the games have completed since the last call; see `EvaluationGames.advance`."""
-        games = {game.incarnation for game in self._roster.leases() if game.is_evaluating}
+        games = {game.incarnation for game in self._roster.leases() if game.role == "evaluating"}
         return self.evaluations.advance(self.channel, games, algorithm)
 
     def stats(self, env_steps: int, version: int) -> ActorStats:

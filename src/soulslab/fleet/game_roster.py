@@ -30,7 +30,7 @@ class GameRoster:
         self._alpha = epsilon_alpha
         self._lock = threading.Lock()
         self._leases: dict[GameName, Lease] = {}
-        self._numbers: dict[GameName, int | None] = {}  # evaluation games have none
+        self._numbers: dict[GameName, int | None] = {}  # None for games that do not explore
         self._n_taken: dict[GameName, int] = {}
         self._n_dropped_before = 0
 
@@ -54,7 +54,7 @@ class GameRoster:
             self._n_taken.pop(name, None)
             client.hdel(self._keys.orders, name.incarnation)
         for name in found.keys() - self._numbers.keys():
-            self._numbers[name] = None if found[name].is_evaluating else self._free_number()
+            self._numbers[name] = self._free_number() if found[name].role == "exploring" else None
             _log.info("game %s joined (%s)", found[name].worker, found[name].host)
         with self._lock:
             self._leases = found

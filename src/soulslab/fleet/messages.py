@@ -25,6 +25,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][
 Incarnation = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]
 """Random name of one start of a game; a game that is restarted gets another."""
 
+Role = Literal["exploring", "evaluating", "human"]
+"""What a game does: it explores with the newest weights, plays candidates greedily, or a person plays it."""
+
 _Count = Annotated[int, Meta(ge=0, lt=2**62)]
 _Text = Annotated[str, Meta(max_length=2000)]
 
@@ -35,8 +38,7 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     A game waits for the learner before its first step, or because the learner is behind. ``n_late`` and the 99th
     percentile of the lateness are those of a game in real time. ``n_dropped`` steps found no space, and
     ``n_unsent_bytes`` are not acknowledged yet. ``age_of_weights_s`` is the time since the game got its weights,
-    ``idle_s`` the time since its last step; None before. ``n_restarts`` counts the starts after failures. An
-    evaluation game (``is_evaluating``) plays candidates greedily.
+    ``idle_s`` the time since its last step; None before. ``n_restarts`` counts the starts after failures.
     """
 
     worker: Name
@@ -45,7 +47,7 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     state: Literal["waiting", "playing", "paused", "draining"]
     n_envs: Annotated[int, Meta(ge=1, le=MAX_ENVS)]
     soulslab: Annotated[str, Meta(max_length=64)]
-    is_evaluating: bool = False
+    role: Role = "exploring"
     n_steps: _Count = 0
     steps_per_second: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
     n_late: _Count = 0
