@@ -59,7 +59,8 @@ class FleetOnTrial:
         config = self.folder / "rainbow.toml"
         if not config.exists():
             config.write_text(dump_settings(self._settings))
-        where = ("--resume", self.run_dir, "--trust") if arguments else ("--config", config, "--run-dir", self.run_dir)
+        is_new = "resume" not in arguments
+        where = ("--config", config, "--run-dir", self.run_dir) if is_new else ("--resume", self.run_dir, "--trust")
         child = self._started("fleet", "learn", *where, *[each for each in arguments if each != "resume"])
         wait_for(lambda: child.poll() is not None or self.learner() is not None, "the learner", deadline_s=DEADLINE_S)
         assert child.poll() is None, self.text()
