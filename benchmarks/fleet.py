@@ -227,6 +227,8 @@ def _many_row(settings: FleetBenchSettings) -> Row:
         while len(end.sequences()) < n_each * n_processes and time.monotonic() < deadline:
             end.wait(0.05)
             end.take()
+        servers, n_messages = _servers(), -sum(end.sequences().values())
+        server_s, learner_s = -_processor_s(servers), -time.process_time()
         n_rows, n_versions, start = -end.n_waiting_rows, 0, time.perf_counter()
         while time.perf_counter() - start < settings.seconds:
             end.wait(0.05)
@@ -234,10 +236,15 @@ def _many_row(settings: FleetBenchSettings) -> Row:
             n_versions += 1
             end.publish(Weights(version=n_versions, epsilon=1.0, tensors=weights))
             end.commit(end.state())
+        passed = time.perf_counter() - start
+        server_s, learner_s = server_s + _processor_s(servers), learner_s + time.process_time()
         row: Row = {
             "games": len(end.sequences()),
             "refused": len(end.refusals()),
-            "transitions/s taken": round((n_rows + end.n_waiting_rows) / (time.perf_counter() - start)),
+            "transitions/s taken": round((n_rows + end.n_waiting_rows) / passed),
+            "messages/s": round((n_messages + sum(end.sequences().values())) / passed),
+            "server, % of a core": round(100 * server_s / passed),
+            "learner, % of a core": round(100 * learner_s / passed),
             "step to learner, p95 ms": round(1000 * (end.delay_p95_s or 0.0), 1),
             "memory of the server, MB": round(client.info("memory")["used_memory_peak"] / 1e6),
             "processes that failed": sum(not child.is_alive() for child in children),

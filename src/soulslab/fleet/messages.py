@@ -26,7 +26,7 @@ Incarnation = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]
 """Random name of one start of a game; a game that is restarted gets another."""
 
 Role = Literal["exploring", "evaluating", "human"]
-"""What a game does: it explores with the newest weights, plays candidates greedily, or a person plays it."""
+"""Role of a game: it explores with the newest weights, plays candidates greedily, or a person plays it."""
 
 _Count = Annotated[int, Meta(ge=0, lt=2**62)]
 _Text = Annotated[str, Meta(max_length=2000)]

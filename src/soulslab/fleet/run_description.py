@@ -1,4 +1,4 @@
-"""What a machine needs of a run before it plays: the description from the server, checked against this machine."""
+"""The description of a run, which a machine reads from the server and checks before it plays."""
 
 from __future__ import annotations
 

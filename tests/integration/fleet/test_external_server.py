@@ -1,4 +1,4 @@
-"""A fleet over a Redis server that somebody else runs, with TLS, and with games in windows."""
+"""A fleet over a Redis server that already runs, with TLS, and with games in windows."""
 
 import shutil
 import subprocess
