@@ -29,6 +29,8 @@ READ_AHEAD_BYTES: Final = 64 << 20
 """Size of the messages that are read before the learner takes them (bytes)."""
 DISCOVER_EVERY_S: Final = 0.25
 PUBLISH_EVERY_S: Final = 0.1
+PUBLISH_BYTES_PER_S: Final = 100e6
+"""Largest rate at which all games together fetch weights (bytes/s); with many games they are published less often."""
 
 MAX_GAMES_OF_USER: Final = 1024
 """Number of streams that are read of the games of one join file."""
@@ -91,6 +93,7 @@ class StreamReader:
         self._quiet: Set[GameName] = set()
         self._to_publish: dict[tuple[str, str], tuple[int, Weights]] = {}
         self._is_published = True
+        self._n_weight_bytes = 0
         self._trims: dict[GameName, int] = {}
         self._duty: Callable[[Redis], None] | None = None
         self._n_passes = 0
@@ -117,7 +120,9 @@ class StreamReader:
             return entry
 
     def publish(self, weights: Weights, candidate: int = 0) -> None:
-        """Make weights available to the games, at most every `PUBLISH_EVERY_S`; the newest are sent.
+        """Make weights available to the games, at most every `PUBLISH_EVERY_S`, with many games less often.
+
+        The newest are sent.
 
         ``candidate`` is the number of a policy for the evaluation games; 0 for the weights of all other games.
         """
@@ -188,7 +193,7 @@ class StreamReader:
                     self._discover(client)
                     next_discovery_at = time.monotonic() + DISCOVER_EVERY_S
                 if (is_flush or time.monotonic() >= next_publication_at) and self._publish(client):
-                    next_publication_at = time.monotonic() + PUBLISH_EVERY_S
+                    next_publication_at = time.monotonic() + self._publication_interval_s()
                 self._trim(client)
                 n_read = self._read_streams(client)
                 is_idle, wait_s = n_read == 0, 0.0 if n_read >= _N_READ else _PAUSE_S
@@ -264,7 +269,9 @@ class StreamReader:
         try:
             for (version_key, key), (era, weights) in found.items():
                 version = f"{era}:{weights.version}:{self.n_published}"
-                client.mset({key: encode_weights(weights, era), version_key: version})
+                data = encode_weights(weights, era)
+                client.mset({key: data, version_key: version})
+                self._n_weight_bytes = len(data)
         except RedisError:
             with self._changed:
                 self._to_publish = found | self._to_publish
@@ -274,6 +281,11 @@ class StreamReader:
             self._is_published = not self._to_publish
             self._changed.notify_all()
         return True
+
+    def _publication_interval_s(self) -> float:
+        with self._changed:
+            n_games = len(self._read.keys() - self._refused - self._quiet)
+        return max(PUBLISH_EVERY_S, n_games * self._n_weight_bytes / PUBLISH_BYTES_PER_S)
 
     def _trim(self, client: Redis) -> None:
         with self._changed:
