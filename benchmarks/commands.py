@@ -363,6 +363,21 @@ def fleet(*, quick: Quick = False, json: Json = None) -> None:
 
 
 @app.command
+def fleet_scale(
+    *,
+    results: Annotated[Path | None, Parameter(help="JSON file of the benchmark fleet.")] = None,
+    usd_per_core_hour: Annotated[float | None, Parameter(validator=Number(gt=0), help="Price of a core.")] = None,
+    quick: Quick = False,  # noqa: ARG001 - as all benchmarks
+    json: Json = None,
+) -> None:
+    """Compute what fleets of 1, 100 and 10,000 games need, from measured numbers."""
+    from benchmarks.fleet_scale import ScaleSettings, compute_scale
+
+    settings = _with(ScaleSettings(), results=results, usd_per_core_hour=usd_per_core_hour)
+    _report(json, lambda: [compute_scale(settings)])
+
+
+@app.command
 def transfer(*, options: PolicyOptions | None = None, quick: Quick = False, json: Json = None) -> None:
     """Measure a policy of the simulator in the window."""
     from benchmarks.transfer import measure_transfer
@@ -488,6 +503,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "dashboard": dashboard,
     "remote-actor": remote_actor,
     "fleet": fleet,
+    "fleet-scale": fleet_scale,
     "ablation": ablation,
     "soak": soak,
 }
