@@ -175,17 +175,22 @@ def dashboard(*, quick: Quick = False, json: Json = None) -> None:
 
 @app.command
 def siphon(*, quick: Quick = False, json: Json = None) -> None:
-    """Measure the process bridge, and Doom stepped with it."""
+    """Measure the process bridge, and Doom stepped with it; on Windows, reading memory."""
+    from benchmarks.siphon_memory import IS_WINDOWS, MemoryBenchSettings, measure_memory
+
+    memory_settings = MemoryBenchSettings.quick() if quick else MemoryBenchSettings()
+    if IS_WINDOWS:
+        _report(json, lambda: [measure_memory(memory_settings)])
+        return
     from benchmarks.siphon_capture import CaptureBenchSettings, measure_capture
     from benchmarks.siphon_doom import DoomBenchSettings, measure_doom
-    from benchmarks.siphon_memory import MemoryBenchSettings, measure_memory
     from benchmarks.siphon_public import PublicBenchSettings, measure_public
     from benchmarks.siphon_rpc import RpcBenchSettings, measure_rpc
     from benchmarks.siphon_scan import ScanBenchSettings, measure_scan_rate
 
     def measure() -> list[Result]:
         return [
-            measure_memory(MemoryBenchSettings.quick() if quick else MemoryBenchSettings()),
+            measure_memory(memory_settings),
             measure_scan_rate(ScanBenchSettings.quick() if quick else ScanBenchSettings()),
             measure_capture(CaptureBenchSettings.quick() if quick else CaptureBenchSettings()),
             *measure_rpc(RpcBenchSettings.quick() if quick else RpcBenchSettings()),
