@@ -149,6 +149,6 @@ class EvaluationGames:
         with algorithm.best_estimate() as estimate:
             policy = cast("QPolicy", estimate).copy()  # only Rainbow learns from a fleet
         evaluation = Evaluation(policy, self._n_fights)
-        weights = Weights(version=policy.header.env_steps, epsilon=0.0, tensors=policy.weights())
+        weights = Weights(version=channel.version, epsilon=0.0, tensors=policy.weights())
         channel.publish(weights, evaluation.candidate)
         return evaluation
