@@ -161,6 +161,15 @@ def remote_actor(*, quick: Quick = False, json: Json = None) -> None:
     _report(json, lambda: measure_remote_actor(settings))
 
 
+@app.command
+def dashboard(*, quick: Quick = False, json: Json = None) -> None:
+    """Measure the cost of the dashboard to training, its latency, and how fast its pages open."""
+    from benchmarks.dashboard import DashboardBenchSettings, measure_dashboard
+
+    settings = DashboardBenchSettings().quick() if quick else DashboardBenchSettings()
+    _report(json, lambda: measure_dashboard(settings))
+
+
 # --- with games ---------------------------------------------------------------------------------------------
 
 
@@ -484,6 +493,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "updates": updates,
     "device": device,
     "replay": replay,
+    "dashboard": dashboard,
     "remote-actor": remote_actor,
     "fleet": fleet,
     "fleet-scale": fleet_scale,

@@ -314,6 +314,7 @@ _PACKAGES = {
     "learn": ("torch", "safetensors", "tensorboard", "matplotlib", "prometheus-client", "minari", "pillow"),
     "tune": ("optuna",),
     "fleet": ("redis", "hiredis"),
+    "dashboard": ("nicegui",),
     "peers": ("stable-baselines3", "sb3-contrib", "scipy", "shapely"),
     "dev": ("pysiphon",),
 }

@@ -25,6 +25,7 @@ from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.archive import Tensors
 from soulslab.learn.evaluate import wilson_interval
 from soulslab.learn.policy_header import Player
+from soulslab.learn.rainbow.episode_window import kills_by_attack, means_by_name, wins_by_pose
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.telemetry import Evaluated
 from soulslab.learn.training_loop import FinishedEvaluation
@@ -98,6 +99,9 @@ class Evaluation:
             win_rate=n_wins / len(results),
             low=low,
             high=high,
+            damage_by_attack=means_by_name([result.damage_by_attack for result in results]),
+            kills_by_attack=kills_by_attack(results),
+            wins_by_pose=wins_by_pose(results),
         )
 
     def _n_each(self, games: Set[str]) -> int:

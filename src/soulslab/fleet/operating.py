@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from redis import Redis
@@ -23,6 +23,10 @@ from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.training import load_run_settings
 
 _MAX_LOG: int = 10_000
+
+
+Order: TypeAlias = Literal["run", "pause", "stop", "save"]
+"""Order of an operator to a fleet."""
 
 
 class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +61,7 @@ def read_status(folder: FleetFolder) -> FleetStatus:
     )
 
 
-def give_order(folder: FleetFolder, order: Literal["run", "pause", "stop", "save"]) -> None:
+def give_order(folder: FleetFolder, order: Order) -> None:
     """Give an order to a fleet and log it with user and time; raises FleetError if its server cannot be reached."""
 
     def change(control: Control) -> Control:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from soulslab.errors import ConfigError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy_header import Player
 from soulslab.learn.telemetry import Message
 
@@ -76,6 +77,10 @@ class Algorithm(Protocol):
 
     def start(self) -> None:
         """Reset the environments for a new run."""
+
+    def show_live(self, live: LiveFeed) -> None:  # noqa: ARG002  (does nothing by default)
+        """Open a feed and show the first environment in it; does nothing if the actor is in another process."""
+        return
 
     def act(self) -> None:
         """Step the environments, or wait a short time for the steps of a remote actor.

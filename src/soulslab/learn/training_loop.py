@@ -27,6 +27,7 @@ from soulslab.learn import telemetry
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy_header import Player
 from soulslab.learn.run_folder import (
     BEST_POLICY_NAME,
@@ -40,6 +41,7 @@ from soulslab.learn.run_folder import (
     check_same_run,
     continuing_from,
 )
+from soulslab.learn.run_requests import SAVE_NAME, STOP_NAME, RunRequests
 from soulslab.learn.settings import AlgorithmSettings
 from soulslab.learn.stop_request import StopRequest
 from soulslab.version import VERSION
@@ -100,6 +102,7 @@ class TrainingLoop:
         self._reported_steps = 0
         self._is_reported = True
         self._is_resumed = False
+        self._requests = RunRequests(folder.path)
 
     def begin(self) -> None:
         """Start a new run, or load the checkpoint of a resumed one, which must belong to it and be intact."""
@@ -125,6 +128,9 @@ class TrainingLoop:
         self._send(started)
         if self._algorithm.saves_at_start and not self._is_resumed:
             self._save()
+        for sink in self._sinks:
+            if isinstance(sink, LiveFeed):
+                self._algorithm.show_live(sink)
         with StopRequest() as request:
             while (reason := self._reason_to_stop(request)) is None:
                 try:
@@ -140,7 +146,7 @@ class TrainingLoop:
                 self._report()
             self._save()
             if reason is StopReason.INTERRUPTED:
-                _log.info("%s: the run is saved and can be resumed", request.signal_name)
+                _log.info("%s: the run is saved and can be resumed", request.signal_name or "stop request")
         seconds, episodes, env_steps = self._seconds(), self._algorithm.episodes, self._algorithm.env_steps
         self._send(telemetry.TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
         return TrainResult(
@@ -156,7 +162,10 @@ class TrainingLoop:
 
     def _reason_to_stop(self, request: StopRequest) -> StopReason | None:
         run = self._settings.run
-        if request.signal_name:
+        asked = self._requests.take()
+        if asked == SAVE_NAME:
+            self._save()
+        if request.signal_name or asked == STOP_NAME:
             return StopReason.INTERRUPTED
         if self._control is not None and self._control.is_stop_requested():
             return StopReason.REQUESTED
@@ -212,6 +221,9 @@ class TrainingLoop:
                 win_rate=found.win_rate,
                 low=low,
                 high=high,
+                damage_by_attack={row.name: row.mean_damage for row in found.by_attack},
+                kills_by_attack={row.name: (row.n_kills or 0) / found.n_fights for row in found.by_attack},
+                wins_by_pose={str(row.pose): row.n_wins / row.n_fights for row in found.by_pose if row.pose >= 0},
             )
             self._note_evaluation(FinishedEvaluation(evaluated, policy))
 

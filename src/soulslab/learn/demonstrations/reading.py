@@ -77,6 +77,17 @@ def read_demonstrations(
     return result
 
 
+def read_episode(description: Description, env: VectorEnv[Any, Any, Any], number: int) -> Episode:
+    """Return one episode of a data set, for an environment with the same spaces.
+
+    Raises DemonstrationError if there is no such episode, or the file is damaged; MissingDependencyError without
+    Minari.
+    """
+    if not 0 <= number < description.n_episodes:
+        raise DemonstrationError(description.folder, f"has {description.n_episodes} episodes, and no episode {number}")
+    return next(_read_episodes(description, env, range(number, number + 1)))
+
+
 def read_outcomes(description: Description) -> list[dict[str, Any]]:
     """Return ``total_steps`` and, if known, ``seed``, ``total_reward`` and ``is_won`` of each episode."""
     with Hdf5Reader() as reader:
@@ -102,13 +113,16 @@ def _names(description: Description) -> list[str]:
     return [f"episode_{number}" for number in range(description.n_episodes)]
 
 
-def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> Iterator[Episode]:
-    """Yield the episodes of a file, after checking their spaces."""
+def _read_episodes(
+    description: Description, env: VectorEnv[Any, Any, Any], numbers: range | None = None
+) -> Iterator[Episode]:
+    """Yield the episodes of a file, by default all, after checking their spaces."""
     with optional_imports():  # learn works without Minari
         from minari import supported_dataset_versions  # noqa: PLC0415
         from minari.serialization import deserialize_space  # noqa: PLC0415
 
-    folder, n_read = description.folder, 0
+    wanted = numbers if numbers is not None else range(description.n_episodes)
+    folder, n_read = description.folder, wanted.start
     if description.minari_version not in supported_dataset_versions:
         raise DemonstrationError(
             folder,
@@ -129,7 +143,7 @@ def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> I
                 f"{bounds}; check env.options, or record new episodes",
             )
     with Hdf5Reader() as reader:
-        names = _names(description)
+        names = [f"episode_{number}" for number in wanted]
         nodes = reader.read_items(folder / DATA_NAME, lambda problem: _damaged(folder, problem, n_read), names)
         for _, node in nodes:
             with _damage(folder, n_read):

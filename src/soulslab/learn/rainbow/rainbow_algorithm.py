@@ -21,6 +21,7 @@ from soulslab.learn.archive import Tensors, check_shapes, join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint, load_rng, rng_state
 from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import feature_names, make_vector, sizes
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
 from soulslab.learn.rainbow.episode_window import EpisodeWindow
@@ -92,6 +93,11 @@ class RainbowAlgorithm:
         """Reset the environments for a new run."""
         self._actor.begin(None, 0)
         self._publish(self._policy.moments.state(), self._epsilon())
+
+    def show_live(self, live: LiveFeed) -> None:
+        """Show the first environment in a feed; a remote actor opens its own."""
+        if isinstance(self._actor, LocalActor):
+            self._actor.show_live(live)
 
     def act(self) -> None:
         """Step the environments once unless updates are due; with a remote actor, wait for its steps."""

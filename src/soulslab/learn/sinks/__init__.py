@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from soulslab.learn.live_feed import FEED_NAME, LiveFeed
+from soulslab.learn.remote_access import RemoteAccess
 from soulslab.learn.sinks.console_sink import ConsoleSink
 from soulslab.learn.sinks.json_lines_sink import JsonLinesSink, read_json_lines
-from soulslab.learn.sinks.prometheus_sink import PrometheusSink, RemoteAccess
+from soulslab.learn.sinks.prometheus_sink import PrometheusSink
 from soulslab.learn.sinks.tensorboard_sink import TensorBoardSink
 from soulslab.learn.telemetry import Sink
 
@@ -28,7 +30,7 @@ TENSORBOARD_NAME: Final = "tensorboard"
 
 
 def run_sinks(run_dir: Path, *, prometheus_port: int | None = None) -> tuple[Sink, ...]:
-    """Return the usual sinks of a run: a progress bar, and JSON lines and TensorBoard in its folder.
+    """Return the usual sinks of a run: a progress bar, and in its folder JSON lines, TensorBoard and a live feed.
 
     ``prometheus_port`` is that of an endpoint on this machine; 0 uses a free port. Raises ConfigError if it cannot be
     used, MissingDependencyError if TensorBoard or prometheus-client is not installed.
@@ -37,6 +39,7 @@ def run_sinks(run_dir: Path, *, prometheus_port: int | None = None) -> tuple[Sin
         ConsoleSink(),
         JsonLinesSink(run_dir / PROGRESS_NAME),
         TensorBoardSink(run_dir / TENSORBOARD_NAME),
+        LiveFeed(run_dir / FEED_NAME),
     ]
     if prometheus_port is not None:
         # Created last, because it is the only one that holds a resource (the port) before the first message.
