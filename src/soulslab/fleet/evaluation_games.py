@@ -76,8 +76,11 @@ class Evaluation:
 
     def add(self, incarnation: str, result: EpisodeResult) -> None:
         """Add the result of a fight of a game; that of another candidate, or of a failed game, is ignored."""
-        if result.candidate == self.candidate and result.is_won is not None:
-            self._results.setdefault(incarnation, []).append(result)
+        if result.candidate != self.candidate or result.is_won is None:
+            return
+        results = self._results.setdefault(incarnation, [])
+        if len(results) < self.n_fights:
+            results.append(result)
 
     def n_done(self, games: Set[str]) -> int:
         """Return the number of fights that count so far, given the incarnations of the evaluation games."""
