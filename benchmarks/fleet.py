@@ -200,6 +200,8 @@ def _ingest_row(name: str, sent: int, alone: _Ran, ran: _Ran, delay_s: float | N
         "updates, % of a core": round(100 * ran.updating),
         "taking, % of a core": round(100 * (ran.learner - ran.updating)),
         "reader, % of a core": round(100 * ran.reader),
+        "server, % of a core": None,
+        "games, % of a core": None,
     }
 
 
