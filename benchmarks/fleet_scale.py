@@ -64,11 +64,14 @@ def _read_costs(path: Path) -> _Costs:
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError("is not a result of the benchmark fleet; write one with --json", source=path) from error
     many = next(row for row in rows if row["table"].startswith("many games"))
-    alone = next(row for row in rows if row.get("games") == "the learner alone")
+    alone: dict[str, Any] = {}
+    for row in rows:
+        if row.get("games") == "the learner alone":  # in the tables of throughput and of processor time
+            alone |= row
     return _Costs(
         server_s=many["server, % of a core"] / 100 / many["messages/s"],
         learner_s=many["learner, % of a core"] / 100 / many["messages/s"],
-        updates=alone["updates/s"] / (alone["updates, % of a core"] / 100),
+        updates=alone["updates/s"] / (alone["updates"] / 100),
     )
 
 

@@ -8,7 +8,8 @@ from benchmarks.fleet_scale import ScaleSettings, compute_scale
 from soulslab.errors import ConfigError
 
 MEASURED = [
-    {"table": "a learner", "games": "the learner alone", "updates/s": 200, "updates, % of a core": 50},
+    {"table": "a learner", "games": "the learner alone", "updates/s": 200},
+    {"table": "processor time", "games": "the learner alone", "updates": 50},
     {
         "table": "many games at 10 steps per second each",
         "games": 200,
