@@ -175,17 +175,22 @@ def dashboard(*, quick: Quick = False, json: Json = None) -> None:
 
 @app.command
 def siphon(*, quick: Quick = False, json: Json = None) -> None:
-    """Measure the process bridge, and Doom stepped with it."""
+    """Measure the process bridge, and Doom stepped with it; on Windows, reading memory."""
+    from benchmarks.siphon_memory import IS_WINDOWS, MemoryBenchSettings, measure_memory
+
+    memory_settings = MemoryBenchSettings.quick() if quick else MemoryBenchSettings()
+    if IS_WINDOWS:
+        _report(json, lambda: [measure_memory(memory_settings)])
+        return
     from benchmarks.siphon_capture import CaptureBenchSettings, measure_capture
     from benchmarks.siphon_doom import DoomBenchSettings, measure_doom
-    from benchmarks.siphon_memory import MemoryBenchSettings, measure_memory
     from benchmarks.siphon_public import PublicBenchSettings, measure_public
     from benchmarks.siphon_rpc import RpcBenchSettings, measure_rpc
     from benchmarks.siphon_scan import ScanBenchSettings, measure_scan_rate
 
     def measure() -> list[Result]:
         return [
-            measure_memory(MemoryBenchSettings.quick() if quick else MemoryBenchSettings()),
+            measure_memory(memory_settings),
             measure_scan_rate(ScanBenchSettings.quick() if quick else ScanBenchSettings()),
             measure_capture(CaptureBenchSettings.quick() if quick else CaptureBenchSettings()),
             *measure_rpc(RpcBenchSettings.quick() if quick else RpcBenchSettings()),
@@ -277,8 +282,13 @@ def bosses(
 def fit_training(
     *,
     config: Config = Path("fitted.toml"),
-    boss: Boss = None,
+    bosses: Annotated[
+        list[str] | None, Parameter(name="--boss", negative="", help="True boss; may be repeated.")
+    ] = None,
     known: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="", help="1x, 2x, 3x, fit.")] = None,
+    used: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="", help="file, drawn.")] = None,
+    refine_fights: Annotated[int | None, Parameter(help="Fights of a round of refinement; none by default.")] = None,
+    decisions: Annotated[int | None, Parameter(help="Decisions of each training, instead of the config's.")] = None,
     limit_s: LimitS = None,
     fights: Fights = None,
     development: Annotated[bool, Parameter(negative="", help="Use the seeds for choosing, not for reporting.")] = False,
@@ -293,7 +303,9 @@ def fit_training(
 
     settings = FitTrainingSettings(train=load_settings(TrainSettings, config_path(config)))
     settings = settings.quick() if quick else settings
-    settings = _with(settings, bosses=(boss,) if boss else None, sources=tuple(known) if known else None)
+    settings = _with(settings, bosses=tuple(bosses) if bosses else None, sources=tuple(known) if known else None)
+    settings = _with(settings, uses=tuple(used) if used else None, n_refine_fights=refine_fights)
+    settings = _with(settings, decisions=decisions)
     settings = _with(settings, limit_s=limit_s, n_fights=fights, purpose="development" if development else None)
     _report(json, lambda: measure_fit_training(settings))
 
