@@ -35,7 +35,7 @@ COMMANDS += [COMPOSE["services"]["learner"]["healthcheck"]["test"][2:], *kuberne
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_each_command_is_one_of_the_command_line(command):
     called, bound, _ = app.parse_args(command, exit_on_error=False, print_error=False)
-    assert called.__module__ == "soulslab.cli.fleet"
+    assert called.__module__ in ("soulslab.cli.fleet", "soulslab.cli.dashboard")
     assert bound is not None
 
 

@@ -337,7 +337,7 @@ def _describe(evaluation: EvaluationStatus) -> str:
     running = f"{evaluation.n_done} of {evaluation.n_fights} fights of the next are played"
     last = evaluation.last
     if last is None or last.win_rate is None or last.low is None or last.high is None:
-        return f"evaluation: none is complete; {running}"
+        return f"evaluation: no result yet; {running}"
     return (
         f"evaluation at {last.env_steps} decisions: {100 * last.win_rate:.1f} % of {last.n_fights} fights won "
         f"(95 % interval {100 * last.low:.1f} to {100 * last.high:.1f}); {running}"
@@ -356,5 +356,4 @@ def _row(game: Lease) -> tuple[str, ...]:
         game.n_restarts,
     )
     shown = ("" if each is None else f"{each:.1f}" if isinstance(each, float) else str(each) for each in numbers)
-    state = game.state if game.role == "exploring" else f"{game.state} ({game.role})"
-    return (game.worker, state, str(game.n_steps), *shown)
+    return (game.worker, game.activity, str(game.n_steps), *shown)

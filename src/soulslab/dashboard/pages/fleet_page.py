@@ -14,7 +14,7 @@ from soulslab.dashboard.pages.frame import REFRESH_S, UNKNOWN, Site, empty_state
 from soulslab.errors import SoulslabError, optional_imports
 
 if TYPE_CHECKING:
-    from soulslab.fleet.messages import Lease
+    from soulslab.fleet.messages import EvaluationStatus, Lease
     from soulslab.fleet.operating import FleetStatus, Order
 
 _FLEET_NAME: Final = "fleet"
@@ -139,9 +139,18 @@ def _learner_tiles(found: FleetStatus) -> str:
         ("From step to learner, 95 %", delay),
         ("Dropped steps", short(learner.n_dropped)),
         ("Restarts of Redis", str(learner.n_restarts_of_redis)),
+        *_evaluation_tiles(learner.evaluation),
         ("Learner", f"{escape(learner.host)} <small>process {learner.pid}</small>"),
     ]
     return tiles(values)
+
+
+def _evaluation_tiles(evaluation: EvaluationStatus | None) -> list[tuple[str, str]]:
+    last = evaluation.last if evaluation is not None else None
+    if last is None or last.win_rate is None or last.low is None or last.high is None:
+        return []
+    interval = f"{100 * last.low:.0f} to {100 * last.high:.0f} % of {last.n_fights} fights"
+    return [("Wins in the last evaluation", f"{100 * last.win_rate:.0f} % <small>{interval}</small>")]
 
 
 def _games_html(games: tuple[Lease, ...], run_dir: Path) -> str:
@@ -163,4 +172,4 @@ def _cells(game: Lease) -> tuple[str, ...]:
     version = str(game.weights_version) if game.weights_version >= 0 else UNKNOWN
     sent = (f"{game.n_unsent_bytes / 1e6:.1f}", str(game.n_dropped), str(game.n_restarts), game.last_fault or UNKNOWN)
     played = (short(game.n_steps), f"{game.steps_per_second:.1f}", short(game.n_late), late_ms, idle_s)
-    return (game.worker, game.state, game.host, *played, version, age_s, *sent)
+    return (game.worker, game.activity, game.host, *played, version, age_s, *sent)
