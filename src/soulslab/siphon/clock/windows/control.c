@@ -7,10 +7,12 @@
  * so, and otherwise. Each further attempt comes half as late again. */
 #define FIRST_PROOF_NS CLOCK_MS
 #define UNLIKELY_PROOF_NS (20 * CLOCK_MS)
-/* A thread is blocked if so many samples are equal, and the last is so much later than the first. A call of the kernel
- * that is about to return, as one that draws, must not take longer than that. */
+/* A thread is blocked if so many samples are equal, and the last is so much later than the first: in a function that waits,
+ * and in any other one. A call that is about to return, as one that draws, must not take longer than that. Parked threads
+ * answer messages every CHECK_MS, so a proof that takes longer fails. */
 #define N_SAMPLES 4
-#define SAMPLE_MS 10
+#define WAIT_MS 10
+#define OTHER_MS 50
 /* More blocked threads than these are not sampled. */
 #define N_SAMPLED 512
 
@@ -213,6 +215,16 @@ struct sample {
     DWORD64 registers[10];
 };
 
+/* Functions of the system that wait until another thread, a device or the time ends the wait. Each of them is a call of the
+ * kernel of less than STUB_SIZE bytes. */
+#define STUB_SIZE 32
+static const char *const waits[] = {
+    "NtWaitForAlertByThreadId", "NtWaitForKeyedEvent",           "NtWaitForSingleObject",
+    "NtWaitForMultipleObjects", "NtDelayExecution",              "NtRemoveIoCompletion",
+    "NtRemoveIoCompletionEx",   "NtWaitForWorkViaWorkerFactory", "NtUserGetMessage",
+    "NtUserWaitMessage",        "NtUserMsgWaitForMultipleObjectsEx",
+};
+
 static bool is_in(DWORD64 address, const wchar_t *name)
 {
     /* The libraries of the system have the same addresses in all processes. */
@@ -221,6 +233,20 @@ static bool is_in(DWORD64 address, const wchar_t *name)
         return false;
     const IMAGE_NT_HEADERS *headers = (void *)(base + ((IMAGE_DOS_HEADER *)base)->e_lfanew);
     return address - (DWORD64)base < headers->OptionalHeader.SizeOfImage;
+}
+
+static bool is_in_wait(DWORD64 address)
+{
+    static const wchar_t *const libraries[] = {L"ntdll.dll", L"win32u.dll"};
+    for (int i = 0; i < 2; i++) {
+        HMODULE library = GetModuleHandleW(libraries[i]);
+        for (size_t k = 0; k < sizeof waits / sizeof *waits && library != NULL; k++) {
+            DWORD64 start = (DWORD64)GetProcAddress(library, waits[k]);
+            if (start != 0 && address - start < STUB_SIZE)
+                return true;
+        }
+    }
+    return false;
 }
 
 /* Sample a thread; false if it is not in a function of the system that calls the kernel. To be suspended it has to run for
@@ -261,15 +287,25 @@ static bool are_blocked(struct clock_page *page, uint32_t generation)
     struct sample next, *first = HeapAlloc(GetProcessHeap(), HEAP_GENERATE_EXCEPTIONS, N_SAMPLED * sizeof *first);
     uint64_t n_returns = count_returns(page);
     uint32_t n_slots = atomic_load(&page->n_slots);
+    int64_t started_ns = clock_real_ns(), needed_ns = WAIT_MS * CLOCK_MS;
     bool is_blocked = true;
     int n = 0;
     for (uint32_t i = 0; i < n_slots && is_blocked; i++) {
         struct clock_slot *slot = &page->slots[i];
-        if (atomic_load(&slot->tid) != 0 && atomic_load(&slot->parked) != generation)
-            is_blocked = n < N_SAMPLED && take_sample(slot, &first[n++]);
+        if (atomic_load(&slot->tid) == 0 || atomic_load(&slot->parked) == generation)
+            continue;
+        is_blocked = n < N_SAMPLED && take_sample(slot, &first[n]);
+        if (is_blocked && !is_in_wait(first[n].registers[0]))
+            needed_ns = OTHER_MS * CLOCK_MS;
+        n++;
     }
     for (int i = 1; i < N_SAMPLES && is_blocked; i++) {
-        Sleep(i == N_SAMPLES - 1 ? SAMPLE_MS : 0);
+        Sleep(0);
+        while (i == N_SAMPLES - 1 && is_blocked && clock_real_ns() - started_ns < needed_ns) {
+            Sleep(1);
+            for (int k = 0; k < n; k++)
+                is_blocked = is_blocked && atomic_load(&first[k].slot->parked) == 0;
+        }
         for (int k = 0; k < n && is_blocked; k++)
             is_blocked = atomic_load(&first[k].slot->parked) == 0 && take_sample(first[k].slot, &next) &&
                          is_same(&first[k], &next);
