@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import soulslab
+from soulslab.arena.window.panda_window import driver_of_display
 from soulslab.config.writing import dump_settings
 from soulslab.errors import ChannelError, SoulslabError
 from soulslab.learn.process_lock import ProcessLock
@@ -148,6 +149,11 @@ def test_the_package_may_be_in_a_folder_with_such_a_name(tmp_path):
     words = [sys.executable, "-X", "utf8", "-c", SESSION, str(folder)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=START_S)
     assert (done.returncode, done.stdout.strip()) == (0, "lockstep"), done.stderr
+
+
+def test_the_question_for_the_driver_has_an_end():
+    # Under Wine a process that asks for it may hang, and leave a process that keeps its output open.
+    assert isinstance(driver_of_display(), str)
 
 
 def test_a_lock_is_held_until_its_process_is_killed(tmp_path):
