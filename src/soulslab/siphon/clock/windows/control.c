@@ -7,12 +7,10 @@
  * so, and otherwise. Each further attempt comes half as late again. */
 #define FIRST_PROOF_NS CLOCK_MS
 #define UNLIKELY_PROOF_NS (20 * CLOCK_MS)
-/* A thread is blocked if so many samples are equal, and the last is so much later than the first: in a function that waits,
- * and in any other one. A call that is about to return, as one that draws, must not take longer than that. Parked threads
- * answer messages every CHECK_MS, so a proof that takes longer fails. */
+/* A thread is blocked if so many samples are equal, and the last is so much later than the first. A call of the kernel
+ * that is about to return must not take longer than that. */
 #define N_SAMPLES 4
-#define WAIT_MS 10
-#define OTHER_MS 50
+#define SAMPLE_MS 10
 /* More blocked threads than these are not sampled. */
 #define N_SAMPLED 512
 
@@ -215,28 +213,20 @@ struct sample {
     DWORD64 registers[10];
 };
 
-/* Functions of the system that wait until another thread, a device or the time ends the wait. Each of them is a call of the
- * kernel of less than STUB_SIZE bytes. */
+/* Functions of the system that wait until another thread, a device or the time ends the wait; a thread in any other one, as
+ * one that draws, is not blocked, however long it takes. Each of them is a call of the kernel of at most STUB_SIZE bytes. */
 #define STUB_SIZE 32
 static const char *const waits[] = {
     "NtWaitForAlertByThreadId", "NtWaitForKeyedEvent",           "NtWaitForSingleObject",
     "NtWaitForMultipleObjects", "NtDelayExecution",              "NtRemoveIoCompletion",
     "NtRemoveIoCompletionEx",   "NtWaitForWorkViaWorkerFactory", "NtUserGetMessage",
-    "NtUserWaitMessage",        "NtUserMsgWaitForMultipleObjectsEx",
+    "NtUserWaitMessage",        "NtUserMsgWaitForMultipleObjectsEx", "NtReadFile",
+    "NtFsControlFile",          "NtDeviceIoControlFile",
 };
-
-static bool is_in(DWORD64 address, const wchar_t *name)
-{
-    /* The libraries of the system have the same addresses in all processes. */
-    char *base = (char *)GetModuleHandleW(name);
-    if (base == NULL)
-        return false;
-    const IMAGE_NT_HEADERS *headers = (void *)(base + ((IMAGE_DOS_HEADER *)base)->e_lfanew);
-    return address - (DWORD64)base < headers->OptionalHeader.SizeOfImage;
-}
 
 static bool is_in_wait(DWORD64 address)
 {
+    /* The libraries of the system have the same addresses in all processes. */
     static const wchar_t *const libraries[] = {L"ntdll.dll", L"win32u.dll"};
     for (int i = 0; i < 2; i++) {
         HMODULE library = GetModuleHandleW(libraries[i]);
@@ -249,7 +239,7 @@ static bool is_in_wait(DWORD64 address)
     return false;
 }
 
-/* Sample a thread; false if it is not in a function of the system that calls the kernel. To be suspended it has to run for
+/* Sample a thread; false if it is not in a function of the system that waits. To be suspended it has to run for
  * a moment, so one that has been woken gets on between two samples. */
 static bool take_sample(struct clock_slot *slot, struct sample *sample)
 {
@@ -269,7 +259,7 @@ static bool take_sample(struct clock_slot *slot, struct sample *sample)
     CloseHandle(thread);
     *sample = (struct sample){slot, {context.Rip, context.Rsp, context.Rbx, context.Rbp, context.Rsi, context.Rdi,
                                      context.R12, context.R13, context.R14, context.R15}};
-    return is_known && (is_in(context.Rip, L"ntdll.dll") || is_in(context.Rip, L"win32u.dll"));
+    return is_known && is_in_wait(context.Rip);
 }
 
 static bool is_same(const struct sample *one, const struct sample *other)
@@ -287,25 +277,15 @@ static bool are_blocked(struct clock_page *page, uint32_t generation)
     struct sample next, *first = HeapAlloc(GetProcessHeap(), HEAP_GENERATE_EXCEPTIONS, N_SAMPLED * sizeof *first);
     uint64_t n_returns = count_returns(page);
     uint32_t n_slots = atomic_load(&page->n_slots);
-    int64_t started_ns = clock_real_ns(), needed_ns = WAIT_MS * CLOCK_MS;
     bool is_blocked = true;
     int n = 0;
     for (uint32_t i = 0; i < n_slots && is_blocked; i++) {
         struct clock_slot *slot = &page->slots[i];
-        if (atomic_load(&slot->tid) == 0 || atomic_load(&slot->parked) == generation)
-            continue;
-        is_blocked = n < N_SAMPLED && take_sample(slot, &first[n]);
-        if (is_blocked && !is_in_wait(first[n].registers[0]))
-            needed_ns = OTHER_MS * CLOCK_MS;
-        n++;
+        if (atomic_load(&slot->tid) != 0 && atomic_load(&slot->parked) != generation)
+            is_blocked = n < N_SAMPLED && take_sample(slot, &first[n++]);
     }
     for (int i = 1; i < N_SAMPLES && is_blocked; i++) {
-        Sleep(0);
-        while (i == N_SAMPLES - 1 && is_blocked && clock_real_ns() - started_ns < needed_ns) {
-            Sleep(1);
-            for (int k = 0; k < n; k++)
-                is_blocked = is_blocked && atomic_load(&first[k].slot->parked) == 0;
-        }
+        Sleep(i == N_SAMPLES - 1 ? SAMPLE_MS : 0);
         for (int k = 0; k < n && is_blocked; k++)
             is_blocked = atomic_load(&first[k].slot->parked) == 0 && take_sample(first[k].slot, &next) &&
                          is_same(&first[k], &next);
