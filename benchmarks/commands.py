@@ -161,6 +161,15 @@ def remote_actor(*, quick: Quick = False, json: Json = None) -> None:
     _report(json, lambda: measure_remote_actor(settings))
 
 
+@app.command
+def dashboard(*, quick: Quick = False, json: Json = None) -> None:
+    """Measure the cost of the dashboard to training, its latency, and how fast its pages open."""
+    from benchmarks.dashboard import DashboardBenchSettings, measure_dashboard
+
+    settings = DashboardBenchSettings().quick() if quick else DashboardBenchSettings()
+    _report(json, lambda: measure_dashboard(settings))
+
+
 # --- with games ---------------------------------------------------------------------------------------------
 
 
@@ -273,8 +282,13 @@ def bosses(
 def fit_training(
     *,
     config: Config = Path("fitted.toml"),
-    boss: Boss = None,
+    bosses: Annotated[
+        list[str] | None, Parameter(name="--boss", negative="", help="True boss; may be repeated.")
+    ] = None,
     known: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="", help="1x, 2x, 3x, fit.")] = None,
+    used: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="", help="file, drawn.")] = None,
+    refine_fights: Annotated[int | None, Parameter(help="Fights of a round of refinement; none by default.")] = None,
+    decisions: Annotated[int | None, Parameter(help="Decisions of each training, instead of the config's.")] = None,
     limit_s: LimitS = None,
     fights: Fights = None,
     development: Annotated[bool, Parameter(negative="", help="Use the seeds for choosing, not for reporting.")] = False,
@@ -289,7 +303,9 @@ def fit_training(
 
     settings = FitTrainingSettings(train=load_settings(TrainSettings, config_path(config)))
     settings = settings.quick() if quick else settings
-    settings = _with(settings, bosses=(boss,) if boss else None, sources=tuple(known) if known else None)
+    settings = _with(settings, bosses=tuple(bosses) if bosses else None, sources=tuple(known) if known else None)
+    settings = _with(settings, uses=tuple(used) if used else None, n_refine_fights=refine_fights)
+    settings = _with(settings, decisions=decisions)
     settings = _with(settings, limit_s=limit_s, n_fights=fights, purpose="development" if development else None)
     _report(json, lambda: measure_fit_training(settings))
 
@@ -349,6 +365,21 @@ def fleet(*, quick: Quick = False, json: Json = None) -> None:
 
     settings = FleetBenchSettings()
     _report(json, lambda: measure_fleet(settings.quick() if quick else settings))
+
+
+@app.command
+def fleet_scale(
+    *,
+    results: Annotated[Path | None, Parameter(help="JSON file of the benchmark fleet.")] = None,
+    usd_per_core_hour: Annotated[float | None, Parameter(validator=Number(gt=0), help="Price of a core.")] = None,
+    quick: Quick = False,  # noqa: ARG001 - as all benchmarks
+    json: Json = None,
+) -> None:
+    """Compute what fleets of 1, 100 and 10,000 games need, from measured numbers."""
+    from benchmarks.fleet_scale import ScaleSettings, compute_scale
+
+    settings = _with(ScaleSettings(), results=results, usd_per_core_hour=usd_per_core_hour)
+    _report(json, lambda: [compute_scale(settings)])
 
 
 @app.command
@@ -474,8 +505,10 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "updates": updates,
     "device": device,
     "replay": replay,
+    "dashboard": dashboard,
     "remote-actor": remote_actor,
     "fleet": fleet,
+    "fleet-scale": fleet_scale,
     "ablation": ablation,
     "soak": soak,
 }

@@ -15,12 +15,12 @@ import numpy as np
 from benchmarks.fit_truth import KINDS, Agreement, Compared, compare
 from benchmarks.result import Result, Row
 from benchmarks.timing import with_progress
-from benchmarks.varied_player import VariedPlayer
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import Boss, boss_names
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.simulated import Player, record_simulated, thinned
 from soulslab.arena.knight_file import load_knight
+from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.records import TICKS_PER_S
 from soulslab.arena.reference_player import ReferencePlayer
 
@@ -37,14 +37,14 @@ class FitBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
         n_generated: Generated bosses, in addition to the shipped ones.
         minutes: Game time of the recordings of each boss.
         rates_hz: Rates of the recordings.
-        player: ``varied`` or ``reference``.
+        player: ``probe`` or ``reference``.
     """
 
     purpose: Literal["development", "report"] = "report"
     n_generated: int = 10
     minutes: float = 20.0
     rates_hz: tuple[int, ...] = (60, 10)
-    player: Literal["varied", "reference"] = "varied"
+    player: Literal["probe", "reference"] = "probe"
 
     @classmethod
     def quick(cls) -> FitBenchSettings:
@@ -76,11 +76,10 @@ def measure_fits(settings: FitBenchSettings) -> list[Result]:
 
 def fit_and_compare(boss: Boss, settings: FitBenchSettings, rate_hz: int) -> Agreement:
     """Record fights, fit a boss to them without its file, and compare."""
-
-    def make_player(seed: int) -> Player:
-        return VariedPlayer(seed) if settings.player == "varied" else ReferencePlayer(boss, 1)
-
-    fights = list(record_simulated(boss, make_player, seed=SEEDS[settings.purpose], minutes=settings.minutes))
+    seed = SEEDS[settings.purpose]
+    # One player for all fights: the probe learns from each of them.
+    player: Player = ProbePlayer(1, seed) if settings.player == "probe" else ReferencePlayer(boss, 1)
+    fights = list(record_simulated(boss, lambda _: player, seed=seed, minutes=settings.minutes))
     fights = [thinned(fight, TICKS_PER_S // rate_hz) for fight in fights]
     return compare(fit_boss([fight for fight in fights if len(fight.moments) > 1], load_knight()), boss)
 

@@ -17,16 +17,20 @@ import numpy as np
 
 from benchmarks.result import Result, Row
 from soulslab.arena.boss_catalog import find_boss
-from soulslab.arena.boss_file import Boss
+from soulslab.arena.boss_file import Boss, Ground
 from soulslab.arena.fitting.fit import fit_boss
+from soulslab.arena.fitting.recorded_fight import read_fights, save_fight
 from soulslab.arena.fitting.simulated import record_simulated
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.uncertainty import Uncertainty, draw_boss, numbers_of, uncertainty_path
 from soulslab.config import dump_settings
 from soulslab.envs.duels import TRAINING_CONDITIONS
+from soulslab.fights.prediction import PredictionSettings, predict
+from soulslab.fights.refinement import RefineSettings, refine
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
+from soulslab.learn.run_folder import POLICY_NAME
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
 from soulslab.learn.train import train
@@ -66,7 +70,11 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
         purpose: Which seeds are used.
         minutes: Game time of the recordings of a fit.
         n_fights: Greedy fights of each evaluation.
+        decisions: Decisions of each training, in which its schedules end; by default, those of the config.
         limit_s: Maximum training time per run (s).
+        n_refine_fights: Fights that the policy then plays against the true boss, of which it learns in one more round
+            (`soulslab.fights.refinement`); 0 plays none. Only with the source ``fit`` and the use ``drawn``.
+        refine_s: Training time of this round (s).
     """
 
     train: TrainSettings
@@ -76,7 +84,10 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
     purpose: Literal["development", "report"] = "report"
     minutes: float = 20.0
     n_fights: int = 500
+    decisions: int | None = None
     limit_s: float = float("inf")
+    n_refine_fights: int = 0
+    refine_s: float = 120.0
 
     def quick(self) -> FitTrainingSettings:
         """Return settings for a run of a minute, in which little is learned."""
@@ -91,7 +102,10 @@ def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
     for boss, source in product(settings.bosses, settings.sources):
         with TemporaryDirectory(prefix="soulslab-bench-") as folder:
             path = Path(folder) / "known.toml"
-            known, uncertainty = known_boss(find_boss(boss), source, SEEDS[settings.purpose], settings.minutes)
+            recording = Path(folder) / "recording"
+            known, uncertainty = known_boss(
+                find_boss(boss), source, SEEDS[settings.purpose], settings.minutes, recording
+            )
             path.write_text(dump_settings(known), encoding="utf-8")
             uncertainty_path(path).write_text(dump_settings(uncertainty), encoding="utf-8")
             rows += [_row(settings, boss, source, use, path) for use in settings.uses]
@@ -99,14 +113,20 @@ def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
     return [Result(title=f"{title} (95 % interval)", rows=rows)]
 
 
-def known_boss(truth: Boss, source: Source, seed: int, minutes: float) -> tuple[Boss, Uncertainty]:
-    """Return what is known of a boss: a boss and its intervals."""
+def known_boss(
+    truth: Boss, source: Source, seed: int, minutes: float, recording: Path | None = None
+) -> tuple[Boss, Uncertainty]:
+    """Return what is known of a boss: a boss and its intervals; the recording of a fit is saved in a folder."""
     if source.startswith("fit"):
         probe = ProbePlayer(1, seed)
         fights = record_simulated(
             truth, lambda _: probe, seed=seed, minutes=minutes, held_out_rules=source == "fit, held-out rules"
         )
-        fit = fit_boss([one for one in fights if len(one.moments) > 1], load_knight(), ground=truth.ground)
+        usable = [one for one in fights if len(one.moments) > 1]
+        if recording is not None:
+            for fight in usable:
+                save_fight(recording, fight)
+        fit = fit_boss(usable, load_knight(), ground=truth.ground)
         return fit.boss, fit.uncertainty
     return distorted(truth, float(source.removesuffix("x")), np.random.default_rng(seed))
 
@@ -153,30 +173,68 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
     train_settings = msgspec.structs.replace(
         base,
         env=msgspec.structs.replace(base.env, options=options),
-        run=msgspec.structs.replace(base.run, seed=seed, max_seconds=min(base.run.max_seconds, settings.limit_s)),
+        run=msgspec.structs.replace(
+            base.run,
+            seed=seed,
+            total_steps=settings.decisions or base.run.total_steps,
+            max_seconds=min(base.run.max_seconds, settings.limit_s),
+        ),
     )
-    sink = ConsoleSink()
+    true_fight = {**clean, "boss": boss, "held_out_rules": source == "fit, held-out rules"}
+
+    def wins(policy_path: Path, options: dict[str, Any]) -> Evaluation:
+        fights = EvaluationSettings(env_id=base.env.id, env_options=options, n_fights=settings.n_fights, seed=seed)
+        return evaluate(Policy.load(policy_path), fights, sinks=[ConsoleSink()])
+
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train(train_settings, Path(folder), sinks=[sink])
-        policy = Policy.load(result.policy_path)
-    rules = {"held_out_rules": source == "fit, held-out rules"}
-
-    def wins(opponent: str, rules: dict[str, Any]) -> Evaluation:
-        fights = EvaluationSettings(
-            env_id=base.env.id, env_options={**clean, **rules, "boss": opponent}, n_fights=settings.n_fights, seed=seed
-        )
-        return evaluate(policy, fights, sinks=[sink])
-
-    known, true = wins(str(path), {}), wins(boss, rules)
-    interval = true.interval
+        run = Path(folder) / "run"
+        result = train(train_settings, run, sinks=[ConsoleSink()])
+        known, true = wins(result.policy_path, {**clean, "boss": str(path)}), wins(result.policy_path, true_fight)
+        recording = path.with_name("recording")
+        predicted = _predicted(settings, result.policy_path, recording, clean, find_boss(boss).ground)
+        refined: Row = {}
+        if settings.n_refine_fights:
+            more = RefineSettings(
+                env_id=base.env.id,
+                env_options=true_fight,
+                n_fights=settings.n_refine_fights,
+                max_rounds=2,
+                train_s=settings.refine_s,
+                seed=seed,
+            )
+            rounds = list(refine(run, [recording], Path(folder) / "rounds", more))
+            after = wins(rounds[-1].run / POLICY_NAME, true_fight)
+            refined = {"played (min)": rounds[0].game_time_s / 60, **_share("won then", after, "then ")}
     return {
         "boss": boss,
         "known": source,
         "trained on": use,
         "decisions": result.env_steps,
         "training (s)": result.train_seconds,
-        "won against the known boss (%)": 100 * known.win_rate if known.win_rate is not None else None,
-        "won against the true boss (%)": 100 * true.win_rate if true.win_rate is not None else None,
-        "from (%)": 100 * interval.low if interval else None,
-        "to (%)": 100 * interval.high if interval else None,
+        "won against the known boss (%)": 100 * (known.win_rate or 0.0),
+        **predicted,
+        **_share("won against the true boss", true, ""),
+        **refined,
+    }
+
+
+def _predicted(
+    settings: FitTrainingSettings, policy: Path, recording: Path, options: dict[str, Any], ground: Ground
+) -> Row:
+    """Return the columns of the win rate that is predicted from a recording, with its 90 % interval."""
+    names = ("predicted (%)", "predicted from (%)", "predicted to (%)")
+    if not recording.exists():  # a distorted copy
+        return dict.fromkeys(names)
+    ensemble = PredictionSettings(env_options=options, n_fights=50, seed=SEEDS[settings.purpose])
+    found = predict(Policy.load(policy), read_fights(recording), ensemble, ground)
+    return dict(zip(names, (100 * found.win_rate, 100 * found.interval.low, 100 * found.interval.high), strict=True))
+
+
+def _share(name: str, evaluation: Evaluation, prefix: str) -> Row:
+    """Return the columns of a win rate with its 95 % interval."""
+    low, high = evaluation.interval or (0.0, 0.0)
+    return {
+        f"{name} (%)": 100 * (evaluation.win_rate or 0.0),
+        f"{prefix}from (%)": 100 * low,
+        f"{prefix}to (%)": 100 * high,
     }

@@ -47,11 +47,11 @@ def easy_boss(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, easy_boss):
-    """Return the folder of a finished demo, and the last line that it printed."""
+    """Return the folder of a finished demo, and the lines that it printed."""
     folder = tmp_path_factory.mktemp("finished") / "demo"
     command = [sys.executable, "-c", MAIN, "demo", *flags(folder, easy_boss)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return folder, done.stdout.strip().splitlines()[-1]
+    return folder, done.stdout.strip().splitlines()
 
 
 def frames(path: Path) -> int:
@@ -60,7 +60,9 @@ def frames(path: Path) -> int:
 
 
 def test_demo_leaves_everything_behind_and_says_how_it_went(finished, easy_boss):
-    folder, last_line = finished
+    folder, lines = finished
+    last_line = lines[-1]
+    assert any(re.fullmatch(r"the dashboard is at http://127.0.0.1:\d+/run/demo\?token=\S+", line) for line in lines)
     report = json.loads((folder / "report.json").read_text())
     assert set(report) == {
         *("win_rate", "ci_low", "ci_high", "fights", "env_steps", "train_seconds", "boss", "phase", "seed")

@@ -10,7 +10,6 @@ import gc
 import hashlib
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -103,13 +102,14 @@ class _Cache(FunctionCache):
 
 
 class _Compilation:
-    """The compilation in this process: its lock, and its progress on the terminal or in the log."""
+    """The compilation in this process: its lock, and its messages in the log."""
 
     def __init__(self) -> None:
         self._thread = threading.RLock()
         self._lock: IO[bytes] | None = None
         self._depth = 0
         self._n_functions = 0
+        self._is_announced = False
         self._started_s = 0.0
 
     @contextmanager
@@ -119,7 +119,8 @@ class _Compilation:
             if self._depth == 0:
                 yield from self._outermost()
             else:  # a function that is loaded from the cache does not load the functions that it calls
-                self._report_progress()
+                self._n_functions += 1
+                self._announce()
                 yield
 
     def lock_machine(self) -> bool:
@@ -149,24 +150,15 @@ class _Compilation:
             if self._lock is not None:
                 self._lock.close()
                 self._lock = None
-            self._report_end()
+            if self._n_functions:
+                took_s = time.monotonic() - self._started_s
+                _log.debug("compiled %d functions in %.1f s", self._n_functions, took_s)
 
-    def _report_progress(self) -> None:
-        self._n_functions += 1
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\rcompiling the rules of the fight, once per machine: {self._n_functions} functions")
-            sys.stderr.flush()
-        elif self._n_functions == 1:
+    def _announce(self) -> None:
+        """Report the compilation once: a process compiles several kernels, each at its first call."""
+        if not self._is_announced:
+            self._is_announced = True
             _log.info("compiling the rules of the fight, once per machine; this takes about 10 s")
-
-    def _report_end(self) -> None:
-        if not self._n_functions:
-            return
-        took_s = time.monotonic() - self._started_s
-        if sys.stderr.isatty():
-            sys.stderr.write(f", {took_s:.0f} s\n")
-            sys.stderr.flush()
-        _log.debug("compiled %d functions in %.1f s", self._n_functions, took_s)
 
 
 _compilation = _Compilation()

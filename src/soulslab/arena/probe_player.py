@@ -30,12 +30,23 @@ from soulslab.arena.vocabulary import (
     UNKNOWN_ANIMATION,
 )
 
-Response: TypeAlias = Literal["roll", "stand", "walk", "parry"]
+Response: TypeAlias = Literal["roll", "edge", "aside", "stand", "walk", "parry"]
 
 FORWARD, RIGHT, BACKWARD, LEFT = 0, 2, 4, 6
-#: Responses to an attack, and their probabilities if the player has full health.
-RESPONSES: Final[tuple[Response, ...]] = ("roll", "stand", "walk", "parry")
-CURIOUS: Final = (0.55, 0.15, 0.2, 0.1)
+#: Responses to an attack, and their relative frequencies if the player has enough health; those to measure the reach
+#: and the arc of an attack become rare when both are known.
+CURIOUS: Final[dict[Response, float]] = {
+    "roll": 0.25,
+    "edge": 0.4,
+    "aside": 0.3,
+    "stand": 0.05,
+    "walk": 0.1,
+    "parry": 0.1,
+}
+RARE: Final = 0.05
+#: Width of the edge of a reach that is known well enough (m), and number of attempts to walk aside that suffice.
+NARROW_M: Final = 0.3
+N_ASIDE: Final = 10
 #: Share of its health below which the player only rolls.
 CAREFUL_SHARE: Final = 0.5
 #: Time before a blow at which it rolls in time, and the range from which the times of the other rolls are drawn (s).
@@ -46,6 +57,13 @@ VARIED_SHARE: Final = 0.5
 SAFE_ROLLS: Final = (1, 7)
 #: Blows of an animation that are closer together than this are one blow (s).
 SAME_BLOW_S: Final = 0.4
+#: Farther than the farthest hit of a blow by this much, the player looks for its reach if no miss is known (m).
+BEYOND_M: Final = 1.2
+#: Distance and time of a roll: it rolls back to the edge of a reach if both are left.
+ROLL_M: Final = 2.5
+ROLL_S: Final = 0.75
+#: Time before a blow from which it walks aside, so that a narrow arc misses it.
+ASIDE_S: Final = 0.5
 #: Distances between the centres that the player keeps, from which one is drawn every few seconds (m).
 DISTANCES_M: Final = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.5, 9.0, 12.0, 16.0, 20.0)
 #: Distance from which it flees with rolls, and the share of the fights that it begins at the greatest distance.
@@ -75,22 +93,69 @@ class _Knowledge:
         blows: Times at which each animation has hit, in order.
         lengths: Longest time for which each animation was seen.
         reach_m: Distance within which the player's own attacks hit.
+        edges_m: Greatest distance of a hit, and least one of a miss beyond it, by animation and time of the blow.
+        n_aside: How often the player walked aside from each animation.
     """
 
     def __init__(self) -> None:
         self.blows: dict[int, list[float]] = {}
         self.lengths: dict[int, float] = {}
         self.reach_m = 2.6
+        self.edges_m: dict[tuple[int, float], tuple[float, float]] = {}
+        self.n_aside: dict[int, int] = {}
 
-    def add_hit(self, animation: int, time_s: float) -> None:
-        """Learn that an animation has hit at a time."""
+    def add_hit(self, animation: int, time_s: float, distance_m: float) -> None:
+        """Learn that an animation has hit at a time and a distance."""
+        self._add_time(animation, time_s)
+        key = self._blow(animation, time_s)
+        farthest, nearest = self.edges_m.get(key, (0.0, math.inf))
+        farthest = max(farthest, distance_m)
+        self.edges_m[key] = (farthest, nearest if nearest > farthest else math.inf)
+
+    def add_misses(self, animation: int, span_s: tuple[float, float], distance_m: float) -> None:
+        """Learn that an animation has not hit in a span of its time, although the player was open."""
+        for blow_s in self.blows.get(animation, ()):
+            if span_s[0] < blow_s <= span_s[1]:
+                key = self._blow(animation, blow_s)
+                farthest, nearest = self.edges_m.get(key, (0.0, math.inf))
+                if distance_m > farthest:
+                    self.edges_m[key] = (farthest, min(nearest, distance_m))
+
+    def edge_m(self, animation: int, now_s: float) -> float:
+        """Return the distance at which it is least known whether the next blow hits."""
+        key = self._blow(animation, now_s + self.next_blow_s(animation, now_s))
+        farthest, nearest = self.edges_m.get(key, (0.0, math.inf))
+        return (farthest + nearest) / 2 if nearest < math.inf else farthest + BEYOND_M
+
+    def farthest_m(self, animation: int, now_s: float) -> float:
+        """Return the greatest distance at which the next blow has hit."""
+        key = self._blow(animation, now_s + self.next_blow_s(animation, now_s))
+        return self.edges_m.get(key, (0.0, math.inf))[0]
+
+    def frequencies(self, animation: int) -> dict[Response, float]:
+        """Return the relative frequency of each response to an attack."""
+        edges = [self.edges_m[animation, blow_s] for blow_s in self.blows.get(animation, ())]
+        frequencies = dict(CURIOUS)
+        if all(nearest - farthest < NARROW_M for farthest, nearest in edges):
+            frequencies["edge"] = RARE
+        if self.n_aside.get(animation, 0) >= N_ASIDE:
+            frequencies["aside"] = RARE
+        return frequencies
+
+    def _blow(self, animation: int, time_s: float) -> tuple[int, float]:
+        """Return the key of the blow of an animation that is nearest to a time."""
+        return animation, min(self.blows[animation], key=lambda blow_s: abs(blow_s - time_s))
+
+    def _add_time(self, animation: int, time_s: float) -> None:
         blows = self.blows.setdefault(animation, [])
         for i, known_s in enumerate(blows):
             if abs(known_s - time_s) < SAME_BLOW_S:
                 blows[i] = min(known_s, time_s)
+                self.edges_m[animation, blows[i]] = self.edges_m.pop((animation, known_s))
                 return
         blows.append(time_s)
         blows.sort()
+        self.edges_m[animation, time_s] = (0.0, math.inf)
 
     def next_blow_s(self, animation: int, now_s: float) -> float:
         """Return the time until the next known blow; infinity if none is known."""
@@ -120,8 +185,9 @@ class _Fight:
         self._home = (float(state.boss_pose[0]), float(state.boss_pose[1])) if state is not None else (0.0, 0.0)
         self._keep_left_s = 0.0
         self._health_share = 1.0
+        self._last_m = math.inf
         self._strike_left_s, self._strike_from_m = -1.0, 0.0
-        self._new_response()
+        self._new_response(UNKNOWN_ANIMATION)
         self._keep()
         if self._rng.random() < FAR_START_SHARE:
             self._presses, self._distance_m, self._keep_left_s = False, max(DISTANCES_M), max(KEEP_S)
@@ -130,14 +196,14 @@ class _Fight:
         """Choose an action."""
         player, boss = state.player_pose, state.boss_pose
         distance = math.hypot(boss[0] - player[0], boss[1] - player[1])
-        self._observe(state)
+        self._observe(state, distance, is_open=bool(mask[FORWARD]))
         self._keep_left_s -= DECISION_S
         if self._keep_left_s <= 0.0:
             self._keep()
         animation, now_s = self._animation, self._time_s
         is_attack = animation < len(BOSS_ATTACKS)
         if is_attack:
-            action = self._respond(mask, self._known.next_blow_s(animation, now_s))
+            action = self._respond(mask, self._known.next_blow_s(animation, now_s), distance)
             if action is not None:
                 return action
         is_helpless = animation in (STAGGER, PARRY_STUN)
@@ -156,19 +222,21 @@ class _Fight:
         is_fleeing = way == BACKWARD and self._distance_m >= FAR_M and float(state.player_sp) >= ENOUGH_SP
         return FIRST_ROLL + BACKWARD if is_fleeing and mask[FIRST_ROLL] else way
 
-    def _observe(self, state: Record) -> None:
-        """Learn from what has happened since the last decision."""
+    def _observe(self, state: Record, distance: float, *, is_open: bool) -> None:
+        """Learn from what has happened since the last decision; an open player can walk, so a blow would have hit."""
         animation, now_s = int(state.boss_animation), float(state.boss_animation_duration)
         boss_hp = float(state.boss_hp)
         if animation != self._animation or now_s < self._time_s:
-            self._new_response()
+            self._new_response(animation)
         elif animation < len(BOSS_ATTACKS):
             lengths = self._known.lengths
             lengths[animation] = max(lengths.get(animation, 0.0), now_s)
             # The animation of a knock-back begins with the hit. Its health may have been restored meanwhile.
             hurt_s = float(state.player_animation_duration)
             if int(state.player_animation) in _KNOCK_BACKS and hurt_s < DECISION_S:
-                self._known.add_hit(animation, now_s - hurt_s)
+                self._known.add_hit(animation, now_s - hurt_s, self._last_m)
+            elif is_open:
+                self._known.add_misses(animation, (self._time_s, now_s), distance)
         if self._strike_left_s > 0.0:
             self._strike_left_s -= DECISION_S
             if boss_hp < self._boss_hp:
@@ -177,20 +245,25 @@ class _Fight:
             elif self._strike_left_s <= 0.0:
                 self._known.reach_m = max(self._known.reach_m - 0.03, 1.5)
         self._health_share = float(state.player_hp) / max(float(state.player_max_hp), 1.0)
-        self._animation, self._time_s, self._boss_hp = animation, now_s, boss_hp
+        self._animation, self._time_s, self._boss_hp, self._last_m = animation, now_s, boss_hp, distance
 
-    def _new_response(self) -> None:
+    def _new_response(self, animation: int) -> None:
         """Draw the response to the attack that begins now."""
         rng = self._rng
         self._response: Response = "roll"
         is_curious = self._health_share > CAREFUL_SHARE
         if is_curious:
-            self._response = RESPONSES[int(rng.choice(len(RESPONSES), p=CURIOUS))]
+            frequencies = self._known.frequencies(animation)
+            shares = np.array(list(frequencies.values()))
+            self._response = list(frequencies)[int(rng.choice(len(shares), p=shares / shares.sum()))]
+            if self._response == "aside":
+                self._known.n_aside[animation] = self._known.n_aside.get(animation, 0) + 1
         is_varied = is_curious and rng.random() < VARIED_SHARE
+        self._aside = int(rng.choice((LEFT, RIGHT)))
         self._lead_s = rng.uniform(*LEADS_S) if is_varied else ROLL_LEAD_S
         self._roll_way = int(rng.integers(N_DIRECTIONS) if is_varied else rng.choice(SAFE_ROLLS))
 
-    def _respond(self, mask: NDArray[np.bool_], blow_s: float) -> int | None:
+    def _respond(self, mask: NDArray[np.bool_], blow_s: float, distance: float) -> int | None:
         """Return the action against the next known blow, or None if there is time for something else."""
         if self._response == "roll":
             if blow_s <= self._lead_s + DECISION_S / 2:
@@ -198,9 +271,25 @@ class _Fight:
             return NOTHING if blow_s < STRIKE_S else None
         if self._response == "parry" and blow_s <= 2 * DECISION_S:
             return PARRY if mask[PARRY] else NOTHING
+        if self._response in ("edge", "aside") and blow_s < math.inf:
+            return self._measure(mask, blow_s, distance)
         if self._response == "stand" and blow_s < math.inf:
             return NOTHING
         return None
+
+    def _measure(self, mask: NDArray[np.bool_], blow_s: float, distance: float) -> int:
+        """Return a step to where it is least known whether the next blow hits: to the end of its reach, or aside."""
+        known, animation, now_s = self._known, self._animation, self._time_s
+        if self._response == "edge":
+            missing_m = known.edge_m(animation, now_s) - distance
+            if missing_m > ROLL_M and blow_s > ROLL_S and mask[FIRST_ROLL]:
+                return FIRST_ROLL + BACKWARD
+            way = BACKWARD if missing_m > 0.0 else FORWARD
+        elif distance > known.farthest_m(animation, now_s):
+            way = FORWARD
+        else:
+            way = self._aside if blow_s < ASIDE_S else NOTHING
+        return way if mask[way] else NOTHING
 
     def _keep(self) -> None:
         """Draw the distance and the side that the player keeps for some time."""

@@ -37,6 +37,8 @@ from soulslab.errors import BossFileError
 
 #: Probability that an interval contains the true number.
 LEVEL = 0.9
+#: Half the width of this interval of a normal distribution, in standard deviations.
+Z = 1.645
 SUFFIX = ".uncertainty.toml"
 _STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]")
 _Number = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
@@ -141,7 +143,11 @@ def _replaced(value: Any, tree: Any) -> Any:
 
 
 def draw_boss(boss: Boss, uncertainty: Uncertainty, rng: np.random.Generator, *, width: float = 1.0) -> Boss:
-    """Return a valid boss whose uncertain numbers are drawn uniformly from their intervals.
+    """Return a valid boss whose uncertain numbers are drawn from their intervals.
+
+    The distribution of a number is a normal one on either side of the fitted number, which is its median, with the
+    interval as its 90 % interval; nothing is drawn from beyond the interval. A uniform distribution would draw too many
+    extreme numbers: an interval is often much longer on one side.
 
     Args:
         boss: The fitted boss.
@@ -153,8 +159,8 @@ def draw_boss(boss: Boss, uncertainty: Uncertainty, rng: np.random.Generator, *,
     drawn = {}
     for place, (low, high) in uncertainty.intervals.items():
         fitted = numbers[place]
-        share = rng.random()
-        span = share * (high - low) + low - fitted
+        share = min(max(rng.normal() / Z, -1.0), 1.0)
+        span = share * (high - fitted if share > 0.0 else fitted - low)
         least, most = _bounds(place)
         drawn[place] = min(max(fitted + width * span, least), most)
     return in_order(with_numbers(boss, drawn))

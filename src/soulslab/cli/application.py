@@ -15,6 +15,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from soulslab.cli.arena import arena
 from soulslab.cli.boss import boss
+from soulslab.cli.dashboard import dashboard
 from soulslab.cli.doctor import bench, doctor, envs
 from soulslab.cli.evaluate import evaluate
 from soulslab.cli.fights import fights
@@ -44,7 +45,7 @@ app = App(
 for _siphon_command in (tap, hold, toggle, move, stream, shell, serve, verify, compare, install, uninstall):
     siphon.command(_siphon_command)
 app.command(bench, show=False)  # deprecated
-for _command in (envs, doctor, train, evaluate, demo, play, arena, tune, join, remove_tokens, film):
+for _command in (envs, doctor, train, evaluate, demo, play, arena, tune, join, remove_tokens, film, dashboard):
     app.command(_command)
 for _group in (siphon, fights, boss, games, fleet):
     app.command(_group)

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from soulslab.cli.evaluate import EvaluateFlags
 from soulslab.cli.output import EXIT_OK, print_line, table_console
-from soulslab.cli.parameters import Flag, Seed
+from soulslab.cli.parameters import Flag, Repeated, Seed, TokenFile, check_run
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -134,4 +135,92 @@ def fit(
     for number, line in enumerate(advice(result)):
         print_line(f"{'record next:' if number == 0 else '            '} {line}")
     _log.info("%s, %s and %s", out, out.with_suffix(".uncertainty.toml").name, out.with_suffix(".png").name)
+    return EXIT_OK
+
+
+@boss.command
+def predict(
+    run: Path,
+    *recordings: Path,
+    bosses: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
+    fights: Annotated[int, Parameter(validator=Number(gte=1))] = 100,
+    seed: Seed = 0,
+) -> int:
+    """Predict how often a policy wins against a recorded boss, without fighting it.
+
+    Args:
+        run: Folder of a run of fitted.toml, or its policy file.
+        recordings: Recordings of the boss.
+        bosses: Bosses that the recordings allow.
+        fights: Fights with each of them, in the simulator.
+        seed: Seed of the bosses and the fights.
+    """
+    check_run(run)
+    from soulslab.arena.boss_catalog import find_boss
+    from soulslab.envs.duels import TRAINING_CONDITIONS
+    from soulslab.fights.fit_recordings import read_recorded_fights
+    from soulslab.fights.prediction import PredictionSettings
+    from soulslab.fights.prediction import predict as predict_wins
+    from soulslab.learn.players import load_player
+
+    player = load_player(run)
+    trained = player.header.env_options
+    options = {name: value for name, value in trained.items() if name not in TRAINING_CONDITIONS}
+    settings = PredictionSettings(env_options=options, n_bosses=bosses, n_fights=fights, seed=seed)
+    ground = find_boss(options.get("boss", "judge")).ground
+    found = predict_wins(player, read_recorded_fights(recordings), settings, ground)
+    low, high = found.interval
+    print_line(f"expected wins: {100 * found.win_rate:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)")
+    return EXIT_OK
+
+
+@boss.command
+def refine(
+    run: Path,
+    *recordings: Path,
+    out: Path,
+    env: str,
+    option: Repeated = None,
+    n_fights: Annotated[int, Parameter(name="--fights", validator=Number(gte=1))] = 20,
+    rounds: Annotated[int, Parameter(validator=Number(gte=1))] = 5,
+    train_s: Annotated[float, Parameter(validator=Number(gt=0))] = 120.0,
+    seed: Seed = 0,
+    token_file: TokenFile = None,
+    trust: Flag = False,
+) -> int:
+    """Improve a policy for a fitted boss: it fights, its fights are recorded and fitted, and it trains on.
+
+    Ends when a round has no more wins than the best one before it.
+
+    Args:
+        run: Folder of a run of fitted.toml.
+        recordings: Recordings to which its boss was fitted.
+        out: Folder of the rounds, which must not exist.
+        env: Environment of the fights, such as soulslab/EldenRingMargit-v0.
+        option: Value of an option of the environment, as boss=judge; may be repeated.
+        n_fights: Fights of each round.
+        rounds: Greatest number of rounds.
+        train_s: Training time of each round in seconds.
+        seed: Seed of the fights.
+        trust: The policy's file may choose programs, profiles, servers and modules of the environment.
+    """
+    check_run(run)
+    from soulslab.fights.refinement import RefineSettings, refine
+    from soulslab.learn.players import load_player
+    from soulslab.learn.sinks import run_sinks
+
+    header = load_player(run).header
+    flags = EvaluateFlags(env=env, option=option, token_file=token_file, trust=trust)
+    env_id, options = flags.environment(header.env_id, header.env_options, run)
+    settings = RefineSettings(
+        env_id=env_id, env_options=options, n_fights=n_fights, max_rounds=rounds, train_s=train_s, seed=seed
+    )
+    rows = []
+    for each in refine(run, recordings, out, settings, run_sinks):
+        low, high = each.interval
+        wins = f"{each.n_wins} of {each.n_fights} fights won ({100 * low:.0f} to {100 * high:.0f} %)"
+        print_line(f"round {each.number}: {wins}, {each.game_time_s / 60:.1f} minutes: {each.run}")
+        rows.append(each)
+    best = max(rows, key=lambda each: each.n_wins)
+    _log.info("most fights won: round %d, %s", best.number, best.run)
     return EXIT_OK

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_FAILED, EXIT_OK
+from soulslab.cli.output import EXIT_FAILED, EXIT_OK, print_line
 from soulslab.cli.parameters import Flag, Seed, check_run
 from soulslab.errors import ConfigError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from soulslab.learn.policy_header import Player
+    from soulslab.play.policy_actions import PolicyActions
 
 _log = logging.getLogger(__name__)
 
@@ -108,6 +114,7 @@ def play(
     policy: Path | None = None,
     window: Flag = False,
     explain: Flag = False,
+    dashboard: Flag = False,
 ) -> int:
     """Fight a boss yourself in the terminal, or watch a policy; soulslab arena is the fight in a window.
 
@@ -118,6 +125,7 @@ def play(
         policy: Folder of a run, or a policy file, to watch.
         window: Watch the policy in the window of the fight, in real time.
         explain: Show the policy's scores of the actions and the reward of each decision; P pauses, N steps once.
+        dashboard: Watch the policy and what it computes in a browser instead, until Ctrl-C.
     """
     import gymnasium
 
@@ -127,8 +135,9 @@ def play(
     if policy is None:
         if window:
             raise ConfigError("shows a policy: name one with --policy; by hand: soulslab arena", source="--window")
-        if explain:
-            raise ConfigError("is for a policy in the terminal: name one with --policy", source="--explain")
+        if explain or dashboard:
+            flag = "--explain" if explain else "--dashboard"
+            raise ConfigError("shows a policy: name one with --policy", source=flag)
         fight: dict[str, Any] = {"boss": boss or "judge", "phase": phase or "full", "random_pose": True}
         play_in_terminal(gymnasium.make(ARENA_ID, **fight), seed=seed)
         return EXIT_OK
@@ -139,6 +148,8 @@ def play(
 
     if explain and window:
         raise ConfigError("is for the terminal; leave out --window", source="--explain")
+    if dashboard and (explain or window):
+        raise ConfigError("replaces terminal and window; leave out --explain and --window", source="--dashboard")
     player = load_player(policy)
     env_id = ARENA_LIVE_ID if window else ARENA_ID
     fight = fight_options(env_id, player.header, boss=boss, phase=phase)
@@ -148,5 +159,28 @@ def play(
         return EXIT_OK
     env = gymnasium.make(env_id, **fight)
     act = policy_actions(player, env, str(policy))
+    if dashboard:
+        return _play_in_dashboard(env, player, act, seed)
     play_in_terminal(env, seed=seed, act=act, describe=act.describe if explain else None)
+    return EXIT_OK
+
+
+def _play_in_dashboard(env: gymnasium.Env[Any, Any], player: Player, act: PolicyActions, seed: int | None) -> int:
+    """Play fights of a policy for a browser, until Ctrl-C."""
+    from contextlib import closing
+    from tempfile import TemporaryDirectory
+
+    from soulslab.errors import optional_imports
+    from soulslab.learn.live_feed import FEED_NAME, LiveFeed
+    from soulslab.play.watched_play import play_for_viewers
+
+    with optional_imports():
+        from soulslab.dashboard.companion import companion
+    with TemporaryDirectory(prefix="soulslab_play_") as folder, closing(env):
+        play = Path(folder) / "play"
+        play.mkdir()
+        feed = LiveFeed(play / FEED_NAME)
+        with closing(feed), companion(Path(folder), "/live/play", print_line):
+            tally = play_for_viewers(env, player, act, feed, seed=seed)
+    _log.info("%d of %d fights won", tally.wins, tally.fights)
     return EXIT_OK

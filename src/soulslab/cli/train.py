@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,7 +22,7 @@ from soulslab.cli.parameters import (
     token_options,
     token_overrides,
 )
-from soulslab.errors import ConfigError
+from soulslab.errors import ConfigError, optional_imports
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ class TrainFlags:
         resume: Folder of a run to resume, with the settings that it was started with.
         trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
         prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
+        wandb: Project of Weights & Biases that gets the numbers of the run; WANDB_MODE=offline keeps them here.
+        dashboard: Show the run in a browser until it ends; prints the link.
     """
 
     env: str | None = None
@@ -52,6 +56,8 @@ class TrainFlags:
     resume: Path | None = None
     trust: Flag = False
     prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None
+    wandb: str | None = None
+    dashboard: Flag = False
 
     def changes(self) -> list[str]:
         """Return the settings that the flags change, in the form of ``--set``."""
@@ -81,8 +87,9 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
     else:
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.changes())
-    sinks = run_sinks(folder, prometheus_port=flags.prometheus)
-    result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
+    sinks = run_sinks(folder, prometheus_port=flags.prometheus, wandb_project=flags.wandb)
+    with _dashboard(folder.resolve().parent, f"/run/{folder.resolve().name}", is_on=flags.dashboard):
+        result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
@@ -96,6 +103,7 @@ def demo(
     config: Path = Path("demo.toml"),
     overrides: Overrides = None,
     run_dir: Path = Path("runs/demo"),
+    no_dashboard: Flag = False,
 ) -> int:
     """Train an agent on the built-in boss fight, evaluate it, and film a won fight.
 
@@ -103,16 +111,30 @@ def demo(
         config: TOML file, or the name of a shipped config.
         overrides: Change one setting, as run.seed=1; may be repeated.
         run_dir: Folder for all files; a finished demo in it is renamed, an interrupted demo is resumed.
+        no_dashboard: Do not show the demo in a browser while it runs.
     """
     from soulslab.demo import run_demo
     from soulslab.learn.configs import config_path
 
-    report = run_demo(config_path(config), run_dir, overrides or [])
+    is_shown = not no_dashboard and find_spec("nicegui") is not None
+    with _dashboard(run_dir.resolve().parent, f"/run/{run_dir.resolve().name}", is_on=is_shown):
+        report = run_demo(config_path(config), run_dir, overrides or [])
     if report is None:
         _log.info("to resume: soulslab demo --run-dir %s", run_dir)
         return EXIT_INTERRUPTED
     print_line(f"{report.line()}; see {run_dir}")
+    _log.info("to see the run in a browser: soulslab dashboard %s", run_dir.parent)
     return EXIT_OK
+
+
+def _dashboard(root: Path, page: str, *, is_on: bool) -> AbstractContextManager[None]:
+    """Return a context with a dashboard in another process, or without one."""
+    if not is_on:
+        return nullcontext()
+    with optional_imports():
+        from soulslab.dashboard.companion import companion
+
+    return companion(root, page, print_line)
 
 
 def _new_folder(parent: str) -> Path:
@@ -159,6 +181,7 @@ def tune(
     *,
     study: Path | None = None,
     processes: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 1,
+    dashboard: Flag = False,
     flags: TuneFlags = TuneFlags(),
 ) -> int:
     """Search for good settings with many short runs; poor runs are stopped early.
@@ -167,6 +190,7 @@ def tune(
         study: Folder of the study; an existing study is resumed, and needs no other flag. By default, studies/ and the
             current time.
         processes: Number of parallel training runs.
+        dashboard: Show the study in a browser until it ends; prints the link.
     """
     from soulslab.envs.registration import register_all
     from soulslab.learn.tuning.running import tune as run_study
@@ -176,7 +200,10 @@ def tune(
 
     folder = study or _new_folder("studies")
     settings, tuning = _load_study(folder, flags)
-    with StudyBar(tuning.study.objective, settings.run.total_steps) as bar:
+    with (
+        _dashboard(folder.resolve(), "/", is_on=dashboard),
+        StudyBar(tuning.study.objective, settings.run.total_steps) as bar,
+    ):
         result = run_study(settings, tuning, folder, processes=processes, prepare=register_all, listener=bar.show)
     table_console().print(study_report(result))
     _log.info("%s; see %s", summary(result), folder)

@@ -197,6 +197,14 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         """Quantity of each reward term in the last step, before weights (`soulslab.envs.rewards`)."""
         return dict(zip(REWARD_TERMS, self.simulator.results[0].terms.tolist(), strict=True))
 
+    def scene_info(self) -> dict[str, bytes]:
+        """Return what `soulslab.dashboard` needs once to draw the fights: the boss and the rules of the fight."""
+        return self._duels.scene_info()
+
+    def scene(self, place: int) -> dict[str, bytes]:
+        """Return what `soulslab.dashboard` needs to draw the present state; ``place`` is 0."""
+        return self._duels.scene(place)
+
     def fight_report(self) -> Info:
         """Return ``info["fight"]`` as if the fight ended now. Raises `NotResetError` before the first reset."""
         if not self.simulator.duels["rng"][0]:
@@ -358,6 +366,14 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         return tuple(
             draw_duel(self._duels.boss, simulator.fight_of(i), simulator.duels[i]) for i in range(self.num_envs)
         )
+
+    def scene_info(self) -> dict[str, bytes]:
+        """See `ArenaEnv.scene_info`."""
+        return self._duels.scene_info()
+
+    def scene(self, place: int) -> dict[str, bytes]:
+        """Return what `soulslab.dashboard` needs to draw fight number ``place``."""
+        return self._duels.scene(place)
 
     def _observation(self) -> Any:
         observation = self._duels.observation()

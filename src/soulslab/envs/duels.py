@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_pool import N_SPARE, BossPool
+from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.arena.features import write_state
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DECISION_S, FIGHT_REPORT, REWARD_TERMS, TICKS_PER_S
 from soulslab.arena.simulator import MAX_LATENCY_TICKS, FightOptions, Simulator
@@ -179,6 +181,16 @@ class Duels:
         # Copied as bytes, because numpy copies records field by field.
         reports = self.simulator.reports.view(np.uint8).copy().view(FIGHT_REPORT)
         return self._report(reports[place] if place is not None else reports, is_single=place is not None)
+
+    def scene_info(self) -> dict[str, bytes]:
+        """Return the boss, by its name or path, and the record of the rules."""
+        return {"boss": str(self.options.boss).encode(), "rules": self.simulator.fight.tobytes()}
+
+    def scene(self, place: int) -> dict[str, bytes]:
+        """Return the record of one duel, and its `DUEL_STATE`."""
+        state = np.zeros(1, DUEL_STATE)
+        write_state(self.simulator.duels[place], self.simulator.fight[0], state[0])
+        return {"duel": self.simulator.duels[place].tobytes(), "state": state.tobytes()}
 
     def empty_report(self) -> Info:
         """Return the report of a fight without decisions, with the keys and types of `fight_report` for one duel."""

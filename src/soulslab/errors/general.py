@@ -318,6 +318,8 @@ _PACKAGES = {
     "learn": ("torch", "safetensors", "tensorboard", "matplotlib", "prometheus-client", "minari", "pillow"),
     "tune": ("optuna",),
     "fleet": ("redis", "hiredis"),
+    "dashboard": ("nicegui",),
+    "wandb": ("wandb",),
     "peers": ("stable-baselines3", "sb3-contrib", "scipy", "shapely"),
     "dev": ("pysiphon",),
 }

@@ -8,7 +8,7 @@ are the fields of a duel (one moment per step).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -123,19 +123,30 @@ def _of_data_set(path: Path) -> list[RecordedFight]:
 
 
 def _of_episode(observations: Hdf5Node, node: Hdf5Node) -> RecordedFight:
+    infos = node.items.get("infos", Hdf5Node(attrs={}))
+    n = len(observations.array("phase")) - 1
+    taken = np.asarray(infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n + 1), np.int64)
+    return fight_of_states(observations.array, taken[-n:])
+
+
+def fight_of_states(read: Callable[[str], NDArray[Any]], n_decisions: NDArray[np.int64]) -> RecordedFight:
+    """Return a fight, one moment a step.
+
+    Args:
+        read: Returns a field of the duel at the start and after each step, (T + 1, size).
+        n_decisions: Decisions of each step, (T,).
+    """
+
     def column(name: str) -> NDArray[Any]:
         """Return values at all moments but the last: the last step may have ended early, so its time is not known."""
-        values = observations.array(name)
+        values = read(name)
         return values.reshape(len(values), -1)[:-1]
 
-    n = len(column("phase"))
-    infos = node.items.get("infos", Hdf5Node(attrs={}))
-    taken = np.asarray(infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n + 1), np.int64)
     player, boss = column("player_pose"), column("boss_pose")
     names = load_knight().animations
     boss_names = (*BOSS_ANIMATIONS, _UNNAMED)  # -1 is the last one
     columns = {
-        "tick": np.concatenate([[0], np.cumsum(taken[-n:])])[:n] * TICKS_PER_DECISION,
+        "tick": np.concatenate([[0], np.cumsum(n_decisions)])[: len(player)] * TICKS_PER_DECISION,
         "player_time_s": column("player_animation_duration")[:, 0],
         "boss_time_s": column("boss_animation_duration")[:, 0],
         "player_z": player[:, 2],

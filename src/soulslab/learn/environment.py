@@ -193,6 +193,27 @@ def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
     return np.maximum(taken, 1)
 
 
+def attack_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
+    """Return the names of the boss's attacks, in the order of ``info["fight"]["damage_by_attack"]``; may be empty."""
+    base = env.unwrapped
+    return tuple(getattr(base.envs[0].unwrapped if isinstance(base, SyncVectorEnv) else base, "attack_names", ()))
+
+
+def first_result(info: Info) -> bool | None:
+    """Return whether the first environment's episode, which ended in this step, was won; None if it is unknown."""
+    final = info.get("final_info", {})
+    fight = final.get("fight", {})
+    if "won" not in fight or not np.all(fight.get("_won", final.get("_fight", True))[:1]):
+        return None
+    return bool(fight["won"][0])
+
+
+def first_lateness(info: Info) -> float:
+    """Return how late the step of the first environment was (s); 0 if its game waits."""
+    late_s = info.get("late_s")
+    return float(late_s[0]) if late_s is not None else 0.0
+
+
 def check_finite(
     what: str, values: NDArray[np.floating], steps: NDArray[np.int64], envs: NDArray[np.intp] | None = None
 ) -> None:

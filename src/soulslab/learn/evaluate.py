@@ -23,6 +23,7 @@ from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.learn.environment import (
     EVALUATION,
     Info,
+    attack_names,
     decisions_taken,
     environment_seed,
     layout,
@@ -156,7 +157,7 @@ def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Si
             fights = _play(partial(policy.act, deterministic=settings.deterministic), env, settings, observer, sinks)
     finally:
         env.close()
-    return _summarise(fights, _attack_names(env))
+    return _summarise(fights, attack_names(env))
 
 
 def evaluate_function(
@@ -207,7 +208,7 @@ def evaluate_function(
     finally:
         if isinstance(env, str):
             played.close()
-    return _summarise(fights, _attack_names(played))
+    return _summarise(fights, attack_names(played))
 
 
 def _as_vector(
@@ -225,11 +226,6 @@ def _as_vector(
     if env.metadata.get("autoreset_mode") is not AutoresetMode.SAME_STEP:
         raise EnvironmentUsageError(f"{env}: make it with autoreset_mode='same_step' to evaluate a policy in it")
     return env
-
-
-def _attack_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
-    single = env.envs[0].unwrapped if isinstance(env, SyncVectorEnv) else env.unwrapped
-    return tuple(getattr(single, "attack_names", ()))
 
 
 def quotas(n_fights: int, n_envs: int) -> NDArray[np.int64]:
@@ -327,7 +323,7 @@ def _fight_values(info: Info) -> dict[str, NDArray[Any]]:
     return {name: np.asarray(fight[name]) for name in names if name in fight}
 
 
-def _summarise(fights: _Fights, attack_names: tuple[str, ...]) -> Evaluation:
+def _summarise(fights: _Fights, attacks: tuple[str, ...]) -> Evaluation:
     columns, n_wins = fights.columns, fights.n_wins()
     return Evaluation(
         n_fights=fights.n_done,
@@ -338,7 +334,7 @@ def _summarise(fights: _Fights, attack_names: tuple[str, ...]) -> Evaluation:
         interval=wilson_interval(n_wins, fights.n_done) if n_wins is not None else None,
         mean_time_s=fights.mean("time_s"),
         mean_damage_taken=fights.mean("damage_taken"),
-        by_attack=_by_attack(columns, attack_names),
+        by_attack=_by_attack(columns, attacks),
         by_pose=_by_pose(columns),
     )
 

@@ -21,6 +21,7 @@ from soulslab.learn.archive import Tensors, git_commit, join_parts, read_archive
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy import Policy
 from soulslab.learn.policy_header import ActionScores, Header, different_names, header_errors, parse_header
+from soulslab.learn.policy_view import PolicyView
 from soulslab.learn.rainbow import q_policy as action_values
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.version import VERSION
@@ -144,6 +145,12 @@ class PhasePolicy:
         [number] = self.switch.phases(inputs.features)
         member: Member = self.members[number]
         return member.scores(inputs, mask)
+
+    def view(self, inputs: Inputs, mask: NDArray[np.bool_], action: int) -> PolicyView:
+        """Compute a decision of the policy of the present phase again; see `soulslab.learn.policy_header.Player`."""
+        [number] = self.switch.phases(inputs.features)
+        member: Member = self.members[number]
+        return member.view(inputs, mask, action)
 
     def seed(self, seed: int) -> None:
         """Seed the random draws of :meth:`act`, differently for each policy."""

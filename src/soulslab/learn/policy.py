@@ -23,6 +23,7 @@ from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, parse_header
+from soulslab.learn.policy_view import PolicyView, attribute, gradients, to_array
 from soulslab.learn.settings import NetworkSettings
 from soulslab.learn.torch_device import CPU
 
@@ -72,22 +73,22 @@ class ActorCritic(nn.Module):
 
     def forward(self, obs: Tensor, pixels: Tensor | None = None) -> Estimate:
         """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C)."""
-        seen = self._join_inputs(obs, pixels)
+        seen = self.join_inputs(obs, pixels)
         hidden: Tensor = self.trunk(seen)
         critic_hidden = self.critic_trunk(seen) if self.critic_trunk is not None else hidden
         return Estimate(self.actor(hidden), self.critic(critic_hidden).squeeze(-1))
 
     def logits(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
         """Return the actor's logits alone, float32 (B, A), for the inputs of :meth:`forward`."""
-        result: Tensor = self.actor(self.trunk(self._join_inputs(obs, pixels)))
+        result: Tensor = self.actor(self.trunk(self.join_inputs(obs, pixels)))
         return result
 
     def value(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
         """Return the critic's normalised values alone, float32 (B,), for the inputs of :meth:`forward`."""
-        result: Tensor = self.critic((self.critic_trunk or self.trunk)(self._join_inputs(obs, pixels))).squeeze(-1)
+        result: Tensor = self.critic((self.critic_trunk or self.trunk)(self.join_inputs(obs, pixels))).squeeze(-1)
         return result
 
-    def _join_inputs(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
+    def join_inputs(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
         """Return the inputs of the hidden layers, float32 (B, n_inputs)."""
         if self.eye is not None and pixels is not None:
             return torch.cat((self.eye(pixels), obs), dim=-1)
@@ -266,6 +267,30 @@ class Policy(NetworkPolicy[PolicyHeader]):
         with torch.inference_mode():
             log_probs = self._log_probs(inputs, self._blocked(len(inputs.features), mask))
             return ActionScores("probability", log_probs.exp().numpy())
+
+    def view(self, inputs: Inputs, mask: NDArray[np.bool_], action: int) -> PolicyView:
+        """Compute a decision again, for display; see :class:`soulslab.learn.policy_header.Player`."""
+        network = self.network
+        with gradients():
+            obs = self.normalise(inputs.features).to(self.device).requires_grad_()
+            layer = seen = network.join_inputs(obs, self._pixels(inputs))
+            hidden = []
+            for module in network.trunk:
+                layer = module(layer)
+                if not isinstance(module, nn.Linear):
+                    hidden.append(to_array(layer))
+            critic_hidden = network.critic_trunk(seen) if network.critic_trunk is not None else layer
+            log_probs = masked_log_probs(network.actor(layer).cpu(), self._blocked(1, mask))
+            value = float(network.critic(critic_hidden).detach())
+            attribution = attribute(log_probs[0, action], obs)
+        return PolicyView(
+            kind="probability",
+            scores=to_array(log_probs.exp()),
+            quantiles=np.zeros((self.header.n_actions, 0), np.float32),
+            value=value * float(self.value_moments.std) + float(self.value_moments.mean),
+            hidden=hidden,
+            attribution=attribution,
+        )
 
     @classmethod
     def read_header(cls, raw: Mapping[str, Any], path: Path) -> PolicyHeader:

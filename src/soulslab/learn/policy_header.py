@@ -17,6 +17,7 @@ from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsag
 from soulslab.learn.archive import check_format
 from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
+from soulslab.learn.policy_view import PolicyView
 
 Count = Annotated[int, Meta(ge=0, le=2**31)]
 Positive = Annotated[int, Meta(ge=1, le=2**31)]
@@ -160,6 +161,15 @@ class Player(Protocol):
 
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
         """Return the score of each action, for display; draws no random numbers."""
+
+    def view(self, inputs: Inputs, mask: NDArray[np.bool_], action: int) -> PolicyView:
+        """Compute a decision again, for display; changes nothing, and draws no random numbers.
+
+        Args:
+            inputs: Inputs of one observation (B = 1).
+            mask: True for allowed actions, bool (A,).
+            action: The action that was chosen.
+        """
 
     def seed(self, seed: int) -> None:
         """Seed the random draws of :meth:`act`."""

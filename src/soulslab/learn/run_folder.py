@@ -17,6 +17,7 @@ from soulslab.learn.archive import remove_temporary_files, write_atomically, wri
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.environment import describe_options, require_functions
 from soulslab.learn.process_lock import ProcessLock
+from soulslab.learn.run_requests import clear_requests
 from soulslab.learn.settings import AlgorithmSettings
 
 CONFIG_NAME: Final = "config.toml"
@@ -105,7 +106,7 @@ class RunFolder(Generic[_Settings]):
         self._refuse_existing_run()
         try:
             if (path / LOCK_NAME).exists() or (resume and self.store.paths()):
-                self._lock = lock_run(self.path)
+                self._take_lock()
             self.checkpoint = self.store.latest() if resume else None
         except BaseException:
             self.close()
@@ -116,7 +117,7 @@ class RunFolder(Generic[_Settings]):
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         if self._lock is None:
-            self._lock = lock_run(self.path)
+            self._take_lock()
             self._refuse_existing_run()
         for folder in (self.path, self.path / CHECKPOINTS_NAME):
             remove_temporary_files(folder)
@@ -127,6 +128,11 @@ class RunFolder(Generic[_Settings]):
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def _take_lock(self) -> None:
+        """Lock the folder, and remove requests to an earlier process; later ones are for this run."""
+        self._lock = lock_run(self.path)
+        clear_requests(self.path)
 
     def _refuse_existing_run(self) -> None:
         if not self._is_resumed and self.store.paths():

@@ -181,14 +181,18 @@ class FightStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         n_fights: Number of episodes, at least 1.
         reward_terms: Share of each term of the reward in the return.
         damage_by_attack: Hit points lost to each attack of the boss.
-        action_shares: Share of each action among the chosen ones, by its number, (A,).
+        kills_by_attack: Share of the episodes that each attack of the boss ended.
+        wins_by_pose: Share of wins from each start pose, by its number.
+        action_shares: Share of each action among the chosen ones, by its number, (A,); empty if it is not counted.
     """
 
     env_steps: int
     n_fights: int
     reward_terms: dict[str, float]
     damage_by_attack: dict[str, float]
-    action_shares: tuple[float, ...]
+    kills_by_attack: dict[str, float] = {}
+    wins_by_pose: dict[str, float] = {}
+    action_shares: tuple[float, ...] = ()
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -201,6 +205,9 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         win_rate: Share of wins, 0..1; None if the environment does not report wins.
         low: Lower end of the 95 % Wilson interval of the win rate.
         high: Upper end of that interval.
+        damage_by_attack: Hit points lost to each attack of the boss, mean of the fights.
+        kills_by_attack: Share of the fights that each attack of the boss ended.
+        wins_by_pose: Share of wins from each start pose, by its number.
     """
 
     env_steps: int
@@ -209,6 +216,9 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     win_rate: float | None
     low: float | None
     high: float | None
+    damage_by_attack: dict[str, float] = {}
+    kills_by_attack: dict[str, float] = {}
+    wins_by_pose: dict[str, float] = {}
 
 
 class EvaluationProgress(msgspec.Struct, frozen=True, tag=True, kw_only=True):

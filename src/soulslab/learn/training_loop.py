@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -27,6 +27,7 @@ from soulslab.learn import telemetry
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy_header import Player
 from soulslab.learn.run_folder import (
     BEST_POLICY_NAME,
@@ -40,6 +41,7 @@ from soulslab.learn.run_folder import (
     check_same_run,
     continuing_from,
 )
+from soulslab.learn.run_requests import SAVE_NAME, STOP_NAME, RunRequests
 from soulslab.learn.settings import AlgorithmSettings
 from soulslab.learn.stop_request import StopRequest
 from soulslab.version import VERSION
@@ -52,14 +54,27 @@ _WinRate = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 _log = logging.getLogger(__name__)
 
 
+class FinishedEvaluation(NamedTuple):
+    """Result of an evaluation, and the policy that was evaluated."""
+
+    result: telemetry.Evaluated
+    policy: Player
+
+
 class RunControl(Protocol):
-    """Requests of people to a run that is training, from other processes."""
+    """Requests of people to a run that is training, from other processes, and evaluations by other machines."""
 
     def is_stop_requested(self) -> bool:
         """Return whether the run shall save and end."""
 
     def takes_save_request(self) -> bool:
         """Return whether a checkpoint was requested since the last call."""
+
+    def changed_settings(self) -> Mapping[str, float]:
+        """Return the settings that were changed while the run trains, by path."""
+
+    def take_evaluation(self, algorithm: Algorithm) -> FinishedEvaluation | None:
+        """Return an evaluation that was completed since the last call; begin another one if games evaluate."""
 
 
 class TrainingLoop:
@@ -78,6 +93,7 @@ class TrainingLoop:
         self._algorithm = algorithm
         self._sinks = sinks
         self._control = control
+        self._changes: dict[str, float] = {}  # of settings, since the start of the run
         self._milestones: tuple[Milestone, ...] = ()
         self._evaluated: telemetry.Evaluated | None = None
         self._best_win_rate: float | None = None
@@ -86,6 +102,7 @@ class TrainingLoop:
         self._reported_steps = 0
         self._is_reported = True
         self._is_resumed = False
+        self._requests = RunRequests(folder.path)
 
     def begin(self) -> None:
         """Start a new run, or load the checkpoint of a resumed one, which must belong to it and be intact."""
@@ -111,6 +128,9 @@ class TrainingLoop:
         self._send(started)
         if self._algorithm.saves_at_start and not self._is_resumed:
             self._save()
+        for sink in self._sinks:
+            if isinstance(sink, LiveFeed):
+                self._algorithm.show_live(sink)
         with StopRequest() as request:
             while (reason := self._reason_to_stop(request)) is None:
                 try:
@@ -126,7 +146,7 @@ class TrainingLoop:
                 self._report()
             self._save()
             if reason is StopReason.INTERRUPTED:
-                _log.info("%s: the run is saved and can be resumed", request.signal_name)
+                _log.info("%s: the run is saved and can be resumed", request.signal_name or "stop request")
         seconds, episodes, env_steps = self._seconds(), self._algorithm.episodes, self._algorithm.env_steps
         self._send(telemetry.TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
         return TrainResult(
@@ -142,7 +162,10 @@ class TrainingLoop:
 
     def _reason_to_stop(self, request: StopRequest) -> StopReason | None:
         run = self._settings.run
-        if request.signal_name:
+        asked = self._requests.take()
+        if asked == SAVE_NAME:
+            self._save()
+        if request.signal_name or asked == STOP_NAME:
             return StopReason.INTERRUPTED
         if self._control is not None and self._control.is_stop_requested():
             return StopReason.REQUESTED
@@ -169,6 +192,9 @@ class TrainingLoop:
                 self._note_milestones(algorithm.episodes.win_rate)
         elif algorithm.env_steps // every > before // every:
             self._evaluate()
+        self._apply_changes()
+        if self._control is not None and (finished := self._control.take_evaluation(algorithm)) is not None:
+            self._note_evaluation(finished)
         if self._seconds() - self._reported_at_s >= algorithm.report_every_s:
             self._report()
         is_requested = self._control is not None and self._control.takes_save_request()
@@ -176,7 +202,7 @@ class TrainingLoop:
             self._save()
 
     def _evaluate(self) -> None:
-        """Play evaluation fights, note milestones, and save the policy if it is the best so far."""
+        """Play evaluation fights."""
         run = self._settings.run
         settings = EvaluationSettings(
             env_id=self._settings.env.id,
@@ -187,18 +213,26 @@ class TrainingLoop:
         )
         with self._algorithm.best_estimate() as policy:
             found = evaluate(policy, settings)
-            self._keep_best(policy, found.win_rate)
-        low, high = found.interval or (None, None)
-        self._evaluated = telemetry.Evaluated(
-            env_steps=self._algorithm.env_steps,
-            n_fights=found.n_fights,
-            mean_return=found.mean_return,
-            win_rate=found.win_rate,
-            low=low,
-            high=high,
-        )
+            low, high = found.interval or (None, None)
+            evaluated = telemetry.Evaluated(
+                env_steps=self._algorithm.env_steps,
+                n_fights=found.n_fights,
+                mean_return=found.mean_return,
+                win_rate=found.win_rate,
+                low=low,
+                high=high,
+                damage_by_attack={row.name: row.mean_damage for row in found.by_attack},
+                kills_by_attack={row.name: (row.n_kills or 0) / found.n_fights for row in found.by_attack},
+                wins_by_pose={str(row.pose): row.n_wins / row.n_fights for row in found.by_pose if row.pose >= 0},
+            )
+            self._note_evaluation(FinishedEvaluation(evaluated, policy))
+
+    def _note_evaluation(self, finished: FinishedEvaluation) -> None:
+        """Note milestones, and save the policy if it is the best so far."""
+        self._keep_best(finished.policy, finished.result.win_rate)
+        self._evaluated = finished.result
         self._send(self._evaluated)
-        self._note_milestones(found.win_rate)
+        self._note_milestones(finished.result.win_rate)
 
     def _keep_best(self, policy: Player, win_rate: float | None) -> None:
         """Save the policy if no evaluation gave a higher win rate; of equal ones the newest is kept."""
@@ -207,6 +241,18 @@ class TrainingLoop:
         self._algorithm.policy_header()
         policy.save(self._folder.path / BEST_POLICY_NAME)
         self._best_win_rate = win_rate
+
+    def _apply_changes(self) -> None:
+        """Change settings if someone asked for it, and save them, so that a resumed run has them."""
+        if self._control is None:
+            return
+        wanted = self._control.changed_settings()
+        changes = {path: value for path, value in wanted.items() if self._changes.get(path) != value}
+        if changes:
+            self._algorithm.adjust(changes)
+            self._changes |= changes
+            _log.info("from decision %d on: %s", self._algorithm.env_steps, changes)
+            self._save()
 
     def _note_milestones(self, win_rate: float | None) -> None:
         if win_rate is None:
@@ -242,6 +288,7 @@ class TrainingLoop:
         state, policy_header = algorithm.state(with_env=with_env), algorithm.policy_header()
         header = {
             "settings": msgspec.to_builtins(self._settings),
+            "changes": self._changes,
             "policy": policy_header,
             "milestones": msgspec.to_builtins(self._milestones),
             "evaluated": msgspec.to_builtins(self._evaluated) if self._evaluated is not None else None,
@@ -273,7 +320,9 @@ class TrainingLoop:
     def _load(self, checkpoint: Checkpoint) -> None:
         header = checkpoint.header
         self._milestones = msgspec.convert(header["milestones"], tuple[Milestone, ...])
-        # Older checkpoints lack these two values.
+        # Older checkpoints lack these three values.
+        self._changes = msgspec.convert(header.get("changes", {}), dict[str, float])
+        self._algorithm.adjust(self._changes)
         self._evaluated = msgspec.convert(header.get("evaluated"), telemetry.Evaluated | None)
         self._best_win_rate = msgspec.convert(header.get("best_win_rate"), _WinRate | None)
         self._seconds_before = self._saved_at_s = self._reported_at_s = msgspec.convert(

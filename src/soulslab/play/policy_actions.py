@@ -18,6 +18,7 @@ from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.errors import ProcessExitedError, WindowGoneError
 from soulslab.learn.demonstrations.recorded_episode import PolicyActor
 from soulslab.learn.environment import sizes_of_one
+from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy_header import Header, Player
 from soulslab.learn.untrusted import check_named_environment
 from soulslab.play.terminal_game import Act, Tally
@@ -73,6 +74,11 @@ class PolicyActions:
         self._has_chosen = not (self._skips_locked and n_decisions and mask.sum() == 1)
         self._action = self._hands(observation, mask, n_decisions) if self._has_chosen else int(mask.argmax())
         return self._action
+
+    @property
+    def inputs(self) -> Inputs:
+        """Inputs of the policy for its last choice, (1, ...)."""
+        return self._hands.inputs
 
     def describe(self) -> str:
         """Return the last action and the actions with the highest scores, as one line of text."""

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from soulslab.arena.boss_file import boss_names
+from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.simulated import record_simulated
+from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.records import ATTACKING
 from soulslab.arena.simulator import FightOptions, Simulator
@@ -46,6 +48,21 @@ def test_it_learns_when_attacks_hit():
     assert len(blows) >= 10
     right = [any(start - 0.1 <= blow <= end + 0.1 for start, end in true_s[number]) for number, blow in blows]
     assert np.mean(right) > 0.9
+
+
+def test_it_stands_where_the_reach_of_attacks_may_end():
+    judge = shipped("judge")
+    _, fights = recorded("judge", 20.0)
+    fit = fit_boss(fights, load_knight(), ground=judge.ground)
+    true = {move.animation: move for move in judge.moves}
+    errors = [
+        abs(window.reach_m - true[move.animation].windows[j].reach_m)
+        for i, move in enumerate(fit.boss.moves)
+        for j, window in enumerate(move.windows)
+        if f"moves[{i}].windows[{j}].reach_m" not in fit.uncertainty.unknown
+    ]
+    assert len(errors) >= 8  # near misses bound them from above
+    assert np.median(errors) < 0.15
 
 
 def test_it_answers_attacks_in_varied_ways():

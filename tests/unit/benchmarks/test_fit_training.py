@@ -48,3 +48,14 @@ def test_every_row_has_a_training_and_two_evaluations(small_config):
     for row in result.rows:
         assert row["decisions"] >= train.run.total_steps
         assert row["from (%)"] <= row["won against the true boss (%)"] <= row["to (%)"]
+
+
+def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):
+    options = {**small_config.env.options, "boss_intervals": (1.0, 1.0)}
+    train = msgspec.structs.replace(small_config, env=msgspec.structs.replace(small_config.env, options=options))
+    settings = FitTrainingSettings(
+        train=train, sources=("fit",), uses=("drawn",), minutes=2.0, n_fights=4, n_refine_fights=2, refine_s=0.5
+    )
+    (row,) = measure_fit_training(settings)[0].rows
+    assert row["played (min)"] > 0.0
+    assert row["then from (%)"] <= row["won then (%)"] <= row["then to (%)"]

@@ -52,6 +52,16 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     assert picture is not None
     assert picture.std() > 5
     assert {path.name for path in tmp_path.iterdir()} == {"seen", "mine.toml", "mine.uncertainty.toml", "mine.png"}
+    # A policy for the fitted boss: trained, its wins predicted, and refined in the true fight.
+    small = ("env.options.boss=mine.toml", "run.total_steps=2000", "env.n_envs=8", "learner.n_steps=8")
+    changes = [part for change in small for part in ("--set", change)]
+    assert cli.run(["train", "--config", "fitted.toml", "--run-dir", "run", *changes]) == 0
+    assert cli.run(["boss", "predict", "run", "seen", "--bosses", "2", "--fights", "4"]) == 0
+    arena = ["--env", "soulslab/Arena-v0", "--option", "boss=trickster"]
+    assert cli.run(["boss", "refine", "run", "seen", "--out", "rounds", *arena, "--fights", "2", "--rounds", "1"]) == 0
+    printed = capsys.readouterr()
+    assert "expected wins: " in printed.out
+    assert "round 1: 0 of 2 fights won (0 to 66 %)" in printed.out
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from benchmarks.fit_truth import compare
-from benchmarks.varied_player import VariedPlayer
 from soulslab.arena.binding import Binding
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.fitting.fit import fit_boss
@@ -16,6 +15,7 @@ from soulslab.arena.fitting.recorded_fight import MOMENT, save_fight
 from soulslab.arena.fitting.simulated import record_simulated
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
+from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import BossFileError, DemonstrationError, RecordingError
@@ -124,7 +124,7 @@ def test_a_path_that_is_no_recording_is_refused(tmp_path):
 
 
 def test_a_fit_is_written_as_a_boss_file_and_its_uncertainty_file(tmp_path):
-    for fight in record_simulated(find_boss("judge"), VariedPlayer, seed=1, minutes=1.0):
+    for fight in record_simulated(find_boss("judge"), lambda seed: ProbePlayer(1, seed), seed=1, minutes=1.0):
         save_fight(tmp_path / "fights", fight)
     fights = read_recorded_fights([tmp_path / "fights"])
     assert fights[0].moments.dtype == MOMENT

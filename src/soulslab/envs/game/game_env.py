@@ -176,6 +176,14 @@ class GameEnv(gymnasium.Env[Any, Any]):
         self._require_episode("render")
         return self.session.capture().pixels
 
+    def scene_picture(self) -> NDArray[np.uint8] | None:
+        """Return the picture of the game's window for `soulslab.dashboard`, (H, W, 3) RGB; None if there is none."""
+        if not self._is_ready:
+            return None
+        with contextlib.suppress(SiphonError):  # a picture for a viewer must not end an episode
+            return self.session.capture().pixels
+        return None
+
     def close(self) -> None:
         """Release all keys, and end the game if it was started for this environment; a second call does nothing."""
         self._is_ready = False

@@ -17,7 +17,10 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an episode; ``is_won`` may be unknown (None), for example after its game failed.
 
     ``total_reward`` is the undiscounted return, ``reward_terms`` the sums of its terms and ``damage_by_attack`` the
-    lost hit points, if the environment reports them. ``actions`` counts how often each action was chosen, (A,).
+    lost hit points, if the environment reports them. ``killed_by`` is the attack that ended the episode, "" for none.
+    ``start_pose`` is the index of the start pose, -1 for the fixed one. ``actions`` counts how often each action was
+    chosen, (A,). ``candidate`` is the number of the policy that an evaluation game played greedily in the whole
+    episode; 0 for an episode of training.
     """
 
     total_reward: float
@@ -28,6 +31,9 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
     damage_by_attack: dict[str, float]
     actions: tuple[int, ...]
     weights_version: int
+    killed_by: str = ""
+    start_pose: int = -1
+    candidate: int = 0
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):

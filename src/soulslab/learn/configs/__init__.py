@@ -17,6 +17,11 @@ _DEFAULTS: Final = {
 }
 
 
+def shipped_configs() -> list[str]:
+    """Return the names of the configs, in alphabetical order."""
+    return sorted(file.name for file in CONFIG_DIR.glob("*.toml"))
+
+
 def config_path(name: str | Path) -> Path:
     """Return a path if it exists, else the path of soulslab's config of that name; raises ConfigError without one."""
     path = Path(name)
@@ -24,8 +29,9 @@ def config_path(name: str | Path) -> Path:
         return path
     if path.parent == Path() and (CONFIG_DIR / path).exists():
         return CONFIG_DIR / path
-    known = ", ".join(sorted(file.name for file in CONFIG_DIR.glob("*.toml")))
-    raise ConfigError(f"no such file, and soulslab has no config of that name ({known})", source=path)
+    raise ConfigError(
+        f"no such file, and soulslab has no config of that name ({', '.join(shipped_configs())})", source=path
+    )
 
 
 def default_config(algorithm: str, env_id: str) -> Path | None:

@@ -66,7 +66,7 @@ def read_demonstrations(
     for number, episode in enumerate(_read_episodes(description, env)):
         fail = partial(DemonstrationError, description.folder, episode=number)
         _check(episode, fail, n_actions, is_masked=is_masked)
-        rows = _rows_of(episode, shape, seen, extras)
+        rows = rows_of_episode(episode, shape, seen, extras)
         _check_finite(rows["features"], "an observation", fail, offset=0)
         parts.append(rows)
     if not parts:
@@ -75,6 +75,17 @@ def read_demonstrations(
     result = np.zeros(sum(map(len, parts)), row_type(shape))
     np.concatenate(parts, out=result)
     return result
+
+
+def read_episode(description: Description, env: VectorEnv[Any, Any, Any], number: int) -> Episode:
+    """Return one episode of a data set, for an environment with the same spaces.
+
+    Raises DemonstrationError if there is no such episode, or the file is damaged; MissingDependencyError without
+    Minari.
+    """
+    if not 0 <= number < description.n_episodes:
+        raise DemonstrationError(description.folder, f"has {description.n_episodes} episodes, and no episode {number}")
+    return next(_read_episodes(description, env, range(number, number + 1)))
 
 
 def read_outcomes(description: Description) -> list[dict[str, Any]]:
@@ -102,13 +113,16 @@ def _names(description: Description) -> list[str]:
     return [f"episode_{number}" for number in range(description.n_episodes)]
 
 
-def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> Iterator[Episode]:
-    """Yield the episodes of a file, after checking their spaces."""
+def _read_episodes(
+    description: Description, env: VectorEnv[Any, Any, Any], numbers: range | None = None
+) -> Iterator[Episode]:
+    """Yield the episodes of a file, by default all, after checking their spaces."""
     with optional_imports():  # learn works without Minari
         from minari import supported_dataset_versions  # noqa: PLC0415
         from minari.serialization import deserialize_space  # noqa: PLC0415
 
-    folder, n_read = description.folder, 0
+    wanted = numbers if numbers is not None else range(description.n_episodes)
+    folder, n_read = description.folder, wanted.start
     if description.minari_version not in supported_dataset_versions:
         raise DemonstrationError(
             folder,
@@ -129,7 +143,7 @@ def _read_episodes(description: Description, env: VectorEnv[Any, Any, Any]) -> I
                 f"{bounds}; check env.options, or record new episodes",
             )
     with Hdf5Reader() as reader:
-        names = _names(description)
+        names = [f"episode_{number}" for number in wanted]
         nodes = reader.read_items(folder / DATA_NAME, lambda problem: _damaged(folder, problem, n_read), names)
         for _, node in nodes:
             with _damage(folder, n_read):
@@ -222,8 +236,8 @@ def _check_finite(values: NDArray[Any], what: str, fail: Callable[..., Demonstra
         raise fail(f"holds {what} that is not finite ({bad}); record it again", step=step + offset)
 
 
-def _rows_of(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInputs) -> NDArray[Any]:
-    """Return T rows, plus one for the final observation of a truncated episode."""
+def rows_of_episode(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInputs) -> NDArray[Any]:
+    """Return T rows of the replay buffer, plus one for the final observation of a truncated episode."""
     n_steps = len(episode.actions)
     n_rows = n_steps + (not episode.is_terminated)
     rows = np.zeros(n_rows, row_type(shape))

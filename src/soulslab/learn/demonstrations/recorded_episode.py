@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.learn.inputs import Layout, Observer
+from soulslab.learn.inputs import Inputs, Layout, Observer
 from soulslab.learn.policy_header import ActionScores, Player
 
 RECORDING: Final = 4
@@ -81,6 +81,11 @@ class PolicyActor:
         self._last = np.zeros(1, np.int64)
         self._n_decisions = 0
         self._mask: NDArray[np.bool_] | None = None
+
+    @property
+    def inputs(self) -> Inputs:
+        """Inputs of the policy for the last action that was chosen, (1, ...)."""
+        return self._observer.inputs
 
     def scores(self) -> ActionScores:
         """Return the scores of the actions, float32 (1, A), for the last action that was chosen."""

@@ -32,6 +32,7 @@ from soulslab.learn.algorithm import Algorithm, AlgorithmState
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.policy import Policy, PolicyHeader, masked_log_probs
 from soulslab.learn.ppo.rollout import Collector, EpisodeTracker, Minibatch, Rollout, generalised_advantages
@@ -199,6 +200,11 @@ class PPOAlgorithm(Algorithm):
         """Reset the environments for a new run."""
         self._collector.reset(environment_seed(self._settings.run.seed, TRAINING))
 
+    def show_live(self, live: LiveFeed) -> None:
+        """Show the first environment in a feed."""
+        live.open(self._env)
+        self._collector.live = live
+
     def act(self) -> None:
         """Collect one rollout."""
         self._progress = min(1.0, self.env_steps / self._settings.run.total_steps)
@@ -244,9 +250,10 @@ class PPOAlgorithm(Algorithm):
         return nullcontext(self._policy)
 
     def report(self, seconds: float) -> list[Message]:
-        """Return the statistics of the updates since the last call."""
+        """Return the statistics of the updates since the last call, and of the fights."""
         del seconds
-        stats: list[Message] = [*self._stats]
+        fights = self.episodes.fights.take(self.env_steps)
+        stats: list[Message] = [*self._stats, *([fights] if fights is not None else [])]
         self._stats.clear()
         return stats
 

@@ -6,6 +6,7 @@ and read by the learner as flat (T * N, ...) views; nothing is allocated per ste
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,14 +18,19 @@ from torch import Tensor
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.environment import (
     Info,
+    attack_names,
     blocked_actions,
     check_finite,
     decisions_taken,
+    first_lateness,
+    first_result,
     layout,
     sizes,
 )
 from soulslab.learn.inputs import Observer
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy import Policy, masked_log_probs, sample
+from soulslab.learn.ppo.fight_sums import FightSums
 
 
 class Minibatch(NamedTuple):
@@ -101,9 +107,14 @@ _WIN, _RETURN, _DECISIONS = range(3)
 
 
 class EpisodeTracker:
-    """Moving averages over the last episodes of N environments; ``steps`` (N,) counts the running ones."""
+    """Moving averages over the last episodes of N environments; ``steps`` (N,) counts the running ones.
 
-    def __init__(self, n_envs: int) -> None:
+    Attributes:
+        fights: Sums over the fights since the last message; a checkpoint does not hold them.
+    """
+
+    def __init__(self, n_envs: int, attack_names: Sequence[str] = ()) -> None:
+        self.fights = FightSums(attack_names)
         self.n_episodes = 0
         self.steps = np.zeros(n_envs, np.int64)
         self._decisions = np.zeros(n_envs, np.int64)
@@ -131,6 +142,7 @@ class EpisodeTracker:
             # An episode that ended because its game failed has no result.
             known = fight.get("_won", dones)[finished]
             rows[known, _WIN] = fight["won"][finished][known]
+            self.fights.add(fight, finished[known])
         rows[:, _RETURN] = self._returns[finished]
         rows[:, _DECISIONS] = self._decisions[finished]
         places = (self.n_episodes + np.arange(len(finished))) % WINDOW
@@ -188,15 +200,20 @@ class EpisodeTracker:
 
 
 class Collector:
-    """N environments, their state between two rollouts, and statistics of their episodes."""
+    """N environments, their state between two rollouts, and statistics of their episodes.
+
+    Attributes:
+        live: Feed that shows the first environment, if any.
+    """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1) -> None:
         """Make a collector; :meth:`reset` or :meth:`load` must follow."""
         self._env = env
+        self.live: LiveFeed | None = None
         self._gamma = gamma
         self._sizes = sizes(env)
         n_envs = self._sizes.n_envs
-        self.tracker = EpisodeTracker(n_envs)
+        self.tracker = EpisodeTracker(n_envs, attack_names(env))
         self.env_steps = 0
         self._observer = Observer(layout(env), n_envs, frame_stack)
         self._blocked = np.zeros((n_envs, self._sizes.n_actions), np.bool_)
@@ -257,6 +274,9 @@ class Collector:
     def _step(self, t: int, policy: Policy, rollout: Rollout) -> None:
         """Step the environments and record the results."""
         actions = rollout.actions[t].squeeze(-1).numpy()
+        live = self.live
+        if live is not None and live.is_watched:
+            live.show(self._env, policy, self._observer.inputs, ~self._blocked, actions)
         obs, rewards, terminated, truncated, info = self._env.step(actions)
         dones = terminated | truncated
         decisions = decisions_taken(info, self._sizes.n_envs)
@@ -271,6 +291,10 @@ class Collector:
             rollout.bootstrap[t, cut_short] = values * policy.value_moments.std + policy.value_moments.mean
         self.env_steps += int(decisions.sum())
         self.tracker.record(rollout.rewards[t], decisions, dones, info)
+        if live is not None:
+            live.follow(
+                float(rewards[0]), is_over=bool(dones[0]), is_won=first_result(info), late_s=first_lateness(info)
+            )
         self._observer.follow(obs, dones, actions, decisions)
         self._read_masks(info)
 

@@ -78,9 +78,16 @@ class EpisodeCounter:
         if is_known and self._attack_names and "damage_by_attack" in fight:
             taken = np.asarray(fight["damage_by_attack"][i], np.float64).tolist()
             damage = dict(zip(self._attack_names, taken, strict=True))
+        killer = int(fight["killed_by"][i]) if damage and "killed_by" in fight else -1
         sums = msgspec.structs.asdict(running) | {"actions": tuple(running.actions)}
-        is_won = bool(fight["won"][i]) if is_known else None
-        return EpisodeResult(**sums, is_won=is_won, damage_by_attack=damage, weights_version=version)
+        return EpisodeResult(
+            **sums,
+            is_won=bool(fight["won"][i]) if is_known else None,
+            damage_by_attack=damage,
+            weights_version=version,
+            killed_by=self._attack_names[killer] if killer >= 0 else "",
+            start_pose=int(fight["start_pose"][i]) if is_known and "start_pose" in fight else -1,
+        )
 
 
 class EpisodeWindow:
@@ -133,6 +140,8 @@ class EpisodeWindow:
             n_fights=len(results),
             reward_terms=_means_by_name([result.reward_terms for result in results]),
             damage_by_attack=_means_by_name([result.damage_by_attack for result in results]),
+            kills_by_attack=_means_by_name([{result.killed_by: 1.0} if result.killed_by else {} for result in results]),
+            wins_by_pose=_wins_by_pose(results),
             action_shares=tuple((actions / max(1, actions.sum())).tolist()),
         )
 
@@ -174,3 +183,12 @@ def _mean(values: Sequence[float]) -> float | None:
 def _means_by_name(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: sum(row.get(name, 0.0) for row in rows) / len(rows) for name in names}
+
+
+def _wins_by_pose(results: Sequence[EpisodeResult]) -> dict[str, float]:
+    """Return the share of wins from each of the varied start poses, in the order of their numbers."""
+    wins: dict[int, list[bool]] = {}
+    for result in results:
+        if result.start_pose >= 0 and result.is_won is not None:
+            wins.setdefault(result.start_pose, []).append(result.is_won)
+    return {str(pose): sum(won) / len(won) for pose, won in sorted(wins.items())}

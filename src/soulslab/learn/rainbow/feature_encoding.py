@@ -88,6 +88,17 @@ class Encoding:
         self._check(features)
         _encode(features, self._bins, self._moved, np.float32(MAX_NORMALISED), out)
 
+    def fold(self, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the sum of values of outputs, (O,), for each feature, (F,); bins belong to the feature they divide."""
+        plan, _, _ = self._bins
+        folded = outputs[: self._n_inputs].copy()
+        start = self._n_inputs
+        for feature, n, _, n_times in plan.tolist():
+            end = start + n * max(1, n_times)
+            folded[feature] += outputs[start:end].sum()
+            start = end
+        return folded
+
     def _check(self, features: NDArray[np.float32]) -> None:
         if features.ndim != 2 or features.shape[1] != self._n_inputs:
             raise EnvironmentUsageError(

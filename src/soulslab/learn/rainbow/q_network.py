@@ -90,6 +90,20 @@ class QNetwork(nn.Module):
             features = torch.cat((self.eye(pixels), features), dim=-1)
         return self._combine(self._read_out(self._trunk(features)))
 
+    def hidden_layers(self, features: Tensor, pixels: Tensor | None = None) -> list[Tensor]:
+        """Return the outputs of each hidden layer, (B, width), for the inputs of :meth:`forward`; for display."""
+        if self.eye is not None and pixels is not None:
+            features = torch.cat((self.eye(pixels), features), dim=-1)
+        layers = [features]
+        for i, layer in enumerate(self._layers):
+            linear = layer(layers[-1])
+            layers.append(torch.relu(self._norms[i](linear) if self._norms else linear))
+        return layers[1:]
+
+    def read_out(self, hidden: Tensor) -> Tensor:
+        """Return the quantiles for the last hidden layer, float32 (B, A, Q)."""
+        return self._combine(self._read_out(hidden))
+
     def forward_both(self, features: Tensor, pixels: Tensor | None, n: int) -> Tensor:
         """Estimate quantiles like :meth:`forward`, and store what :meth:`backward` needs for the first n rows."""
         self._kept.clear()

@@ -16,6 +16,7 @@ from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, header_errors, parse_header
+from soulslab.learn.policy_view import PolicyView, attribute, gradients, to_array
 from soulslab.learn.rainbow.feature_encoding import Encoding, check_bins, count_outputs
 from soulslab.learn.rainbow.q_network import QNetwork, count_parameters
 from soulslab.learn.rainbow.q_targets import BLOCKED_VALUE, masked_log_policy, mean_values
@@ -55,6 +56,12 @@ class QPolicy(NetworkPolicy[QHeader]):
         self.network = self._new_network()
         self.moments = RunningMoments((self.encoding.n_outputs,))
 
+    def copy(self) -> QPolicy:
+        """Return a policy on the CPU with the same header, and copies of weights and moments."""
+        policy = QPolicy(self.header)
+        policy.load_weights(self.weights())
+        return policy
+
     def copy_network(self) -> QNetwork:
         """Return a network with a copy of the weights and the same random generator for its noise."""
         network = self._new_network()
@@ -93,6 +100,29 @@ class QPolicy(NetworkPolicy[QHeader]):
     ) -> ActionScores:
         """Return the value of each action; see :class:`soulslab.learn.policy_header.Player`."""
         return ActionScores("value", self.values(inputs).numpy().copy())
+
+    def view(
+        self,
+        inputs: Inputs,
+        mask: NDArray[np.bool_],  # noqa: ARG002 (values do not depend on the mask)
+        action: int,
+    ) -> PolicyView:
+        """Compute a decision again, for display; see :class:`soulslab.learn.policy_header.Player`."""
+        with gradients():
+            features = self.normalise(torch.from_numpy(inputs.features)).to(self.device).requires_grad_()
+            hidden = self.network.hidden_layers(features, self._pixels(inputs))
+            quantiles = self.network.read_out(hidden[-1])
+            values = mean_values(quantiles)
+            attribution = self.encoding.fold(attribute(values[0, action], features))
+        scores = to_array(values)
+        return PolicyView(
+            kind="value",
+            scores=scores,
+            quantiles=to_array(quantiles),
+            value=float(scores[action]),
+            hidden=[to_array(layer) for layer in hidden],
+            attribution=attribution,
+        )
 
     def weights(self) -> Tensors:
         """Return copies of what an actor needs: all parameters in one array, and the moments."""

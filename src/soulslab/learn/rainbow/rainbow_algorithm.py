@@ -21,13 +21,14 @@ from soulslab.learn.archive import Tensors, check_shapes, join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint, load_rng, rng_state
 from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import feature_names, make_vector, sizes
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
 from soulslab.learn.rainbow.episode_window import EpisodeWindow
 from soulslab.learn.rainbow.feature_encoding import resolve_bins
 from soulslab.learn.rainbow.q_learner import Learner, Measured
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
-from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings, adjust_settings
 from soulslab.learn.rainbow.remote_actor import RemoteActor
 from soulslab.learn.rainbow.transition_actor import ActorHandle, LocalActor, step_shape
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
@@ -38,8 +39,8 @@ from soulslab.learn.telemetry import LearningStats, Message
 from soulslab.learn.torch_device import select_device
 
 REPLAY_NAME: Final = "replay"
-MAX_UPDATES_PER_ITERATION: Final = 64
-"""Largest number of updates between two checks for signals and checkpoints."""
+MAX_UPDATES_PER_ITERATION: Final = 16
+"""Largest number of updates before steps of remote actors are taken again, and signals are checked."""
 
 _LEARNING: Final = 3
 """Number of the purpose "draws from the replay buffer" in seed sequences."""
@@ -93,6 +94,11 @@ class RainbowAlgorithm:
         self._actor.begin(None, 0)
         self._publish(self._policy.moments.state(), self._epsilon())
 
+    def show_live(self, live: LiveFeed) -> None:
+        """Show the first environment in a feed; a remote actor opens its own."""
+        if isinstance(self._actor, LocalActor):
+            self._actor.show_live(live)
+
     def act(self) -> None:
         """Step the environments once unless updates are due; with a remote actor, wait for its steps."""
         if self._credit < 1.0 or self._actor.is_remote:
@@ -130,6 +136,11 @@ class RainbowAlgorithm:
                 self._demonstrations.after_update(self._learner.n_updates, self.env_steps)
             self._credit -= 1.0
         self._publish(self._policy.moments.state(), self._epsilon())
+
+    def adjust(self, changes: Mapping[str, float]) -> None:
+        """Change settings by path; see `rainbow_settings.adjust_settings`."""
+        self._settings = adjust_settings(self._settings, changes)
+        self._learner.adjust(self._settings.learner)
 
     @contextmanager
     def best_estimate(self) -> Iterator[QPolicy]:

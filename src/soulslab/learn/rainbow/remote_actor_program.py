@@ -32,6 +32,7 @@ from soulslab.learn.actors.shared_memory import (
 )
 from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, require_functions
+from soulslab.learn.live_feed import FEED_NAME, LiveFeed
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
@@ -80,21 +81,23 @@ def play(run_dir: Path) -> None:
         memory.status.begin(os.getpid())
         watch = _Watch(memory, place, settings.run.actor_alone_s, request)
         try:
-            with one_core():
-                _play(settings, policy, memory, watch)
+            with one_core(), closing(LiveFeed(run_dir / FEED_NAME)) as live:
+                _play(settings, policy, memory, watch, live)
         except BaseException:
             memory.status.set_state(ActorState.FAILED)
             raise
         memory.status.set_state(ActorState.STOPPED)
 
 
-def _play(settings: RainbowSettings, policy: QPolicy, memory: Memory, watch: _Watch) -> None:
+def _play(settings: RainbowSettings, policy: QPolicy, memory: Memory, watch: _Watch, live: LiveFeed) -> None:
     n_starts = memory.status.read().n_starts
     rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_ACTING, n_starts)))
     end = SharedMemoryTransport(memory, settings.env.n_envs).actor_end()
     env = make_vector(settings.env.id, settings.env.n_envs, settings.env.options)
     with closing(LatenessWrapper(env, memory.status.note_step)) as watched:
         actor = Actor(watched, policy, end, rng)
+        live.open(watched)
+        actor.live = live
         # A restarted actor must not repeat fights.
         actor.reset(environment_seed(settings.run.seed + memory.rows.head, TRAINING))
         memory.status.set_state(ActorState.PLAYING)

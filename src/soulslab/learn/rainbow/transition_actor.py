@@ -18,14 +18,18 @@ from soulslab.learn.checkpoint import load_rng, rng_state
 from soulslab.learn.environment import (
     TRAINING,
     Info,
+    attack_names,
     blocked_actions,
     check_finite,
     decisions_taken,
     environment_seed,
+    first_lateness,
+    first_result,
     layout,
     stateful,
 )
 from soulslab.learn.inputs import Inputs, Observer
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.rainbow.episode_window import EpisodeCounter
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
@@ -38,20 +42,31 @@ class Actor:
     Attributes:
         env_steps: Number of game decisions so far, all environments together.
         weights_version: Version of the weights with which it acts; -1 before the first.
+        live: Feed that shows the first environment, if any.
     """
 
     def __init__(
-        self, env: VectorEnv[Any, Any, Any], policy: QPolicy, channel: ActorEnd, rng: np.random.Generator
+        self,
+        env: VectorEnv[Any, Any, Any],
+        policy: QPolicy,
+        channel: ActorEnd,
+        rng: np.random.Generator,
+        *,
+        is_greedy: bool = False,
     ) -> None:
         """Make an actor; :meth:`reset` must follow, and :meth:`load` may.
 
-        The weights of the policy are replaced by those from the transport; ``rng`` draws the random actions.
+        The weights of the policy are replaced by those from the transport; ``rng`` draws the random actions. A greedy
+        actor does not explore: it has neither random actions nor noise on the weights.
         """
         header = policy.header
         self._env = env
         self._policy = policy
         self._channel = channel
         self._rng = rng
+        self._is_greedy = is_greedy
+        if is_greedy:
+            policy.network.zero_noise()
         self._n_envs, self._n_actions = env.num_envs, header.n_actions
         self._observer = Observer(
             layout(env), self._n_envs, header.frame_stack, extras=header.extras, n_actions=header.n_actions
@@ -59,7 +74,8 @@ class Actor:
         self._blocked = np.zeros((self._n_envs, self._n_actions), np.bool_)
         self._row_type = row_type(step_shape(policy))
         self._episode_steps = np.zeros(self._n_envs, np.int64)
-        self._counter = EpisodeCounter(self._n_envs, self._n_actions, getattr(env.unwrapped, "attack_names", ()))
+        self._counter = EpisodeCounter(self._n_envs, self._n_actions, attack_names(env))
+        self.live: LiveFeed | None = None
         self.weights_version = -1
         self._epsilon = 1.0
         self.env_steps = 0
@@ -79,12 +95,19 @@ class Actor:
             self._policy.load_weights(weights.tensors)
             self.weights_version, self._epsilon = weights.version, weights.epsilon
         actions = self._choose()
+        live = self.live
+        if live is not None and live.is_watched:
+            live.show(self._env, self._policy, self._observer.inputs, ~self._blocked, actions)
         rows = self._observed(self._observer.inputs, np.arange(self._n_envs))
         rows["blocked"] = np.packbits(self._blocked, axis=1)
         rows["action"], rows["is_first"] = actions, self._episode_steps == 0
         obs, rewards, terminated, truncated, info = self._env.step(actions)
         decisions = decisions_taken(info, self._n_envs)
         dones = terminated | truncated
+        if live is not None:
+            live.follow(
+                float(rewards[0]), is_over=bool(dones[0]), is_won=first_result(info), late_s=first_lateness(info)
+            )
         check_finite("reward", rewards, self._episode_steps + 1)
         rows["reward"], rows["n_decisions"] = rewards, decisions
         rows["outcome"] = np.where(terminated, Outcome.TERMINATED, np.where(truncated, Outcome.TRUNCATED, 0))
@@ -129,6 +152,8 @@ class Actor:
 
     def _choose(self) -> NDArray[np.int64]:
         """Return the best allowed actions, or random allowed ones with probability epsilon, int64 (N,)."""
+        if self._is_greedy:
+            return self._policy.act(self._observer.inputs, ~self._blocked)
         is_random = self._rng.random(self._n_envs) < self._epsilon
         if is_random.all():
             actions = np.zeros(self._n_envs, np.int64)
@@ -253,6 +278,11 @@ class LocalActor:
             self._actor.load(take_part(state, "actor"))
         else:
             self._actor.env_steps = env_steps
+
+    def show_live(self, live: LiveFeed) -> None:
+        """Show the first environment in a feed."""
+        live.open(self._env)
+        self._actor.live = live
 
     def advance(self, n_updates_due: float = 0.0) -> None:
         """Step the environments once; the learner calls this only when no updates are due."""

@@ -58,6 +58,8 @@ _AXIS: Final = frozenset({"env_steps", "total_steps"})
 _SPREAD: Final = {
     "reward_terms": ("reward", "term"),
     "damage_by_attack": ("damage", "attack"),
+    "kills_by_attack": ("kills", "attack"),
+    "wins_by_pose": ("wins", "pose"),
     "action_shares": ("actions", "action"),
 }
 #: Fields that TensorBoard shows as one histogram instead of one chart per action.
@@ -88,12 +90,17 @@ _METRICS: Final[dict[str, str]] = {
     "FightStats.n_fights": "fight_averaged_fights",
     "FightStats.reward_terms": "fight_reward",
     "FightStats.damage_by_attack": "fight_damage_hit_points",
+    "FightStats.kills_by_attack": "fight_killed_ratio",
+    "FightStats.wins_by_pose": "fight_pose_win_ratio",
     "FightStats.action_shares": "fight_action_ratio",
     "Evaluated.env_steps": "evaluation_decisions",
     "Evaluated.n_fights": "evaluation_fights",
     "Evaluated.win_rate": "evaluation_win_ratio",
     "Evaluated.low": "evaluation_win_low_ratio",
     "Evaluated.high": "evaluation_win_high_ratio",
+    "Evaluated.damage_by_attack": "evaluation_damage_hit_points",
+    "Evaluated.kills_by_attack": "evaluation_killed_ratio",
+    "Evaluated.wins_by_pose": "evaluation_pose_win_ratio",
     "CheckpointSaved.env_steps": "checkpoint_decisions",
     "EvaluationProgress.n_done": "evaluation_progress_fights",
     "EvaluationProgress.n_fights": "evaluation_planned_fights",
@@ -138,6 +145,16 @@ def values(number: Number, message: telemetry.Message) -> list[tuple[str, float]
             return [(str(place), float(part)) for place, part in enumerate(value)]
         case _:
             return [("", float(value))]
+
+
+def tagged_values(message: telemetry.Message) -> dict[str, float]:
+    """Return the known numbers of a message that TensorBoard shows, by tag."""
+    return {
+        f"{number.tag}/{label}" if label else number.tag: value
+        for number in numbers(type(message))
+        if number.tag
+        for label, value in values(number, message)
+    }
 
 
 def _number(kind: type[telemetry.Message], field: str, doc: str) -> Number:

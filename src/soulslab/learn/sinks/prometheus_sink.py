@@ -7,23 +7,19 @@ thread that accepts connections (one idle client would block all others), and pr
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import logging
 import os
 import socket
 import socketserver
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-import msgspec
-
-from soulslab.config import Secret, reveal
+from soulslab.config import reveal
 from soulslab.errors import ConfigError, MissingDependencyError
+from soulslab.learn.remote_access import LOOPBACK, RemoteAccess, check_access, server_context
 from soulslab.learn.sinks.metric_names import MESSAGES, NAME_TAGS, PREFIX, NameTag, numbers, values
 from soulslab.learn.telemetry import Message
 
@@ -31,10 +27,6 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from prometheus_client.metrics_core import Metric
-
-LOOPBACK: Final = "127.0.0.1"
-MIN_TOKEN: Final = 16
-"""Minimum length of a token, because others can try to guess it over the network."""
 
 _LAST_MESSAGE: Final = f"{PREFIX}last_message_timestamp_seconds"
 
@@ -45,21 +37,6 @@ _CLIENT_TIMEOUT_S: Final = 10.0
 """Time without data after which a connection is closed."""
 
 _log = logging.getLogger(__name__)
-
-
-class RemoteAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Credentials with which other machines may fetch the metrics.
-
-    The client sends the token, at least 16 printable ASCII characters, as ``Authorization: Bearer ...``. Certificate
-    and key are PEM files for TLS.
-    """
-
-    token: str | Secret
-    certificate: Path
-    key: Path
-
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "token", Secret(reveal(self.token)))
 
 
 class PrometheusSink:
@@ -81,10 +58,10 @@ class PrometheusSink:
         # Several messages may hold the same metric; it has one description.
         self._docs = {number.metric: number.doc for kind in MESSAGES for number in numbers(kind)}
         app = _make_app(lambda: self._metrics)
-        _check_access(host, access)
+        check_access(host, access)
         if not 0 <= port <= 65535:
             raise ConfigError(f"{port} is not a port; choose one from 1 to 65535, or 0 for a free one", path="port")
-        context = _tls(access) if access is not None else None
+        context = server_context(access) if access is not None else None
         try:
             self._server = (_Server6 if ":" in host else _Server)((host, port), _Handler)
         except OSError as error:  # includes names that cannot be resolved
@@ -210,41 +187,3 @@ def _require_token(app: WSGIApplication, token: str) -> WSGIApplication:
         return [f"the token is {'wrong' if sent else 'missing'}; send Authorization: Bearer TOKEN\n".encode()]
 
     return guarded
-
-
-def _tls(access: RemoteAccess) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(access.certificate, access.key)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(
-            f"certificate {access.certificate} and key {access.key} cannot be used: {error.strerror or error}; "
-            f"give two PEM files that match",
-            path="certificate",
-        ) from error
-    return context
-
-
-def _check_access(host: str, access: RemoteAccess | None) -> None:
-    """Raise ``ConfigError`` for a non-local address without a token and TLS, or for a weak token."""
-    if access is None:
-        if not _is_loopback(host):
-            raise ConfigError(
-                f"{host} can be reached from other machines, so a token and TLS are needed: give "
-                f"RemoteAccess(token=..., certificate=..., key=...), or listen at {LOOPBACK}",
-                path="host",
-            )
-        return
-    token = reveal(access.token)
-    if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable():
-        raise ConfigError(
-            f"needs at least {MIN_TOKEN} printable ASCII characters; make one with secrets.token_urlsafe(32)",
-            path="token",
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

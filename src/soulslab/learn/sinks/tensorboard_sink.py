@@ -23,6 +23,7 @@ _CHARTS: Final[dict[str, dict[str, list[Any]]]] = {
     "fights": {
         "return by term of the reward": ["Multiline", ["fight/reward/.*"]],
         "damage taken by attack (HP)": ["Multiline", ["fight/damage/.*"]],
+        "fights ended by attack": ["Multiline", ["fight/kills/.*"]],
     },
 }
 

@@ -19,7 +19,7 @@ _BEST: Final = "#c8553d"
 _N_SETTINGS: Final = 4
 """Number of settings that get a panel, starting with the most important one."""
 
-_LABELS: Final = {
+OBJECTIVE_LABELS: Final = {
     "win_rate": "win rate (%)",
     "return": "mean return",
     "decisions_to_50": "decisions to 50 % wins",
@@ -43,7 +43,7 @@ def draw_study(rows: list[TrialRow], tuning: TuneSettings, importances: dict[str
     for place, name in enumerate(names):
         panels.append(figure.add_subplot(below[place], sharey=panels[0] if panels else None))
         _draw_setting(panels[-1], rows, tuning, name)
-    panels[0].set_ylabel(_LABELS[tuning.study.objective])
+    panels[0].set_ylabel(OBJECTIVE_LABELS[tuning.study.objective])
     with writing(picture):
         figure.savefig(picture)
 
@@ -59,7 +59,7 @@ def _draw_history(axes: Axes, rows: list[TrialRow], study: StudySettings) -> Non
     axes.plot(numbers, [value for _, value in complete], "o", color=INK, label="trained to the end")
     axes.step([*numbers, rows[-1].number], [*best, best[-1]], where="post", color=_BEST, label="best so far")
     axes.set_xlabel("trial")
-    axes.set_ylabel(_LABELS[study.objective])
+    axes.set_ylabel(OBJECTIVE_LABELS[study.objective])
     # The legend is above the panel, because inside it would cover points.
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
     plain_axes(axes)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 
-from soulslab.errors import StudyError
+from soulslab.config.input_files import read_bytes
+from soulslab.errors import StudyError, optional_imports
 from soulslab.learn.archive import git_commit, writing
 from soulslab.learn.tuning.settings import Params, SearchSpace, StudySettings
 from soulslab.learn.tuning.trial import REPORTS_PER_RUN, TrialOutcome, TrialReport, TrialStatus, is_maximised
@@ -32,6 +35,7 @@ MAX_ATTEMPTS: Final = 2
 MIN_FOR_IMPORTANCE: Final = 8
 """Smallest number of different values of complete candidates for which importances are computed."""
 
+_MAX_BYTES: Final = 1 << 30
 _N_TOP: Final = 4
 _NAME: Final = "tune"
 _DAMAGE: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -118,24 +122,11 @@ class TrialStore:
 
     def rows(self) -> list[TrialRow]:
         """Return the candidates in the order in which they were drawn."""
-        trials = self._study.get_trials(deepcopy=False)
-        retried = {trial.user_attrs.get(_RETRY_OF) for trial in trials}
-        return [_row(trial, is_retried=trial.number in retried) for trial in trials]
+        return _rows(self._study)
 
     def importances(self) -> dict[str, float]:
-        """Return the importance of each setting, highest first; {} if there are too few candidates.
-
-        Watanabe, Bansal & Hutter 2023, "PED-ANOVA: efficiently quantifying hyperparameter importance in arbitrary
-        subspaces": the difference between the distributions of the best tenth (at least four) and of all candidates
-        along each setting. The result is deterministic.
-        """
-        from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances  # noqa: PLC0415
-
-        values = [row.value for row in self.rows() if row.state is TrialStatus.COMPLETE]
-        if len(set(values)) < MIN_FOR_IMPORTANCE:
-            return {}
-        evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, _N_TOP / len(values)))
-        return get_param_importances(self._study, evaluator=evaluator)
+        """Return the importance of each setting; see `importances_of`."""
+        return importances_of(self._study)
 
     def _settle(self, outcome: TrialOutcome) -> None:
         from optuna.trial import TrialState  # noqa: PLC0415
@@ -162,6 +153,49 @@ class TrialStore:
             return
         kept = {_RETRY_OF: number, _ATTEMPT: attempt, **({_IS_BASE: True} if attrs.get(_IS_BASE) else {})}
         self._study.enqueue_trial(params, user_attrs=kept)
+
+
+def read_trials(journal: Path) -> tuple[list[TrialRow], dict[str, float]]:
+    """Return the candidates of a study and the importance of each setting, without changing the study.
+
+    Another process may be writing the journal; an incomplete last line is left out. Raises StudyError if the journal
+    cannot be read or is damaged, MissingDependencyError without Optuna.
+    """
+    with optional_imports():
+        import optuna  # noqa: PLC0415  (as in `_open`)
+        from optuna.storages.journal import JournalFileBackend  # noqa: PLC0415
+    data = read_bytes(journal, _MAX_BYTES, partial(StudyError, journal))
+    with TemporaryDirectory(prefix="soulslab_study_") as folder:
+        copy = Path(folder) / journal.name
+        copy.write_bytes(data[: data.rfind(b"\n") + 1])
+        try:
+            storage = optuna.storages.JournalStorage(JournalFileBackend(str(copy)))
+            study = optuna.load_study(storage=storage, study_name=_NAME)
+            return _rows(study), importances_of(study)
+        except (*_DAMAGE, msgspec.ValidationError) as error:
+            raise StudyError(journal, f"is damaged ({error})") from error
+
+
+def importances_of(study: Study) -> dict[str, float]:
+    """Return the importance of each setting, highest first; {} if there are too few candidates.
+
+    Watanabe, Bansal & Hutter 2023, "PED-ANOVA: efficiently quantifying hyperparameter importance in arbitrary
+    subspaces": the difference between the distributions of the best tenth (at least four) and of all candidates along
+    each setting. The result is deterministic.
+    """
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances  # noqa: PLC0415
+
+    values = [row.value for row in _rows(study) if row.state is TrialStatus.COMPLETE]
+    if len(set(values)) < MIN_FOR_IMPORTANCE:
+        return {}
+    evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, _N_TOP / len(values)))
+    return get_param_importances(study, evaluator=evaluator)
+
+
+def _rows(study: Study) -> list[TrialRow]:
+    trials = study.get_trials(deepcopy=False)
+    retried = {trial.user_attrs.get(_RETRY_OF) for trial in trials}
+    return [_row(trial, is_retried=trial.number in retried) for trial in trials]
 
 
 def count_states(rows: list[TrialRow]) -> Counter[TrialStatus]:

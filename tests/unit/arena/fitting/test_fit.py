@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from benchmarks.fit_truth import compare
-from benchmarks.varied_player import VariedPlayer
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import parse_boss
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.simulated import record_simulated, thinned
 from soulslab.arena.knight_file import load_knight
+from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.uncertainty import draw_boss, numbers_of
 from soulslab.config.writing import dump_settings
 from soulslab.errors import FitError
@@ -25,7 +25,8 @@ BOSSES = ("judge", "trickster", "frost_beast", "generated:77", "generated:78") i
 
 @cache
 def recorded(name, minutes=MINUTES):
-    return tuple(record_simulated(find_boss(name), VariedPlayer, seed=900, minutes=minutes))
+    probe = ProbePlayer(1, 900)
+    return tuple(record_simulated(find_boss(name), lambda _: probe, seed=900, minutes=minutes))
 
 
 @cache

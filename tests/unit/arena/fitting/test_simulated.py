@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
-from benchmarks.varied_player import VariedPlayer
 from soulslab.arena.fitting.simulated import TOP_UP_BELOW, record_simulated, thinned
 from soulslab.arena.knight_file import load_knight
+from soulslab.arena.probe_player import ProbePlayer
 from support.stage import shipped
 
 FULL = load_knight().vitals.hp
 
 
 def record(minutes=1.0, seed=3, **options):
-    return list(record_simulated(shipped("judge"), VariedPlayer, seed=seed, minutes=minutes, **options))
+    probe = ProbePlayer(1, seed)
+    return list(record_simulated(shipped("judge"), lambda _: probe, seed=seed, minutes=minutes, **options))
 
 
 @pytest.fixture(scope="module")

@@ -89,6 +89,10 @@ def test_the_terms_of_the_reward_add_up_to_the_return():
         assert told.damage_by_attack.keys() == set(env.unwrapped.attack_names)
     assert any(told.reward_terms["boss_damage"] > 0.0 for told in results)
     assert any(sum(told.damage_by_attack.values()) > 0.0 for told in results)
+    killed = [told for told in results if told.killed_by]
+    assert killed
+    assert all(told.damage_by_attack[told.killed_by] > 0.0 and not told.is_won for told in killed)
+    assert min(told.start_pose for told in results) >= 0
     env.close()
 
 
@@ -218,3 +222,15 @@ def test_a_window_is_loaded_as_it_was_saved():
     assert other.state() == window.state()
     assert other.stats(3) == window.stats(3)
     assert other.is_full
+
+
+def test_statistics_count_who_ended_the_fights_and_the_wins_by_pose():
+    window = EpisodeWindow()
+    fights = [
+        msgspec.structs.replace(result(0), is_won=won, killed_by=killer, start_pose=pose)
+        for won, killer, pose in ((True, "", 0), (False, "sweep", 0), (False, "sweep", 2), (False, "", -1))
+    ]
+    window.add(fights)
+    stats = window.stats(9)
+    assert stats.kills_by_attack == {"sweep": 0.5}
+    assert stats.wins_by_pose == {"0": 0.5, "2": 0.0}

@@ -1,5 +1,6 @@
 """Every number has a name in Prometheus, one of its own unless it is the same number."""
 
+import json
 import re
 from pathlib import Path
 
@@ -83,4 +84,16 @@ def test_evaluations_have_their_own_place():
         "evaluation/win_rate",
         "evaluation/low",
         "evaluation/high",
+        "evaluation/damage",
+        "evaluation/kills",
+        "evaluation/wins",
     }
+
+
+def test_queries_of_the_grafana_dashboard_use_numbers_that_exist():
+    dashboard = json.loads((Path(__file__).parents[4] / "docs" / "grafana.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    used = {name for query in queries for name in re.findall(r"soulslab_\w+", query)}
+    known = {number.metric for kind in MESSAGES for number in numbers(kind)}
+    assert used - known == {"soulslab_last_message_timestamp_seconds"}
+    assert len(queries) == 11

@@ -9,7 +9,8 @@ from soulslab.errors import CheckpointError, StudyError
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.tuning.settings import SearchSpace, StudySettings, load_tune_settings
 from soulslab.learn.tuning.trial import TrialOutcome, TrialReport, TrialStatus
-from soulslab.learn.tuning.trial_store import MAX_ATTEMPTS, TrialStore, best_first, count_states
+from soulslab.learn.tuning.trial_store import MAX_ATTEMPTS, TrialStore, best_first, count_states, read_trials
+from support.studies import write_study
 
 SEARCH = ("learner.lr=1e-5..1e-1:log", "learner.n_epochs=1..4")
 STUDY = StudySettings(startup_trials=4)
@@ -179,3 +180,25 @@ def test_every_line_is_json_and_nothing_is_pickled(tmp_path):
     for line in path.read_bytes().splitlines():
         assert "op_code" in msgspec.json.decode(line)
     assert [file.name for file in tmp_path.iterdir()] == ["journal"]
+
+
+def test_a_running_study_can_be_read_without_changing_it(tmp_path):
+    store = write_study(tmp_path / "study")
+    store.draw()
+    journal = tmp_path / "study" / "journal.jsonl"
+    with journal.open("ab") as file:
+        file.write(b'{"op_code": ')  # another process is writing a line
+    before = journal.read_bytes()
+    rows, importances = read_trials(journal)
+    assert rows == store.rows()
+    assert importances == store.importances()
+    assert next(iter(importances)) == "learner.lr"
+    assert journal.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"no json\n", b'{"op_code": 99}\n'])
+def test_a_damaged_journal_cannot_be_read(tmp_path, content):
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(content)
+    with pytest.raises(StudyError):
+        read_trials(journal)

@@ -106,6 +106,10 @@ class DuelEnv(GameEnv):
         """`DUEL_STATE` record of the last observation; do not change it. The next step overwrites it."""
         return self._duel.record
 
+    def scene(self, place: int) -> dict[str, bytes]:  # noqa: ARG002 (one game has one place)
+        """Return what `soulslab.dashboard` shows beside the picture: the record of the last observation."""
+        return {"state": self._duel.record.tobytes()}
+
     @property
     def reward_quantities(self) -> dict[str, float]:
         """Quantity of each reward term in the last step, before weights (`soulslab.envs.rewards`)."""

@@ -1,0 +1,66 @@
+"""Take the pictures of the dashboard in the documentation: ``docs/images/dashboard_*.png``.
+
+::
+
+    soulslab demo --run-dir runs/demo
+    soulslab train --config rainbow.toml --run-dir runs/rainbow          # stop it when it has learned something
+    soulslab tune --study runs/study --config demo.toml --search learner.lr=1e-4..1e-2:log
+    soulslab fights record runs/fights --fights 6
+    soulslab fleet learn --run-dir runs/fleet                            # and soulslab fleet play beside it
+    soulslab play --policy runs/rainbow --dashboard                      # prints the second link
+    soulslab dashboard runs                                              # prints the first link
+    python scripts/dashboard_pictures.py LINK PLAY_LINK
+
+Pages of runs that do not exist are left out. The browser is Debian's Chromium.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.sync_api import Browser, sync_playwright
+
+IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
+PAGES: Final = {
+    "runs": "/",
+    "run": "/run/rainbow",
+    "compare": "/compare?run=demo&run=rainbow",
+    "fleet": "/fleet/fleet",
+    "replay": "/replay/fights?fight=1&policy=demo",
+    "study": "/study/study",
+}
+_SETTLE_MS: Final = 4000
+_WATCHED_MS: Final = 12_000
+
+
+def main(link: str, play_link: str) -> None:
+    """Take all pictures, and check that no page is wider than its window."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        base = link.partition("/?")[0]
+        for name, path in PAGES.items():
+            _take(browser, [link, base + path], name, _SETTLE_MS)
+        _take(browser, [play_link], "live", _WATCHED_MS)
+        _take(browser, [play_link], "live_dark", _WATCHED_MS, color_scheme="dark")
+        _take(browser, [play_link], "live_phone", _WATCHED_MS, viewport={"width": 400, "height": 800})
+        browser.close()
+
+
+def _take(browser: Browser, addresses: Sequence[str], name: str, wait_ms: int, **options: Any) -> None:
+    """Open addresses in turn, and take a picture of the last page; the first address has the token."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+    page = context.new_page()
+    for address in addresses:
+        page.goto(address)
+    page.wait_for_timeout(wait_ms)
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        raise SystemExit(f"{name} is wider than its window")
+    page.screenshot(path=IMAGES / f"dashboard_{name}.png", full_page=True)
+    context.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,72 @@
+"""A dashboard beside another command: a process that serves it until that command ends.
+
+``python -m soulslab.dashboard.companion ROOT PAGE`` ends when its standard input is closed, which the system does when
+the process of the command ends, even if it is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from soulslab.dashboard.server import DashboardOptions, serve_dashboard
+
+_END_TIMEOUT_S: Final = 5.0
+
+
+@contextmanager
+def companion(root: Path, page: str, print_line: Callable[[str], None]) -> Iterator[None]:
+    """Serve a dashboard in another process while the block runs, and print the link to a page of it."""
+    command = [sys.executable, "-m", "soulslab.dashboard.companion", str(root), page]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    try:
+        threading.Thread(
+            target=_print_link, args=(process, print_line), name="soulslab-dashboard-link", daemon=True
+        ).start()
+        yield
+    finally:
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _print_link(process: subprocess.Popen[str], print_line: Callable[[str], None]) -> None:
+    """Print the link once the server listens; the command goes on meanwhile."""
+    if process.stdout is not None:
+        with process.stdout:
+            link = process.stdout.readline().strip()
+        if link:
+            print_line(f"the dashboard is at {link}")
+
+
+def main(root: str, page: str) -> None:
+    """Serve a dashboard until standard input is closed."""
+    # Ctrl-C also reaches this process; it ends with the command, which may still save.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_input, daemon=True).start()
+
+    def print_link(link: str) -> None:
+        sys.stdout.write(f"{link}\n")
+        sys.stdout.flush()
+
+    serve_dashboard(DashboardOptions(root=Path(root)), print_link, page)
+
+
+def _end_with_input() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

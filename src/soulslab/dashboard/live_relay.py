@@ -1,0 +1,227 @@
+"""Relay of live feeds to browsers.
+
+For each run that somebody watches, one task reads the feed of the actor, draws each decision once, and offers it to all
+browsers. A browser asks for each message, because websockets of browsers have no back-pressure; of the messages that a
+slow browser did not ask for, the oldest are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import msgspec
+from fastapi import FastAPI, Response, WebSocket, WebSocketDisconnect
+from fastapi.responses import PlainTextResponse
+
+from soulslab.config.input_files import parse_json, read_bytes
+from soulslab.dashboard.recorded_fights import film_fight, find_data_sets, replay_fight
+from soulslab.dashboard.run_library import RunLibrary
+from soulslab.dashboard.scene_view import SceneView, pack
+from soulslab.errors import ChannelError, SoulslabError
+from soulslab.learn.live_feed import (
+    FEED_NAME,
+    LENGTH,
+    MAX_MESSAGE_BYTES,
+    WATCHED_DECISION_S,
+    Ending,
+    FeedAddress,
+    FeedInfo,
+    FeedMessage,
+    Moment,
+)
+from soulslab.learn.players import load_player
+
+_MAX_WAITING: Final = 20
+_RETRY_S: Final = 1.0
+_BURST_S: Final = 0.05
+"""Decisions that were taken in less time than this are shown at the speed of the game instead."""
+
+_MAX_ADDRESS_BYTES: Final = 4096
+_log = logging.getLogger(__name__)
+
+
+class LiveRelays:
+    """The relays of all runs that are watched now."""
+
+    def __init__(self) -> None:
+        self._relays: dict[Path, _Relay] = {}
+
+    def add_routes(self, api: FastAPI, library: RunLibrary) -> None:
+        """Add the websockets of live feeds and recorded fights, and the videos of recorded fights."""
+
+        @api.get("/video/{name:path}")
+        def video(name: str, fight: int = 0) -> Response:
+            folder = find_data_sets(library.root).get(name)
+            if folder is None:
+                return PlainTextResponse("no such data set", 404)
+            with TemporaryDirectory(prefix="soulslab_video_") as temporary:
+                path = Path(temporary) / "fight.mp4"
+                try:
+                    film_fight(folder, fight, path)
+                except SoulslabError as error:
+                    return PlainTextResponse(str(error), 422)
+                return Response(path.read_bytes(), media_type="video/mp4")
+
+        @api.websocket("/feed/{run_id:path}")
+        async def feed(websocket: WebSocket, run_id: str) -> None:
+            folder = library.folder(run_id)
+            await websocket.accept()
+            if folder is None:
+                await websocket.close(4404, "no such run")
+                return
+            relay = self._relays.setdefault(folder, _Relay(folder / FEED_NAME))
+            try:
+                await relay.serve(websocket)
+            except (WebSocketDisconnect, RuntimeError):  # RuntimeError: sending after the browser has gone
+                _log.debug("a browser has disconnected")
+            finally:
+                if relay.is_idle and self._relays.get(folder) is relay:
+                    del self._relays[folder]
+
+        @api.websocket("/replayed/{name:path}")
+        async def replayed(websocket: WebSocket, name: str, fight: int = 0, policy: str = "") -> None:
+            await websocket.accept()
+            folder = find_data_sets(library.root).get(name)
+            if folder is None:
+                await websocket.close(4404, "no such data set")
+                return
+            run = library.folder(policy) if policy else None
+            try:
+                messages = replay_fight(folder, fight, load_player(run) if run is not None else None)
+                # The messages are made one by one, as the browser asks for them.
+                while (message := await asyncio.to_thread(next, messages, None)) is not None:
+                    await websocket.receive_text()
+                    await websocket.send_bytes(message)
+                await websocket.receive_text()
+                await websocket.close()
+            except SoulslabError as error:
+                await websocket.send_bytes(pack({"type": "failure", "text": str(error)}))
+                await websocket.close()
+            except (WebSocketDisconnect, RuntimeError):
+                _log.debug("a browser has disconnected")
+
+
+class _Browser:
+    """The messages that wait for a browser; of too many, the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[bytes] = deque(maxlen=_MAX_WAITING)
+        self._has_message = asyncio.Event()
+
+    def offer(self, message: bytes) -> None:
+        self._waiting.append(message)
+        self._has_message.set()
+
+    async def next(self) -> bytes:
+        await self._has_message.wait()
+        message = self._waiting.popleft()
+        if not self._waiting:
+            self._has_message.clear()
+        return message
+
+
+class _Relay:
+    """Reads one feed while at least one browser watches."""
+
+    def __init__(self, address: Path) -> None:
+        self._address = address
+        self._browsers: set[_Browser] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._first: dict[str, bytes] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no browser watches."""
+        return not self._browsers
+
+    async def serve(self, websocket: WebSocket) -> None:
+        """Send messages to a browser, each after it has asked for it, until it disconnects."""
+        browser = _Browser()
+        for message in self._first.values():
+            browser.offer(message)
+        self._browsers.add(browser)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        asked = asyncio.Semaphore(0)
+        sender = asyncio.create_task(_send(websocket, browser, asked))
+        try:
+            while True:
+                await websocket.receive_text()
+                asked.release()
+        finally:
+            self._browsers.discard(browser)
+            tasks = [sender, self._task] if self.is_idle else [sender]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self) -> None:
+        """Read the feed, and connect again when it ends, until the task is cancelled."""
+        while True:
+            try:
+                async for message in self._messages():
+                    self._offer(*message)
+            except (OSError, EOFError, SoulslabError, msgspec.MsgspecError) as error:
+                _log.debug("%s: %s", self._address, error)
+            self._offer("status", pack({"type": "status", "is_live": False}))
+            await asyncio.sleep(_RETRY_S)
+
+    def _offer(self, kind: str, message: bytes) -> None:
+        """Offer a message to all browsers, and keep the newest of its kind for browsers that connect later."""
+        self._first[kind] = message
+        for browser in self._browsers:
+            browser.offer(message)
+
+    async def _messages(self) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield the messages for the browsers, with their kind, at the speed of the game."""
+        address = await asyncio.to_thread(_read_address, self._address)
+        reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
+        decoder = msgspec.msgpack.Decoder(FeedMessage)
+        view: SceneView | None = None
+        shown_s = taken_s = 0.0
+        try:
+            writer.write(address.key.encode())
+            while True:
+                [length] = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+                if length > MAX_MESSAGE_BYTES:
+                    raise ChannelError(self._address, f"a message of {length} bytes is too long")
+                message = decoder.decode(await reader.readexactly(length))
+                if isinstance(message, FeedInfo):
+                    view = SceneView(message)
+                    yield "status", pack({"type": "status", "is_live": True})
+                    yield "info", pack(view.info())
+                elif isinstance(message, Ending):
+                    yield "ending", pack({"type": "ending", "fight": message.fight, "is_won": message.is_won})
+                elif view is not None:
+                    if message.wall_s - taken_s < _BURST_S:
+                        await asyncio.sleep(shown_s + WATCHED_DECISION_S - time.monotonic())
+                    shown_s, taken_s = time.monotonic(), message.wall_s
+                    yield "moment", await asyncio.to_thread(_draw, view, message)
+                writer.write(b"n")
+        finally:
+            writer.close()
+
+
+async def _send(websocket: WebSocket, browser: _Browser, asked: asyncio.Semaphore) -> None:
+    """Send a message for each request of a browser."""
+    while True:
+        await asked.acquire()
+        await websocket.send_bytes(await browser.next())
+
+
+def _read_address(path: Path) -> FeedAddress:
+    fail = partial(ChannelError, path)
+    return parse_json(read_bytes(path, _MAX_ADDRESS_BYTES, fail), FeedAddress, fail)
+
+
+def _draw(view: SceneView, moment: Moment) -> bytes:
+    content: dict[str, Any] = view.describe(moment)
+    return pack(content, view.picture(moment))

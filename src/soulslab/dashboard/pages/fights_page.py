@@ -1,0 +1,120 @@
+"""The pages of recorded fights: all data sets, the fights of one, and the replay of a fight."""
+
+from __future__ import annotations
+
+import asyncio
+from html import escape
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from nicegui import ui
+
+from soulslab.dashboard.pages.frame import UNKNOWN, Site, empty_state, frame, short, tiles
+from soulslab.dashboard.pages.live_page import add_live_view
+from soulslab.dashboard.recorded_fights import RecordedFight, find_data_sets, list_fights
+from soulslab.errors import SoulslabError
+from soulslab.learn.run_folder import POLICY_NAME
+
+_COLUMNS: Final[list[dict[Any, Any]]] = [
+    {"name": name, "label": label, "field": name, "align": align, "sortable": True}
+    for name, label, align in (
+        ("number", "Fight", "left"),
+        ("result", "Result", "left"),
+        ("steps", "Steps", "right"),
+        ("total", "Return", "right"),
+        ("seed", "Seed", "right"),
+    )
+]
+_LINK_CELL: Final = '<q-td :props="props"><a :href="props.row.link">Fight {{ props.row.number }}</a></q-td>'
+_RESULTS: Final = {True: "won", False: "lost", None: UNKNOWN}
+_NO_POLICY: Final = "no policy"
+
+
+def add(site: Site) -> None:
+    """Register the pages."""
+
+    @ui.page("/fights")
+    async def fights_page() -> None:
+        with frame("Fights", "/fights"):
+            ui.html("<h1>Recorded fights</h1>", sanitize=False)
+            found = await asyncio.to_thread(find_data_sets, site.library.root)
+            if not found:
+                command = f"soulslab fights record {site.library.root / 'fights'} --fights 20"
+                empty_state("No recorded fights yet", f"{site.library.root} has no data set. Record one:", command)
+            items = [f'<li><a href="/fights/{quote(name)}">{escape(name)}</a></li>' for name in found]
+            ui.html(f'<ul class="links">{"".join(items)}</ul>', sanitize=False)
+
+    @ui.page("/fights/{name:path}")
+    async def data_set_page(name: str) -> None:
+        with frame(f"Fights: {name}", "/fights"):
+            ui.html(f"<h1>{escape(name)}</h1>", sanitize=False)
+            folder = (await asyncio.to_thread(find_data_sets, site.library.root)).get(name)
+            if folder is None:
+                empty_state("No such data set", f"There is no data set {name} in {site.library.root}.")
+                return
+            try:
+                description, fights = await asyncio.to_thread(list_fights, folder)
+            except SoulslabError as error:
+                empty_state("This data set cannot be read", str(error))
+                return
+            known = [fight.is_won for fight in fights if fight.is_won is not None]
+            values = [("Environment", escape(description.env_id)), ("Player", escape(description.player))]
+            values += [("Fights", str(len(fights))), ("Won", f"{sum(known)} <small>of {len(known)}</small>")]
+            ui.html(tiles(values), sanitize=False).classes("wide")
+            _fights_table(name, fights)
+
+    @ui.page("/replay/{name:path}")
+    async def replay_page(name: str, fight: int = 0, policy: str = "") -> None:
+        with frame(f"Fight {fight} of {name}", "/fights"):
+            if name not in await asyncio.to_thread(find_data_sets, site.library.root):
+                empty_state("No such data set", f"There is no data set {name} in {site.library.root}.")
+                return
+            with ui.element("div").classes("heading"):
+                ui.html(f"<h1>{escape(name)}, fight {fight}</h1>", sanitize=False)
+                ui.html('<span id="live-state" class="state finished">recorded</span>', sanitize=False)
+                ui.space()
+                file = f"{name.replace('/', '_')}_{fight}.mp4"
+                link = f"/video/{quote(name)}?{urlencode({'fight': fight})}"
+                ui.html(
+                    f'<a class="link-button" href="{escape(link)}" download="{escape(file)}">Save as video</a>',
+                    sanitize=False,
+                )
+                _policy_choice(site, name, fight, policy)
+            query = urlencode({"fight": fight, "policy": policy})
+            add_live_view(f"/replayed/{quote(name)}?{query}", is_recorded=True)
+
+
+def _fights_table(name: str, fights: list[RecordedFight]) -> None:
+    """Show the fights, and a choice of results."""
+    rows = [
+        {
+            "number": fight.number,
+            "result": _RESULTS[fight.is_won],
+            "steps": fight.n_steps,
+            "total": float(short(fight.total_return).replace(",", "")) if fight.total_return is not None else None,
+            "seed": fight.seed,
+            "link": f"/replay/{quote(name)}?{urlencode({'fight': fight.number})}",
+        }
+        for fight in fights
+    ]
+    choice = ui.toggle({"": "all", "won": "won", "lost": "lost"}, value="").props("no-caps unelevated dense")
+    table = ui.table(columns=_COLUMNS, rows=rows, row_key="number", pagination=50).classes("runs")
+    table.props('flat dense aria-label="Fights"').add_slot("body-cell-number", _LINK_CELL)
+
+    def show() -> None:
+        table.rows = [row for row in rows if choice.value in ("", row["result"])]
+
+    choice.on_value_change(show)
+
+
+def _policy_choice(site: Site, name: str, fight: int, policy: str) -> None:
+    """Offer the policies of all runs, which are asked what they would compute."""
+    found = [each for each in site.library.run_ids() if (site.library.path(each) / POLICY_NAME).exists()]
+    options = {"": _NO_POLICY, **{each: each for each in found}}
+
+    def change(chosen: str) -> None:
+        ui.navigate.to(f"/replay/{quote(name)}?{urlencode({'fight': fight, 'policy': chosen})}")
+
+    select = ui.select(options, value=policy if policy in options else "", label="policy to ask")
+    select.on_value_change(lambda event: change(event.value))
+    select.classes("axis").props("dense outlined options-dense")

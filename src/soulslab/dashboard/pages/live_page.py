@@ -1,0 +1,42 @@
+"""The page that shows a fight, and what the policy computes, as it happens."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from nicegui import ui
+
+from soulslab.dashboard.pages.frame import Site, empty_state, frame, run_path
+from soulslab.version import VERSION
+
+#: The elements that `static/live.js` fills.
+_PAGE: Final = Path(__file__).parents[1] / "static" / "live.html"
+
+
+def add(site: Site) -> None:
+    """Register the page."""
+
+    @ui.page("/live/{run_id:path}")
+    async def live_page(run_id: str) -> None:
+        title = run_id
+        with frame(f"Live: {title}", "/"):
+            if site.library.folder(run_id) is None:
+                empty_state("No such run", f"There is no run {run_id} in {site.library.root}.")
+                ui.link("All runs", "/")
+                return
+            with ui.element("div").classes("heading"):
+                ui.html(f"<h1>{escape(title)}</h1>", sanitize=False)
+                ui.html('<span id="live-state" class="state new">connecting</span>', sanitize=False)
+                ui.space()
+                ui.link("Charts of this run", run_path(run_id)).classes("link-button")
+            add_live_view(f"/feed/{quote(run_id)}", is_recorded=False)
+
+
+def add_live_view(socket: str, *, is_recorded: bool) -> None:
+    """Add the view of a fight, whose decisions come from a websocket; a recorded fight starts at its beginning."""
+    page = _PAGE.read_text("utf-8").format(socket=escape(socket), recorded="true" if is_recorded else "false")
+    ui.html(page, sanitize=False).classes("wide")
+    ui.add_body_html(f'<script src="/assets/live.js?{VERSION}" defer></script>')

@@ -1,0 +1,111 @@
+"""The charts of a run: which measurements are shown together, and their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from soulslab.dashboard.charts import Line, Theme, bar_options, chart_options
+from soulslab.dashboard.run_log import RunLog
+from soulslab.learn.telemetry import FightStats
+
+
+class ChartSpec(NamedTuple):
+    """A chart: measurements by their name, or all whose name starts with ``prefix``."""
+
+    title: str
+    unit: str
+    tags: tuple[str, ...] = ()
+    prefix: str = ""
+
+
+WIN_RATE: Final = ChartSpec("Win rate", "%")
+CHARTS: Final = (
+    WIN_RATE,
+    ChartSpec("Return", "per fight", ("train/mean_return", "evaluation/mean_return")),
+    ChartSpec("Fight length", "decisions", ("train/mean_decisions",)),
+    ChartSpec("Damage taken by attack", "hit points per fight", prefix="fight/damage/"),
+    ChartSpec("Fights ended by attack", "share", prefix="fight/kills/"),
+    ChartSpec("Wins by start pose", "share", prefix="fight/wins/"),
+    ChartSpec("Return by term", "per fight", prefix="fight/reward/"),
+    ChartSpec("Action values", "return", ("update/q_mean", "update/q_max")),
+    ChartSpec("Loss", "", ("update/loss", "update/policy_loss", "update/value_loss")),
+    ChartSpec("Temporal-difference error", "return", ("update/td_error",)),
+    ChartSpec("Entropy", "nats", ("update/entropy",)),
+    ChartSpec("Random actions", "share", ("update/epsilon",)),
+    ChartSpec("Change per update", "", ("update/approx_kl", "update/clip_fraction")),
+    ChartSpec("Explained variance", "share", ("update/explained_variance",)),
+    ChartSpec("Gradient norm", "", ("update/grad_norm",)),
+    ChartSpec("Learning rate", "", ("update/lr",)),
+    ChartSpec("Speed", "decisions/s", ("train/steps_per_second",)),
+    ChartSpec("Updates", "per second", ("update/updates_per_second",)),
+    ChartSpec("Replay buffer", "steps", ("update/n_replay",)),
+    ChartSpec("Late and lost steps", "steps", ("actor/n_late", "actor/n_dropped")),
+    ChartSpec("Lateness, 99th percentile", "ms", ("actor/lateness_p99_ms",)),
+    ChartSpec("Age of the actor's weights", "updates", ("actor/staleness_updates",)),
+)
+_NAMES: Final = {
+    "train/mean_return": "last training fights",
+    "evaluation/mean_return": "evaluation",
+    "update/q_mean": "taken actions",
+    "update/q_max": "best actions",
+    "update/policy_loss": "policy loss",
+    "update/value_loss": "value loss",
+    "update/approx_kl": "KL divergence (nats)",
+    "update/clip_fraction": "clipped share",
+}
+_MAX_LINES: Final = 8
+
+
+def shown_tags(spec: ChartSpec, log: RunLog) -> list[str]:
+    """Return the measurements of a chart that the run has; of many, those with the largest last values."""
+    tags = log.tags
+    if not spec.prefix:
+        return [tag for tag in spec.tags if tag in tags and len(log.series(tag).values)]
+    last = {tag: abs(float(log.series(tag).values[-1])) for tag in tags if tag.startswith(spec.prefix)}
+    return sorted((tag for tag, size in last.items() if size > 0.0), key=lambda tag: -last[tag])[:_MAX_LINES]
+
+
+def run_lines(spec: ChartSpec, log: RunLog, axis: str, decision_s: float) -> list[Line]:
+    """Return the lines of a chart of one run."""
+    if spec is WIN_RATE:
+        return win_rate_lines(log, axis, decision_s)
+    lines = []
+    for tag in shown_tags(spec, log):
+        series = log.series(tag)
+        name = _NAMES.get(tag, tag.rpartition("/")[2].replace("_", " "))
+        is_rare = tag.startswith("evaluation/")
+        lines.append(Line(name, log.axis(axis, series, decision_s), series.values, has_marks=is_rare))
+    return lines
+
+
+def win_rate_lines(log: RunLog, axis: str, decision_s: float, names: Sequence[str] = ()) -> list[Line]:
+    """Return the evaluated win rate and that of the last training fights, with their intervals, if they are known.
+
+    With names, only the first of the two that exists is returned, under that name.
+    """
+    lines = []
+    for label, band in (("evaluation", log.evaluated_win_rate()), ("last training fights", log.moving_win_rate())):
+        if len(band.series.values):
+            x = log.axis(axis, band.series, decision_s)
+            name = names[0] if names else label
+            lines.append(Line(name, x, band.series.values, band.low, band.high, has_marks=label == "evaluation"))
+    return lines[:1] if names else lines
+
+
+def run_chart(spec: ChartSpec, log: RunLog, axis: str, decision_s: float, theme: Theme) -> dict[str, Any] | None:
+    """Return the options of a chart of one run; None if the run has none of its measurements."""
+    lines = run_lines(spec, log, axis, decision_s)
+    return chart_options(spec.title, spec.unit, axis, lines, theme) if lines else None
+
+
+def action_chart(log: RunLog, names: Sequence[str], theme: Theme) -> dict[str, Any] | None:
+    """Return the options of the chart of chosen actions, the most frequent first; None without them."""
+    stats = log.last.get(FightStats)
+    if not isinstance(stats, FightStats) or not stats.action_shares:
+        return None
+    known = len(names) == len(stats.action_shares)
+    labels = names if known else [str(i) for i in range(len(stats.action_shares))]
+    order = sorted(range(len(labels)), key=lambda i: -stats.action_shares[i])
+    shares = [100.0 * stats.action_shares[i] for i in order]
+    return bar_options("Actions in the last fights", "%", [labels[i] for i in order], shares, theme)

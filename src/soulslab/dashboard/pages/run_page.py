@@ -1,0 +1,268 @@
+"""The page of one run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from html import escape
+from typing import Any
+
+from nicegui import ui
+
+from soulslab.arena.vocabulary import N_ACTIONS, action_name
+from soulslab.dashboard.charts import AXIS_TITLES
+from soulslab.dashboard.pages.frame import (
+    REFRESH_S,
+    Site,
+    empty_state,
+    frame,
+    hours,
+    percent,
+    run_path,
+    short,
+    state_html,
+    theme,
+    tiles,
+    time_html,
+)
+from soulslab.dashboard.pages.run_charts import CHARTS, action_chart, run_chart
+from soulslab.dashboard.run_library import RunState, RunSummary
+from soulslab.dashboard.run_log import AXES, Event, RunLog
+from soulslab.dashboard.run_starter import read_console, resume_run
+from soulslab.errors import SoulslabError
+from soulslab.learn import telemetry
+from soulslab.learn.live_feed import FEED_NAME
+from soulslab.learn.run_requests import SAVE_NAME, STOP_NAME, request
+
+_MAX_EVENTS = 200
+
+_log = logging.getLogger(__name__)
+
+
+def add(site: Site) -> None:
+    """Register the page."""
+
+    @ui.page("/run/{run_id:path}")
+    async def run_page(run_id: str, axis: str = AXES[0]) -> None:
+        with frame(run_id, "/"):
+            if site.library.folder(run_id) is None:
+                empty_state("No such run", f"There is no run {run_id} in {site.library.root}; the list has all runs.")
+                ui.link("All runs", "/")
+                return
+            view = _RunView(site, run_id, axis if axis in AXES else AXES[0])
+            await view.refresh()
+            ui.timer(REFRESH_S, view.refresh)
+
+
+class _RunView:
+    """The elements of the page of a run, and their update."""
+
+    def __init__(self, site: Site, run_id: str, axis: str) -> None:
+        self._site, self._run_id, self._axis = site, run_id, axis
+        self._theme = theme()
+        self._decision_s = site.library.decision_s(run_id)
+        self._seen: tuple[Any, ...] = ()
+        self._charts: dict[str, ui.echart] = {}
+        with ui.element("div").classes("heading"):
+            ui.html(f"<h1>{escape(run_id)}</h1>", sanitize=False)
+            self._state = ui.html("", sanitize=False)
+            ui.space()
+            self._controls = ui.element("div").classes("controls")
+        self._tiles = ui.html("", sanitize=False).classes("wide")
+        with ui.element("div").classes("heading minor"):
+            ui.html("<h2>Charts</h2>", sanitize=False)
+            ui.space()
+            options = {name: AXIS_TITLES[name] for name in AXES}
+            chosen = ui.select(
+                options, value=axis, label="horizontal axis", on_change=lambda e: self._change_axis(e.value)
+            )
+            chosen.classes("axis").props("dense outlined options-dense")
+        self._grid = ui.element("section").classes("charts")
+        self._hint = ui.element("div")
+        with self._hint:
+            empty_state("No measurements yet", "The charts appear with the first message of the run.")
+        self._attacks = ui.html("", sanitize=False).classes("wide")
+        ui.html("<h2>Events</h2>", sanitize=False)
+        self._events = ui.html("", sanitize=False).classes("wide")
+        with ui.expansion("Log").classes("settings").props("dense") as self._log:
+            self._console = ui.html("", sanitize=False).classes("wide")
+        with ui.expansion("Settings").classes("settings").props("dense"):
+            ui.html(_settings_html(site.library.settings(run_id)), sanitize=False).classes("wide")
+        self._build_controls()
+
+    def _build_controls(self) -> None:
+        with self._controls:
+            self._live = ui.button("Watch live", on_click=lambda: ui.navigate.to(run_path(self._run_id, "live")))
+            self._live.props("unelevated no-caps")
+            if not self._site.is_read_only:
+                self._save = ui.button("Save now", on_click=lambda: self._ask(SAVE_NAME)).props("outline no-caps")
+                self._stop = ui.button("Stop", on_click=self._confirm_stop).props("outline no-caps color=negative")
+                self._resume = ui.button("Resume", on_click=self._start_again).props("outline no-caps")
+
+    async def refresh(self) -> None:
+        """Read what is new, and update what changed."""
+        summary = self._site.library.summary(self._run_id)
+        log = await asyncio.to_thread(self._site.library.log, self._run_id)
+        console = await asyncio.to_thread(read_console, self._site.library.path(self._run_id))
+        seen = (summary.state, log.last_wall_s, len(log.events), self._axis, console)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        self._state.content = state_html(summary.state)
+        self._tiles.content = _summary_tiles(summary, log)
+        self._attacks.content = _attacks_html(log)
+        self._events.content = _events_html(log.events)
+        self._console.content = f"<pre>{escape(console)}</pre>"
+        self._log.visible = bool(console)
+        self._show_controls(summary.state)
+        self._show_charts(log)
+
+    def _show_controls(self, state: RunState) -> None:
+        folder = self._site.library.folder(self._run_id)
+        is_running = state in (RunState.RUNNING, RunState.STALE)
+        self._live.visible = folder is not None and (folder / FEED_NAME).exists()
+        if not self._site.is_read_only:
+            self._save.visible = self._stop.visible = is_running
+            self._resume.visible = state in (RunState.STOPPED, RunState.FAILED)
+
+    def _show_charts(self, log: RunLog) -> None:
+        names = [action_name(i) for i in range(N_ACTIONS)]
+        found = {spec.title: run_chart(spec, log, self._axis, self._decision_s, self._theme) for spec in CHARTS}
+        found["actions"] = action_chart(log, names, self._theme)
+        for title, options in found.items():
+            if options is None:
+                continue
+            if title not in self._charts:
+                with self._grid:
+                    self._charts[title] = ui.echart(options).classes("chart").props(f'data-chart="{escape(title)}"')
+                    if title in ("Win rate", "actions"):
+                        self._charts[title].classes("tall" if title == "actions" else "first")
+            else:
+                chart = self._charts[title]
+                chart.options.clear()
+                chart.options.update(options)
+                chart.update()
+        self._hint.visible = not self._charts
+
+    async def _change_axis(self, axis: str) -> None:
+        self._axis = axis
+        await self.refresh()
+
+    async def _confirm_stop(self) -> None:
+        with ui.dialog() as dialog, ui.card():
+            ui.label(f"Stop {self._run_id}?").classes("dialog-title")
+            ui.label("The run saves a checkpoint and ends. It can be resumed.")
+            with ui.row():
+                ui.button("Stop the run", on_click=lambda: dialog.submit(True)).props(
+                    "unelevated no-caps color=negative"
+                )
+                ui.button("Keep training", on_click=lambda: dialog.submit(False)).props("flat no-caps autofocus")
+        if await dialog:
+            self._ask(STOP_NAME)
+
+    async def _start_again(self) -> None:
+        folder = self._site.library.folder(self._run_id)
+        if folder is None or self._site.is_read_only:
+            return
+        try:
+            await asyncio.to_thread(resume_run, folder)
+        except SoulslabError as error:
+            ui.notify(str(error), type="negative")
+            return
+        ui.notify("The run continues from its last checkpoint; the log below shows what it prints.")
+
+    def _ask(self, name: str) -> None:
+        """Make a request to the run; the buttons of a page that is read-only do not exist."""
+        folder = self._site.library.folder(self._run_id)
+        if folder is None or self._site.is_read_only:
+            return
+        try:
+            request(folder, name)
+        except SoulslabError as error:
+            ui.notify(str(error), type="negative")
+            return
+        _log.info("%s was requested for %s", name.removesuffix(".request"), folder)
+        what = "stop after this update" if name == STOP_NAME else "save a checkpoint after this update"
+        ui.notify(f"The run was asked to {what}.")
+
+
+def _summary_tiles(summary: RunSummary, log: RunLog) -> str:
+    done = f" <small>of {short(summary.total_steps)}</small>" if summary.total_steps else ""
+    label = "Win rate, evaluated" if summary.is_evaluated else "Win rate, last fights"
+    progress = log.last.get(telemetry.TrainProgress)
+    fights = progress.n_fights if isinstance(progress, telemetry.TrainProgress) else None
+    values = [
+        (label, percent(summary.win_rate, summary.low, summary.high)),
+        ("Return, last fights", short(summary.mean_return)),
+        ("Decisions", short(summary.env_steps) + done),
+        ("Game time", hours(summary.game_hours)),
+        ("Training time", hours(summary.train_hours)),
+        ("Fights", short(fights)),
+        ("Last message", time_html(summary.last_wall_s)),
+    ]
+    if summary.reason:
+        values.append(("Ended", escape(summary.reason)))
+    if log.n_malformed:
+        values.append(("Unreadable lines", str(log.n_malformed)))
+    return tiles(values)
+
+
+def _attacks_html(log: RunLog) -> str:
+    """Return a table of the boss's attacks that hit, the most harmful first, in training and evaluated."""
+    fights, evaluated = log.last.get(telemetry.FightStats), log.last.get(telemetry.Evaluated)
+    columns = [
+        (title, message)
+        for title, message in (("training", fights), ("evaluation", evaluated))
+        if isinstance(message, telemetry.FightStats | telemetry.Evaluated) and message.damage_by_attack
+    ]
+    if not columns:
+        return ""
+    harmful = dict.fromkeys(name for _, message in columns for name, lost in message.damage_by_attack.items() if lost)
+    order = sorted(harmful, key=lambda name: -columns[0][1].damage_by_attack.get(name, 0.0))
+    titles = [f"{what}, {title}" for title, _ in columns for what in ("hit points per fight", "fights ended")]
+    head = "".join(f"<th>{each}</th>" for each in ("attack", *titles))
+    rows = []
+    for name in order:
+        cells = [escape(name)]
+        for _, message in columns:
+            cells += [
+                f"{message.damage_by_attack.get(name, 0.0):.1f}",
+                f"{100.0 * message.kills_by_attack.get(name, 0.0):.1f} %",
+            ]
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    table = f'<table class="plain numbers"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return f'<h2>Attacks</h2><div class="scroll">{table}</div>'
+
+
+def _events_html(events: list[Event]) -> str:
+    rows = "".join(
+        f"<tr><td>{time_html(wall_s)}</td><td>{_event(message)}</td></tr>"
+        for wall_s, message in reversed(events[-_MAX_EVENTS:])
+    )
+    return f'<table class="plain"><tbody>{rows}</tbody></table>' if rows else '<p class="faint">No events yet.</p>'
+
+
+def _event(message: telemetry.Message) -> str:
+    match message:
+        case telemetry.TrainStarted():
+            verb = "Resumed" if message.is_resumed else "Started"
+            return f"{verb} at {short(message.env_steps)} decisions: {escape(message.env_id)}, seed {message.seed}"
+        case telemetry.CheckpointSaved():
+            return f"Checkpoint at {short(message.env_steps)} decisions"
+        case telemetry.Evaluated() if message.win_rate is not None:
+            ends = [100.0 * end if end is not None else None for end in (message.low, message.high)]
+            return f"Evaluated: {percent(100.0 * message.win_rate, *ends)} of {message.n_fights} fights won"
+        case telemetry.Evaluated():
+            return f"Evaluated: mean return {short(message.mean_return)} over {message.n_fights} episodes"
+        case telemetry.TrainFinished():
+            return f"Ended: {escape(message.reason)}, {short(message.env_steps)} decisions"
+        case _:
+            return escape(type(message).__name__)
+
+
+def _settings_html(settings: dict[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><td><code>{escape(name)}</code></td><td>{escape(str(value))}</td></tr>"
+        for name, value in settings.items()
+    )
+    return f'<table class="plain"><tbody>{rows}</tbody></table>' if rows else "<p>The folder has no config.toml.</p>"

@@ -1,0 +1,62 @@
+"""Start and resume runs: each is a ``soulslab train`` of its own, which continues after the dashboard ends."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from soulslab.errors import ConfigError
+from soulslab.learn.archive import writing
+from soulslab.learn.configs import shipped_configs
+
+LOG_NAME: Final = "console.log"
+"""What a run that the dashboard started has printed."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MAX_LOG_BYTES: Final = 16_384
+
+
+def start_run(root: Path, name: str, config: str) -> None:
+    """Start a new run of a shipped config; raises ConfigError for a name that is taken or malformed."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError("takes letters, digits, dots, underscores and hyphens, at most 64", source=f"name {name!r}")
+    if config not in shipped_configs():
+        raise ConfigError("is not a shipped config", source=config)
+    folder = root / name
+    with writing(folder):
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            raise ConfigError("exists already; choose another name", source=folder) from None
+    _train(folder, "--config", config, "--run-dir", str(folder))
+
+
+def resume_run(folder: Path) -> None:
+    """Resume a run with its stored settings; settings that choose programs are refused, as without ``--trust``."""
+    _train(folder, "--resume", str(folder))
+
+
+def read_console(folder: Path) -> str:
+    """Return the last lines that a run has printed; "" if the dashboard did not start it."""
+    path = folder / LOG_NAME
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _MAX_LOG_BYTES))
+        return file.read(_MAX_LOG_BYTES).decode("utf-8", "replace")
+
+
+def _train(folder: Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", "soulslab", "train", *arguments]
+    # Ctrl-C in the terminal of the dashboard ends only the dashboard.
+    alone: dict[str, Any] = {"start_new_session": True}
+    if sys.platform == "win32":
+        alone = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
+    with writing(folder), (folder / LOG_NAME).open("ab") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **alone)  # noqa: S603
+    # A process that has ended is kept by the system until its parent waits for it.
+    threading.Thread(target=process.wait, name="soulslab-started-run", daemon=True).start()

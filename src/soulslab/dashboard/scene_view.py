@@ -1,0 +1,176 @@
+"""Preparation of decisions for the browser: names, numbers, and the picture of the fight."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import cv2
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from soulslab.arena.blow import blow_of
+from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_file import Boss
+from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.records import DUEL, FIGHT
+from soulslab.arena.top_down import draw_duel
+from soulslab.arena.vocabulary import BOSS_ANIMATIONS, N_ACTIONS, action_name
+from soulslab.learn.live_feed import FeedInfo, Moment
+
+PICTURE_HEIGHT_PX: Final = 288
+N_QUANTILE_ACTIONS: Final = 3
+"""Number of actions whose distribution of the return is shown."""
+
+N_HIDDEN: Final = 128
+"""Largest number of units of a hidden layer that are shown; of more, the first ones."""
+
+_JPEG_QUALITY: Final = 80
+_LENGTH: Final = struct.Struct(">I")
+
+
+def pack(content: dict[str, Any], picture: bytes = b"") -> bytes:
+    """Return a message for the browser: the length of the JSON text, the text, and a JPEG."""
+    text = msgspec.json.encode(content)
+    return _LENGTH.pack(len(text)) + text + picture
+
+
+def picture_of(message: bytes) -> bytes:
+    """Return the JPEG of a message of `pack`; empty if it has none."""
+    [length] = _LENGTH.unpack_from(message)
+    return message[_LENGTH.size + length :]
+
+
+class SceneView:
+    """Describes the decisions of one feed."""
+
+    def __init__(self, info: FeedInfo) -> None:
+        """Read the boss of a simulated fight; raises BossFileError for a malformed boss file."""
+        self._info = info
+        self._boss: Boss | None = None
+        rules = info.scene.get("rules", b"")
+        if len(rules) == FIGHT.itemsize:
+            self._rules = np.frombuffer(rules, FIGHT).copy()
+            self._boss = find_boss(info.scene["boss"].decode())
+        self._player_animations = list(load_knight().animations)
+
+    def info(self) -> dict[str, Any]:
+        """Return what does not change: the names of actions and features, and the groups of features."""
+        names = self._info.action_names
+        if not names:
+            n = self._info.n_actions
+            names = tuple(action_name(i) if n == N_ACTIONS else str(i) for i in range(n))
+        return {
+            "type": "info",
+            "env": self._info.env_id,
+            "boss": self._boss.name if self._boss is not None else "",
+            "actions": names,
+            "features": self._info.feature_names,
+            "groups": feature_groups(self._info.feature_names),
+        }
+
+    def describe(self, moment: Moment) -> dict[str, Any]:
+        """Return a decision as numbers for the browser."""
+        scores = np.frombuffer(moment.scores, np.float32)
+        mask = np.frombuffer(moment.mask, np.uint8)
+        return {
+            "type": "moment",
+            "fight": moment.fight,
+            "decision": moment.decision,
+            "wall_ms": round(1000.0 * moment.wall_s),
+            "action": moment.action,
+            "reward": _number(moment.reward),
+            "kind": moment.kind,
+            "mask": mask.tolist(),
+            "scores": _numbers(scores),
+            "quantiles": _quantiles(moment, scores, mask),
+            "value": _number(moment.value) if moment.value is not None else None,
+            "hidden": [list(layer[:N_HIDDEN]) for layer in moment.hidden],
+            "features": _numbers(np.frombuffer(moment.features, np.float32)),
+            "attribution": _numbers(np.frombuffer(moment.attribution, np.float32)),
+            "vitals": self._vitals(moment),
+            "late_ms": _number(1000.0 * moment.late_s),
+        }
+
+    def picture(self, moment: Moment) -> bytes:
+        """Return the picture of a decision as a JPEG; empty if there is none."""
+        duel = moment.scene.get("duel", b"")
+        if self._boss is None or len(duel) != DUEL.itemsize:
+            return moment.picture
+        record = np.frombuffer(duel, DUEL)[0]
+        drawn = draw_duel(self._boss, self._rules[0], record, height_px=PICTURE_HEIGHT_PX, has_hud=False)
+        is_encoded, data = cv2.imencode(".jpg", drawn[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
+        return data.tobytes() if is_encoded else b""
+
+    def _vitals(self, moment: Moment) -> dict[str, Any]:
+        """Return health, stamina, animations and the distance; empty if the environment is no duel."""
+        raw = moment.scene.get("state", b"")
+        if len(raw) != DUEL_STATE.itemsize:
+            return {}
+        state = np.frombuffer(raw, DUEL_STATE)[0]
+        (px, py, *_), (bx, by, *_) = state["player_pose"].tolist(), state["boss_pose"].tolist()
+        return {
+            **{name: _number(float(state[name])) for name in ("player_hp", "player_sp", "boss_hp")},
+            **{name: float(state[name]) for name in ("player_max_hp", "player_max_sp", "boss_max_hp")},
+            "phase": int(state["phase"]),
+            "distance_m": round(math.hypot(px - bx, py - by), 2),
+            "player_animation": _name(self._player_animations, int(state["player_animation"])),
+            "player_s": round(float(state["player_animation_duration"]), 2),
+            "boss_animation": self._boss_move(moment) or _name(BOSS_ANIMATIONS, int(state["boss_animation"])),
+            "boss_s": round(float(state["boss_animation_duration"]), 2),
+        }
+
+    def _boss_move(self, moment: Moment) -> str:
+        """Return the boss's attack and its stage in a simulated fight; "" without an attack."""
+        duel = moment.scene.get("duel", b"")
+        if self._boss is None or len(duel) != DUEL.itemsize:
+            return ""
+        record = np.frombuffer(duel, DUEL)[0]
+        blow = blow_of(record, self._rules[0])
+        return f"{self._boss.moves[record.b_move].id.replace('_', ' ')}, {blow.stage}" if blow is not None else ""
+
+
+def feature_groups(names: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return consecutive features that belong together: name of the group, first and last index + 1.
+
+    One-hot features ``a=x`` belong to the group ``a``, all others to the part before their first underscore, such as
+    ``player``. The name of a small group lists its features: ``player x, y, z``.
+    """
+    groups = []
+    for name, members in groupby(range(len(names)), key=lambda i: _group(names[i])):
+        index = list(members)
+        parts = [names[i].removeprefix(f"{name}_") for i in index]
+        title = f"{name} {', '.join(parts)}" if "=" not in names[index[0]] and parts[0] != name else name
+        groups.append((title.replace("_", " "), index[0], index[-1] + 1))
+    return groups
+
+
+def _group(name: str) -> str:
+    base, equals, _ = name.partition("=")
+    return base if equals else name.partition("_")[0]
+
+
+def _quantiles(moment: Moment, scores: NDArray[np.float32], mask: NDArray[np.uint8]) -> list[dict[str, Any]]:
+    """Return the quantiles of the best allowed actions, the best one first."""
+    if not moment.quantiles:
+        return []
+    found = np.frombuffer(moment.quantiles, np.float32).reshape(len(scores), -1)
+    order = [i for i in np.argsort(-scores, kind="stable").tolist() if mask[i]][:N_QUANTILE_ACTIONS]
+    return [{"action": i, "values": _numbers(np.sort(found[i]))} for i in order]
+
+
+def _name(names: Sequence[str], number: int) -> str:
+    return names[number] if 0 <= number < len(names) else "unknown"
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.4g}") if math.isfinite(value) else None
+
+
+def _numbers(values: NDArray[np.float32]) -> list[float | None]:
+    return [_number(value) for value in values.tolist()]

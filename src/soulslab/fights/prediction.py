@@ -1,0 +1,97 @@
+"""Prediction of the win rate of a policy against the true boss, from recordings alone.
+
+An ensemble of bosses stands for what the recordings leave open: each is fitted to all fights but one, and its numbers
+are drawn from the intervals of that fit. The policy fights each of them. (Samples with replacement show a third less of
+the boss: the fits to them were worse than the fit to all fights, and the predictions too low.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from soulslab.arena.boss_file import Ground
+from soulslab.arena.fitting.fit import fit_boss
+from soulslab.arena.fitting.recorded_fight import RecordedFight
+from soulslab.arena.knight_file import load_knight
+from soulslab.arena.uncertainty import LEVEL, draw_boss
+from soulslab.config.writing import dump_settings
+from soulslab.envs.registration import ARENA_ID
+from soulslab.learn.evaluate import EvaluationSettings, Interval, evaluate
+from soulslab.learn.policy_header import Player
+
+
+class PredictionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a prediction.
+
+    Attributes:
+        env_options: Options of the fights in the simulator, without a boss.
+        n_bosses: Bosses of the ensemble.
+        n_fights: Fights with each of them.
+        seed: Seed of the drawn numbers and the fights.
+    """
+
+    env_options: dict[str, Any] = {}
+    n_bosses: int = 20
+    n_fights: int = 100
+    seed: int = 0
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """Win rates against the bosses of the ensemble, 0..1.
+
+    Attributes:
+        win_rates: One for each boss.
+    """
+
+    win_rates: tuple[float, ...]
+
+    @property
+    def win_rate(self) -> float:
+        """Mean of the win rates."""
+        return float(np.mean(self.win_rates))
+
+    @property
+    def interval(self) -> Interval:
+        """90 % interval of the win rate against the true boss."""
+        low, high = np.quantile(self.win_rates, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+        return Interval(float(low), float(high))
+
+
+def predict(
+    player: Player, fights: Sequence[RecordedFight], settings: PredictionSettings, ground: Ground | None = None
+) -> Prediction:
+    """Predict the win rate of a policy against the boss of some recordings.
+
+    Args:
+        player: The policy.
+        fights: The recordings.
+        settings: Settings.
+        ground: The ground, if it is known from elsewhere.
+
+    Raises `FitError` if the recordings show too few attacks.
+    """
+    rng = np.random.default_rng(settings.seed)
+    rates = []
+    with TemporaryDirectory(prefix="soulslab-predict-") as folder:
+        path = Path(folder) / "boss.toml"
+        for number in range(settings.n_bosses):
+            kept = [fight for i, fight in enumerate(fights) if i != number % len(fights)] or fights
+            fit = fit_boss(kept, load_knight(), ground=ground)
+            path.write_text(dump_settings(draw_boss(fit.boss, fit.uncertainty, rng)), encoding="utf-8")
+            evaluation = evaluate(
+                player,
+                EvaluationSettings(
+                    env_id=ARENA_ID,
+                    env_options={**settings.env_options, "boss": str(path)},
+                    n_fights=settings.n_fights,
+                    seed=settings.seed,
+                ),
+            )
+            rates.append(evaluation.win_rate or 0.0)
+    return Prediction(win_rates=tuple(rates))

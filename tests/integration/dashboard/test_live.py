@@ -1,0 +1,194 @@
+"""The live page, the controls, and the dashboards of other commands, with real training and a real policy."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from soulslab.arena.features import FEATURE_NAMES
+from soulslab.arena.vocabulary import N_ACTIONS
+from soulslab.learn.live_feed import FEED_NAME
+from support.browser import chart_data, running_dashboard
+from support.policies import actor_critic
+from support.waiting import wait_for
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+SMALL = [
+    *("--env", "support.slow_arena:SlowArena-v0", "--set", "env.n_envs=1", "--set", "learner.n_steps=32"),
+    *("--set", "learner.minibatch_size=32", "--set", "network.widths=[16]"),
+]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("live") / "runs"
+
+
+@pytest.fixture(scope="module")
+def training(root):
+    """A run on the built-in fight that does not end by itself."""
+    command = [sys.executable, "-m", "soulslab", "train", "--run-dir", str(root / "run")]
+    command += [*SMALL, "--set", "run.total_steps=1_000_000_000"]
+    with (root.parent / "train.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
+        wait_for((root / "run" / FEED_NAME).exists, "the run to start", deadline_s=120.0)
+        yield process
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def dashboard(root, training):
+    with running_dashboard(root, root.parent / "dashboard.log") as found:
+        yield found
+
+
+def shown(page):
+    """Return the fight and the decision that the page shows."""
+    found = page.evaluate("document.body.dataset.decision")
+    return tuple(map(int, found.split(":"))) if found else None
+
+
+@pytest.fixture
+def live(dashboard, open_page):
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}/live/run")
+    page.wait_for_function("window.soulslabLive?.moments.length > 5", timeout=60_000)
+    return page
+
+
+def test_live_page_shows_what_the_policy_computed(live):
+    expect(live.locator("#live-state")).to_have_text("live")
+    live.keyboard.press("Space")
+    moment = live.evaluate("(({jpeg, ...rest}) => rest)(soulslabLive.moments[soulslabLive.head])")
+    rows = live.locator("#actions li")
+    expect(rows).to_have_count(20)
+    texts = rows.locator("output").all_inner_texts()
+    assert [float(text.removesuffix(" %")) for text in texts] == pytest.approx(
+        [100 * score for score in moment["scores"]], abs=0.051
+    )
+    assert sum(moment["scores"]) == pytest.approx(1.0, abs=0.01)
+    masked = [i for i, row in enumerate(rows.all()) if "masked" in row.get_attribute("class")]
+    assert masked == [i for i, is_open in enumerate(moment["mask"]) if not is_open]
+    expect(live.locator("#actions li.chosen .name")).to_have_text(
+        live.evaluate(f"soulslabLive.info.actions[{moment['action']}]")
+    )
+    boss = live.locator("#vitals .boss output").inner_text()
+    assert boss == f"{round(moment['vitals']['boss_hp'])} / {round(moment['vitals']['boss_max_hp'])}"
+    colours = "new Set(document.getElementById('picture').getContext('2d').getImageData(0, 0, 640, 360).data).size"
+    live.wait_for_function(f"{colours} > 50")
+
+
+def test_decisions_are_consecutive(live):
+    live.wait_for_function("soulslabLive.moments.length > 15")
+    steps = live.evaluate("soulslabLive.moments.map(each => [each.fight, each.decision])")
+    for (fight, step), (next_fight, next_step) in pairwise(steps):
+        assert (next_fight == fight and next_step == step + 1) or next_fight > fight
+
+
+def test_fight_can_be_paused_stepped_and_scrolled_back(live):
+    live.wait_for_function("soulslabLive.moments.length > 8")
+    live.keyboard.press("Space")
+    expect(live.locator("#play")).to_have_attribute("aria-label", "Play")
+    at = live.evaluate("soulslabLive.head")
+    live.keyboard.press("ArrowLeft")
+    live.keyboard.press("ArrowLeft")
+    live.keyboard.press("ArrowRight")
+    assert live.evaluate("soulslabLive.head") == at - 1
+    live.wait_for_function(f"soulslabLive.moments.length > {at + 3}")
+    assert live.evaluate("soulslabLive.head") == at - 1
+    live.locator("#position").fill("0")
+    first = live.evaluate("[soulslabLive.moments[0].fight, soulslabLive.moments[0].decision].join(':')")
+    live.wait_for_function(f"document.body.dataset.decision === '{first}'")
+    live.locator("#live").click()
+    live.wait_for_function("soulslabLive.head > 5")
+
+
+def test_reloaded_page_continues(live):
+    live.reload()
+    live.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
+
+
+def test_run_page_follows_the_run(dashboard, open_page):
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}/run/run")
+    expect(page.locator(".state")).to_have_text("running")
+    before = len(chart_data(page, "Entropy")["entropy"])
+    name = json.dumps("Entropy")
+    page.wait_for_function(
+        f"""getElement(Number(document.querySelector(`[data-chart={name}]`).id.slice(1))).chart.getOption()
+            .series[0].data.length > {before}"""
+    )
+
+
+def test_read_only_dashboard_has_no_controls(root, training, tmp_path, open_page):
+    with running_dashboard(root, tmp_path / "dashboard.log", "--read-only") as dashboard:
+        page = open_page(dashboard.link)
+        page.goto(f"{dashboard.base}/run/run")
+        expect(page.get_by_role("button", name="Watch live")).to_be_visible()
+        expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+        expect(page.get_by_role("button", name="Save now")).to_have_count(0)
+        page.goto(f"{dashboard.base}/")
+        expect(page.get_by_role("button", name="Compare")).to_be_visible()
+        expect(page.get_by_role("button", name="Start a run")).to_have_count(0)
+
+
+def test_save_now_and_stop(dashboard, root, training, open_page):
+    """The last test of this run: it ends."""
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}/run/run")
+    checkpoints = root / "run" / "checkpoints"
+    before = set(checkpoints.glob("*")) if checkpoints.exists() else set()
+    page.get_by_role("button", name="Save now").click()
+    wait_for(lambda: checkpoints.exists() and set(checkpoints.glob("*")) - before, "a checkpoint")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop the run").click()
+    assert training.wait(60.0) == 130
+    expect(page.locator(".state")).to_have_text("stopped")
+    expect(page.get_by_role("button", name="Save now")).to_be_hidden()
+    assert "stop request: the run is saved" in (root.parent / "train.log").read_text()
+
+
+def test_policy_plays_for_the_browser(tmp_path, open_page):
+    options = {"boss": "judge", "observation": "features"}
+    sizes = {"n_features": len(FEATURE_NAMES), "n_actions": N_ACTIONS, "feature_names": FEATURE_NAMES}
+    policy = tmp_path / "policy.safetensors"
+    actor_critic(env_id="soulslab/Arena-v0", env_options=options, **sizes).save(policy)
+    command = [sys.executable, "-m", "soulslab", "play", "--policy", str(policy), "--dashboard", "--seed", "3"]
+    with (tmp_path / "play.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
+        link = process.stdout.readline().split()[-1]
+        page = open_page(link)
+        page.wait_for_function("window.soulslabLive?.moments.length > 10", timeout=60_000)
+        times = page.evaluate("soulslabLive.moments.map(each => each.wall_ms)")
+        assert shown(page) is not None
+        # The game is not faster than real time; a busy machine may make it slower.
+        assert (times[-1] - times[0]) / (len(times) - 1) > 90.0
+        page.goto("about:blank")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30.0) == 0
+        process.stdout.close()
+    assert re.search(r"\d+ of \d+ fights won", (tmp_path / "play.log").read_text())
+
+
+def test_train_starts_a_dashboard_that_ends_with_it(tmp_path, open_page):
+    command = [sys.executable, "-m", "soulslab", "train", "--run-dir", str(tmp_path / "runs" / "mine"), "--dashboard"]
+    command += [*SMALL, "--set", "run.total_steps=1_000_000_000"]
+    with (tmp_path / "train.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
+        link = process.stdout.readline().split()[-1]
+        page = open_page(link)
+        expect(page.locator("h1")).to_have_text("mine")
+        page.goto("about:blank")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        # The pipe is also open in the dashboard; it is at its end when both processes have ended.
+        assert process.stdout.read() == ""
+        process.stdout.close()

@@ -1,0 +1,220 @@
+"""The pages of the dashboard in a browser, with the files of runs."""
+
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from soulslab.dashboard.run_log import RunLog
+from soulslab.learn import telemetry
+from support.browser import chart_data, running_dashboard
+from support.long_form import IS_LONG
+from support.run_folders import evaluated, finished, line, progress, started, write_run
+
+ATTACK = "<img src=x onerror=alert(1)>"
+"""Name of a run that would be a script if it were not escaped."""
+
+
+def fights(env_steps):
+    damage = {"sweep": 10.0 + env_steps / 100, "grab": 3.0}
+    return telemetry.FightStats(
+        env_steps=env_steps,
+        n_fights=20,
+        reward_terms={"win": 0.5},
+        damage_by_attack=damage,
+        action_shares=(0.25, 0.5, 0.25),
+    )
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("dashboard") / "runs"
+    messages = [started()]
+    for step in range(10, 1001, 10):
+        messages += [progress(step, step / 2000), fights(step)]
+        if step % 250 == 0:
+            messages.append(evaluated(step, 0.3 + step / 2500))
+    write_run(root / "first", [*messages, finished(1000)], settings="[learner]\nlr = 0.001\n")
+    write_run(root / "second", messages[:100], settings="[learner]\nlr = 0.002\n")
+    write_run(root / ATTACK.replace("/", ""), [started(), progress(10)])
+    return root
+
+
+@pytest.fixture(scope="module")
+def dashboard(root):
+    with running_dashboard(root, root.parent / "dashboard.log") as found:
+        yield found
+
+
+def status(url, cookie=""):
+    """Return the status of a request without a browser, which follows no redirect."""
+
+    class NoRedirect(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_):
+            return None
+
+    request = urllib.request.Request(url, headers={"Cookie": cookie} if cookie else {})  # noqa: S310
+    try:
+        with urllib.request.build_opener(NoRedirect).open(request) as answer:
+            return answer.status, answer.headers
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers
+
+
+def points(series):
+    return [[x, pytest.approx(y)] for x, y in zip(series.env_steps, series.values, strict=True)]
+
+
+def test_token_is_needed_once(dashboard):
+    assert status(f"{dashboard.base}/")[0] == 401
+    assert status(f"{dashboard.base}/?token=wrong")[0] == 401
+    assert status(f"{dashboard.base}/", "soulslab_dashboard=wrong")[0] == 401
+    assert status(f"{dashboard.base}/_nicegui_ws/socket.io/?EIO=4&transport=polling")[0] == 401
+    code, headers = status(dashboard.link)
+    assert (code, headers["Location"]) == (303, "/")
+    cookie = headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    code, headers = status(f"{dashboard.base}/", cookie.partition(";")[0])
+    assert code == 200
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+def test_link_cannot_redirect_to_another_host(dashboard):
+    token = dashboard.link.partition("token=")[2]
+    code, headers = status(f"{dashboard.base}//example.org/?token={token}")
+    assert (code, headers["Location"]) == (303, "/example.org/")
+
+
+def test_websocket_without_cookie_or_from_another_site_is_refused(dashboard, open_page, chromium):
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto("about:blank")
+    address = dashboard.base.replace("http", "ws")
+    code = page.evaluate(
+        """url => new Promise(done => { const s = new WebSocket(url); s.onclose = e => done(e.wasClean); })""",
+        f"{address}/feed/first",
+    )
+    assert code is False
+    context.close()
+
+
+def test_list_shows_the_runs(dashboard, open_page):
+    page = open_page(dashboard.link)
+    row = page.locator("tr", has_text="first")
+    expect(row).to_contain_text("finished")
+    expect(row).to_contain_text("70.0 %")
+    expect(row).to_contain_text("60 to 80 %")
+    expect(page.locator("tr", has_text="second")).to_contain_text("failed")
+    expect(page.locator("tr", has_text=ATTACK)).to_be_visible()
+    assert page.title() == "Runs · soulslab"
+    assert "token" not in page.url
+
+
+def test_list_follows_the_folder(dashboard, open_page, root):
+    page = open_page(dashboard.link)
+    path = write_run(root / "growing", [started(), progress(100, 0.25)])
+    row = page.locator("tr", has_text="growing")
+    expect(row).to_contain_text("25.0 %")
+    with path.open("ab") as file:
+        file.write(line(progress(200, 0.75)))
+    expect(row).to_contain_text("75.0 %")
+    path.unlink()
+    expect(row).to_have_count(0)
+
+
+def test_charts_have_the_numbers_of_the_folder(dashboard, open_page, root):
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}/run/first")
+    log = RunLog(root / "first" / "progress.jsonl")
+    log.update()
+    rates = chart_data(page, "Win rate")
+    band = log.evaluated_win_rate()
+    assert rates["evaluation"] == points(band.series)
+    low, width = rates["evaluation, lower end"], rates["evaluation, interval"]
+    assert [y for _, y in low] == pytest.approx(band.low.tolist())
+    assert [a + b for (_, a), (_, b) in zip(low, width, strict=True)] == pytest.approx(band.high.tolist())
+    moving = log.moving_win_rate().series
+    assert rates["last training fights"] == points(moving)
+    damage = chart_data(page, "Damage taken by attack")
+    expected = log.series("fight/damage/sweep")
+    assert damage["sweep"] == points(expected)
+    assert chart_data(page, "actions")["Actions in the last fights"] == [50.0, 25.0, 25.0]
+
+
+def test_axis_can_be_changed(dashboard, open_page, root):
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}/run/first?axis=training time")
+    expect(page.locator('[data-chart="Fight length"] canvas')).to_be_visible()
+    seconds = [x for x, _ in chart_data(page, "Fight length")["mean decisions"]]
+    assert seconds == pytest.approx(np.arange(0.1, 10.01, 0.1).tolist())
+
+
+def test_comparison_shows_a_line_for_each_run_and_the_differences(dashboard, open_page):
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}/compare?run=first&run=second&run=../etc")
+    assert {"first", "second"} <= set(chart_data(page, "compare"))
+    expect(page.locator("table.plain")).to_contain_text("learner.lr")
+    expect(page.locator("table.plain")).to_contain_text("0.002")
+
+
+@pytest.mark.parametrize("path", ["/run/missing", "/run/..%2F..%2Fetc", "/live/missing"])
+def test_unknown_run_says_so(dashboard, open_page, path):
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}{path}")
+    expect(page.locator("#content")).to_contain_text("No such run")
+
+
+def test_empty_folder_says_what_to_do(tmp_path, open_page):
+    with running_dashboard(tmp_path / "none", tmp_path / "dashboard.log") as dashboard:
+        page = open_page(dashboard.link)
+        expect(page.locator("#content")).to_contain_text("No runs yet")
+        expect(page.locator("#content pre")).to_contain_text("soulslab train")
+        write_run(tmp_path / "none" / "new", [started(), progress(10, 0.5)])
+        expect(page.locator("tr", has_text="new")).to_contain_text("50.0 %")
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("path", ["/", "/run/first", "/compare?run=first&run=second", "/live/first"])
+def test_pages_fit_the_screen(dashboard, open_page, path, width):
+    page = open_page(dashboard.link, width=width)
+    page.goto(f"{dashboard.base}{path}")
+    expect(page.locator("h1")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_theme_follows_the_system_and_the_switch(dashboard, open_page):
+    page = open_page(dashboard.link, theme="dark")
+    expect(page.locator("body.body--dark")).to_be_attached()
+    page.get_by_label("Switch between light and dark").click()
+    expect(page.locator("body.body--dark")).to_have_count(0)
+    page.reload()
+    expect(page.locator("h1")).to_be_visible()
+    expect(page.locator("body.body--dark")).to_have_count(0)
+
+
+def test_page_can_be_used_with_the_keyboard(dashboard, open_page):
+    page = open_page(dashboard.link)
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.locator("a", has_text="first").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("first")
+
+
+def test_pages_load_nothing_from_other_hosts(dashboard, open_page):
+    page = open_page(dashboard.link)
+    hosts = set()
+    page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
+    page.goto(f"{dashboard.base}/run/first")
+    expect(page.locator('[data-chart="Win rate"] canvas')).to_be_visible()
+    assert hosts == {dashboard.base.split("/")[2]}
+
+
+def test_many_browsers_at_once(dashboard, open_page):
+    pages = [open_page(dashboard.link) for _ in range(20 if IS_LONG else 4)]
+    for page in pages:
+        expect(page.locator("tr", has_text="first")).to_contain_text("finished")
