@@ -31,6 +31,8 @@ LEAST_INFORMATION = 0.7
 WIDER = 1.4
 #: Number of pauses below which the greatest one may not have been seen.
 FEW_SURE = 20
+#: Share of all waits that are shorter than the greatest plausible pause then.
+MOST_WAITS = 0.95
 #: Cooldown in ticks that is assumed at most if no choice bounds it from below, and the longest one that is considered.
 USUAL_COOLDOWN, LONGEST_COOLDOWN = 240.0, 1200.0
 #: 95 % quantile of the normal distribution, for intervals of shares.
@@ -372,9 +374,12 @@ def pauses(
     slack = span * (LIMIT_RATIO ** (-1 / n) - 1)
     slack_high = span * (LIMIT_RATIO ** (-1 / max(len(sure), 1)) - 1)
     most = high + max(slack_high, span / n / 2)
+    value = high + span / n / 2
     if len(sure) < FEW_SURE:
-        most = max(most, float(np.quantile(waits, 0.9)))
-    return Estimate(max(low - span / n / 2, 0), max(low - slack, 0.0), low), Estimate(high + span / n / 2, high, most)
+        # Waits contain further tries, so most of them are longer than the pause was.
+        most = max(most, float(np.quantile(waits, MOST_WAITS)))
+        value = (value + most) / 2
+    return Estimate(max(low - span / n / 2, 0), max(low - slack, 0.0), low), Estimate(value, high, most)
 
 
 def _next_attack(o: Observations, i: int) -> Attack | None:

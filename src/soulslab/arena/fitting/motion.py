@@ -73,7 +73,13 @@ class Steps(msgspec.Struct, frozen=True, eq=False):
 
 
 def steps_of(o: Observations, indices: Sequence[int]) -> Steps:
-    """Return the motion between all neighbouring moments within some attacks."""
+    """Return the motion between all neighbouring moments within some attacks.
+
+    If enough of them were recorded at a higher rate than the others, only these are used: they show the motion exactly.
+    """
+    rates = np.array([o.courses[o.attacks[i].course].step for i in indices])
+    finest = [i for i, rate in zip(indices, rates.tolist(), strict=True) if rate == rates.min()]
+    indices = finest if len(finest) >= _FEW else indices
     names = Steps.__struct_fields__
     parts: list[list[NDArray[Any]]] = [[np.zeros(0)] * len(names)]
     for i in indices:
@@ -233,7 +239,7 @@ def roaming(o: Observations) -> Roaming:
     walk = middle(slow) if len(slow) else None
     is_run = is_front & (per_s > 1.15 * walk) if walk is not None else np.zeros(len(names), np.bool_)
     is_walk = is_front & ~is_run
-    error, slack = (0.01, 0.0) if o.step == 1 else (0.1, 0.1)
+    error, slack = (0.01, 0.0) if np.median(steps.n_ticks) == 1 else (0.1, 0.1)
     return Roaming(
         walk_m_s=exact(walk, error) if walk is not None else None,
         run_m_s=exact(middle(per_s[is_run]), error) if is_run.sum() >= _FEW else None,

@@ -117,3 +117,12 @@ def test_a_recording_without_attacks_cannot_be_fitted():
     calm = msgspec.structs.replace(fight, moments=fight.moments[:50])
     with pytest.raises(FitError, match="kinds of attacks"):
         fit_boss([calm], load_knight())
+
+
+def test_a_recording_at_a_lower_rate_does_not_make_the_motion_less_exact():
+    fights = recorded("judge")
+    mixed = fit_boss([*fights, thinned(fights[0], 6)], load_knight())
+    widths = [np.diff(mixed.uncertainty.intervals[f"moves[0].windows[0].{name}"]) for name in ("advance_m", "aim_s")]
+    assert max(widths) < 0.05
+    assert mixed.boss.walk_m_s == pytest.approx(2.2, abs=0.01)
+    assert np.diff(mixed.uncertainty.intervals["walk_m_s"]) < 0.03
