@@ -126,3 +126,23 @@ def test_a_recording_at_a_lower_rate_does_not_make_the_motion_less_exact():
     assert max(widths) < 0.05
     assert mixed.boss.walk_m_s == pytest.approx(2.2, abs=0.01)
     assert np.diff(mixed.uncertainty.intervals["walk_m_s"]) < 0.03
+
+
+def test_projectiles_may_be_more_than_those_that_hit():
+    fit = fitted("trickster")
+    thrown = [
+        (fit.uncertainty.intervals[f"moves[{i}].windows[{j}].projectile.count"], window.projectile.count)
+        for i, move in enumerate(fit.boss.moves)
+        for j, window in enumerate(move.windows)
+        if window.projectile is not None
+    ]
+    assert thrown
+    assert all(low == count and high == 5 for (low, high), count in thrown)
+    counts = {
+        window.projectile.count
+        for seed in range(5)
+        for move in draw_boss(fit.boss, fit.uncertainty, np.random.default_rng(seed)).moves
+        for window in move.windows
+        if window.projectile is not None
+    }
+    assert len(counts) >= 3
