@@ -175,17 +175,22 @@ def dashboard(*, quick: Quick = False, json: Json = None) -> None:
 
 @app.command
 def siphon(*, quick: Quick = False, json: Json = None) -> None:
-    """Measure the process bridge, and Doom stepped with it."""
+    """Measure the process bridge, and Doom stepped with it; on Windows, reading memory."""
+    from benchmarks.siphon_memory import IS_WINDOWS, MemoryBenchSettings, measure_memory
+
+    memory_settings = MemoryBenchSettings.quick() if quick else MemoryBenchSettings()
+    if IS_WINDOWS:
+        _report(json, lambda: [measure_memory(memory_settings)])
+        return
     from benchmarks.siphon_capture import CaptureBenchSettings, measure_capture
     from benchmarks.siphon_doom import DoomBenchSettings, measure_doom
-    from benchmarks.siphon_memory import MemoryBenchSettings, measure_memory
     from benchmarks.siphon_public import PublicBenchSettings, measure_public
     from benchmarks.siphon_rpc import RpcBenchSettings, measure_rpc
     from benchmarks.siphon_scan import ScanBenchSettings, measure_scan_rate
 
     def measure() -> list[Result]:
         return [
-            measure_memory(MemoryBenchSettings.quick() if quick else MemoryBenchSettings()),
+            measure_memory(memory_settings),
             measure_scan_rate(ScanBenchSettings.quick() if quick else ScanBenchSettings()),
             measure_capture(CaptureBenchSettings.quick() if quick else CaptureBenchSettings()),
             *measure_rpc(RpcBenchSettings.quick() if quick else RpcBenchSettings()),
@@ -363,6 +368,21 @@ def fleet(*, quick: Quick = False, json: Json = None) -> None:
 
 
 @app.command
+def fleet_scale(
+    *,
+    results: Annotated[Path | None, Parameter(help="JSON file of the benchmark fleet.")] = None,
+    usd_per_core_hour: Annotated[float | None, Parameter(validator=Number(gt=0), help="Price of a core.")] = None,
+    quick: Quick = False,  # noqa: ARG001 - as all benchmarks
+    json: Json = None,
+) -> None:
+    """Compute what fleets of 1, 100 and 10,000 games need, from measured numbers."""
+    from benchmarks.fleet_scale import ScaleSettings, compute_scale
+
+    settings = _with(ScaleSettings(), results=results, usd_per_core_hour=usd_per_core_hour)
+    _report(json, lambda: [compute_scale(settings)])
+
+
+@app.command
 def transfer(*, options: PolicyOptions | None = None, quick: Quick = False, json: Json = None) -> None:
     """Measure a policy of the simulator in the window."""
     from benchmarks.transfer import measure_transfer
@@ -488,6 +508,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "dashboard": dashboard,
     "remote-actor": remote_actor,
     "fleet": fleet,
+    "fleet-scale": fleet_scale,
     "ablation": ablation,
     "soak": soak,
 }

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import psutil
 
 from benchmarks.fleet_chaos import ChaosSettings, process_context, run_chaos
 from benchmarks.result import Result, Row
@@ -28,6 +29,7 @@ from soulslab.fleet.spool import Spool
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.rainbow.q_learner import Learner
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.rainbow.rainbow_algorithm import MAX_UPDATES_PER_ITERATION
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
@@ -91,6 +93,21 @@ def measure_fleet(settings: FleetBenchSettings | None = None) -> list[Result]:
     ]
 
 
+class _Ran(NamedTuple):
+    """Updates and transitions per second; shares of a core: the learner's thread, its updates, its other threads."""
+
+    updates: float
+    transitions: float
+    learner: float
+    updating: float
+    reader: float
+
+    @property
+    def per_cpu_s(self) -> float:
+        """Updates per second of processor time of the learner's thread, which hardly depends on other programs."""
+        return self.updates / self.learner
+
+
 class _Bench:
     """A learner that makes updates and takes rows."""
 
@@ -116,24 +133,33 @@ class _Bench:
         while len(self.end.sequences()) < n_before + n_games and time.monotonic() < deadline:
             self.run(0.5)
 
-    def run(self, seconds: float) -> tuple[float, float]:
-        """Learn and take for some time; return updates and transitions per second."""
-        start, before, n_rows = time.perf_counter(), self._learner.n_updates, 0
-        saved_at = start
+    def run(self, seconds: float) -> _Ran:
+        """Learn and take for some time."""
+        start, n_before, n_rows, updating_s = time.perf_counter(), self._learner.n_updates, 0, 0.0
+        thread_s, process_s, saved_at = time.thread_time(), time.process_time(), start
         while (now := time.perf_counter()) - start < seconds:
             rows = self.end.take()
             if len(rows):
                 self.replay.append(rows)
                 self.policy.observe(rows["features"])
                 n_rows += len(rows)
-            for _ in range(16):
+            before_s = time.thread_time()
+            for _ in range(MAX_UPDATES_PER_ITERATION):
                 self._learner.update(0.1)
+            updating_s += time.thread_time() - before_s
             self.publish()
             if now - saved_at > 2.0:  # checkpoints free what was taken
                 self.end.commit(self.end.state())
                 saved_at = now
         passed = time.perf_counter() - start
-        return (self._learner.n_updates - before) / passed, n_rows / passed
+        thread_s, process_s = time.thread_time() - thread_s, time.process_time() - process_s
+        return _Ran(
+            updates=(self._learner.n_updates - n_before) / passed,
+            transitions=n_rows / passed,
+            learner=thread_s / passed,
+            updating=updating_s / passed,
+            reader=(process_s - thread_s) / passed,
+        )
 
 
 def _ingest_rows(settings: FleetBenchSettings) -> list[Row]:
@@ -141,29 +167,49 @@ def _ingest_rows(settings: FleetBenchSettings) -> list[Row]:
     with one_core(), _server() as (admin, game):
         bench = _Bench(admin)
         bench.run(2.0)  # compiles kernels
-        alone, _ = bench.run(settings.seconds)
-        rows.append(_ingest_row("the learner alone", 0, alone, alone, 0.0, None))
+        alone = bench.run(settings.seconds)
+        rows.append(_ingest_row("the learner alone", 0, alone, alone, None))
         for rate in settings.rates:
-            with _games(game, settings.n_games, rate / settings.n_games):
+            with _games(game, settings.n_games, rate / settings.n_games) as games:
                 bench.wait_for_games(settings.n_games)
-                updates, taken = bench.run(settings.seconds)
-                delay_s = bench.end.delay_p95_s
-            rows.append(_ingest_row(f"{settings.n_games} games", rate, alone, updates, taken, delay_s))
-            again, _ = bench.run(settings.seconds / 2)  # the load of other programs changes
-            alone = max(alone, again)
+                parts = {"server": _servers(), "games": games}
+                before, start = {name: _processor_s(each) for name, each in parts.items()}, time.perf_counter()
+                ran = bench.run(settings.seconds)
+                passed = time.perf_counter() - start
+                shares = {name: (_processor_s(each) - before[name]) / passed for name, each in parts.items()}
+                row = _ingest_row(f"{settings.n_games} games", rate, alone, ran, bench.end.delay_p95_s)
+            again = bench.run(settings.seconds)  # the load of other programs changes
+            best = max(alone, again, key=lambda each: each.updates)
+            row["% of updates alone"] = round(100 * ran.updates / max(alone.updates, again.updates))
+            row |= {f"{name}, % of a core": round(100 * share) for name, share in shares.items()}
+            alone = best
+            rows.append(row)
         bench.end.close()
     return rows
 
 
-def _ingest_row(name: str, sent: int, alone: float, updates: float, taken: float, delay_s: float | None) -> Row:
+def _ingest_row(name: str, sent: int, alone: _Ran, ran: _Ran, delay_s: float | None) -> Row:
     return {
         "games": name,
         "transitions/s sent": sent,
-        "transitions/s taken": round(taken),
-        "updates/s": round(updates),
-        "% of updates alone": round(100 * updates / alone),
+        "transitions/s taken": round(ran.transitions),
+        "updates/s": round(ran.updates),
+        "% of updates alone": round(100 * ran.updates / alone.updates),
+        "% per processor second": round(100 * ran.per_cpu_s / alone.per_cpu_s),
         "step to learner, p95 ms": round(1000 * delay_s, 1) if delay_s is not None else None,
+        "updates, % of a core": round(100 * ran.updating),
+        "taking, % of a core": round(100 * (ran.learner - ran.updating)),
+        "reader, % of a core": round(100 * ran.reader),
     }
+
+
+def _servers() -> list[psutil.Process]:
+    return [each for each in psutil.Process().children(recursive=True) if each.name() == "redis-server"]
+
+
+def _processor_s(processes: list[psutil.Process]) -> float:
+    """Return the processor time of processes so far (s)."""
+    return float(sum(each.cpu_times().user + each.cpu_times().system for each in processes))
 
 
 def _many_row(settings: FleetBenchSettings) -> Row:
@@ -181,6 +227,8 @@ def _many_row(settings: FleetBenchSettings) -> Row:
         while len(end.sequences()) < n_each * n_processes and time.monotonic() < deadline:
             end.wait(0.05)
             end.take()
+        servers, n_messages = _servers(), -sum(end.sequences().values())
+        server_s, learner_s = -_processor_s(servers), -time.process_time()
         n_rows, n_versions, start = -end.n_waiting_rows, 0, time.perf_counter()
         while time.perf_counter() - start < settings.seconds:
             end.wait(0.05)
@@ -188,10 +236,15 @@ def _many_row(settings: FleetBenchSettings) -> Row:
             n_versions += 1
             end.publish(Weights(version=n_versions, epsilon=1.0, tensors=weights))
             end.commit(end.state())
+        passed = time.perf_counter() - start
+        server_s, learner_s = server_s + _processor_s(servers), learner_s + time.process_time()
         row: Row = {
             "games": len(end.sequences()),
             "refused": len(end.refusals()),
-            "transitions/s taken": round((n_rows + end.n_waiting_rows) / (time.perf_counter() - start)),
+            "transitions/s taken": round((n_rows + end.n_waiting_rows) / passed),
+            "messages/s": round((n_messages + sum(end.sequences().values())) / passed),
+            "server, % of a core": round(100 * server_s / passed),
+            "learner, % of a core": round(100 * learner_s / passed),
             "step to learner, p95 ms": round(1000 * (end.delay_p95_s or 0.0), 1),
             "memory of the server, MB": round(client.info("memory")["used_memory_peak"] / 1e6),
             "processes that failed": sum(not child.is_alive() for child in children),
@@ -277,16 +330,18 @@ def _server() -> Iterator[tuple[Access, Access]]:
 
 
 @contextmanager
-def _games(access: Access, n_games: int, rate: float) -> Iterator[None]:
-    """Run games that push rows at a rate (rows/s each)."""
+def _games(access: Access, n_games: int, rate: float) -> Iterator[list[psutil.Process]]:
+    """Run games that push rows at a rate (rows/s each); yield their processes."""
     context = process_context()
+    children: list[psutil.Process] = []
     with ExitStack() as stack:
         for _ in range(n_games):
             child = context.Process(target=push_rows, args=(access, rate), daemon=True)
             child.start()
             stack.callback(child.join)
             stack.callback(child.kill)
-        yield
+            children.append(psutil.Process(child.pid))
+        yield children
 
 
 def push_rows(access: Access, rate: float) -> None:

@@ -2,7 +2,7 @@
 
 Run: python scripts/build_windows_clock.py [--check]
 
-The two files and their hashes (``SHA256SUMS``) are part of the package, because users have no compiler. The build is
+The files and their hashes (``SHA256SUMS``) are part of the package, because users have no compiler. The build is
 reproducible: the same compiler makes the same bytes. ``--check`` builds into a temporary folder and compares.
 
 The library for the game uses no C runtime and imports functions of kernel32 only, so it can be loaded before the first
@@ -35,7 +35,7 @@ FLAGS = (
 )
 #: Further flags of the library for the game, which is the larger one.
 SMALLER = ("-Oz", "-fwhole-program", "-fno-move-loop-invariants", "-fno-caller-saves", "-Wl,-T,sections.ld")
-#: Sources of the library for the game, and of the one for the controller.
+#: Sources of the library for the game, of the one for the controller, and of the one beside the game.
 LIBRARIES = {
     "soulslab_clock.dll": (
         "attach.c",
@@ -47,7 +47,8 @@ LIBRARIES = {
         "views.c",
         "waits.c",
     ),
-    "soulslab_control.dll": ("control.c", "views.c"),
+    "soulslab_control.dll": ("control.c", "pages.c", "views.c"),
+    "soulslab_xinput.dll": ("beside.c", "pages.c", "views.c", "beside.def"),
 }
 
 

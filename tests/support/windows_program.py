@@ -1,8 +1,9 @@
-"""Builds the memory of a Windows program: headers, sections, version resource."""
+"""Builds the memory of a Windows program (headers, sections, version resource), and the file of one with imports."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 
 HEADER_AT = 0x80
 SECTION_SIZE = 0x1000
@@ -59,3 +60,33 @@ def _resources(version: tuple[int, int, int, int], at: int) -> bytes:
     tree[0x200 : 0x200 + 6 + len(text)] = struct.pack("<HHH", 0x5C, 52, 0) + text
     struct.pack_into("<IIHHHH", tree, 0x228, 0xFEEF04BD, 0x10000, minor, major, revision, build)
     return bytes(tree)
+
+
+#: Offset and address of the only section of a file with imports.
+FILE_AT, IMPORTS_AT = 0x400, 0x1000
+
+
+def program_file(imports: Mapping[str, Sequence[str | int]], *, machine: int = 0x8664) -> bytes:
+    """Return the file of a program that imports functions, by their names or numbers, of libraries."""
+    size = 20 * (len(imports) + 1)
+    descriptors, rest = b"", b""
+    for library, functions in imports.items():
+        slots_at = IMPORTS_AT + size + len(rest)
+        texts_at = slots_at + 8 * (len(functions) + 1)
+        slots, texts = b"", b""
+        for one in functions:
+            slots += struct.pack("<Q", (1 << 63) | one if isinstance(one, int) else texts_at + len(texts))
+            texts += b"" if isinstance(one, int) else b"\0\0" + one.encode() + b"\0"
+        descriptors += struct.pack("<IIIII", slots_at, 0, 0, texts_at + len(texts), slots_at)
+        rest += slots + bytes(8) + texts + library.encode() + b"\0"
+    section = descriptors + bytes(20) + rest
+    file = bytearray(FILE_AT)
+    file[:2] = b"MZ"
+    struct.pack_into("<I", file, 0x3C, HEADER_AT)
+    optional_size = 112 + 16 * 8
+    struct.pack_into("<4sHHIIIHH", file, HEADER_AT, b"PE\0\0", machine, 1, 0, 0, 0, optional_size, 0x22)
+    optional_at = HEADER_AT + 24
+    struct.pack_into("<H", file, optional_at, 0x20B)
+    struct.pack_into("<II", file, optional_at + 112 + 8, IMPORTS_AT, len(section))
+    struct.pack_into("<8sIIII", file, optional_at + optional_size, b".idata", 0x1000, IMPORTS_AT, len(section), FILE_AT)
+    return bytes(file) + section

@@ -105,7 +105,8 @@ class WindowsPython:
     def run_tests(self, *arguments: str, display: str = "") -> str:
         """Run pytest and return its output; fail if a test failed or was skipped, or if none ran.
 
-        The variables ``WINDOWS_GAME``, ``WINDOWS_TARGET`` and ``WINDOWS_PAINTER`` have the paths of the test programs.
+        The variables ``WINDOWS_GAME``, ``WINDOWS_TARGET`` and ``WINDOWS_PAINTER`` have the paths of the test
+        programs, and ``WINDOWS_XINPUT`` that of an XInput library.
         """
         options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "--no-header"]
         done = self._run(["-m", "pytest", f"--rootdir=Z:{ROOT}", *options, *arguments], display)
@@ -140,6 +141,7 @@ class WindowsPython:
         environment["WINDOWS_GAME"] = f"Z:{self._windows.game}"
         environment["WINDOWS_TARGET"] = f"Z:{self._windows.target}"
         environment["WINDOWS_PAINTER"] = f"Z:{self._windows.painter}"
+        environment["WINDOWS_XINPUT"] = f"Z:{self._windows.xinput}"
         # Wine 8 lacks the function by which the OpenMP of torch assigns threads to processors.
         environment["KMP_AFFINITY"] = "disabled"
         # The compiled rules of the fight are kept for later runs.

@@ -20,6 +20,8 @@ SOURCE = Path(__file__).with_name("windows_game.c")
 #: A program whose memory the tests read.
 TARGET_SOURCE = Path(__file__).with_name("target.c")
 PAINTER = SOURCE.with_name("windows_painter.c")
+#: An XInput library of a game.
+XINPUT = SOURCE.with_name("windows_xinput.c")
 PROFILE: Profile = load_profile(SOURCE.with_suffix(".toml"))
 COMPILER = "x86_64-w64-mingw32"
 SET_UP_DEADLINE_S = 120
@@ -55,6 +57,7 @@ class WindowsInstallation:
         self.game = folder / PROFILE.process.executable
         self.target = folder / "siphon_target_program.exe"
         self.painter = folder / "painter.exe"
+        self.xinput = folder / "xinput.dll"
         self._users = folder / "users"
 
     @contextmanager
@@ -124,6 +127,7 @@ class WindowsInstallation:
         libraries = ("-lwinmm", "-lxinput1_4", "-lsynchronization")
         subprocess.run([*command, "-o", self.game, SOURCE, resources, *libraries], check=True)
         subprocess.run([*command, "-o", self.painter, PAINTER, "-lgdi32"], check=True)
+        subprocess.run([*command, "-shared", "-o", self.xinput, XINPUT], check=True)
         # Not at the address where its command "map" maps memory.
         command = [program(f"{COMPILER}-gcc"), "-O1", "-Wl,--image-base=0x240000000", "-o", self.target, TARGET_SOURCE]
         subprocess.run([*command, "-ladvapi32"], check=True)

@@ -25,6 +25,7 @@ from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USA
 from soulslab.cli.policies import film, join, play, remove_tokens
 from soulslab.cli.siphon import siphon
 from soulslab.cli.siphon_control import hold, move, shell, stream, tap, toggle
+from soulslab.cli.siphon_install import install, uninstall
 from soulslab.cli.siphon_serve import serve
 from soulslab.cli.siphon_verify import compare, verify
 from soulslab.cli.train import demo, train, tune
@@ -41,7 +42,7 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # _run_command handles it
 )
-for _siphon_command in (tap, hold, toggle, move, stream, shell, serve, verify, compare):
+for _siphon_command in (tap, hold, toggle, move, stream, shell, serve, verify, compare, install, uninstall):
     siphon.command(_siphon_command)
 app.command(bench, show=False)  # deprecated
 for _command in (envs, doctor, train, evaluate, demo, play, arena, tune, join, remove_tokens, film, dashboard):

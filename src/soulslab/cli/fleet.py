@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -15,7 +16,7 @@ from soulslab.cli.parameters import Flag, Overrides, TokenFile, option_group, to
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
-    from soulslab.fleet.messages import Lease
+    from soulslab.fleet.messages import EvaluationStatus, Lease
     from soulslab.fleet.operating import FleetStatus, Order
 
 _log = logging.getLogger(__name__)
@@ -101,6 +102,10 @@ class PlayFlags:
     Attributes:
         games: Number of games; each has its own process.
         envs: Environments in each process; more than 1 only for simulators.
+        evaluate: The games of this command evaluate: they play the averaged policy greedily, run.evaluate_fights fights
+            at a time; the best policy is kept.
+        human: Play yourself, in this terminal. Your fights are sent to the learner, and also recorded in this folder
+            as a data set, from which other runs can learn. Only for soulslab/Arena-v0.
         name: Name of this machine in the status; by default, its host name.
         overrides: Set an option of the environment that only this machine may determine, as env.options.launch=...; may
             be repeated.
@@ -110,6 +115,8 @@ class PlayFlags:
 
     games: _Count = 1
     envs: _Count = 1
+    evaluate: Flag = False
+    human: Path | None = None
     name: str = ""
     overrides: Overrides = None
     token_file: TokenFile = None
@@ -124,6 +131,8 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
     Args:
         join: Join file of the fleet.
     """
+    if flags.human is not None:
+        return _play_yourself(join, flags, flags.human)
     from soulslab.config import read_overrides
     from soulslab.fleet.playing import PlaySettings
     from soulslab.fleet.playing import play as play_games
@@ -134,16 +143,33 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
         raise ConfigError(
             "only env.options and env.id are settings of a game; the learner sets the others", source="--set"
         )
+    if flags.evaluate and flags.envs > 1:
+        raise ConfigError("must be 1 with --evaluate; use --games for more evaluation fights at a time", path="--envs")
     settings = PlaySettings(
         n_games=flags.games,
         n_envs=flags.envs,
         name=flags.name,
         env_id=str(env.get("id", "")),
+        role="evaluating" if flags.evaluate else "exploring",
         options={**env.get("options", {}), **token_options(flags.token_file)},
         spool_mb=flags.spool_mb,
         frozen_s=flags.frozen_s,
     )
     return EXIT_FAILED if play_games(join, settings) else EXIT_OK
+
+
+def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:
+    from soulslab.fights.recording import FightRecorder, fight_seeds, record_in_terminal
+    from soulslab.fleet.recorded_game import RecordedGame
+
+    if flags.evaluate or flags.games > 1 or flags.envs > 1 or flags.overrides:
+        raise ConfigError("cannot be combined with --evaluate, --games, --envs or --set", source="--human")
+    with RecordedGame(join, flags.name) as game:
+        recorder = FightRecorder(out, game.header.env_id, game.header.env_options, "human", is_continued=out.exists())
+        with recorder:
+            tally = record_in_terminal(recorder, fight_seeds(0, 1, recorder.writer.seeds)[0], game.send)
+    print_line(f"{tally.fights} fights, {tally.wins} of them won; sent to the learner and recorded in {out}")
+    return EXIT_OK
 
 
 @fleet.command
@@ -207,6 +233,25 @@ def resume(run_dir: Path) -> int:
     return _order(run_dir, "run", "the games continue")
 
 
+@fleet.command(name="set")
+def change(run_dir: Path, *changes: str) -> int:
+    """Change settings of the learner while it trains: learner.lr, learner.epsilon, learner.epsilon_end.
+
+    Args:
+        run_dir: Folder of the run.
+        changes: Settings with their values, as learner.lr=1e-4.
+    """
+    from soulslab.config import read_overrides
+    from soulslab.fleet.fleet_folder import FleetFolder
+    from soulslab.fleet.operating import change_settings
+
+    if not changes:
+        raise ConfigError("is missing; name a setting and its value, as learner.lr=1e-4", path="changes")
+    change_settings(FleetFolder(run_dir), dict(_paths(read_overrides(list(changes), "fleet set"))))
+    print_line("the learner changes the settings and saves them with the run")
+    return EXIT_OK
+
+
 @fleet.command
 def invite(run_dir: Path, join: Path) -> int:
     """Write a further join file, with a credential that can be revoked on its own.
@@ -241,6 +286,15 @@ def revoke(run_dir: Path, user: str) -> int:
     return EXIT_OK
 
 
+def _paths(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested tables with their paths, as ``learner.lr``."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _paths(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
 def _order(run_dir: Path, order: Order, effect: str) -> int:
     from soulslab.fleet.fleet_folder import FleetFolder
     from soulslab.fleet.operating import give_order
@@ -262,6 +316,8 @@ def _print_status(found: FleetStatus) -> None:
             f"learner on {learner.host}, process {learner.pid}: {learner.env_steps} decisions, "
             f"{learner.n_updates} updates, {learner.n_games} games, delay {delay} (p95), order: {found.state}"
         )
+        if learner.evaluation is not None:
+            print_line(_describe(learner.evaluation))
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     titles = ("steps", "steps\n/s", "late\nms", "idle\ns", "weights", "age\ns", "unsent\nMB", "dropped", "restarts")
     for title in ("game", "state"):
@@ -276,6 +332,18 @@ def _print_status(found: FleetStatus) -> None:
             print_line(f"{game.worker} was restarted: it {game.last_fault}")
 
 
+def _describe(evaluation: EvaluationStatus) -> str:
+    """Return the last evaluation and the progress of the running one in words."""
+    running = f"{evaluation.n_done} of {evaluation.n_fights} fights of the next are played"
+    last = evaluation.last
+    if last is None or last.win_rate is None or last.low is None or last.high is None:
+        return f"evaluation: none is complete; {running}"
+    return (
+        f"evaluation at {last.env_steps} decisions: {100 * last.win_rate:.1f} % of {last.n_fights} fights won "
+        f"(95 % interval {100 * last.low:.1f} to {100 * last.high:.1f}); {running}"
+    )
+
+
 def _row(game: Lease) -> tuple[str, ...]:
     numbers = (
         game.steps_per_second,
@@ -288,4 +356,5 @@ def _row(game: Lease) -> tuple[str, ...]:
         game.n_restarts,
     )
     shown = ("" if each is None else f"{each:.1f}" if isinstance(each, float) else str(each) for each in numbers)
-    return (game.worker, game.state, str(game.n_steps), *shown)
+    state = game.state if game.role == "exploring" else f"{game.state} ({game.role})"
+    return (game.worker, state, str(game.n_steps), *shown)

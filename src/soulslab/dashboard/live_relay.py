@@ -14,13 +14,15 @@ from collections import deque
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
-from fastapi import FastAPI, WebSocket, WebSocketDisconnect
+from fastapi import FastAPI, Response, WebSocket, WebSocketDisconnect
+from fastapi.responses import PlainTextResponse
 
 from soulslab.config.input_files import parse_json, read_bytes
-from soulslab.dashboard.recorded_fights import find_data_sets, replay_fight
+from soulslab.dashboard.recorded_fights import film_fight, find_data_sets, replay_fight
 from soulslab.dashboard.run_library import RunLibrary
 from soulslab.dashboard.scene_view import SceneView, pack
 from soulslab.errors import ChannelError, SoulslabError
@@ -53,7 +55,20 @@ class LiveRelays:
         self._relays: dict[Path, _Relay] = {}
 
     def add_routes(self, api: FastAPI, library: RunLibrary) -> None:
-        """Add the websocket ``/feed/RUN``, over which a page receives the live feed of a run."""
+        """Add the websockets of live feeds and recorded fights, and the videos of recorded fights."""
+
+        @api.get("/video/{name:path}")
+        def video(name: str, fight: int = 0) -> Response:
+            folder = find_data_sets(library.root).get(name)
+            if folder is None:
+                return PlainTextResponse("no such data set", 404)
+            with TemporaryDirectory(prefix="soulslab_video_") as temporary:
+                path = Path(temporary) / "fight.mp4"
+                try:
+                    film_fight(folder, fight, path)
+                except SoulslabError as error:
+                    return PlainTextResponse(str(error), 422)
+                return Response(path.read_bytes(), media_type="video/mp4")
 
         @api.websocket("/feed/{run_id:path}")
         async def feed(websocket: WebSocket, run_id: str) -> None:

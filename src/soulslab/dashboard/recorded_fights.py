@@ -11,11 +11,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+import cv2
 import gymnasium
 import msgspec
 import numpy as np
 
-from soulslab.dashboard.scene_view import SceneView, pack
+from soulslab.dashboard.scene_view import SceneView, pack, picture_of
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import DemonstrationError
 from soulslab.learn.demonstrations.data_set_metadata import METADATA_NAME, Description, describe
@@ -23,9 +24,10 @@ from soulslab.learn.demonstrations.reading import read_episode, read_outcomes
 from soulslab.learn.demonstrations.recorded_episode import Episode, stack
 from soulslab.learn.environment import make_vector, sizes_of_one
 from soulslab.learn.inputs import Layout, Observer
-from soulslab.learn.live_feed import describe_env, make_moment
+from soulslab.learn.live_feed import WATCHED_DECISION_S, describe_env, make_moment
 from soulslab.learn.policy_header import Player
 from soulslab.learn.untrusted import check_named_environment
+from soulslab.video import Mp4Writer
 
 _MAX_DEPTH: Final = 3
 
@@ -96,6 +98,15 @@ def replay_fight(folder: Path, number: int, player: Player | None = None) -> Ite
         won = bool(outcome["is_won"]) if "is_won" in outcome else None
         episode = episode._replace(seed=int(outcome["seed"]), is_won=won)
         yield from _replay(env, episode, player, folder, number)
+
+
+def film_fight(folder: Path, number: int, path: Path) -> None:
+    """Write a recorded fight as an MP4 file, a frame for each decision; raises as `replay_fight`, or VideoError."""
+    with Mp4Writer(path, 1.0 / WATCHED_DECISION_S) as film:
+        for picture in filter(None, map(picture_of, replay_fight(folder, number))):
+            frame = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR)
+            film.write(np.asarray(frame, np.uint8)[..., ::-1])
+        film.keep()
 
 
 def _replay(

@@ -11,6 +11,7 @@ import os
 from array import array
 from collections.abc import Iterator
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -181,7 +182,9 @@ class RunLog:
         known = ~np.isnan(rates.values)
         series = Series(*(part[known] for part in rates))
         n = np.minimum(np.maximum(n_fights[known], 1.0), window)
-        ends = [wilson_interval(round(rate * count), int(count)) for rate, count in zip(series.values, n, strict=True)]
+        interval = lru_cache(maxsize=None)(wilson_interval)  # a long run has few different pairs of wins and fights
+        wins = np.rint(series.values * n).astype(np.int64).tolist()
+        ends = [interval(won, count) for won, count in zip(wins, n.astype(np.int64).tolist(), strict=True)]
         low, high = (np.array([100.0 * end[i] for end in ends]) for i in range(2))
         return Band(series._replace(values=100.0 * series.values), low, high)
 
@@ -258,7 +261,10 @@ class RunLog:
                 self._table(message).add(message, wall_s)
 
     def _table(self, message: telemetry.Message) -> _Table:
-        return self._tables.setdefault(type(message), _Table(type(message)))
+        table = self._tables.get(type(message))
+        if table is None:
+            table = self._tables[type(message)] = _Table(type(message))
+        return table
 
     def _cut(self, env_steps: int) -> None:
         """Drop the measurements after a number of decisions, which a resumed run repeats."""

@@ -40,6 +40,12 @@ def pack(content: dict[str, Any], picture: bytes = b"") -> bytes:
     return _LENGTH.pack(len(text)) + text + picture
 
 
+def picture_of(message: bytes) -> bytes:
+    """Return the JPEG of a message of `pack`; empty if it has none."""
+    [length] = _LENGTH.unpack_from(message)
+    return message[_LENGTH.size + length :]
+
+
 class SceneView:
     """Describes the decisions of one feed."""
 

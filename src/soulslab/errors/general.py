@@ -179,6 +179,10 @@ class KeyLogError(FileError):
         super().__init__(path, problem)
 
 
+class InstallError(FileError):
+    """The clock library cannot be installed beside a game, or be removed; nothing has been changed."""
+
+
 class SaveFileError(FileError):
     """A save file of a game cannot be found, copied or restored."""
 
@@ -315,6 +319,7 @@ _PACKAGES = {
     "tune": ("optuna",),
     "fleet": ("redis", "hiredis"),
     "dashboard": ("nicegui",),
+    "wandb": ("wandb",),
     "peers": ("stable-baselines3", "sb3-contrib", "scipy", "shapely"),
     "dev": ("pysiphon",),
 }

@@ -351,17 +351,22 @@ OnFight: TypeAlias = Callable[[int, NDArray[np.int64]], None]
 _log = logging.getLogger(__name__)
 
 
-def record_in_terminal(recorder: FightRecorder, seed: int) -> Tally:
+def record_in_terminal(
+    recorder: FightRecorder, seed: int, on_episode: Callable[[Episode], None] | None = None
+) -> Tally:
     """Run fights in the terminal until the player quits; each fight is written when it has ended.
 
-    The seed increases by 1 for each further fight. Raises the errors of `FightRecorder` and `play_in_terminal`.
+    ``on_episode`` is called with each fight. The seed increases by 1 for each further fight. Raises the errors of
+    `FightRecorder` and `play_in_terminal`.
     """
     options = recorder.arena_options()
     rules: dict[str, Any] = {"boss": options.boss, "phase": options.phase, "random_pose": options.random_pose}
 
     def keep(fight_seed: int, actions: NDArray[np.int64]) -> None:
-        recorder.record_actions(actions, fight_seed)
+        episode = recorder.record_actions(actions, fight_seed)
         recorder.writer.publish()
+        if on_episode is not None:
+            on_episode(episode)
 
     return play_in_terminal(FightLog(gymnasium.make(ARENA_ID, **rules), seed, keep), seed=seed)
 

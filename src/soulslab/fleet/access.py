@@ -69,6 +69,8 @@ class Keys:
         self.orders = f"{self.public}orders"
         self.weights_version = f"{self.public}weights_version"
         self.weights = f"{self.public}weights"
+        self.candidate_version = f"{self.public}candidate_version"
+        self.candidate = f"{self.public}candidate"
         self.log = f"{self.root}log"
 
     def steps(self, user: str, incarnation: str) -> str:

@@ -12,6 +12,7 @@ import hashlib
 import math
 import struct
 import zlib
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -71,6 +72,7 @@ class Chunk(msgspec.Struct, frozen=True):
 _decoder: Final = msgspec.msgpack.Decoder(ChunkHeader)
 
 
+@cache
 def row_digest(dtype: np.dtype[Any]) -> str:
     """Return a short digest of a row type, which is equal only for the same columns."""
     return hashlib.sha256(str(dtype.descr).encode()).hexdigest()[:32]

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.learn.archive import Tensors
-from soulslab.learn.replay.step_rows import Outcome, as_bytes
+from soulslab.learn.replay.step_rows import Outcome, as_bytes, join_rows, pick_rows
 
 Source: TypeAlias = tuple[str, int]
 """An environment of a game: the incarnation of the game, and the number of the environment."""
 
 _WAITING: Final = -1
+_ENDS: Final = (int(Outcome.TERMINATED), int(Outcome.FINAL))
 
 
 class _State(msgspec.Struct):
@@ -53,11 +54,12 @@ class EpisodeLanes:
 
         The rows of each environment must be in order. ``is_first`` is set where an episode continues in another lane.
         """
-        rows = rows.copy()
         lanes = np.full(len(rows), _WAITING, np.int64)
-        for env in np.unique(rows["stream"]).tolist():
-            self._route_env((incarnation, env), rows, np.flatnonzero(rows["stream"] == env), lanes)
-        return [_in_lanes(rows, lanes), *self._serve()]
+        is_first = rows["is_first"].copy()
+        for env in np.flatnonzero(np.bincount(rows["stream"])).tolist():
+            where = np.flatnonzero(rows["stream"] == env)
+            self._route_env((incarnation, env), rows, where, (lanes, is_first))
+        return [_in_lanes(rows, lanes, is_first), *self._serve()]
 
     def drop(self, incarnation: str) -> list[NDArray[Any]]:
         """Free the lanes of a game that has ended, and return rows that waited for them; its own are not dropped."""
@@ -67,10 +69,10 @@ class EpisodeLanes:
 
     def state(self) -> Tensors:
         """Return everything that :meth:`load` needs."""
-        parts = {source: np.concatenate(rows) for source, rows in self._waiting.items()}
+        parts = {source: join_rows(rows) for source, rows in self._waiting.items()}
         waiting = [(source, len(rows)) for source, rows in parts.items()]
         state = _State(self._n_written, list(self._held.items()), waiting)
-        rows = np.concatenate(list(parts.values())) if parts else np.empty(0, self._row_type)
+        rows = join_rows(list(parts.values())) if parts else np.empty(0, self._row_type)
         encoded = np.frombuffer(msgspec.msgpack.encode(state), np.uint8).copy()
         return {"lanes": encoded, "waiting": as_bytes(rows).copy()}
 
@@ -88,27 +90,33 @@ class EpisodeLanes:
             self._waiting[source] = [rows[start : start + n]]
             start += n
 
-    def _route_env(self, source: Source, rows: NDArray[Any], where: NDArray[np.intp], lanes: NDArray[np.int64]) -> None:
-        """Write the lanes of the rows ``where`` of one environment; store them if they have to wait."""
+    def _route_env(
+        self,
+        source: Source,
+        rows: NDArray[Any],
+        where: NDArray[np.intp],
+        columns: tuple[NDArray[np.int64], NDArray[np.uint8]],
+    ) -> None:
+        """Write lanes and first rows of the rows ``where`` of one environment; store them if they have to wait."""
         if source in self._waiting:
-            self._waiting[source].append(rows[where])
+            self._waiting[source].append(pick_rows(rows, where))
             return
-        ends = _episode_ends(rows[where])
+        lanes, is_first = columns
+        outcomes, starts = rows["outcome"][where], rows["is_first"][where]
         start = 0
-        while start < len(where):
-            if rows["is_first"][where[start]]:
+        for end in _episode_ends(outcomes, starts).tolist():
+            if starts[start]:
                 self._release(source)  # an episode that was broken off holds a lane until here
             lane = self._held.get(source)
             if lane is None and (self._waiting or not self._free):
-                self._waiting[source] = [rows[where[start:]]]
+                self._waiting[source] = [pick_rows(rows, where[start:])]
                 return
             if lane is None:
                 lane = self._acquire(source)
-                rows["is_first"][where[start]] = True
-            end = int(ends[np.searchsorted(ends, start, side="right")])
+                is_first[where[start]] = True
             lanes[where[start:end]] = lane
             self._n_written[lane] += end - start
-            if _is_end(rows[where[end - 1]]):
+            if outcomes[end - 1] in _ENDS:
                 self._release(source)
             start = end
 
@@ -117,14 +125,14 @@ class EpisodeLanes:
         served = []
         while self._waiting and self._free:
             source = next(iter(self._waiting))
-            rows = np.concatenate(self._waiting.pop(source))
-            ends = _episode_ends(rows)
-            end = int(ends[np.searchsorted(ends, 0, side="right")])
+            rows = join_rows(self._waiting.pop(source))
+            end = int(_episode_ends(rows["outcome"], rows["is_first"])[0])
             lane = self._acquire(source)
             self._n_written[lane] += end
             rows["is_first"][0] = True
-            served.append(_in_lanes(rows[:end], np.full(end, lane)))
-            if _is_end(rows[end - 1]):
+            rows["stream"][:end] = lane
+            served.append(rows[:end])
+            if rows["outcome"][end - 1] in _ENDS:
                 self._release(source)
             if end < len(rows):  # its next episode waits behind those of other games
                 self._waiting[source] = [rows[end:]]
@@ -142,21 +150,17 @@ class EpisodeLanes:
             self._free.add(lane)
 
 
-def _in_lanes(rows: NDArray[Any], lanes: NDArray[np.int64]) -> NDArray[Any]:
+def _in_lanes(rows: NDArray[Any], lanes: NDArray[np.int64], is_first: NDArray[np.uint8]) -> NDArray[Any]:
     """Return a copy of the rows that have a lane, with it as their stream."""
     has_lane = lanes != _WAITING
-    placed: NDArray[Any] = rows[has_lane]
-    placed["stream"] = lanes[has_lane]
+    placed = pick_rows(rows, has_lane)
+    placed["stream"], placed["is_first"] = lanes[has_lane], is_first[has_lane]
     return placed
 
 
-def _is_end(row: Any) -> bool:
-    return bool(row["outcome"] in (Outcome.TERMINATED, Outcome.FINAL))
-
-
-def _episode_ends(rows: NDArray[Any]) -> NDArray[np.intp]:
+def _episode_ends(outcomes: NDArray[np.uint8], is_first: NDArray[np.uint8]) -> NDArray[np.intp]:
     """Return the indices after the last row of each episode, and after the last row, of one environment."""
-    is_end = np.isin(rows["outcome"], (Outcome.TERMINATED, Outcome.FINAL))
-    is_end[:-1] |= rows["is_first"][1:].astype(np.bool_)
+    is_end = (outcomes == Outcome.TERMINATED) | (outcomes == Outcome.FINAL)
+    is_end[:-1] |= is_first[1:].astype(np.bool_)
     is_end[-1] = True
     return np.flatnonzero(is_end) + 1

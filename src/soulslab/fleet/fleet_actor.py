@@ -14,6 +14,7 @@ from redis import Redis
 
 from soulslab.config import without_secrets
 from soulslab.fleet.access import Access, Keys
+from soulslab.fleet.evaluation_games import EvaluationGames
 from soulslab.fleet.game_roster import GameRoster
 from soulslab.fleet.messages import (
     LEASE_EVERY_S,
@@ -23,6 +24,7 @@ from soulslab.fleet.messages import (
     RunDescription,
 )
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
+from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import require_functions
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
@@ -30,6 +32,7 @@ from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.rainbow.transition_actor import step_shape
 from soulslab.learn.run_folder import CONFIG_NAME, RunFolder
 from soulslab.learn.telemetry import ActorStats
+from soulslab.learn.training_loop import FinishedEvaluation
 from soulslab.version import VERSION
 
 WAIT_S: Final = 0.002
@@ -48,6 +51,7 @@ class FleetActor:
 
     Attributes:
         control: The newest order of the operators.
+        evaluations: Evaluations by games.
     """
 
     is_remote = True
@@ -57,6 +61,7 @@ class FleetActor:
         """Prepare for the games of a run; raises ConfigError if the environment needs a Python function."""
         require_functions(header.env_options, folder.path / CONFIG_NAME)
         self.control = Control()
+        self.evaluations = EvaluationGames(folder.settings.run.evaluate_fights)
         self._access = access
         self._keys = Keys(access.run)
         self._shape = step_shape(QPolicy(header))
@@ -90,6 +95,11 @@ class FleetActor:
         is_busy, self._n_published = self.channel.n_published > self._n_published, self.channel.n_published
         if not is_busy:
             self.channel.wait(WAIT_S)
+
+    def evaluate(self, algorithm: Algorithm) -> FinishedEvaluation | None:
+        """Return an evaluation that the games have completed since the last call; see `EvaluationGames.advance`."""
+        games = {game.incarnation for game in self._roster.leases() if game.role == "evaluating"}
+        return self.evaluations.advance(self.channel, games, algorithm)
 
     def stats(self, env_steps: int, version: int) -> ActorStats:
         """Return statistics of all games: the staleness of the newest weights of the slowest one, and sums."""
@@ -149,4 +159,5 @@ class FleetActor:
             n_waiting_rows=self.channel.n_waiting_rows,
             n_restarts_of_redis=self.n_restarts_of_redis,
             delay_p95_ms=1000.0 * delay_s if delay_s is not None else None,
+            evaluation=self.evaluations.status,
         )

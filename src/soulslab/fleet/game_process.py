@@ -21,14 +21,15 @@ from typing import Any, Final
 import gymnasium
 import msgspec
 import numpy as np
-from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 import soulslab  # noqa: F401 - registers the environments
-from soulslab.errors import ConfigError, FleetError, SoulslabError, did_you_mean
-from soulslab.fleet.access import Keys, connect, read_access
+from soulslab.errors import ConfigError, FleetError, SoulslabError
+from soulslab.fleet.access import read_access
+from soulslab.fleet.evaluation_games import EvaluationEnd
 from soulslab.fleet.game_settings import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, open_status
 from soulslab.fleet.messages import Lease, RunDescription
 from soulslab.fleet.redis_actor_end import RedisActorEnd
+from soulslab.fleet.run_description import read_header, wait_for_description
 from soulslab.fleet.spool import Spool
 from soulslab.learn.actors.actor_process import PriorityController, reset_priority
 from soulslab.learn.actors.actor_status import (
@@ -42,7 +43,6 @@ from soulslab.learn.rainbow.transition_actor import Actor, step_shape
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.torch_device import one_core
-from soulslab.learn.untrusted import check_named_environment
 from soulslab.version import VERSION
 
 DRAIN_S: Final = 10.0
@@ -92,10 +92,10 @@ class _Game:
         self._status.begin(os.getpid())
         threading.Thread(target=self._watch_parent, name="soulslab-fleet-parent", daemon=True).start()
         with StopRequest() as request, one_core():
-            description = self._wait_for_description(request)
+            description = wait_for_description(self._access, lambda: self._is_to_wait(request))
             if description is None:
                 return
-            policy = QPolicy(self._read_header(description))
+            policy = QPolicy(read_header(description, self._access.address, self._settings.env_id))
             options = {**policy.header.env_options, **self._settings.options}
             with closing(make_vector(self._env_id(policy.header), self._settings.n_envs, options)) as env:
                 policy.header.check_env(policy.header.env_id, sizes(env), "the learner's policy")
@@ -104,13 +104,13 @@ class _Game:
     def _play(self, env: Any, policy: QPolicy, description: RunDescription, request: StopRequest) -> None:
         spool = Spool(self._folder, self._settings.spool_bytes)
         kind = row_type(step_shape(policy))
-        end = RedisActorEnd(self._access, self._settings.name, env.num_envs, kind, spool, policy.weights())
+        end = self._open_end(env.num_envs, kind, spool, policy)
         try:
             end.keep_lease(lambda: self._lease(end))
             entropy = int(end.incarnation, 16)
             rng = np.random.default_rng(np.random.SeedSequence([description.seed, entropy]))
             watched = LatenessWrapper(env, self._note_step)
-            actor = Actor(watched, policy, end, rng)
+            actor = Actor(watched, policy, end, rng, is_greedy=self._settings.role == "evaluating")
             if not self._wait_for_admission(end, description, request):
                 return
             # Games must not repeat each other's fights, and a restarted game not its own.
@@ -121,6 +121,12 @@ class _Game:
             self._state = "draining"
             end.close(DRAIN_S)
         self._status.set_state(ActorState.STOPPED)
+
+    def _open_end(self, n_envs: int, kind: np.dtype[Any], spool: Spool, policy: QPolicy) -> RedisActorEnd:
+        settings = self._settings
+        if settings.role == "evaluating":
+            return EvaluationEnd(self._access, settings.name, kind, spool, policy.weights())
+        return RedisActorEnd(self._access, settings.name, n_envs, kind, spool, policy.weights())
 
     def _step(
         self, actor: Actor, end: RedisActorEnd, env: LatenessWrapper, description: RunDescription, request: StopRequest
@@ -177,26 +183,9 @@ class _Game:
             return f"no learner has run for {description.alone_s:.0f} s"
         return None
 
-    def _wait_for_description(self, request: StopRequest) -> RunDescription | None:
-        """Return the description of the run once the learner has written it; None if asked to end before."""
-        access, shown = self._access, ""
-        with closing(connect(access)) as client:
-            while not (request.signal_name or self._is_orphan.is_set() or self._status.is_stop_requested):
-                self._status.note_alive()
-                try:
-                    data: Any = client.get(Keys(access.run).description)
-                    if data is not None:
-                        return msgspec.json.decode(data, type=RunDescription)
-                    problem = "the learner has not started"
-                except (AuthenticationError, NoPermissionError) as error:
-                    raise FleetError(access.address, f"refuses the user {access.user}: {error}") from error
-                except RedisError as error:
-                    problem = str(error)
-                if problem != shown:
-                    _log.info("waiting for the learner at %s: %s", access.address, problem)
-                    shown = problem
-                time.sleep(0.5)
-        return None
+    def _is_to_wait(self, request: StopRequest) -> bool:
+        self._status.note_alive()
+        return not (request.signal_name or self._is_orphan.is_set() or self._status.is_stop_requested)
 
     def _wait_for_admission(self, end: RedisActorEnd, description: RunDescription, request: StopRequest) -> bool:
         """Wait until the learner has admitted this game and has published weights; return False if asked to end."""
@@ -206,24 +195,6 @@ class _Game:
             self._status.note_alive()
             time.sleep(_POLL_S)
         return True
-
-    def _read_header(self, description: RunDescription) -> QHeader:
-        """Return the header of the policy; raises ConfigError unless this machine may play its environment."""
-        source = self._access.address
-        if description.soulslab != VERSION:
-            raise FleetError(
-                source, f"the learner has soulslab {description.soulslab}, but this machine has {VERSION}; install that"
-            )
-        header = QPolicy.read_header(description.header, Path(source))
-        check_named_environment(
-            "" if header.env_id == self._settings.env_id else header.env_id, header.env_options, source
-        )
-        if ":" not in header.env_id and header.env_id not in gymnasium.registry:
-            known = [name for name in gymnasium.registry if name.startswith("soulslab/")]
-            raise FleetError(
-                source, f"the environment {header.env_id!r} is unknown{did_you_mean(header.env_id, known)}"
-            )
-        return header
 
     def _env_id(self, header: QHeader) -> str:
         return self._settings.env_id or header.env_id
@@ -243,6 +214,7 @@ class _Game:
             state=self._state,  # type: ignore[arg-type]  # one of the texts of `Lease`
             n_envs=self._settings.n_envs,
             soulslab=VERSION,
+            role=self._settings.role,
             n_steps=status.n_steps,
             steps_per_second=rate,
             n_late=status.n_late,

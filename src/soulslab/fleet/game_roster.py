@@ -10,7 +10,8 @@ from redis import Redis
 
 from soulslab.fleet.access import Access, Keys
 from soulslab.fleet.messages import Lease, Order, epsilon_exponent
-from soulslab.fleet.redis_learner_end import GameName, RedisLearnerEnd
+from soulslab.fleet.redis_learner_end import RedisLearnerEnd
+from soulslab.fleet.stream_reader import GameName
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class GameRoster:
         self._alpha = epsilon_alpha
         self._lock = threading.Lock()
         self._leases: dict[GameName, Lease] = {}
-        self._numbers: dict[GameName, int] = {}
+        self._numbers: dict[GameName, int | None] = {}  # None for games that do not explore
         self._n_taken: dict[GameName, int] = {}
         self._n_dropped_before = 0
 
@@ -53,7 +54,7 @@ class GameRoster:
             self._n_taken.pop(name, None)
             client.hdel(self._keys.orders, name.incarnation)
         for name in found.keys() - self._numbers.keys():
-            self._numbers[name] = self._free_number()
+            self._numbers[name] = self._free_number() if found[name].role == "exploring" else None
             _log.info("game %s joined (%s)", found[name].worker, found[name].host)
         with self._lock:
             self._leases = found
@@ -62,7 +63,8 @@ class GameRoster:
         for name in found:
             if not is_behind or name not in self._n_taken:
                 self._n_taken[name] = self._channel.n_taken(name)
-            exponent = epsilon_exponent(self._numbers[name], self._alpha)
+            number = self._numbers[name]
+            exponent = epsilon_exponent(number, self._alpha) if number is not None else 1.0
             order = Order(epsilon_exponent=exponent, n_taken=self._n_taken[name], refusal=refusals.get(name, ""))
             client.hset(self._keys.orders, name.incarnation, msgspec.json.encode(order))
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from soulslab.fleet.messages import Role
 from soulslab.learn.actors.actor_status import LAYOUT, N_STATUS_BYTES, StatusBoard
 from soulslab.learn.actors.memory_block import create_block, open_block
 
@@ -27,6 +28,7 @@ class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
         name: Name of the game for people.
         n_envs: Environments in this process; more than 1 only for simulators.
         env_id: Environment that may be played although a message cannot name it (``module:id``); "" for none.
+        role: Whether it explores or plays candidates greedily.
         options: Options of the environment that only this machine may determine, such as its server or its launch.
         spool_bytes: Size of the file for steps that the server does not take.
         n_restarts: Number of earlier starts of this game.
@@ -37,6 +39,7 @@ class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     n_envs: int = 1
     env_id: str = ""
+    role: Role = "exploring"
     options: dict[str, Any] = {}
     spool_bytes: int
     n_restarts: int = 0

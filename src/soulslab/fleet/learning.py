@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
@@ -20,12 +20,14 @@ from soulslab.fleet.fleet_actor import FleetActor
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
 from soulslab.fleet.messages import Control
 from soulslab.fleet.redis_server import RedisServer, set_player
+from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.rainbow.q_policy import QHeader
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import RunFolder, StopReason, TrainResult
 from soulslab.learn.telemetry import Sink
 from soulslab.learn.train import train
 from soulslab.learn.training import AnySettings
+from soulslab.learn.training_loop import FinishedEvaluation
 
 DRAIN_S: Final = 15.0
 """Time that games get to end after the run is complete (s)."""
@@ -62,6 +64,14 @@ class FleetRun:
             return False
         before, self._n_saves = self._n_saves, self._actor.control.n_saves
         return before is not None and self._n_saves > before
+
+    def changed_settings(self) -> Mapping[str, float]:
+        """Return the settings that operators have changed, by path."""
+        return self._actor.control.changes if self._actor is not None else {}
+
+    def take_evaluation(self, algorithm: Algorithm) -> FinishedEvaluation | None:
+        """Return an evaluation that the games have completed since the last call; see `FleetActor.evaluate`."""
+        return self._actor.evaluate(algorithm) if self._actor is not None else None
 
     def note_restarts(self, n_restarts: int) -> None:
         """Record the restarts of the Redis server, for the status of the learner."""

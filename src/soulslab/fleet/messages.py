@@ -9,6 +9,8 @@ import msgspec
 from msgspec import Meta
 from redis import Redis
 
+from soulslab.learn.telemetry import Evaluated
+
 LEASE_S: Final = 10.0
 """Time after which a game without a sign of life counts as lost (s)."""
 
@@ -22,6 +24,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][
 
 Incarnation = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]
 """Random name of one start of a game; a game that is restarted gets another."""
+
+Role = Literal["exploring", "evaluating", "human"]
+"""Role of a game: it explores with the newest weights, plays candidates greedily, or a person plays it."""
 
 _Count = Annotated[int, Meta(ge=0, lt=2**62)]
 _Text = Annotated[str, Meta(max_length=2000)]
@@ -42,6 +47,7 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     state: Literal["waiting", "playing", "paused", "draining"]
     n_envs: Annotated[int, Meta(ge=1, le=MAX_ENVS)]
     soulslab: Annotated[str, Meta(max_length=64)]
+    role: Role = "exploring"
     n_steps: _Count = 0
     steps_per_second: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
     n_late: _Count = 0
@@ -70,14 +76,26 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator's order to the whole fleet; ``n_saves`` counts the requests for a checkpoint."""
+    """The operator's order to the whole fleet.
+
+    ``n_saves`` counts the requests for a checkpoint; ``changes`` are changed settings of the learner by path.
+    """
 
     state: Literal["run", "pause", "stop"] = "run"
     n_saves: int = 0
+    changes: dict[str, float] = {}
+
+
+class EvaluationStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The last complete evaluation (None before the first), and the fights of the running one."""
+
+    last: Evaluated | None
+    n_done: int
+    n_fights: int
 
 
 class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of the learner, which it renews while it runs."""
+    """Status of the learner, which it renews while it runs; ``evaluation`` is None if no game evaluates."""
 
     pid: int
     host: str
@@ -88,6 +106,7 @@ class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
     n_waiting_rows: int
     n_restarts_of_redis: int
     delay_p95_ms: float | None
+    evaluation: EvaluationStatus | None = None
 
 
 class RunDescription(msgspec.Struct, frozen=True, kw_only=True):

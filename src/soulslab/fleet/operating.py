@@ -5,18 +5,22 @@ from __future__ import annotations
 import getpass
 import socket
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from redis import Redis
 from redis.exceptions import RedisError
 
-from soulslab.errors import FleetError
+from soulslab.errors import ConfigError, FleetError
 from soulslab.fleet.access import Keys, connect
 from soulslab.fleet.fleet_folder import FleetFolder
 from soulslab.fleet.messages import Control, LearnerStatus, Lease
 from soulslab.fleet.redis_server import Player, remove_player, set_player
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings, adjust_settings
+from soulslab.learn.run_folder import CONFIG_NAME
+from soulslab.learn.training import load_run_settings
 
 _MAX_LOG: int = 10_000
 
@@ -59,18 +63,41 @@ def read_status(folder: FleetFolder) -> FleetStatus:
 
 def give_order(folder: FleetFolder, order: Order) -> None:
     """Give an order to a fleet and log it with user and time; raises FleetError if its server cannot be reached."""
+
+    def change(control: Control) -> Control:
+        if order == "save":
+            return msgspec.structs.replace(control, n_saves=control.n_saves + 1)
+        return msgspec.structs.replace(control, state=order)
+
+    _change_control(folder, change, order)
+
+
+def change_settings(folder: FleetFolder, changes: Mapping[str, Any]) -> None:
+    """Change settings of a learner that trains, by path, and log it with user and time.
+
+    Raises ConfigError for settings that cannot change or have a wrong value, FleetError if the server of the fleet
+    cannot be reached.
+    """
+    settings = load_run_settings(folder.run_dir / CONFIG_NAME, [])
+    if not isinstance(settings, RainbowSettings):
+        raise ConfigError("is not a run of Rainbow", source=folder.run_dir)
+    adjust_settings(settings, changes)
+
+    def change(control: Control) -> Control:
+        return msgspec.structs.replace(control, changes={**control.changes, **changes})
+
+    _change_control(folder, change, "set " + " ".join(f"{path}={value}" for path, value in changes.items()))
+
+
+def _change_control(folder: FleetFolder, change: Callable[[Control], Control], what: str) -> None:
     access = folder.admin()
     keys = Keys(access.run)
     with closing(connect(access)) as client:
         try:
             data = client.get(keys.control)
-            control = msgspec.json.decode(data, type=Control) if data else Control()
-            if order == "save":
-                control = msgspec.structs.replace(control, n_saves=control.n_saves + 1)
-            else:
-                control = msgspec.structs.replace(control, state=order)
+            control = change(msgspec.json.decode(data, type=Control) if data else Control())
             client.set(keys.control, msgspec.json.encode(control))
-            _write_log(client, keys, order)
+            _write_log(client, keys, what)
         except RedisError as error:
             raise _unreachable(access.address, error) from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,8 @@ import msgspec
 from soulslab.errors import FleetError
 from soulslab.fleet.access import read_access
 from soulslab.fleet.game_settings import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, create_status
+from soulslab.fleet.messages import Role
+from soulslab.fleet.run_description import machine_name
 from soulslab.learn.actors.actor_status import ActorState, StatusBoard
 from soulslab.learn.stop_request import StopRequest
 
@@ -51,6 +52,7 @@ class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
     n_envs: int = 1
     name: str = ""
     env_id: str = ""
+    role: Role = "exploring"
     options: dict[str, object] = {}
     spool_mb: int = 256
     frozen_s: float = FROZEN_S
@@ -63,7 +65,7 @@ def play(join: Path, settings: PlaySettings) -> int:
     Raises ConfigError for an unusable join file, FleetError if all games gave up, with the reason of the first.
     """
     read_access(join)
-    host = settings.name or "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname()) or "machine"
+    host = settings.name or machine_name()
     with ExitStack() as parts, StopRequest() as request:
         games = [_WatchedGame(join.resolve(), f"{host}/{i}", settings) for i in range(settings.n_games)]
         for game in games:
@@ -156,6 +158,7 @@ class _WatchedGame:
             name=self.name,
             n_envs=self._settings.n_envs,
             env_id=self._settings.env_id,
+            role=self._settings.role,
             options=self._settings.options,
             spool_bytes=self._settings.spool_mb << 20,
             n_restarts=self._n_starts,

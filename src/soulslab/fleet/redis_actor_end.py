@@ -78,6 +78,7 @@ class RedisActorEnd:
         self._expected = expected
         self._spool = spool
         self._keys = Keys(access.run)
+        self._weights_keys = self._keys.weights_version, self._keys.weights
         self._filter = EpisodeFilter(n_envs)
         self._rows: list[NDArray[Any]] = []
         self._n_row_bytes = 0
@@ -288,14 +289,14 @@ class RedisActorEnd:
             lease = msgspec.json.encode(self._lease())
             pipeline.set(keys.lease(self._access.user, self.incarnation), lease, px=int(1000 * LEASE_S))
             self._lease_at = now + LEASE_EVERY_S
-        pipeline.mget(keys.weights_version, keys.control, keys.learner)
+        pipeline.mget(self._weights_keys[0], keys.control, keys.learner)
         pipeline.hget(keys.orders, self.incarnation)
         (version, control, learner), order = pipeline.execute()[-2:]
         if learner is not None:
             self.met_learner_at = now
         weights, fetched_s = None, 0.0
         if version is not None and version != self._seen_version:
-            weights = self._read_weights(client.get(keys.weights))
+            weights = self._read_weights(client.get(self._weights_keys[1]))
             fetched_s = time.monotonic() - now
         with self._changed:
             self.refusal = ""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from soulslab.errors import ConfigError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.live_feed import LiveFeed
@@ -106,6 +108,11 @@ class Algorithm(Protocol):
     def after_save(self, path: Path) -> None:  # noqa: ARG002  (does nothing by default)
         """Free what is no longer needed because the state of the last :meth:`state` was written to ``path``."""
         return
+
+    def adjust(self, changes: Mapping[str, float]) -> None:
+        """Change settings, by path, while the run trains; raises ConfigError for one that cannot change."""
+        for path in changes:
+            raise ConfigError("cannot change while a run trains", path=path)
 
     def policy_header(self) -> dict[str, Any]:
         """Return the header of the policy, with the present number of game decisions, as JSON-compatible values."""

@@ -50,7 +50,8 @@ class RunningMoments:
         if n_new == 0:
             return
         batch_mean = batch.mean(axis=0, dtype=np.float64)
-        batch_var = np.square(batch - batch_mean).mean(axis=0)
+        deviations = batch - batch_mean
+        batch_var = np.square(deviations, out=deviations).mean(axis=0)  # without a second large array
         share = n_new / (self.count + n_new)
         delta = batch_mean - self.mean
         self.mean = self.mean + delta * share

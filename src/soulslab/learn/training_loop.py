@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -54,14 +54,27 @@ _WinRate = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 _log = logging.getLogger(__name__)
 
 
+class FinishedEvaluation(NamedTuple):
+    """Result of an evaluation, and the policy that was evaluated."""
+
+    result: telemetry.Evaluated
+    policy: Player
+
+
 class RunControl(Protocol):
-    """Requests of people to a run that is training, from other processes."""
+    """Requests of people to a run that is training, from other processes, and evaluations by other machines."""
 
     def is_stop_requested(self) -> bool:
         """Return whether the run shall save and end."""
 
     def takes_save_request(self) -> bool:
         """Return whether a checkpoint was requested since the last call."""
+
+    def changed_settings(self) -> Mapping[str, float]:
+        """Return the settings that were changed while the run trains, by path."""
+
+    def take_evaluation(self, algorithm: Algorithm) -> FinishedEvaluation | None:
+        """Return an evaluation that was completed since the last call; begin another one if games evaluate."""
 
 
 class TrainingLoop:
@@ -80,6 +93,7 @@ class TrainingLoop:
         self._algorithm = algorithm
         self._sinks = sinks
         self._control = control
+        self._changes: dict[str, float] = {}  # of settings, since the start of the run
         self._milestones: tuple[Milestone, ...] = ()
         self._evaluated: telemetry.Evaluated | None = None
         self._best_win_rate: float | None = None
@@ -178,6 +192,9 @@ class TrainingLoop:
                 self._note_milestones(algorithm.episodes.win_rate)
         elif algorithm.env_steps // every > before // every:
             self._evaluate()
+        self._apply_changes()
+        if self._control is not None and (finished := self._control.take_evaluation(algorithm)) is not None:
+            self._note_evaluation(finished)
         if self._seconds() - self._reported_at_s >= algorithm.report_every_s:
             self._report()
         is_requested = self._control is not None and self._control.takes_save_request()
@@ -185,7 +202,7 @@ class TrainingLoop:
             self._save()
 
     def _evaluate(self) -> None:
-        """Play evaluation fights, note milestones, and save the policy if it is the best so far."""
+        """Play evaluation fights."""
         run = self._settings.run
         settings = EvaluationSettings(
             env_id=self._settings.env.id,
@@ -196,21 +213,26 @@ class TrainingLoop:
         )
         with self._algorithm.best_estimate() as policy:
             found = evaluate(policy, settings)
-            self._keep_best(policy, found.win_rate)
-        low, high = found.interval or (None, None)
-        self._evaluated = telemetry.Evaluated(
-            env_steps=self._algorithm.env_steps,
-            n_fights=found.n_fights,
-            mean_return=found.mean_return,
-            win_rate=found.win_rate,
-            low=low,
-            high=high,
-            damage_by_attack={row.name: row.mean_damage for row in found.by_attack},
-            kills_by_attack={row.name: (row.n_kills or 0) / found.n_fights for row in found.by_attack},
-            wins_by_pose={str(row.pose): row.n_wins / row.n_fights for row in found.by_pose if row.pose >= 0},
-        )
+            low, high = found.interval or (None, None)
+            evaluated = telemetry.Evaluated(
+                env_steps=self._algorithm.env_steps,
+                n_fights=found.n_fights,
+                mean_return=found.mean_return,
+                win_rate=found.win_rate,
+                low=low,
+                high=high,
+                damage_by_attack={row.name: row.mean_damage for row in found.by_attack},
+                kills_by_attack={row.name: (row.n_kills or 0) / found.n_fights for row in found.by_attack},
+                wins_by_pose={str(row.pose): row.n_wins / row.n_fights for row in found.by_pose if row.pose >= 0},
+            )
+            self._note_evaluation(FinishedEvaluation(evaluated, policy))
+
+    def _note_evaluation(self, finished: FinishedEvaluation) -> None:
+        """Note milestones, and save the policy if it is the best so far."""
+        self._keep_best(finished.policy, finished.result.win_rate)
+        self._evaluated = finished.result
         self._send(self._evaluated)
-        self._note_milestones(found.win_rate)
+        self._note_milestones(finished.result.win_rate)
 
     def _keep_best(self, policy: Player, win_rate: float | None) -> None:
         """Save the policy if no evaluation gave a higher win rate; of equal ones the newest is kept."""
@@ -219,6 +241,18 @@ class TrainingLoop:
         self._algorithm.policy_header()
         policy.save(self._folder.path / BEST_POLICY_NAME)
         self._best_win_rate = win_rate
+
+    def _apply_changes(self) -> None:
+        """Change settings if someone asked for it, and save them, so that a resumed run has them."""
+        if self._control is None:
+            return
+        wanted = self._control.changed_settings()
+        changes = {path: value for path, value in wanted.items() if self._changes.get(path) != value}
+        if changes:
+            self._algorithm.adjust(changes)
+            self._changes |= changes
+            _log.info("from decision %d on: %s", self._algorithm.env_steps, changes)
+            self._save()
 
     def _note_milestones(self, win_rate: float | None) -> None:
         if win_rate is None:
@@ -254,6 +288,7 @@ class TrainingLoop:
         state, policy_header = algorithm.state(with_env=with_env), algorithm.policy_header()
         header = {
             "settings": msgspec.to_builtins(self._settings),
+            "changes": self._changes,
             "policy": policy_header,
             "milestones": msgspec.to_builtins(self._milestones),
             "evaluated": msgspec.to_builtins(self._evaluated) if self._evaluated is not None else None,
@@ -285,7 +320,9 @@ class TrainingLoop:
     def _load(self, checkpoint: Checkpoint) -> None:
         header = checkpoint.header
         self._milestones = msgspec.convert(header["milestones"], tuple[Milestone, ...])
-        # Older checkpoints lack these two values.
+        # Older checkpoints lack these three values.
+        self._changes = msgspec.convert(header.get("changes", {}), dict[str, float])
+        self._algorithm.adjust(self._changes)
         self._evaluated = msgspec.convert(header.get("evaluated"), telemetry.Evaluated | None)
         self._best_win_rate = msgspec.convert(header.get("best_win_rate"), _WinRate | None)
         self._seconds_before = self._saved_at_s = self._reported_at_s = msgspec.convert(

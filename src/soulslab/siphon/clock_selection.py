@@ -174,7 +174,9 @@ class ClockSelection:
             values = {name: _read_if_loaded(attributes, name) for name in names}
             return values if capture is None else values | {PICTURE: capture.grab(NATIVE).tobytes()}
 
-        tick_s = (1.0 / facts.tick_hz if facts.tick_hz else DEFAULT_STEP_S) if is_started else 0.0
+        # A game that another program started and that runs may run for some more ticks; a paused one may not.
+        may_step = is_started or speed > 0
+        tick_s = (1.0 / facts.tick_hz if facts.tick_hz else DEFAULT_STEP_S) if may_step else 0.0
         try:
             fault = find_lockstep_fault(clock, observe, tick_s, facts.tick_attribute)
             if fault:

@@ -1,5 +1,6 @@
 """The pages of recorded fights in a browser."""
 
+import av
 from playwright.sync_api import expect
 
 from soulslab.fights.recording import FightRecorder, record_fight
@@ -27,5 +28,10 @@ def test_recorded_fight_can_be_found_and_replayed(tmp_path, open_page):
         page.wait_for_function("document.body.dataset.decision === '0:7'")
         expect(page.locator("#health")).to_be_visible()
         expect(page.locator("#value")).to_be_hidden()
+        with page.expect_download(timeout=60_000) as download:
+            page.get_by_role("link", name="Save as video").click()
+        assert download.value.suggested_filename == "set_0.mp4"
+        with av.open(download.value.path()) as film:
+            assert sum(1 for _ in film.decode(video=0)) == len(episode.actions)
         page.goto(f"{dashboard.base}/replay/set?fight=9")
         expect(page.locator("#notice")).to_contain_text("no episode 9")

@@ -12,7 +12,7 @@ from support.windows_python import ROOT
 from support.wine import COMPILER, program
 
 MAX_BYTES = 16 * 1024
-GAME_SIDE, CONTROL_SIDE = "soulslab_clock.dll", "soulslab_control.dll"
+GAME_SIDE, CONTROL_SIDE, BESIDE_GAME = "soulslab_clock.dll", "soulslab_control.dll", "soulslab_xinput.dll"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_the_hashes_are_those_of_the_files(script):
     assert {name: digest for digest, name in map(str.split, lines)} == expected
 
 
-@pytest.mark.parametrize("name", [GAME_SIDE, CONTROL_SIDE])
+@pytest.mark.parametrize("name", [GAME_SIDE, CONTROL_SIDE, BESIDE_GAME])
 def test_the_library_is_small_and_imports_kernel32_only(script, name):
     path = script.SOURCES / name
     assert path.stat().st_size <= MAX_BYTES
@@ -49,6 +49,7 @@ def test_the_library_is_small_and_imports_kernel32_only(script, name):
     assert re.findall(r"DLL Name: (\S+)", text) == ["KERNEL32.dll"]
 
 
-def test_the_documentation_has_the_hash_of_the_library_for_the_game(script):
-    digest = hashlib.sha256((script.SOURCES / GAME_SIDE).read_bytes()).hexdigest()
+@pytest.mark.parametrize("name", [GAME_SIDE, BESIDE_GAME])
+def test_the_documentation_has_the_hashes_of_the_libraries_in_the_game(script, name):
+    digest = hashlib.sha256((script.SOURCES / name).read_bytes()).hexdigest()
     assert digest in (ROOT / "docs" / "clock.md").read_text(encoding="utf-8")

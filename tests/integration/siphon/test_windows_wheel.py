@@ -53,7 +53,7 @@ def test_it_contains_the_dlls_of_the_repository_and_no_library_of_linux(wheel):
         sums = dict(line.split()[::-1] for line in archive.read(f"{DLLS}/SHA256SUMS").decode("ascii").splitlines())
         found = {name: hashlib.sha256(archive.read(f"{DLLS}/{name}")).hexdigest() for name in sums}
     assert found == sums
-    assert set(sums) == {"soulslab_clock.dll", "soulslab_control.dll"}
+    assert set(sums) == {"soulslab_clock.dll", "soulslab_control.dll", "soulslab_xinput.dll"}
     assert [name for name in names if name.endswith((".so", ".pyd"))] == []
     assert "soulslab/learn/configs/demo.toml" in names
 

@@ -4,19 +4,22 @@ import msgspec
 import numpy as np
 import pytest
 
-from soulslab.errors import IncompatibleCheckpointError
+from soulslab.errors import ConfigError, IncompatibleCheckpointError
 from soulslab.learn.archive import read_archive
+from soulslab.learn.environment import make_vector
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
+from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.rainbow_settings import (
     QLearningSettings,
     QNetworkSettings,
     RainbowRunSettings,
     RainbowSettings,
 )
+from soulslab.learn.rainbow.transition_actor import LocalActor
 from soulslab.learn.run_folder import BEST_POLICY_NAME, StopReason
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
-from soulslab.learn.telemetry import CheckpointSaved, Evaluated
+from soulslab.learn.telemetry import CheckpointSaved, Evaluated, LearningStats
 from soulslab.learn.train import train
 
 LIMITS = {"total_steps": 2400, "seed": 3, "evaluate_every": 400, "evaluate_fights": 20, "evaluate_envs": 20}
@@ -124,3 +127,50 @@ def test_a_run_does_not_start_from_a_policy_of_another_algorithm(tmp_path):
     train(with_run(PPO, total_steps=200, evaluate_every=0), tmp_path / "first")
     with pytest.raises(IncompatibleCheckpointError, match="is not a policy of the format 'soulslab-action-values'"):
         train(with_run(RAINBOW, start_from=str(tmp_path / "first")), tmp_path / "second")
+
+
+class Operator:
+    """The control of a run that learns from its own environments, as a fleet does from games."""
+
+    def __init__(self, changes):
+        self.changes = changes
+
+    def open_actor(self, folder, header):
+        env = make_vector(folder.settings.env.id, folder.settings.env.n_envs, {})
+        return LocalActor(env, QPolicy(header), folder.settings.run.seed)
+
+    def is_stop_requested(self):
+        return False
+
+    def takes_save_request(self):
+        return False
+
+    def changed_settings(self):
+        return self.changes
+
+    def take_evaluation(self, algorithm):
+        del algorithm
+
+
+def test_settings_that_changed_while_a_run_trained_are_kept_by_a_resumed_run(tmp_path):
+    folder, settings = tmp_path / "run", with_run(RAINBOW, total_steps=400, evaluate_every=0)
+    train(settings, folder, fleet=Operator({"learner.lr": 1e-5}))
+    listener = Listener()
+    resumed = with_run(settings, total_steps=800)
+    train(resumed, folder, resume=True, sinks=[listener])
+    assert {each.lr for each in listener.of(LearningStats)} == {1e-5}
+    # A later order counts more.
+    listener = Listener()
+    train(
+        with_run(settings, total_steps=1200),
+        folder,
+        resume=True,
+        sinks=[listener],
+        fleet=Operator({"learner.lr": 1e-3}),
+    )
+    assert listener.of(LearningStats)[-1].lr == 1e-3
+
+
+def test_a_setting_that_cannot_change_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="cannot change while a run trains"):
+        train(with_run(RAINBOW, total_steps=400), tmp_path / "run", fleet=Operator({"learner.gamma": 0.5}))

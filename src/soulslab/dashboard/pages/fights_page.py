@@ -73,6 +73,12 @@ def add(site: Site) -> None:
                 ui.html(f"<h1>{escape(name)}, fight {fight}</h1>", sanitize=False)
                 ui.html('<span id="live-state" class="state finished">recorded</span>', sanitize=False)
                 ui.space()
+                file = f"{name.replace('/', '_')}_{fight}.mp4"
+                link = f"/video/{quote(name)}?{urlencode({'fight': fight})}"
+                ui.html(
+                    f'<a class="link-button" href="{escape(link)}" download="{escape(file)}">Save as video</a>',
+                    sanitize=False,
+                )
                 _policy_choice(site, name, fight, policy)
             query = urlencode({"fight": fight, "policy": policy})
             add_live_view(f"/replayed/{quote(name)}?{query}", is_recorded=True)

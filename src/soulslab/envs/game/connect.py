@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -26,6 +26,8 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
         tls: File with the server's certificate, for a server on another machine.
         display: See `SessionOptions.display`; "" with ``render_mode="human"``.
         input_backend: See `SessionOptions.input_backend`; ``pad`` plays the game with a gamepad, which needs no focus.
+        clock: See `SessionOptions.clock`: ``lockstep`` for a game whose profile has the grade ``scaled``, if soulslab
+            starts it or the clock library is installed beside it (docs/windows.md); "" for the profile's grade.
         allow_unknown_version: Attach although the profile does not know this version of the game. As in any other
             version, every value that is needed has to pass the self-check (docs/games.md) before anything is written.
         read_only: Observe a game that a person or another program plays: no write, no key, no control of time, no
@@ -41,6 +43,7 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
     tls: str = ""
     display: str | None = None
     input_backend: str = ""
+    clock: Literal["", "lockstep", "scaled", "realtime"] = ""
     allow_unknown_version: bool = False
     read_only: bool = False
     session: Any = None
@@ -59,11 +62,12 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("token", "token_file", "tls"):
             if getattr(self, name) and not self.server:
                 raise EnvironmentUsageError(f"{name} is for a server; give its address with server='host:port'")
-        if self.input_backend and (self.server or self.session is not None):
-            raise EnvironmentUsageError(
-                "input_backend is for a game that the environment opens; open the session or the game of the server "
-                "with it"
-            )
+        for name in ("input_backend", "clock"):
+            if getattr(self, name) and (self.server or self.session is not None):
+                raise EnvironmentUsageError(
+                    f"{name} is for a game that the environment opens; open the session or the game of the "
+                    "server with it"
+                )
         if self.session is not None and not self.has_open_session and not callable(self.session):
             raise EnvironmentUsageError(
                 f"session must be an open session, or a function that opens one, not {self.session!r}"
@@ -106,6 +110,7 @@ def hold_session(
         launch=launch or ("always" if is_to_start else "never"),
         options={name: str(value) for name, value in (options or {}).items()},
         input_backend=connect.input_backend,
+        clock=connect.clock,
         is_read_only=connect.read_only,
         allow_unknown_version=connect.allow_unknown_version,
         controller="" if connect.read_only else f"an environment of {profile.name}",

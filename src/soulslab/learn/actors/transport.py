@@ -19,7 +19,8 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
     ``total_reward`` is the undiscounted return, ``reward_terms`` the sums of its terms and ``damage_by_attack`` the
     lost hit points, if the environment reports them. ``killed_by`` is the attack that ended the episode, "" for none.
     ``start_pose`` is the index of the start pose, -1 for the fixed one. ``actions`` counts how often each action was
-    chosen, (A,).
+    chosen, (A,). ``candidate`` is the number of the policy that an evaluation game played greedily in the whole
+    episode; 0 for an episode of training.
     """
 
     total_reward: float
@@ -32,6 +33,7 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
     weights_version: int
     killed_by: str = ""
     start_pose: int = -1
+    candidate: int = 0
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):

@@ -66,7 +66,7 @@ def read_demonstrations(
     for number, episode in enumerate(_read_episodes(description, env)):
         fail = partial(DemonstrationError, description.folder, episode=number)
         _check(episode, fail, n_actions, is_masked=is_masked)
-        rows = _rows_of(episode, shape, seen, extras)
+        rows = rows_of_episode(episode, shape, seen, extras)
         _check_finite(rows["features"], "an observation", fail, offset=0)
         parts.append(rows)
     if not parts:
@@ -236,8 +236,8 @@ def _check_finite(values: NDArray[Any], what: str, fail: Callable[..., Demonstra
         raise fail(f"holds {what} that is not finite ({bad}); record it again", step=step + offset)
 
 
-def _rows_of(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInputs) -> NDArray[Any]:
-    """Return T rows, plus one for the final observation of a truncated episode."""
+def rows_of_episode(episode: Episode, shape: StepShape, seen: Layout, extras: ExtraInputs) -> NDArray[Any]:
+    """Return T rows of the replay buffer, plus one for the final observation of a truncated episode."""
     n_steps = len(episode.actions)
     n_rows = n_steps + (not episode.is_terminated)
     rows = np.zeros(n_rows, row_type(shape))

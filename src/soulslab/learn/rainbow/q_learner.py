@@ -139,6 +139,10 @@ class Learner:
             self._reset()
         return measured
 
+    def adjust(self, settings: QLearningSettings) -> None:
+        """Use other settings from now on; only those of `rainbow_settings.ADJUSTABLE` may differ."""
+        self._settings = settings
+
     @contextmanager
     def averaged(self) -> Iterator[None]:
         """Give the policy the average of its weights inside the ``with`` block, for evaluating and saving."""

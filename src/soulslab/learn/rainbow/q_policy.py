@@ -56,6 +56,12 @@ class QPolicy(NetworkPolicy[QHeader]):
         self.network = self._new_network()
         self.moments = RunningMoments((self.encoding.n_outputs,))
 
+    def copy(self) -> QPolicy:
+        """Return a policy on the CPU with the same header, and copies of weights and moments."""
+        policy = QPolicy(self.header)
+        policy.load_weights(self.weights())
+        return policy
+
     def copy_network(self) -> QNetwork:
         """Return a network with a copy of the weights and the same random generator for its noise."""
         network = self._new_network()

@@ -28,7 +28,7 @@ from soulslab.learn.rainbow.episode_window import EpisodeWindow
 from soulslab.learn.rainbow.feature_encoding import resolve_bins
 from soulslab.learn.rainbow.q_learner import Learner, Measured
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
-from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings, adjust_settings
 from soulslab.learn.rainbow.remote_actor import RemoteActor
 from soulslab.learn.rainbow.transition_actor import ActorHandle, LocalActor, step_shape
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
@@ -39,8 +39,8 @@ from soulslab.learn.telemetry import LearningStats, Message
 from soulslab.learn.torch_device import select_device
 
 REPLAY_NAME: Final = "replay"
-MAX_UPDATES_PER_ITERATION: Final = 64
-"""Largest number of updates between two checks for signals and checkpoints."""
+MAX_UPDATES_PER_ITERATION: Final = 16
+"""Largest number of updates before steps of remote actors are taken again, and signals are checked."""
 
 _LEARNING: Final = 3
 """Number of the purpose "draws from the replay buffer" in seed sequences."""
@@ -136,6 +136,11 @@ class RainbowAlgorithm:
                 self._demonstrations.after_update(self._learner.n_updates, self.env_steps)
             self._credit -= 1.0
         self._publish(self._policy.moments.state(), self._epsilon())
+
+    def adjust(self, changes: Mapping[str, float]) -> None:
+        """Change settings by path; see `rainbow_settings.adjust_settings`."""
+        self._settings = adjust_settings(self._settings, changes)
+        self._learner.adjust(self._settings.learner)
 
     @contextmanager
     def best_estimate(self) -> Iterator[QPolicy]:

@@ -6,11 +6,13 @@ one decision of the game, a "step" is one step of the environment, which may tak
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
+from soulslab.errors import ConfigError
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.settings import (
     AlgorithmSettings,
@@ -206,3 +208,22 @@ class RainbowSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True
     def is_cloned(self) -> bool:
         """Whether the run starts with cloning recorded episodes."""
         return bool(self.demonstrations.path and self.demonstrations.cloning_updates)
+
+
+ADJUSTABLE: Final = ("learner.lr", "learner.epsilon", "learner.epsilon_end")
+"""Settings that may change while a run trains: what was learned before stays valid for any value of them."""
+
+
+def adjust_settings(settings: RainbowSettings, changes: Mapping[str, float]) -> RainbowSettings:
+    """Return settings with changes by path; raises ConfigError for another path than `ADJUSTABLE`, or a wrong value."""
+    learner = msgspec.to_builtins(settings.learner)
+    for path, value in changes.items():
+        if path not in ADJUSTABLE:
+            raise ConfigError(f"cannot change while a run trains; {', '.join(ADJUSTABLE)} can", path=path)
+        name = path.removeprefix("learner.")
+        try:
+            msgspec.convert({name: value}, QLearningSettings)
+        except msgspec.ValidationError as error:
+            raise ConfigError(str(error), path=path) from error
+        learner[name] = value
+    return msgspec.structs.replace(settings, learner=msgspec.convert(learner, QLearningSettings))

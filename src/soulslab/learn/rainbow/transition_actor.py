@@ -46,17 +46,27 @@ class Actor:
     """
 
     def __init__(
-        self, env: VectorEnv[Any, Any, Any], policy: QPolicy, channel: ActorEnd, rng: np.random.Generator
+        self,
+        env: VectorEnv[Any, Any, Any],
+        policy: QPolicy,
+        channel: ActorEnd,
+        rng: np.random.Generator,
+        *,
+        is_greedy: bool = False,
     ) -> None:
         """Make an actor; :meth:`reset` must follow, and :meth:`load` may.
 
-        The weights of the policy are replaced by those from the transport; ``rng`` draws the random actions.
+        The weights of the policy are replaced by those from the transport; ``rng`` draws the random actions. A greedy
+        actor does not explore: it has neither random actions nor noise on the weights.
         """
         header = policy.header
         self._env = env
         self._policy = policy
         self._channel = channel
         self._rng = rng
+        self._is_greedy = is_greedy
+        if is_greedy:
+            policy.network.zero_noise()
         self._n_envs, self._n_actions = env.num_envs, header.n_actions
         self._observer = Observer(
             layout(env), self._n_envs, header.frame_stack, extras=header.extras, n_actions=header.n_actions
@@ -142,6 +152,8 @@ class Actor:
 
     def _choose(self) -> NDArray[np.int64]:
         """Return the best allowed actions, or random allowed ones with probability epsilon, int64 (N,)."""
+        if self._is_greedy:
+            return self._policy.act(self._observer.inputs, ~self._blocked)
         is_random = self._rng.random(self._n_envs) < self._epsilon
         if is_random.all():
             actions = np.zeros(self._n_envs, np.int64)

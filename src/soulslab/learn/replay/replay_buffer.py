@@ -26,6 +26,11 @@ MAP_NAME: Final = "replay.rows"
 """File that holds the rows of a mapped buffer while the program runs; it is unlinked once it is mapped."""
 
 
+_FINAL: Final = int(Outcome.FINAL)
+_EXPONENT: Final = np.uint32(0x7F800000)
+"""Bits of the exponent of a float32, which are all set in NaN and infinity only."""
+
+
 class ReplayBuffer:
     """The newest steps of E environments, and the priorities with which they are drawn.
 
@@ -157,13 +162,11 @@ def check_rows(rows: NDArray[Any], shape: StepShape, n_streams: int) -> NDArray[
             "make them with row_type(shape) and the shape of the buffer"
         )
     rows = np.ascontiguousarray(rows)
-    is_step = rows["outcome"] != Outcome.FINAL  # other rows have neither action nor reward
-    is_wrong = (rows["stream"] >= n_streams) | (rows["outcome"] >= len(Outcome))
-    is_wrong |= is_step & ((rows["action"] < 0) | (rows["action"] >= shape.n_actions))
-    is_wrong |= ~(np.isfinite(rows["reward"]) | ~is_step)
-    is_wrong |= ~np.isfinite(rows["features"]).all(axis=1)
-    if is_wrong.any():
-        _complain(int(is_wrong.argmax()), rows, shape, n_streams)
+    words = rows.view(np.uint32).reshape(len(rows), expected.itemsize // 4)
+    columns = rows["reward"], rows["action"], rows["stream"], rows["outcome"]
+    i = _find_wrong(words[:, : shape.n_features], *columns, shape.n_actions, n_streams)
+    if i >= 0:
+        _complain(i, rows, shape, n_streams)
     return rows
 
 
@@ -187,6 +190,29 @@ def _complain(i: int, rows: NDArray[Any], shape: StepShape, n_streams: int) -> N
             raise NonFiniteError("reward", stream, step + 1, str(row["reward"]))
     features = row["features"]
     raise NonFiniteError("observation", stream, step, str(features[~np.isfinite(features)][0]))
+
+
+@kernel
+def _find_wrong(
+    features: NDArray[np.uint32],
+    rewards: NDArray[np.float32],
+    actions: NDArray[np.int16],
+    streams: NDArray[np.uint16],
+    outcomes: NDArray[np.uint8],
+    n_actions: int,
+    n_streams: int,
+) -> int:
+    """Return the index of the first invalid row, -1 if there is none; ``features`` are the bits of float32 (n, F)."""
+    for i in range(len(rewards)):
+        is_wrong = streams[i] >= n_streams or outcomes[i] > _FINAL
+        if outcomes[i] != _FINAL:  # such a row has neither action nor reward
+            is_wrong |= not 0 <= actions[i] < n_actions or not np.isfinite(rewards[i])
+        n_infinite = 0
+        for j in range(features.shape[1]):
+            n_infinite += (features[i, j] & _EXPONENT) == _EXPONENT  # several at once, which `isfinite` is not
+        if is_wrong or n_infinite:
+            return i
+    return -1
 
 
 @kernel

@@ -6,6 +6,8 @@ Shapes: F features, A actions, H height, W width, C channels of one frame, K fra
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -38,6 +40,7 @@ class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     frame_stack: int = 1
 
 
+@cache
 def row_type(shape: StepShape) -> np.dtype[Any]:
     """Return the record type of a row.
 
@@ -61,6 +64,24 @@ def row_type(shape: StepShape) -> np.dtype[Any]:
 def as_bytes(rows: NDArray[Any]) -> NDArray[np.uint8]:
     """Return contiguous rows (n,) as their bytes, uint8 (n, bytes of a row), which share their memory."""
     return rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
+
+
+def pick_rows(rows: NDArray[Any], which: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy of the rows of a mask or of indices.
+
+    Each row is copied as one piece; numpy would copy each column separately, which takes five times as long.
+    """
+    picked: NDArray[Any] = _opaque(rows)[which].view(rows.dtype)
+    return picked
+
+
+def join_rows(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the rows of at least one array, one after another; each row is copied as one piece."""
+    return np.concatenate([_opaque(part) for part in parts]).view(parts[0].dtype)
+
+
+def _opaque(rows: NDArray[Any]) -> NDArray[Any]:
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
 
 
 Column = TypeVar("Column")

@@ -1,4 +1,4 @@
-"""Telemetry sinks: a progress bar, a file of JSON lines, TensorBoard, an endpoint for Prometheus."""
+"""Telemetry sinks: a progress bar, JSON lines, TensorBoard, an endpoint for Prometheus, Weights & Biases."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from soulslab.learn.sinks.console_sink import ConsoleSink
 from soulslab.learn.sinks.json_lines_sink import JsonLinesSink, read_json_lines
 from soulslab.learn.sinks.prometheus_sink import PrometheusSink
 from soulslab.learn.sinks.tensorboard_sink import TensorBoardSink
+from soulslab.learn.sinks.wandb_sink import WandbSink
 from soulslab.learn.telemetry import Sink
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "PrometheusSink",
     "RemoteAccess",
     "TensorBoardSink",
+    "WandbSink",
     "read_json_lines",
     "run_sinks",
 ]
@@ -29,11 +31,14 @@ PROGRESS_NAME: Final = "progress.jsonl"
 TENSORBOARD_NAME: Final = "tensorboard"
 
 
-def run_sinks(run_dir: Path, *, prometheus_port: int | None = None) -> tuple[Sink, ...]:
+def run_sinks(
+    run_dir: Path, *, prometheus_port: int | None = None, wandb_project: str | None = None
+) -> tuple[Sink, ...]:
     """Return the usual sinks of a run: a progress bar, and in its folder JSON lines, TensorBoard and a live feed.
 
-    ``prometheus_port`` is that of an endpoint on this machine; 0 uses a free port. Raises ConfigError if it cannot be
-    used, MissingDependencyError if TensorBoard or prometheus-client is not installed.
+    ``prometheus_port`` is that of an endpoint on this machine; 0 uses a free port. ``wandb_project`` is a project of
+    Weights & Biases. Raises ConfigError if the port cannot be used, MissingDependencyError if TensorBoard,
+    prometheus-client or wandb is not installed.
     """
     sinks: list[Sink] = [
         ConsoleSink(),
@@ -41,6 +46,8 @@ def run_sinks(run_dir: Path, *, prometheus_port: int | None = None) -> tuple[Sin
         TensorBoardSink(run_dir / TENSORBOARD_NAME),
         LiveFeed(run_dir / FEED_NAME),
     ]
+    if wandb_project is not None:
+        sinks.append(WandbSink(run_dir, wandb_project))
     if prometheus_port is not None:
         # Created last, because it is the only one that holds a resource (the port) before the first message.
         sinks.append(PrometheusSink(prometheus_port))

@@ -147,6 +147,16 @@ def values(number: Number, message: telemetry.Message) -> list[tuple[str, float]
             return [("", float(value))]
 
 
+def tagged_values(message: telemetry.Message) -> dict[str, float]:
+    """Return the known numbers of a message that TensorBoard shows, by tag."""
+    return {
+        f"{number.tag}/{label}" if label else number.tag: value
+        for number in numbers(type(message))
+        if number.tag
+        for label, value in values(number, message)
+    }
+
+
 def _number(kind: type[telemetry.Message], field: str, doc: str) -> Number:
     group = _GROUPS[kind]
     folder, label = _SPREAD.get(field, (field, ""))

@@ -78,10 +78,7 @@ def library_path(name: str) -> Path:
     Raises `ClockUnavailableError` if the library is missing.
     """
     if IS_WINDOWS:
-        path = Path(__file__).parent / "windows" / _WINDOWS_LIBRARIES[name]
-        if not path.exists():
-            raise ClockUnavailableError(f"the clock library is missing: {path}. {_MISSING_ADVICE}")
-        return path
+        return windows_library(_WINDOWS_LIBRARIES[name])
     if not sys.platform.startswith("linux"):
         raise ClockUnavailableError(
             f"the lockstep clock needs Linux or Windows; this is {sys.platform}. Use another clock grade"
@@ -94,6 +91,14 @@ def library_path(name: str) -> Path:
             "clone, wheel or git address: pip install --force-reinstall --no-deps PLACE"
         )
     return found[0]
+
+
+def windows_library(name: str) -> Path:
+    """Return the path of a library for Windows in this package; raises `ClockUnavailableError` if it is missing."""
+    path = Path(__file__).parent / "windows" / name
+    if not path.exists():
+        raise ClockUnavailableError(f"the clock library is missing: {path}. {_MISSING_ADVICE}")
+    return path
 
 
 @functools.cache
@@ -286,7 +291,7 @@ class LockstepPage:
         if status != 0 or address.value is None:
             raise ClockUnavailableError(
                 f"the clock of this game cannot be used ({_explain(-status)}); if another version of soulslab "
-                "started it, start it again with this one"
+                "started it, start it again with this one; if it was installed beside the game, install it again"
             )
         return address.value
 
@@ -313,7 +318,8 @@ def open_page_of(pid: int) -> int:
         raise ClockUnavailableError(
             f"process {pid} was not started with the clock library ({_explain(-handle)}), and it cannot be loaded "
             "into a running game: the game has already looked up the functions that it replaces. Let soulslab start "
-            "the game (--start on the command line, launch='always' in Python), or use the grade scaled or realtime"
+            "the game (--start on the command line, launch='always' in Python), install the library beside the game "
+            "(soulslab siphon install) and start the game again, or use the grade scaled or realtime"
         )
     fds = Path(f"/proc/{pid}/fd")
     with examining(pid):

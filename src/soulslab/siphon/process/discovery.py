@@ -49,8 +49,10 @@ __all__ = [
     "executable_of",
     "find_process",
     "has_ended",
+    "is_anti_cheat",
     "refuse_anti_cheat",
     "require_supported_platform",
+    "running",
     "writers_of",
 ]
 
@@ -100,20 +102,25 @@ def find_process(process: Process, pid: int = 0) -> int:
     return found[0].pid
 
 
+def is_anti_cheat(name: str, process: Process) -> bool:
+    """Return whether a file name is that of an anti-cheat (also of `Process.anti_cheat`)."""
+    patterns = (*ANTI_CHEAT, *(one.casefold() for one in process.anti_cheat))
+    return any(fnmatchcase(name.casefold(), pattern) for pattern in patterns)
+
+
 def refuse_anti_cheat(pid: int, process: Process) -> None:
     """Raise `AntiCheatError` if an anti-cheat (also of `Process.anti_cheat`) is loaded or runs beside a process."""
     require_supported_platform()
-    patterns = (*ANTI_CHEAT, *(name.casefold() for name in process.anti_cheat))
     modules: set[str] = set()
     denial = None
     try:
         modules = modules_of(pid)
     except AttachDeniedError as error:
         denial = error  # an anti-cheat may be the reason
-    found = [f"module {name}" for name in sorted(modules) if _is_one_of(name, patterns)]
+    found = [f"module {name}" for name in sorted(modules) if is_anti_cheat(name, process)]
     for one in running():
         names = {one.comm, one.program, *(file_name(argument) for argument in one.arguments[:1])}
-        if any(_is_one_of(name, patterns) for name in names) and belong_together(pid, one.pid):
+        if any(is_anti_cheat(name, process) for name in names) and belong_together(pid, one.pid):
             found.append(f"process {one.pid} ({one.name})")
     if found:
         raise AntiCheatError(
@@ -163,7 +170,3 @@ def _close_names(wanted: str, others: Sequence[RunningProcess]) -> str:
     if close:
         return f"; running are {', '.join(map(repr, close))}: is it one of them (process.executable)?"
     return "; start the game first"
-
-
-def _is_one_of(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name.casefold(), pattern) for pattern in patterns)

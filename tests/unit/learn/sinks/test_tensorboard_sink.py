@@ -5,7 +5,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from soulslab.learn.sinks import TensorBoardSink
-from soulslab.learn.sinks.metric_names import MESSAGES, numbers, values
+from soulslab.learn.sinks.metric_names import MESSAGES, numbers, tagged_values
 from soulslab.learn.telemetry import (
     ActorStats,
     Evaluated,
@@ -34,12 +34,7 @@ def read(folder, *messages):
 def test_every_number_is_a_scalar_at_its_decision(tmp_path, kind):
     message = example(kind)
     log = read(tmp_path, STARTED, message)
-    expected = {
-        f"{n.tag}/{label}" if label else n.tag: value
-        for n in numbers(kind)
-        if n.field not in {"env_steps", "total_steps"}
-        for label, value in values(n, message)
-    }
+    expected = tagged_values(message)
     assert set(log.Tags()["scalars"]) == set(expected)
     for tag, value in expected.items():
         (point,) = log.Scalars(tag)

@@ -26,50 +26,12 @@ static int last_error(void)
     return code != 0 ? -code : -ERROR_GEN_FAILURE;
 }
 
-static void initialise(struct clock_page *page, uint64_t key, int is_held)
-{
-    FILETIME now;
-    GetSystemTimeAsFileTime(&now);
-    int64_t units = (int64_t)((uint64_t)now.dwHighDateTime << 32 | now.dwLowDateTime) - 116444736000000000ll;
-    page->key = key;
-    page->base_ns[BASE_EPOCH] = units * 100;
-    page->base_ns[BASE_COUNTER] = clock_real_ns();
-    page->base_ns[BASE_BOOT] = (int64_t)GetTickCount64() * CLOCK_MS;
-    struct clock_line *line = &page->lines[1];
-    atomic_store(&line->real_ns, clock_real_ns());
-    atomic_store(&line->limit_ns, CLOCK_FOREVER);
-    atomic_store(&line->speed, is_held ? 0 : CLOCK_UNIT_SPEED);
-    atomic_store(&page->started_ns, -1);
-    atomic_store(&page->boundary, CLOCK_BOUNDARY_SLEEP);
-    atomic_store(&page->spin_reads, UINT32_MAX);
-    atomic_store(&page->generation, 2);
-    page->layout = CLOCK_LAYOUT;
-    page->magic = CLOCK_MAGIC;
-}
-
 /* Make a page whose time is held at 0, or runs at 1x from now. Returns the handle of its mapping. */
 EXPORT int soulslab_clock_create(int is_held)
 {
-    static _Atomic uint64_t n_pages;
-    LARGE_INTEGER count;
-    QueryPerformanceCounter(&count);
-    uint64_t key = ((uint64_t)count.QuadPart + (atomic_fetch_add(&n_pages, 1) << 20)) * 0x9e3779b97f4a7c15ull;
-    key ^= (uint64_t)GetCurrentProcessId() << 32;
-    wchar_t name[NAME_CHARACTERS];
-    page_name(name, key, L"");
-    struct clock_page *page;
-    HANDLE mapping = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, 0, sizeof *page, name);
-    if (mapping == NULL)
-        return last_error();
-    page = MapViewOfFile(mapping, FILE_MAP_ALL_ACCESS, 0, 0, sizeof *page);
-    if (page == NULL) {
-        int code = last_error();
-        CloseHandle(mapping);
-        return code;
-    }
-    initialise(page, key, is_held);
-    UnmapViewOfFile(page);
-    return (int)(intptr_t)mapping;
+    uint64_t key;
+    HANDLE mapping = create_page(is_held, &key);
+    return mapping == NULL ? last_error() : (int)(intptr_t)mapping;
 }
 
 /* Open the page of a running game; returns the handle of its mapping. */

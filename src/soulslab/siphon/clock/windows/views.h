@@ -30,6 +30,8 @@ struct clock_view {
 void page_name(wchar_t *name, uint64_t key, const wchar_t *suffix);
 /* Suffix of the mapping with the key of the page of a process, whose own key is the process id. */
 #define OF_PROCESS L"-of"
+/* Make a page whose time is held at 0, or runs at 1x from now. Returns its mapping; NULL and the error of the system. */
+HANDLE create_page(bool is_held, uint64_t *key);
 /* Map a page; NULL and the error of the system, or ERROR_REVISION_MISMATCH. */
 struct clock_view *map_view(HANDLE mapping);
 void unmap_view(struct clock_view *view);

@@ -61,6 +61,8 @@ def test_unknown_full_health_has_the_widest_space():
         ({"stand_in": True, "launch": True}, "launch starts the real game: give no stand_in"),
         ({"launch": True, "pid": 5}, "launch starts the real game: give no stand_in, server, pid"),
         ({"server": "here:1", "pid": 5}, "give only one of server, pid and session"),
+        ({"server": "here:1", "clock": "lockstep"}, "clock is for a game that the environment opens"),
+        ({"clock": "sundial"}, "clock"),
         ({"reload_minutes": 0}, "reload_minutes: expected a number >= 0.001"),
         ({"player_stats": "sett"}, "player_stats: 'sett' is not one of its values; did you mean 'set'"),
         ({"weapons": None}, "weapons: expected"),

@@ -1,0 +1,80 @@
+"""A game that sends whole recorded episodes, such as the fights of a person."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+
+import gymnasium
+
+import soulslab  # noqa: F401 - registers the environments
+from soulslab.errors import FleetError
+from soulslab.fleet.access import read_access
+from soulslab.fleet.messages import Lease
+from soulslab.fleet.redis_actor_end import RedisActorEnd
+from soulslab.fleet.redis_transport import SPOOL_BYTES
+from soulslab.fleet.run_description import machine_name, read_header, wait_for_description
+from soulslab.fleet.spool import Spool
+from soulslab.learn.demonstrations.reading import rows_of_episode
+from soulslab.learn.demonstrations.recorded_episode import Episode
+from soulslab.learn.inputs import Layout
+from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.rainbow.transition_actor import step_shape
+from soulslab.learn.replay.step_rows import row_type
+from soulslab.version import VERSION
+
+DRAIN_S = 10.0
+"""Time in which everything is sent at the end (s)."""
+
+
+class RecordedGame(AbstractContextManager["RecordedGame"]):
+    """A connection to a fleet. The learner takes the steps of the episodes; they do not count towards its win rate.
+
+    Attributes:
+        header: Header of the learner's policy, with the environment and its options.
+    """
+
+    def __init__(self, join: Path, name: str = "") -> None:
+        """Connect, and wait for the learner; raises ConfigError or FleetError if this machine may not play its run."""
+        access = read_access(join)
+        description = wait_for_description(access, lambda: True)
+        if description is None:
+            raise FleetError(access.address, "has no run")
+        self.header = read_header(description, access.address)
+        policy = QPolicy(self.header)
+        self._shape = step_shape(policy)
+        env = gymnasium.make(self.header.env_id, **self.header.env_options)
+        self._layout = Layout(env.observation_space, self.header.env_id)
+        env.close()
+        self._n_steps = 0
+        self._name = f"{name or machine_name()}/human"
+        spool = Spool(Path(tempfile.gettempdir()), SPOOL_BYTES)
+        self._end = RedisActorEnd(access, self._name, 1, row_type(self._shape), spool, policy.weights())
+        self._end.keep_lease(self._lease)
+
+    def send(self, episode: Episode) -> None:
+        """Send an episode of the environment of the run."""
+        self._end.push(rows_of_episode(episode, self._shape, self._layout, self.header.extras))
+        self._n_steps += len(episode.actions)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.close(DRAIN_S)
+
+    def _lease(self) -> Lease:
+        return Lease(
+            worker=self._name,
+            incarnation=self._end.incarnation,
+            host=socket.gethostname()[:128],
+            state="playing",
+            role="human",
+            n_envs=1,
+            soulslab=VERSION,
+            n_steps=self._n_steps,
+            n_dropped=self._end.n_dropped,
+            n_unsent_bytes=self._end.n_unsent_bytes,
+        )

@@ -1,0 +1,72 @@
+"""The description of a run, which a machine reads from the server and checks before it plays."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import msgspec
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
+
+from soulslab.errors import FleetError, did_you_mean
+from soulslab.fleet.access import Access, Keys, connect
+from soulslab.fleet.messages import RunDescription
+from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.untrusted import check_named_environment
+from soulslab.version import VERSION
+
+_RETRY_S = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+def machine_name() -> str:
+    """Return the host name, with the characters that the name of a game may have."""
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname()) or "machine"
+
+
+def wait_for_description(access: Access, is_to_wait: Callable[[], bool]) -> RunDescription | None:
+    """Return the description of the run once the learner has written it; None when it is no longer to wait.
+
+    Raises FleetError if the server refuses the user.
+    """
+    shown = ""
+    with closing(connect(access)) as client:
+        while is_to_wait():
+            try:
+                data: Any = client.get(Keys(access.run).description)
+                if data is not None:
+                    return msgspec.json.decode(data, type=RunDescription)
+                problem = "the learner has not started"
+            except (AuthenticationError, NoPermissionError) as error:
+                raise FleetError(access.address, f"refuses the user {access.user}: {error}") from error
+            except RedisError as error:
+                problem = str(error)
+            if problem != shown:
+                _log.info("waiting for the learner at %s: %s", access.address, problem)
+                shown = problem
+            time.sleep(_RETRY_S)
+    return None
+
+
+def read_header(description: RunDescription, address: str, own_env_id: str = "") -> QHeader:
+    """Return the header of the policy; raises ConfigError or FleetError unless this machine may play its environment.
+
+    ``own_env_id`` is an environment that this machine allows although a message cannot name it; "" for none.
+    """
+    if description.soulslab != VERSION:
+        raise FleetError(
+            address, f"the learner has soulslab {description.soulslab}, but this machine has {VERSION}; install that"
+        )
+    header = QPolicy.read_header(description.header, Path(address))
+    check_named_environment("" if header.env_id == own_env_id else header.env_id, header.env_options, address)
+    if ":" not in header.env_id and header.env_id not in gymnasium.registry:
+        known = [name for name in gymnasium.registry if name.startswith("soulslab/")]
+        raise FleetError(address, f"the environment {header.env_id!r} is unknown{did_you_mean(header.env_id, known)}")
+    return header

@@ -1,0 +1,126 @@
+"""Evaluation games, a person's game and settings in flight, with a learner, a server and games in real processes."""
+
+import json
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from soulslab.cli.application import run
+from soulslab.fleet.access import Keys
+from soulslab.learn.checkpoint import CheckpointStore
+from soulslab.learn.demonstrations.data_set_metadata import describe
+from soulslab.learn.demonstrations.reading import read_outcomes
+from soulslab.learn.players import load_player
+from soulslab.learn.run_folder import BEST_POLICY_NAME
+from soulslab.learn.settings import EnvSettings
+from support.fleet import DEADLINE_S, FleetOnTrial, connected, fleet_settings
+from support.waiting import wait_for
+
+#: The command line, ten times as fast as it is played.
+PLAY = """
+import sys
+import soulslab.play.terminal_game
+soulslab.play.terminal_game.DECISION_S = 0.01
+from soulslab.cli import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server runs on Linux")
+
+
+@pytest.fixture
+def trial(tmp_path):
+    settings = fleet_settings()
+    settings = replace(
+        settings,
+        env=EnvSettings(id="soulslab/Arena-v0", n_envs=2, options={"phase": "1", "skip_locked": True}),
+        run=replace(settings.run, evaluate_fights=3),
+    )
+    each = FleetOnTrial(tmp_path, settings)
+    yield each
+    each.close()
+
+
+def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd):
+    learner = trial.learn()
+    trial.play(env_id="")
+    trial.play("--evaluate", "--name", "judge", env_id="")
+    wait_for(lambda: (found := evaluation(trial)) is not None and found.last is not None, "one", deadline_s=DEADLINE_S)
+    first = evaluation(trial).last
+    assert first.n_fights == 3
+    assert 0.0 <= first.low <= first.win_rate <= first.high <= 1.0
+    wait_for(lambda: evaluation(trial).last.env_steps > first.env_steps, "the next evaluation", deadline_s=DEADLINE_S)
+    assert [game.worker for game in trial.games() if game.role == "evaluating"] == ["judge/0"]
+    assert run(["fleet", "status", str(trial.run_dir)]) == 0
+    printed = capfd.readouterr().out
+    assert "of 3 fights won (95 % interval" in printed
+    assert "(evaluating)" in printed
+
+    assert run(["fleet", "set", str(trial.run_dir), "learner.lr=1e-5", "learner.epsilon_end=0.25"]) == 0
+    assert run(["fleet", "set", str(trial.run_dir), "learner.gamma=0.5"]) != 0
+    assert "learner.gamma" in capfd.readouterr().err
+    store = CheckpointStore(trial.run_dir / "checkpoints", 3)
+    wait_for(lambda: store.latest().header["changes"], "the change", deadline_s=DEADLINE_S)
+    assert store.latest().header["changes"] == {"learner.lr": 1e-5, "learner.epsilon_end": 0.25}
+    with connected(trial.fleet.admin()) as client:
+        ((_, entry),) = client.xrange(Keys(trial.fleet.admin().run).log)
+    assert entry[b"what"] == b"set learner.lr=1e-05 learner.epsilon_end=0.25"
+    assert b"@" in entry[b"who"]
+
+    play_yourself(trial)
+
+    # The best policy is one that was evaluated.
+    assert run(["fleet", "stop", str(trial.run_dir)]) == 0
+    assert learner.wait(60) == 0
+    assert [each["lr"] for each in progress(trial) if "lr" in each][-1] == 1e-5
+    evaluated = [each for each in progress(trial) if each["type"] == "Evaluated"]
+    best = load_player(trial.run_dir / BEST_POLICY_NAME)
+    assert best.header.env_steps in [each["env_steps"] for each in evaluated]
+    rates = {each["env_steps"]: each["win_rate"] for each in evaluated}
+    assert rates[best.header.env_steps] == max(rates.values())
+
+
+def play_yourself(trial):
+    """Fight once in a terminal; the fight reaches the learner, and a data set."""
+    from support.pty import Pty  # noqa: PLC0415 - pseudo-terminals are POSIX
+
+    terminal, out = Pty(), trial.folder / "mine"
+    command = ["fleet", "play", str(trial.join), "--human", str(out)]
+    with subprocess.Popen(
+        [sys.executable, "-c", PLAY, *command], stdin=terminal.slave, stdout=terminal.slave, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            terminal.wait_for("The Halberd Judge, phase 1")
+            terminal.type("w j")
+            terminal.wait_for("R another fight")
+            wait_for(lambda: any(game.role == "human" and game.n_steps for game in trial.games()), "the fight")
+            incarnation = next(game.incarnation for game in trial.games() if game.role == "human")
+            terminal.type("q")
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 0, errors
+        finally:
+            process.kill()
+            terminal.close()
+    assert describe(out).n_episodes == 1
+    assert "sent a malformed" not in trial.text()
+    n_steps = sum(each["total_steps"] for each in read_outcomes(describe(out)))
+    store = CheckpointStore(trial.run_dir / "checkpoints", 3)
+    wait_for(lambda: n_taken(store.latest(), incarnation) == n_steps, "its steps at the learner", deadline_s=DEADLINE_S)
+
+
+def n_taken(checkpoint, incarnation):
+    """Return the rows of a game that a checkpoint holds."""
+    state = msgspec.msgpack.decode(checkpoint.tensors["playing/fleet"].tobytes())
+    return next((game["n_taken"] for game in state["games"] if game["incarnation"] == incarnation), 0)
+
+
+def evaluation(trial):
+    learner = trial.learner()
+    return learner.evaluation if learner is not None else None
+
+
+def progress(trial):
+    return [json.loads(line) for line in (trial.run_dir / "progress.jsonl").read_text().splitlines()]

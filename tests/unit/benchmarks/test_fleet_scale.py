@@ -1,0 +1,39 @@
+"""Needs of large fleets, computed from the measured numbers of small ones."""
+
+import json
+
+import pytest
+
+from benchmarks.fleet_scale import ScaleSettings, compute_scale
+from soulslab.errors import ConfigError
+
+MEASURED = [
+    {"table": "a learner", "games": "the learner alone", "updates/s": 200, "updates, % of a core": 50},
+    {
+        "table": "many games at 10 steps per second each",
+        "games": 200,
+        "messages/s": 2000,
+        "server, % of a core": 10,
+        "learner, % of a core": 20,
+    },
+]
+
+
+def test_needs_grow_with_the_number_of_games(tmp_path):
+    path = tmp_path / "fleet.json"
+    path.write_text(json.dumps(MEASURED))
+    one, hundred, many = compute_scale(ScaleSettings(results=path)).rows
+    assert [row["steps/s"] for row in (one, hundred, many)] == [10, 1000, 100_000]
+    assert hundred["server, cores"] == pytest.approx(0.05)  # 50 us for each message
+    assert many["server, cores"] == pytest.approx(5.0)
+    assert hundred["taking, cores"] == pytest.approx(0.1)
+    assert one["updates for each step"] == 2.0
+    assert hundred["updates for each step"] == 0.4  # 400 updates/s of a whole core
+    assert [row["first part at its limit"] for row in (one, hundred)] == ["none", "updates of the learner"]
+    # All games together fetch weights at a bounded rate.
+    assert many["weights out, Mbit/s"] <= 800.0 < many["games"] * one["weights out, Mbit/s"]
+
+
+def test_a_file_of_another_benchmark_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="not a result of the benchmark fleet"):
+        compute_scale(ScaleSettings(results=tmp_path / "missing.json"))

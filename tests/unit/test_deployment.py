@@ -1,0 +1,81 @@
+"""The files of deploy/, which no container runtime has run here: they are valid, and agree with the command line."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from soulslab.cli.application import app
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+KUBERNETES = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+PODS = {each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in KUBERNETES if "template" in each["spec"]}
+
+
+def kubernetes_commands():
+    """Yield the soulslab commands of all containers."""
+    for pod in PODS.values():
+        for container in pod["containers"]:
+            if "command" not in container:
+                yield container["args"]
+                continue
+            (script,) = container["args"]
+            for found in re.findall(r"exec soulslab ([^;]+);", script):
+                yield shlex.split(found)
+            yield container["readinessProbe"]["exec"]["command"][1:]
+
+
+COMMANDS = [each["command"] for each in COMPOSE["services"].values()]
+COMMANDS += [COMPOSE["services"]["learner"]["healthcheck"]["test"][2:], *kubernetes_commands()]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_each_command_is_one_of_the_command_line(command):
+    called, bound, _ = app.parse_args(command, exit_on_error=False, print_error=False)
+    assert called.__module__ == "soulslab.cli.fleet"
+    assert bound is not None
+
+
+def test_the_volumes_and_the_image_of_compose_exist():
+    assert (DEPLOY / COMPOSE["services"]["learner"]["build"]["context"] / "deploy/Dockerfile").exists()
+    for service in COMPOSE["services"].values():
+        assert service["image"] == "soulslab"
+        assert {volume.split(":")[0] for volume in service["volumes"]} <= COMPOSE["volumes"].keys()
+        assert service.get("depends_on", {}).keys() <= COMPOSE["services"].keys()
+
+
+def test_the_objects_of_kubernetes_refer_to_each_other():
+    service = next(each for each in KUBERNETES if each["kind"] == "Service")
+    for each in KUBERNETES:
+        assert {"apiVersion", "kind", "metadata", "spec"} <= each.keys()
+        if each["kind"] != "Service":
+            labels = each["spec"]["template"]["metadata"]["labels"]
+            assert each["spec"]["selector"]["matchLabels"] == labels
+    learner = next(each for each in KUBERNETES if each["kind"] == "StatefulSet")
+    assert learner["spec"]["serviceName"] == service["metadata"]["name"]
+    assert learner["spec"]["template"]["metadata"]["labels"] == service["spec"]["selector"]
+    (port,) = service["spec"]["ports"]
+    assert f"--listen {service['metadata']['name']}:{port['port']}" in str(PODS["learner"])
+    claims = {each["metadata"]["name"] for each in learner["spec"]["volumeClaimTemplates"]}
+    for name, pod in PODS.items():
+        volumes = {each["name"] for each in pod.get("volumes", [])} | (claims if name == "learner" else set())
+        for container in (*pod["containers"], *pod.get("initContainers", [])):
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+
+
+def test_the_image_installs_what_the_repository_has():
+    text = (DEPLOY / "Dockerfile").read_text()
+    for line in re.findall(r"^COPY (.+) /source/", text, re.MULTILINE):
+        assert all((DEPLOY.parent / name).exists() for name in line.split())
+    (extras,) = re.findall(r"/source\[([a-z,]+)\]", text)
+    known = re.findall(r"^([a-z]+) = \[", (DEPLOY.parent / "pyproject.toml").read_text(), re.MULTILINE)
+    assert set(extras.split(",")) <= set(known)
+    assert "torch==" in (DEPLOY.parent / "constraints.txt").read_text()
+
+
+def test_no_secret_is_in_a_file():
+    for path in DEPLOY.iterdir():
+        assert not re.search(r"password|token", path.read_text(), re.IGNORECASE), path
