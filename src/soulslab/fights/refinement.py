@@ -38,6 +38,9 @@ RECORDING_NAME: Final = "recording"
 BOSS_NAME: Final = "boss.toml"
 RUN_NAME: Final = "run"
 
+#: Factor of the learning rate: a trained policy would forget much at the rate of the beginning.
+LR_FACTOR: Final = 0.2
+
 OpenSinks: TypeAlias = Callable[[Path], Sequence[Sink]]
 
 
@@ -129,12 +132,15 @@ def refine(
 
 
 def _continued(trained: TrainSettings, run: Path, boss: Path, settings: RefineSettings, number: int) -> TrainSettings:
-    """Return the settings of a training that goes on from a run, against a new fit with its whole intervals."""
+    """Return the settings of a training that goes on from a run in small steps, against a new fit."""
     width = trained.env.options["boss_intervals"][1]
     options = {**trained.env.options, "boss": str(boss), "boss_intervals": [width, width]}
     return msgspec.structs.replace(
         trained,
         env=msgspec.structs.replace(trained.env, options=options),
+        learner=msgspec.structs.replace(
+            trained.learner, lr=LR_FACTOR * trained.learner.lr, entropy=trained.learner.entropy_end
+        ),
         run=msgspec.structs.replace(
             trained.run, start_from=str(run), max_seconds=settings.train_s, seed=settings.seed + number
         ),
