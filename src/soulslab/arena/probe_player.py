@@ -2,9 +2,10 @@
 
 It plays the fights from which a boss is fitted. It reads only the state of the duel, as every game shows it. It learns
 from its own fights at which times each animation hits, and how far its own attacks reach. It answers each attack of the
-boss in a way that it draws: it stands still, walks, parries, or rolls early, late or in time. Between attacks it keeps
-a distance and a side, which change every few seconds, or attacks as often as it can. With little health it only rolls
-in time and strikes when the boss cannot hit, so that it survives to see the second phase.
+boss in a way that it draws: it goes to where its reach may end, walks aside from it, passes the boss, stands still,
+walks, parries, or rolls early, late or in time. Between attacks it keeps a distance and a side, which change every few
+seconds, or attacks as often as it can. With little health it only rolls in time and strikes when the boss cannot hit,
+so that it survives to see the second phase.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from soulslab.arena.fitting.recorded_fight import RecordedFight, save_fight
 from soulslab.arena.knight_file import load_knight
 from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, write_fit
+from soulslab.fights.recording import make_fight
 from soulslab.learn.demonstrations.recorded_episode import RECORDING, PolicyActor, play_episode
 from soulslab.learn.environment import environment_seed, sizes_of_one
 from soulslab.learn.evaluate import Interval, wilson_interval
@@ -152,7 +153,7 @@ def _play(player: Player, settings: RefineSettings, number: int) -> Iterator[tup
     # Each decision is a moment of the recording, also while the player is locked.
     options = {**settings.env_options, "skip_locked": False}
     first = environment_seed(settings.seed, RECORDING) + (number - 1) * settings.n_fights
-    with closing(gymnasium.make(settings.env_id, **options)) as env:
+    with closing(make_fight(settings.env_id, options)) as env:
         for n in range(settings.n_fights):
             yield record_duel(env, player, first + n, settings.env_id)
 

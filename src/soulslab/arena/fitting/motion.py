@@ -240,7 +240,8 @@ def roaming(o: Observations) -> Roaming:
     walk = middle(slow) if len(slow) else None
     is_run = is_front & (per_s > 1.15 * walk) if walk is not None else np.zeros(len(names), np.bool_)
     is_walk = is_front & ~is_run
-    error, slack = (0.01, 0.0) if np.median(steps.n_ticks) == 1 else (0.1, 0.1)
+    is_exact = len(steps.n_ticks) > 0 and np.median(steps.n_ticks) == 1
+    error, slack = (0.01, 0.0) if is_exact else (0.1, 0.1)
     return Roaming(
         walk_m_s=exact(walk, error) if walk is not None else None,
         run_m_s=exact(middle(per_s[is_run]), error) if is_run.sum() >= _FEW else None,
