@@ -13,6 +13,7 @@ from soulslab.fleet.fleet_folder import FleetFolder
 from soulslab.fleet.messages import Lease
 from soulslab.fleet.operating import read_status
 from support.browser import running_dashboard
+from support.waiting import wait_for
 
 FAULT = "<b>made no step for 8 s</b>"
 
@@ -25,6 +26,7 @@ def run_dir(tmp_path):
     command += ["--set", "env.n_envs=1", "--set", "replay.capacity=1000"]
     with (tmp_path / "learn.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        wait_for((folder / "fleet" / "admin.toml").exists, "the fleet", deadline_s=120.0)
         yield folder
         process.terminate()
         process.wait()
@@ -35,12 +37,7 @@ def test_page_shows_learner_and_games_and_gives_orders(run_dir, tmp_path, open_p
         page = open_page(dashboard.link)
         page.goto(f"{dashboard.base}/fleet/pack")
         # The page follows the learner, whose server may not answer yet.
-        for _ in range(20):
-            if page.locator("#content .state", has_text="running").count():
-                break
-            page.wait_for_timeout(3000)
-            page.reload()
-        expect(page.locator("#content .state")).to_have_text("running", timeout=60_000)
+        expect(page.locator("#content .state")).to_have_text("running", timeout=120_000)
         expect(page.locator("#content")).to_contain_text("soulslab fleet play")
         fleet = FleetFolder(run_dir)
         access = fleet.admin()
