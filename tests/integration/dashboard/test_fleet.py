@@ -13,7 +13,6 @@ from soulslab.fleet.fleet_folder import FleetFolder
 from soulslab.fleet.messages import Lease
 from soulslab.fleet.operating import read_status
 from support.browser import running_dashboard
-from support.waiting import wait_for
 
 FAULT = "<b>made no step for 8 s</b>"
 
@@ -26,7 +25,6 @@ def run_dir(tmp_path):
     command += ["--set", "env.n_envs=1", "--set", "replay.capacity=1000"]
     with (tmp_path / "learn.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        wait_for((folder / "fleet" / "admin.toml").exists, "the fleet", deadline_s=120.0)
         yield folder
         process.terminate()
         process.wait()

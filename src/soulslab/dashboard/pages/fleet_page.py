@@ -52,11 +52,21 @@ def add(site: Site) -> None:
     async def fleet_page(run_id: str) -> None:
         with frame(f"Fleet of {run_id}", "/fleet"):
             if run_id not in await asyncio.to_thread(find_fleets, site):
-                empty_state("No such fleet", f"There is no run {run_id} with a fleet in {site.library.root}.")
+                text = (
+                    f"There is no run {run_id} with a fleet in {site.library.root}. If it starts now, it appears here."
+                )
+                empty_state("No such fleet", text)
+                ui.timer(REFRESH_S, lambda: _reload_if_it_exists(site, run_id))
                 return
             view = _FleetView(site, run_id)
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
+
+
+async def _reload_if_it_exists(site: Site, run_id: str) -> None:
+    """Load the page again once the fleet exists."""
+    if run_id in await asyncio.to_thread(find_fleets, site):
+        ui.navigate.reload()
 
 
 class _FleetView:

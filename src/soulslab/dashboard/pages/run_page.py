@@ -47,12 +47,20 @@ def add(site: Site) -> None:
     async def run_page(run_id: str, axis: str = AXES[0]) -> None:
         with frame(run_id, "/"):
             if site.library.folder(run_id) is None:
-                empty_state("No such run", f"There is no run {run_id} in {site.library.root}; the list has all runs.")
+                text = f"There is no run {run_id} in {site.library.root}. If it starts now, it appears here."
+                empty_state("No such run", text)
                 ui.link("All runs", "/")
+                ui.timer(REFRESH_S, lambda: _reload_if_it_exists(site, run_id))
                 return
             view = _RunView(site, run_id, axis if axis in AXES else AXES[0])
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
+
+
+async def _reload_if_it_exists(site: Site, run_id: str) -> None:
+    """Load the page again once the run exists: a command prints the link to its run before it has a folder."""
+    if await asyncio.to_thread(site.library.folder, run_id) is not None:
+        ui.navigate.reload()
 
 
 class _Content(NamedTuple):
