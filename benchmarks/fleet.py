@@ -7,7 +7,7 @@ The games are processes that push random rows of 74 features without playing. Th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,12 +79,14 @@ class FleetBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 def measure_fleet(settings: FleetBenchSettings | None = None) -> list[Result]:
     """Measure throughput, many games, malformed messages and faults."""
     settings = settings or FleetBenchSettings()
+    ingest, budget = _ingest_rows(settings)
     return [
         Result(
             title="a learner at full load while games send transitions of 74 features, appendfsync always; goal: "
             "100 000 transitions/s at 90 % of the updates of the learner alone",
-            rows=_ingest_rows(settings),
+            rows=ingest,
         ),
+        Result(title="processor time of each part, % of a core", rows=budget),
         Result(title="many games at 10 steps per second each", rows=[_many_row(settings)]),
         Result(title="malformed messages", rows=[_malformed_row(settings.n_malformed)]),
         Result(
@@ -162,33 +164,35 @@ class _Bench:
         )
 
 
-def _ingest_rows(settings: FleetBenchSettings) -> list[Row]:
-    rows: list[Row] = []
+def _ingest_rows(settings: FleetBenchSettings) -> tuple[list[Row], list[Row]]:
+    """Return the rows of the table of throughput, and of that of processor time."""
     with one_core(), _server() as (admin, game):
         bench = _Bench(admin)
         bench.run(2.0)  # compiles kernels
         alone = bench.run(settings.seconds)
-        rows.append(_ingest_row("the learner alone", 0, alone, alone, None))
+        name = "the learner alone"
+        ingest = [_ingest_row(name, 0, (alone, alone), None)]
+        budget = [_budget_row(name, 0, alone, {"server": None, "the games": None})]
         for rate in settings.rates:
             with _games(game, settings.n_games, rate / settings.n_games) as games:
                 bench.wait_for_games(settings.n_games)
-                parts = {"server": _servers(), "games": games}
+                parts = {"server": _servers(), "the games": games}
                 before, start = {name: _processor_s(each) for name, each in parts.items()}, time.perf_counter()
                 ran = bench.run(settings.seconds)
                 passed = time.perf_counter() - start
                 shares = {name: (_processor_s(each) - before[name]) / passed for name, each in parts.items()}
-                row = _ingest_row(f"{settings.n_games} games", rate, alone, ran, bench.end.delay_p95_s)
-            again = bench.run(settings.seconds)  # the load of other programs changes
-            best = max(alone, again, key=lambda each: each.updates)
-            row["% of updates alone"] = round(100 * ran.updates / max(alone.updates, again.updates))
-            row |= {f"{name}, % of a core": round(100 * share) for name, share in shares.items()}
-            alone = best
-            rows.append(row)
+                delay_s = bench.end.delay_p95_s
+            # The load of other programs changes.
+            alone = max(alone, bench.run(settings.seconds), key=lambda each: each.updates)
+            name = f"{settings.n_games} games"
+            ingest.append(_ingest_row(name, rate, (alone, ran), delay_s))
+            budget.append(_budget_row(name, rate, ran, shares))
         bench.end.close()
-    return rows
+    return ingest, budget
 
 
-def _ingest_row(name: str, sent: int, alone: _Ran, ran: _Ran, delay_s: float | None) -> Row:
+def _ingest_row(name: str, sent: int, alone_and_with: tuple[_Ran, _Ran], delay_s: float | None) -> Row:
+    alone, ran = alone_and_with
     return {
         "games": name,
         "transitions/s sent": sent,
@@ -197,10 +201,13 @@ def _ingest_row(name: str, sent: int, alone: _Ran, ran: _Ran, delay_s: float | N
         "% of updates alone": round(100 * ran.updates / alone.updates),
         "% per processor second": round(100 * ran.per_cpu_s / alone.per_cpu_s),
         "step to learner, p95 ms": round(1000 * delay_s, 1) if delay_s is not None else None,
-        "updates, % of a core": round(100 * ran.updating),
-        "taking, % of a core": round(100 * (ran.learner - ran.updating)),
-        "reader, % of a core": round(100 * ran.reader),
     }
+
+
+def _budget_row(name: str, sent: int, ran: _Ran, others: Mapping[str, float | None]) -> Row:
+    shares = {"updates": ran.updating, "taking": ran.learner - ran.updating, "reader": ran.reader, **others}
+    shown = {part: round(100 * share) if share is not None else None for part, share in shares.items()}
+    return {"games": name, "transitions/s sent": sent, **shown}
 
 
 def _servers() -> list[psutil.Process]:

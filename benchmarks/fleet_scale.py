@@ -2,7 +2,7 @@
 
 The numbers are those of ``docs/results/fleet.json``, or of another result of the benchmark ``fleet``. The processor
 time of the server and of the learner is extrapolated in proportion to the messages. Nothing here was measured with as
-many games; the table shows which part is too small first.
+many games; the table shows which parts would need more than the one core that they can use.
 """
 
 from __future__ import annotations
@@ -64,11 +64,14 @@ def _read_costs(path: Path) -> _Costs:
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError("is not a result of the benchmark fleet; write one with --json", source=path) from error
     many = next(row for row in rows if row["table"].startswith("many games"))
-    alone = next(row for row in rows if row.get("games") == "the learner alone")
+    alone: dict[str, Any] = {}
+    for row in rows:
+        if row.get("games") == "the learner alone":  # in the tables of throughput and of processor time
+            alone |= row
     return _Costs(
         server_s=many["server, % of a core"] / 100 / many["messages/s"],
         learner_s=many["learner, % of a core"] / 100 / many["messages/s"],
-        updates=alone["updates/s"] / (alone["updates, % of a core"] / 100),
+        updates=alone["updates/s"] / (alone["updates"] / 100),
     )
 
 
@@ -80,12 +83,7 @@ def _scale_row(n_games: int, costs: _Costs, settings: ScaleSettings) -> Row:
     wanted = steps * rainbow.learner.updates_per_step
     server, taking = steps * costs.server_s, steps * costs.learner_s
     updating = min(1.0, wanted / costs.updates)
-    limits = {
-        "updates of the learner": wanted / costs.updates,
-        "thread of the server": server,
-        "taking of steps": taking,
-    }
-    first = max(limits, key=lambda name: limits[name])
+    limits = {"updates": wanted / costs.updates, "taking": taking, "server": server}
     return {
         "games": n_games,
         "steps/s": steps,
@@ -97,7 +95,7 @@ def _scale_row(n_games: int, costs: _Costs, settings: ScaleSettings) -> Row:
         "updates for each step": round(min(rainbow.learner.updates_per_step, costs.updates / steps), 3),
         "server memory between checkpoints, MB": round(1e-6 * n_bytes_per_s * rainbow.run.checkpoint_every_s),
         "learner and server, USD/h": round((server + taking + updating) * settings.usd_per_core_hour, 3),
-        "first part at its limit": first if limits[first] > 1.0 else "none",
+        "parts that need more than their core": ", ".join(name for name, cores in limits.items() if cores > 1.0) or "-",
     }
 
 

@@ -16,11 +16,13 @@ Pages of runs that do not exist are left out. The browser is Debian's Chromium.
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
 IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
@@ -32,8 +34,8 @@ PAGES: Final = {
     "replay": "/replay/fights?fight=1&policy=demo",
     "study": "/study/study",
 }
-_SETTLE_MS: Final = 4000
-_WATCHED_MS: Final = 12_000
+_SETTLE_MS: Final = 12_000
+"""Time in which a page draws, and a fight is watched (ms)."""
 
 
 def main(link: str, play_link: str) -> None:
@@ -42,23 +44,24 @@ def main(link: str, play_link: str) -> None:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         base = link.partition("/?")[0]
         for name, path in PAGES.items():
-            _take(browser, [link, base + path], name, _SETTLE_MS)
-        _take(browser, [play_link], "live", _WATCHED_MS)
-        _take(browser, [play_link], "live_dark", _WATCHED_MS, color_scheme="dark")
-        _take(browser, [play_link], "live_phone", _WATCHED_MS, viewport={"width": 400, "height": 800})
+            _take(browser, [link, base + path], name)
+        _take(browser, [play_link], "live")
+        _take(browser, [play_link], "live_dark", color_scheme="dark")
+        _take(browser, [play_link], "live_phone", viewport={"width": 400, "height": 800})
         browser.close()
 
 
-def _take(browser: Browser, addresses: Sequence[str], name: str, wait_ms: int, **options: Any) -> None:
+def _take(browser: Browser, addresses: Sequence[str], name: str, **options: Any) -> None:
     """Open addresses in turn, and take a picture of the last page; the first address has the token."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
     page = context.new_page()
     for address in addresses:
         page.goto(address)
-    page.wait_for_timeout(wait_ms)
+    page.wait_for_timeout(_SETTLE_MS)
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         raise SystemExit(f"{name} is wider than its window")
-    page.screenshot(path=IMAGES / f"dashboard_{name}.png", full_page=True)
+    picture = Image.open(io.BytesIO(page.screenshot(full_page=True)))
+    picture.quantize(256).save(IMAGES / f"dashboard_{name}.png", optimize=True)
     context.close()
 
 

@@ -1,12 +1,13 @@
 """``soulslab film``: videos of the simulator and of the window."""
 
 import av
+import numpy as np
 import pytest
 
 from soulslab import cli
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import NoWinError
-from soulslab.film import film_policy
+from soulslab.film import CHOSEN_RGB, OTHER_RGB, FilmOptions, draw_scores, film_policy
 from soulslab.learn.players import load_player
 from support.policies import q_policy
 
@@ -39,16 +40,41 @@ def test_video_of_the_simulator(policy, tmp_path, monkeypatch, caplog):
     assert cli.run(["film", "nothing.safetensors"]) in (1, 2)
 
 
+def test_explained_video_differs_only_in_the_panel(policy, tmp_path):
+    player = load_player(policy)
+    for name, explain in (("plain.mp4", False), ("explained.mp4", True)):
+        film_policy(player, tmp_path / name, {}, FilmOptions(seed=7, explain=explain))
+    plain, explained = (frames_of(tmp_path / name)[0] for name in ("plain.mp4", "explained.mp4"))
+    assert len(plain) == len(explained)
+    height, width = plain[0].shape[:2]
+    difference = np.abs(plain[60].astype(int) - explained[60]).max(axis=2)
+    assert difference[height // 7 : height // 2, : width // 3].mean() > 10
+    assert difference[:, width * 2 // 3 :].mean() < 3
+
+
+def test_bars_have_the_lengths_of_the_scores():
+    frame = np.full((450, 800, 3), 200, np.uint8)
+    drawn = draw_scores(frame, "probability", [("a", 0.5), ("b", 0.25)])
+    assert (frame == 200).all()
+    orange = (drawn == CHOSEN_RGB).all(axis=2).sum(axis=1).max()
+    blue = (drawn == OTHER_RGB).all(axis=2).sum(axis=1).max()
+    assert (orange, blue) == (125, 62)
+    assert draw_scores(frame, "", []) is frame
+
+
 def test_without_a_won_fight_no_file_is_written(policy, tmp_path, monkeypatch):
     monkeypatch.setattr("soulslab.film.MAX_ATTEMPTS", 2)
     with pytest.raises(NoWinError):
-        film_policy(load_player(policy), tmp_path / "won.mp4", {}, needs_win=True)
+        film_policy(load_player(policy), tmp_path / "won.mp4", {}, FilmOptions(needs_win=True))
     assert not (tmp_path / "won.mp4").exists()
 
 
 def test_video_of_the_window(policy, tmp_path):
     fight = {"boss": "trickster", "phase": "1"}
-    assert film_policy(load_player(policy), tmp_path / "window.mp4", fight, in_window=True, seed=1) in (True, False)
+    assert film_policy(load_player(policy), tmp_path / "window.mp4", fight, FilmOptions(in_window=True, seed=1)) in (
+        True,
+        False,
+    )
     pictures, rate = frames_of(tmp_path / "window.mp4")
     assert rate == 10
     assert pictures[0].shape == (450, 800, 3)

@@ -19,11 +19,10 @@ NOBODY = 65534
 def relayed(port):
     """A context with a relay of the user `NOBODY` to a port of this machine; yields its port. Requires root."""
     source = Path(__file__).read_text(encoding="utf-8")
+    # Not `user=` of Popen: it forks, and a process with threads of gRPC sometimes crashes in between.
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     process = subprocess.Popen(
-        ["/usr/bin/env", "python3", "-I", "-c", source, str(port)],
-        user=NOBODY,
-        group=NOBODY,
-        extra_groups=[],
+        [*user, "/usr/bin/env", "python3", "-I", "-c", source, str(port)],
         cwd="/",
         env={"PATH": os.environ["PATH"]},
         stdin=subprocess.PIPE,

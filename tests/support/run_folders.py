@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ START_S = 1_700_000_000.0
 def line(message: telemetry.Message, wall_s: float = START_S) -> bytes:
     """Return a line of ``progress.jsonl``."""
     stamp = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="milliseconds")
-    return json.dumps({**msgspec.to_builtins(message), "time": stamp}).encode() + b"\n"
+    return msgspec.json.encode({**msgspec.to_builtins(message), "time": stamp}) + b"\n"
 
 
 def started(env_steps: int = 0, *, is_resumed: bool = False) -> telemetry.TrainStarted:

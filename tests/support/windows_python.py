@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
 
-from support.wine import COMPILER, WindowsInstallation, program
+from support.wine import COMPILER, WindowsInstallation, locked, program
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 300
@@ -59,21 +59,25 @@ class WindowsPython:
     """A Python in a Windows installation of Wine.
 
     Args:
-        folder: Folder for downloads and compiled files; reused if it is complete.
-        windows: Windows installation in which it runs.
+        folder: Folder for downloads and compiled files; reused if it is complete. All runs of the tests share it.
+        windows: Windows installation in which it runs. Its folder has links to the files of Python, and the list of the
+            folders from which this run imports.
     """
 
     def __init__(self, folder: Path, windows: WindowsInstallation) -> None:
         self._windows = windows
         wanted = [EMBED, NUMPY, H5PY, COLORAMA, *(f"{name}=={version(name)}" for name in PACKAGES)]
-        self.executable, self._packages = folder / "python" / "python.exe", folder / "packages"
+        self._shared, self._packages = folder / "python", folder / "packages"
         stamp = folder / "complete"
-        if not stamp.exists() or stamp.read_text(encoding="utf-8").split() != [PYTHON, *wanted]:
-            shutil.rmtree(folder)
-            self._download(folder, wanted[1:])
-            self._compile_random()
-            stamp.write_text("\n".join([PYTHON, *wanted]), encoding="utf-8")
+        with locked(folder.with_name(f"{folder.name}.lock")):
+            if not stamp.exists() or stamp.read_text(encoding="utf-8").split() != [PYTHON, *wanted]:
+                shutil.rmtree(folder)
+                self._download(folder, wanted[1:])
+                self._compile_random()
+                stamp.write_text("\n".join([PYTHON, *wanted]), encoding="utf-8")
         self._kernels = folder / "kernels"
+        self.executable = windows.folder / "python" / "python.exe"
+        self._link_files()
         self.use(ROOT / "src", ROOT / "tests")
 
     def use(self, *folders: Path) -> None:
@@ -81,6 +85,14 @@ class WindowsPython:
         lines = [f"python{PYTHON}.zip", ".", *(f"Z:{path}" for path in (*folders, self._packages))]
         # The embeddable Python ignores PYTHONPATH; this file names its folders.
         self.executable.with_name(f"python{PYTHON}._pth").write_text("\n".join(lines), encoding="utf-8")
+
+    def _link_files(self) -> None:
+        if self.executable.exists():
+            return
+        self.executable.parent.mkdir()
+        for file in self._shared.iterdir():
+            if file.suffix != "._pth":
+                (self.executable.parent / file.name).symlink_to(file)
 
     def add_learner(self, folder: Path) -> None:
         """Install the packages of the learner into a folder, or reuse it if it is complete, and import from it."""
@@ -162,11 +174,11 @@ class WindowsPython:
             assert content is not None
             data = content.read()
         source.unlink()
-        self.executable.parent.mkdir()
+        self._shared.mkdir()
         with ZipFile(io.BytesIO(data)) as archive:
             for name in archive.namelist():
                 if not name.endswith("/"):
-                    (self.executable.parent / Path(name).name).write_bytes(archive.read(name))
+                    (self._shared / Path(name).name).write_bytes(archive.read(name))
 
     def _install(self, folder: Path, packages: Sequence[str]) -> None:
         here = ["--no-deps", "--platform", "win_amd64", "--python-version", PYTHON, "--only-binary", ":all:"]
@@ -174,7 +186,7 @@ class WindowsPython:
         subprocess.run(command, check=True)
 
     def _compile_random(self) -> None:
-        target = self.executable.with_name("bcryptprimitives.dll")
+        target = self._shared / "bcryptprimitives.dll"
         source = target.with_suffix(".c")
         source.write_text(RANDOM, encoding="utf-8")
         command = [program(f"{COMPILER}-gcc"), "-O1", "-shared", "-o", target, source, "-ladvapi32"]

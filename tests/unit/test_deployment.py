@@ -35,7 +35,7 @@ COMMANDS += [COMPOSE["services"]["learner"]["healthcheck"]["test"][2:], *kuberne
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_each_command_is_one_of_the_command_line(command):
     called, bound, _ = app.parse_args(command, exit_on_error=False, print_error=False)
-    assert called.__module__ == "soulslab.cli.fleet"
+    assert called.__module__ in ("soulslab.cli.fleet", "soulslab.cli.dashboard")
     assert bound is not None
 
 
@@ -43,7 +43,7 @@ def test_the_volumes_and_the_image_of_compose_exist():
     assert (DEPLOY / COMPOSE["services"]["learner"]["build"]["context"] / "deploy/Dockerfile").exists()
     for service in COMPOSE["services"].values():
         assert service["image"] == "soulslab"
-        assert {volume.split(":")[0] for volume in service["volumes"]} <= COMPOSE["volumes"].keys()
+        assert {volume.split(":")[0] for volume in service["volumes"]} <= {*COMPOSE["volumes"], "./tls"}
         assert service.get("depends_on", {}).keys() <= COMPOSE["services"].keys()
 
 

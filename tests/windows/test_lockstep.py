@@ -286,9 +286,15 @@ def test_starting_again_and_again_leaves_nothing(game_path, n_starts):
     for _ in range(n_starts):
         with started(game_path, "spin") as game:
             game.align()
+            assert processes_of(game_path) == [game.process.pid]
         counts.append((own_handle_count(), n_mapped_views()))
     assert counts[1] == counts[-1]
-    assert game_path.name not in [one.name for one in running()]
+    assert processes_of(game_path) == []
+
+
+def processes_of(program):
+    """Return the processes that run a program."""
+    return [one.pid for one in running() if one.program == program.name]
 
 
 def test_a_second_controller_is_refused(game_path):

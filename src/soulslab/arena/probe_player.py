@@ -2,9 +2,10 @@
 
 It plays the fights from which a boss is fitted. It reads only the state of the duel, as every game shows it. It learns
 from its own fights at which times each animation hits, and how far its own attacks reach. It answers each attack of the
-boss in a way that it draws: it stands still, walks, parries, or rolls early, late or in time. Between attacks it keeps
-a distance and a side, which change every few seconds, or attacks as often as it can. With little health it only rolls
-in time and strikes when the boss cannot hit, so that it survives to see the second phase.
+boss in a way that it draws: it goes to where its reach may end, walks aside from it, passes the boss, stands still,
+walks, parries, or rolls early, late or in time. Between attacks it keeps a distance and a side, which change every few
+seconds, or attacks as often as it can. With little health it only rolls in time and strikes when the boss cannot hit,
+so that it survives to see the second phase.
 """
 
 from __future__ import annotations
@@ -64,6 +65,12 @@ ROLL_M: Final = 2.5
 ROLL_S: Final = 0.75
 #: Time before a blow from which it walks aside, so that a narrow arc misses it.
 ASIDE_S: Final = 0.5
+#: Probability that it rolls past the boss instead, so that a wide arc misses it, and the time before a blow for that.
+PASS_PROBABILITY: Final = 0.5
+PASS_S: Final = (0.55, 0.85)
+#: Probability that it circles close to the boss, to stand behind it when the boss chooses its next attack.
+FLANK_PROBABILITY: Final = 0.1
+FLANK_M: Final = 1.6
 #: Distances between the centres that the player keeps, from which one is drawn every few seconds (m).
 DISTANCES_M: Final = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.5, 9.0, 12.0, 16.0, 20.0)
 #: Distance from which it flees with rolls, and the share of the fights that it begins at the greatest distance.
@@ -260,6 +267,7 @@ class _Fight:
                 self._known.n_aside[animation] = self._known.n_aside.get(animation, 0) + 1
         is_varied = is_curious and rng.random() < VARIED_SHARE
         self._aside = int(rng.choice((LEFT, RIGHT)))
+        self._passes = bool(rng.random() < PASS_PROBABILITY)
         self._lead_s = rng.uniform(*LEADS_S) if is_varied else ROLL_LEAD_S
         self._roll_way = int(rng.integers(N_DIRECTIONS) if is_varied else rng.choice(SAFE_ROLLS))
 
@@ -285,6 +293,9 @@ class _Fight:
             if missing_m > ROLL_M and blow_s > ROLL_S and mask[FIRST_ROLL]:
                 return FIRST_ROLL + BACKWARD
             way = BACKWARD if missing_m > 0.0 else FORWARD
+        elif self._passes and blow_s > PASS_S[0]:
+            # A roll to the front passes the boss on one side, and ends before the blow.
+            way = FIRST_ROLL + SAFE_ROLLS[self._aside == LEFT] if blow_s <= PASS_S[1] else FORWARD
         elif distance > known.farthest_m(animation, now_s):
             way = FORWARD
         else:
@@ -298,6 +309,9 @@ class _Fight:
         self._presses = bool(rng.random() < PRESS_PROBABILITY)
         self._distance_m = float(rng.choice(DISTANCES_M))
         self._side = int(rng.choice((LEFT, RIGHT, NOTHING)))
+        if rng.random() < FLANK_PROBABILITY:
+            self._presses, self._distance_m = False, FLANK_M
+            self._side = int(rng.choice((LEFT, RIGHT)))
 
     def _move(self, player: NDArray[np.float64], distance: float) -> int:
         """Return a step that keeps the distance, or circles at it."""

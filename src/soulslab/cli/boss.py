@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from soulslab.cli.evaluate import EvaluateFlags
 from soulslab.cli.output import EXIT_OK, print_line, table_console
-from soulslab.cli.parameters import Flag, Repeated, Seed, TokenFile, check_run
+from soulslab.cli.parameters import Flag, Repeated, Seed, TokenFile, find_run
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ def predict(
         fights: Fights with each of them, in the simulator.
         seed: Seed of the bosses and the fights.
     """
-    check_run(run)
+    run = find_run(run)
     from soulslab.arena.boss_catalog import find_boss
     from soulslab.envs.duels import TRAINING_CONDITIONS
     from soulslab.fights.fit_recordings import read_recorded_fights
@@ -204,7 +204,7 @@ def refine(
         seed: Seed of the fights.
         trust: The policy's file may choose programs, profiles, servers and modules of the environment.
     """
-    check_run(run)
+    run = find_run(run)
     from soulslab.fights.refinement import RefineSettings, refine
     from soulslab.learn.players import load_player
     from soulslab.learn.sinks import run_sinks

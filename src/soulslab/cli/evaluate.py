@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_OK, check_json, table_console, write_json
-from soulslab.cli.parameters import Flag, Repeated, Seed, TokenFile, check_run, option_group, token_options
+from soulslab.cli.parameters import Flag, Repeated, Seed, TokenFile, find_run, option_group, token_options
 
 _log = logging.getLogger(__name__)
 
@@ -70,10 +70,10 @@ def evaluate(run: Path, *, flags: EvaluateFlags = EvaluateFlags()) -> int:
     """Measure the win rate of a trained agent.
 
     Args:
-        run: Folder of a run, or a policy file.
+        run: Folder of a run, a policy file, or the name of a shipped policy, such as judge.
     """
     check_json(flags.json)
-    check_run(run)
+    run = find_run(run)
     from soulslab.config import without_secrets
     from soulslab.learn.evaluate import EvaluationSettings
     from soulslab.learn.evaluate import evaluate as evaluate_policy

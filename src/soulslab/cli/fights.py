@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_OK, table_console
-from soulslab.cli.parameters import Flag, Overrides, Seed, TokenFile, check_run, option_group, token_overrides
+from soulslab.cli.parameters import Flag, Overrides, Seed, TokenFile, find_run, option_group, token_overrides
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class FightFlags:
     Attributes:
         player: reference: a script that knows the arena's bosses; human: you, in this terminal; probe: a script that
             knows no boss, and plays to show how it fights.
-        policy: Folder of a run, or a policy file, to use as the player.
+        policy: Folder of a run, a policy file, or the name of a shipped policy, such as judge, to use as the player.
         keys: Key log of fights in the window (soulslab arena --log); its complete fights are recorded.
         config: Config with the environment and its options, to be used for training later.
         boss: Boss; by default, that of the config.
@@ -81,7 +81,7 @@ def record(
     if flags.policy and flags.keys:
         raise ConfigError("cannot be combined; give one of them", source="--policy and --keys")
     if flags.policy:
-        check_run(flags.policy)
+        find_run(flags.policy)  # an error before the data set is made
     name = str(flags.policy or ("human" if flags.keys else flags.player))
     with FightRecorder(out, env_id, options, name, is_continued=append) as recorder:
         try:
@@ -119,7 +119,7 @@ def _fight(recorder: FightRecorder, flags: FightFlags, seeds: Sequence[int]) -> 
     if flags.policy:
         from soulslab.learn.players import load_player
 
-        player = load_player(flags.policy)
+        player = load_player(find_run(flags.policy))
         for seed in track(seeds, "fighting", transient=True):
             recorder.play(player, seed)
     elif flags.keys:

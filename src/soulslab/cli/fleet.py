@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_line, table_console
 from soulslab.cli.parameters import Flag, Overrides, TokenFile, option_group, token_options
+from soulslab.cli.train import dashboard_beside
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class LearnFlags:
             this machine reaches it.
         max_memory_mb: Memory of the Redis server that the learner starts (MB).
         epsilon_alpha: Spread of the shares of random actions over the games; 0 gives all games the same share.
+        dashboard: Show the fleet in a browser until the learner ends; prints the link.
     """
 
     config: Path = Path("rainbow.toml")
@@ -53,6 +55,7 @@ class LearnFlags:
     listen: str = ""
     max_memory_mb: Annotated[int, Parameter(validator=Number(gte=16, lte=1 << 20))] = 1024
     epsilon_alpha: Annotated[float, Parameter(validator=Number(gte=0, lte=100))] = 7.0
+    dashboard: Flag = False
 
 
 @fleet.command
@@ -79,14 +82,18 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
             check_stored_settings(settings, folder / CONFIG_NAME, overrides)
     else:
         settings = load_run_settings(config_path(flags.config), overrides)
-    result = learn_from_fleet(
-        settings,
-        folder,
-        redis=read_access(flags.redis) if flags.redis is not None else None,
-        fleet=FleetSettings(listen=flags.listen, max_memory_mb=flags.max_memory_mb, epsilon_alpha=flags.epsilon_alpha),
-        resume=flags.resume is not None,
-        sinks=run_sinks(folder),
+    fleet_settings = FleetSettings(
+        listen=flags.listen, max_memory_mb=flags.max_memory_mb, epsilon_alpha=flags.epsilon_alpha
     )
+    with dashboard_beside(folder.resolve().parent, f"/fleet/{folder.resolve().name}", is_on=flags.dashboard):
+        result = learn_from_fleet(
+            settings,
+            folder,
+            redis=read_access(flags.redis) if flags.redis is not None else None,
+            fleet=fleet_settings,
+            resume=flags.resume is not None,
+            sinks=run_sinks(folder),
+        )
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
@@ -337,7 +344,7 @@ def _describe(evaluation: EvaluationStatus) -> str:
     running = f"{evaluation.n_done} of {evaluation.n_fights} fights of the next are played"
     last = evaluation.last
     if last is None or last.win_rate is None or last.low is None or last.high is None:
-        return f"evaluation: none is complete; {running}"
+        return f"evaluation: no result yet; {running}"
     return (
         f"evaluation at {last.env_steps} decisions: {100 * last.win_rate:.1f} % of {last.n_fights} fights won "
         f"(95 % interval {100 * last.low:.1f} to {100 * last.high:.1f}); {running}"
@@ -356,5 +363,4 @@ def _row(game: Lease) -> tuple[str, ...]:
         game.n_restarts,
     )
     shown = ("" if each is None else f"{each:.1f}" if isinstance(each, float) else str(each) for each in numbers)
-    state = game.state if game.role == "exploring" else f"{game.state} ({game.role})"
-    return (game.worker, state, str(game.n_steps), *shown)
+    return (game.worker, game.activity, str(game.n_steps), *shown)

@@ -43,14 +43,26 @@ def option_group(group: type[T]) -> type[T]:
     return Parameter(name="*")(dataclass(frozen=True)(group))
 
 
-def check_run(path: Path) -> None:
-    """Raise `ConfigError` if the folder of a run or the policy file does not exist, before other work."""
+def find_run(path: Path) -> Path:
+    """Return the folder of a run, a policy file, or that of a shipped policy by its name, such as ``judge``.
+
+    Raises `ConfigError` if there is none, before other work.
+    """
+    from soulslab.learn.policies import shipped_policies, shipped_policy
+
     if not path.exists():
-        raise ConfigError("does not exist; name the folder of a run, or a policy file", source=path)
+        shipped = shipped_policy(path.name) if path.parent == Path() else None
+        if shipped is not None:
+            return shipped
+        known = ", ".join(shipped_policies())
+        raise ConfigError(
+            f"does not exist; name the folder of a run, a policy file, or a policy of soulslab ({known})", source=path
+        )
     from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME
 
     if path.is_dir() and not any((path / name).exists() for name in (CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME)):
         raise ConfigError("does not contain a run; name the folder of a run, or a policy file", source=path)
+    return path
 
 
 def token_options(token_file: Path | None) -> dict[str, str]:

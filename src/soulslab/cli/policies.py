@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_OK, print_line
-from soulslab.cli.parameters import Flag, Seed, check_run
+from soulslab.cli.parameters import Flag, Seed, find_run
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ def join(
     """
     from soulslab.learn.players import join_runs
 
-    for run in runs:
-        check_run(run)
-    policy = join_runs(runs, feature, at_most, {"phase": phase}, trust=trust)
+    policy = join_runs([find_run(run) for run in runs], feature, at_most, {"phase": phase}, trust=trust)
     policy.save(out)
     switch = policy.switch
     name = switch.name or f"feature {switch.feature}"
@@ -83,25 +81,27 @@ def film(
     seed: Annotated[int, Parameter(validator=Number(gte=0, lt=2**31))] = 0,
     window: Flag = False,
     won: Flag = False,
+    explain: Flag = False,
 ) -> int:
     """Film a fight of a trained policy.
 
     Args:
-        policy: Folder of a run, or a policy file.
+        policy: Folder of a run, a policy file, or the name of a shipped policy, such as judge.
         file: MP4 file to write.
         boss: A shipped boss, generated:SEED, or the path of a boss file; by default, that of the policy, or judge.
         phase: 1, 2 or full; by default, that of the policy, or full.
         seed: Seed of the first fight.
         window: Film the window of the fight; by default, a top view is drawn.
         won: Film the first fight that the policy wins, of at most 100.
+        explain: Draw the scores of the best actions into the film.
     """
-    check_run(policy)
-    from soulslab.film import film_policy
+    policy = find_run(policy)
+    from soulslab.film import FilmOptions, film_policy
     from soulslab.learn.players import load_player
 
     fight = {"boss": boss, "phase": phase}
     player = load_player(policy)
-    is_won = film_policy(player, file, fight, in_window=window, seed=seed, needs_win=won)
+    is_won = film_policy(player, file, fight, FilmOptions(in_window=window, seed=seed, needs_win=won, explain=explain))
     _log.info("%s: a fight that was %s", file, "won" if is_won else "lost")
     return EXIT_OK
 
@@ -122,7 +122,7 @@ def play(
         boss: A shipped boss, generated:SEED, or the path of a boss file; by default, that of the policy, or judge.
         phase: 1, 2 or full; by default, that of the policy, or full.
         seed: Seed of the first fight; by default random.
-        policy: Folder of a run, or a policy file, to watch.
+        policy: Folder of a run, a policy file, or the name of a shipped policy, such as judge, to watch.
         window: Watch the policy in the window of the fight, in real time.
         explain: Show the policy's scores of the actions and the reward of each decision; P pauses, N steps once.
         dashboard: Watch the policy and what it computes in a browser instead, until Ctrl-C.
@@ -141,7 +141,7 @@ def play(
         fight: dict[str, Any] = {"boss": boss or "judge", "phase": phase or "full", "random_pose": True}
         play_in_terminal(gymnasium.make(ARENA_ID, **fight), seed=seed)
         return EXIT_OK
-    check_run(policy)
+    policy = find_run(policy)
     # A human player does not need the packages of the extra learn.
     from soulslab.learn.players import load_player
     from soulslab.play.policy_actions import fight_options, policy_actions, watch_in_window

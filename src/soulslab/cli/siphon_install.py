@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from soulslab.cli.output import print_line
 from soulslab.cli.parameters import Game
-from soulslab.errors import ConfigError
+from soulslab.errors import ConfigError, LaunchError
 
 if TYPE_CHECKING:
     from soulslab.siphon.profile import Profile
@@ -61,5 +61,9 @@ def _find_program(game: Path, folder: Path | None, command: str) -> tuple[Profil
     name = path.parent.name
     if folder is None and name not in APPS:
         raise ConfigError(f"is needed: the folder of {profile.process.executable}", source="--folder")
-    found = folder or find_installation(name, profile.process.executable).folder
-    return profile, found / profile.process.executable
+    if folder is None:
+        try:
+            folder = find_installation(name, profile.process.executable).folder
+        except LaunchError as error:
+            raise LaunchError(f"{error}. Or name the folder of {profile.process.executable} with --folder") from error
+    return profile, folder / profile.process.executable

@@ -88,7 +88,7 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.changes())
     sinks = run_sinks(folder, prometheus_port=flags.prometheus, wandb_project=flags.wandb)
-    with _dashboard(folder.resolve().parent, f"/run/{folder.resolve().name}", is_on=flags.dashboard):
+    with dashboard_beside(folder.resolve().parent, f"/run/{folder.resolve().name}", is_on=flags.dashboard):
         result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
@@ -117,7 +117,7 @@ def demo(
     from soulslab.learn.configs import config_path
 
     is_shown = not no_dashboard and find_spec("nicegui") is not None
-    with _dashboard(run_dir.resolve().parent, f"/run/{run_dir.resolve().name}", is_on=is_shown):
+    with dashboard_beside(run_dir.resolve().parent, f"/run/{run_dir.resolve().name}", is_on=is_shown):
         report = run_demo(config_path(config), run_dir, overrides or [])
     if report is None:
         _log.info("to resume: soulslab demo --run-dir %s", run_dir)
@@ -127,7 +127,7 @@ def demo(
     return EXIT_OK
 
 
-def _dashboard(root: Path, page: str, *, is_on: bool) -> AbstractContextManager[None]:
+def dashboard_beside(root: Path, page: str, *, is_on: bool) -> AbstractContextManager[None]:
     """Return a context with a dashboard in another process, or without one."""
     if not is_on:
         return nullcontext()
@@ -201,7 +201,7 @@ def tune(
     folder = study or _new_folder("studies")
     settings, tuning = _load_study(folder, flags)
     with (
-        _dashboard(folder.resolve(), "/", is_on=dashboard),
+        dashboard_beside(folder.resolve(), "/", is_on=dashboard),
         StudyBar(tuning.study.objective, settings.run.total_steps) as bar,
     ):
         result = run_study(settings, tuning, folder, processes=processes, prepare=register_all, listener=bar.show)

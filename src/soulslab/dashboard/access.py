@@ -18,6 +18,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE: Final = "soulslab_dashboard"
+"""Beginning of the cookie's name; its port follows, because cookies of one host are sent to all of its ports."""
 TOKEN_QUERY: Final = "token"  # noqa: S105  (the name of the parameter, not a token)
 _YEAR_S: Final = 365 * 24 * 3600
 _REFUSED: Final = 4403  # a code of the application (4000 to 4999) of a closed websocket
@@ -38,9 +39,10 @@ _HEADERS: Final = {
 class TokenGuard:
     """Middleware that lets a request or a websocket pass only with the token or its cookie."""
 
-    def __init__(self, app: ASGIApp, token: str, *, is_secure: bool) -> None:
-        """Guard an application; ``is_secure`` limits the cookie to TLS."""
+    def __init__(self, app: ASGIApp, token: str, port: int, *, is_secure: bool) -> None:
+        """Guard an application at a port; ``is_secure`` limits the cookie to TLS."""
         self._app = app
+        self._cookie = f"{COOKIE}_{port}"
         self._token = token.encode()
         self._session = hmac.new(self._token, b"soulslab dashboard", hashlib.sha256).hexdigest()
         self._is_secure = is_secure
@@ -91,7 +93,7 @@ class TokenGuard:
         if origin is not None and not is_reading and urlsplit(origin).netloc != headers.get("host"):
             return "the request comes from another site"
         try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
         except CookieError:
             cookie = None
         if cookie is None:
@@ -107,8 +109,10 @@ class TokenGuard:
         # Only the path: two slashes at its start would name another host.
         path = "/" + scope["path"].lstrip("/")
         response = RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
+        # Not "strict": a browser would not send the cookie after the redirect of a link on a page of another site.
+        # Websockets, and requests that change something, are refused by their origin.
         response.set_cookie(
-            COOKIE, self._session, max_age=_YEAR_S, httponly=True, secure=self._is_secure, samesite="strict"
+            self._cookie, self._session, max_age=_YEAR_S, httponly=True, secure=self._is_secure, samesite="lax"
         )
         return response
 

@@ -6,6 +6,7 @@ design", with lighter tones for dark backgrounds.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -228,7 +229,8 @@ def _band(
 def _pointer_text(axis: str) -> str:
     if axis == "wall time":
         return "new Date(p.value).toLocaleString()"
-    return f"({_SHORT_NUMBER})(p.value) + ' {AXIS_TITLES.get(axis, axis)}'"
+    # The name of a setting of a study may come from a foreign file, and this is a script.
+    return f"({_SHORT_NUMBER})(p.value) + {json.dumps(f' {AXIS_TITLES.get(axis, axis)}')}"
 
 
 def _points(x: NDArray[np.float64], y: NDArray[np.float64]) -> list[list[float]]:

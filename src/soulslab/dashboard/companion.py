@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from soulslab.dashboard.run_starter import own_session
 from soulslab.dashboard.server import DashboardOptions, serve_dashboard
 
 _END_TIMEOUT_S: Final = 5.0
@@ -25,7 +26,9 @@ _END_TIMEOUT_S: Final = 5.0
 def companion(root: Path, page: str, print_line: Callable[[str], None]) -> Iterator[None]:
     """Serve a dashboard in another process while the block runs, and print the link to a page of it."""
     command = [sys.executable, "-m", "soulslab.dashboard.companion", str(root), page]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    process = subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **own_session()
+    )
     try:
         threading.Thread(
             target=_print_link, args=(process, print_line), name="soulslab-dashboard-link", daemon=True
@@ -52,8 +55,6 @@ def _print_link(process: subprocess.Popen[str], print_line: Callable[[str], None
 
 def main(root: str, page: str) -> None:
     """Serve a dashboard until standard input is closed."""
-    # Ctrl-C also reaches this process; it ends with the command, which may still save.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_input, daemon=True).start()
 
     def print_link(link: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator
@@ -53,6 +54,7 @@ class LiveRelays:
 
     def __init__(self) -> None:
         self._relays: dict[Path, _Relay] = {}
+        self._filming = threading.Lock()
 
     def add_routes(self, api: FastAPI, library: RunLibrary) -> None:
         """Add the websockets of live feeds and recorded fights, and the videos of recorded fights."""
@@ -62,7 +64,8 @@ class LiveRelays:
             folder = find_data_sets(library.root).get(name)
             if folder is None:
                 return PlainTextResponse("no such data set", 404)
-            with TemporaryDirectory(prefix="soulslab_video_") as temporary:
+            # One at a time: each takes a core, which a training run may need.
+            with self._filming, TemporaryDirectory(prefix="soulslab_video_") as temporary:
                 path = Path(temporary) / "fight.mp4"
                 try:
                     film_fight(folder, fight, path)
@@ -89,13 +92,14 @@ class LiveRelays:
         @api.websocket("/replayed/{name:path}")
         async def replayed(websocket: WebSocket, name: str, fight: int = 0, policy: str = "") -> None:
             await websocket.accept()
-            folder = find_data_sets(library.root).get(name)
+            folder = (await asyncio.to_thread(find_data_sets, library.root)).get(name)
             if folder is None:
                 await websocket.close(4404, "no such data set")
                 return
-            run = library.folder(policy) if policy else None
+            run = await asyncio.to_thread(library.folder, policy) if policy else None
             try:
-                messages = replay_fight(folder, fight, load_player(run) if run is not None else None)
+                player = await asyncio.to_thread(load_player, run) if run is not None else None
+                messages = replay_fight(folder, fight, player)
                 # The messages are made one by one, as the browser asks for them.
                 while (message := await asyncio.to_thread(next, messages, None)) is not None:
                     await websocket.receive_text()
@@ -158,7 +162,11 @@ class _Relay:
                 asked.release()
         finally:
             self._browsers.discard(browser)
-            tasks = [sender, self._task] if self.is_idle else [sender]
+            tasks = [sender]
+            if self.is_idle and self._task is not None:
+                # A browser that connects while this task ends starts another one.
+                tasks.append(self._task)
+                self._task = None
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -171,6 +179,8 @@ class _Relay:
                     self._offer(*message)
             except (OSError, EOFError, SoulslabError, msgspec.MsgspecError) as error:
                 _log.debug("%s: %s", self._address, error)
+            except Exception as error:  # noqa: BLE001  (a message of another version; browsers wait for the next one)
+                _log.warning("%s: the feed cannot be read: %r", self._address, error)
             self._offer("status", pack({"type": "status", "is_live": False}))
             await asyncio.sleep(_RETRY_S)
 
@@ -196,6 +206,7 @@ class _Relay:
                 message = decoder.decode(await reader.readexactly(length))
                 if isinstance(message, FeedInfo):
                     view = SceneView(message)
+                    self._first.clear()
                     yield "status", pack({"type": "status", "is_live": True})
                     yield "info", pack(view.info())
                 elif isinstance(message, Ending):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import enum
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from soulslab.config.loading import read_toml
-from soulslab.dashboard.run_log import DECISION_S, PPO_WINDOW, RAINBOW_WINDOW, RunLog, read_ends
+from soulslab.dashboard.run_log import DECISION_S, PPO_WINDOW, RAINBOW_WINDOW, RunLog, last_evaluation, read_ends
 from soulslab.dashboard.run_starter import LOG_NAME
 from soulslab.errors import SoulslabError
 from soulslab.learn import telemetry
@@ -19,6 +21,8 @@ from soulslab.learn.live_feed import FEED_NAME
 from soulslab.learn.process_lock import is_held
 from soulslab.learn.run_folder import CONFIG_NAME, LOCK_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME
+
+T = TypeVar("T")
 
 STALE_S: Final = 120.0
 """A run that holds its lock is stale if its last message is older than this (s)."""
@@ -105,17 +109,21 @@ class RunLibrary:
         self.root = root
         self._listed: dict[str, _Listed] = {}
         self._logs: dict[str, RunLog] = {}
+        # Pages read in threads; the logs have a lock of their own, because a long one takes a second.
+        self._lock = threading.RLock()
+        self._reading = threading.Lock()
         self._ids: list[str] = []
         self._is_run = False
         self._searched_s = float("-inf")
 
     def run_ids(self) -> list[str]:
         """Return the ids of all runs, in alphabetical order; the folder is searched at most once a second."""
-        if time.monotonic() - self._searched_s >= _SEARCH_EVERY_S:
-            self._is_run = _is_run(self.root)
-            self._ids = [self.root.resolve().name] if self._is_run else sorted(self._find(self.root, 0))
-            self._searched_s = time.monotonic()
-        return self._ids
+        with self._lock:
+            if time.monotonic() - self._searched_s >= _SEARCH_EVERY_S:
+                self._is_run = _is_run(self.root)
+                self._ids = [self.root.resolve().name] if self._is_run else sorted(self._find(self.root, 0))
+                self._searched_s = time.monotonic()
+            return self._ids
 
     def folder(self, run_id: str) -> Path | None:
         """Return the folder of a run; None for an id that is not in the library, such as a path outside of it."""
@@ -130,6 +138,10 @@ class RunLibrary:
 
     def summary(self, run_id: str) -> RunSummary:
         """Return the summary of a run; it is computed again only if its file or its state changed."""
+        with self._lock:
+            return self._summary(run_id)
+
+    def _summary(self, run_id: str) -> RunSummary:
         folder = self.path(run_id)
         stamp = _stamp(folder / PROGRESS_NAME)
         listed = self._listed.get(run_id)
@@ -141,7 +153,12 @@ class RunLibrary:
             listed.summary = msgspec.structs.replace(listed.summary, state=state)
         return listed.summary
 
-    def log(self, run_id: str) -> RunLog:
+    def read(self, run_id: str, make: Callable[[RunLog], T]) -> T:
+        """Return what a function makes of the measurements of a run, updated, in one thread at a time."""
+        with self._reading:
+            return make(self._log(run_id))
+
+    def _log(self, run_id: str) -> RunLog:
         """Return the measurements of a run, updated; the least recently used ones are forgotten."""
         folder = self.path(run_id)
         log = self._logs.pop(run_id, None) or RunLog(folder / PROGRESS_NAME)
@@ -203,28 +220,36 @@ def _state(folder: Path, summary: RunSummary) -> RunState:
         return RunState.STALE if age_s > STALE_S else RunState.RUNNING
     if summary.reason:
         return RunState.STOPPED if summary.reason == StopReason.INTERRUPTED else RunState.FINISHED
-    return RunState.FAILED if summary.last_wall_s is not None else RunState.NEW
+    has_begun = summary.last_wall_s is not None or (folder / LOG_NAME).exists()
+    return RunState.FAILED if has_begun else RunState.NEW
 
 
 def _summarise(run_id: str, folder: Path, decision_s: float) -> RunSummary:
     """Return the summary of a run from a sample of its messages."""
     found: dict[type[telemetry.Message], Any] = {}
-    evaluated: list[float] = []
-    rates: list[float] = []
-    returns: list[float] = []
+    evaluated: list[telemetry.Evaluated] = []
+    reports: list[telemetry.TrainProgress] = []
     wall_s: float | None = None
     for message, at_s in read_ends(folder / PROGRESS_NAME):
-        found[type(message)] = message
         wall_s = at_s
+        if isinstance(message, telemetry.TrainStarted):  # a resumed run repeats what followed its checkpoint
+            start = message.env_steps
+            found = {kind: each for kind, each in found.items() if getattr(each, "env_steps", 0) <= start}
+            evaluated = [each for each in evaluated if each.env_steps <= start]
+            reports = [each for each in reports if each.env_steps <= start]
+        if isinstance(message, telemetry.TrainStarted | telemetry.TrainProgress):
+            found.pop(telemetry.TrainFinished, None)  # nothing follows the end but a resume
+        found[type(message)] = message
         if isinstance(message, telemetry.Evaluated) and message.win_rate is not None:
-            evaluated.append(100.0 * message.win_rate)
-        if isinstance(message, telemetry.TrainStarted):
-            found.pop(telemetry.TrainFinished, None)
+            evaluated.append(message)
         elif isinstance(message, telemetry.TrainProgress):
-            if message.win_rate is not None:
-                rates.append(100.0 * message.win_rate)
-            if message.mean_return is not None:
-                returns.append(message.mean_return)
+            reports.append(message)
+    newest = last_evaluation(folder / PROGRESS_NAME)  # evaluations are rare, so the sample may not have it
+    if newest is not None:
+        found[telemetry.Evaluated] = newest
+    evaluated_rates = [100.0 * (each.win_rate or 0.0) for each in evaluated]
+    rates = [100.0 * each.win_rate for each in reports if each.win_rate is not None]
+    returns = [each.mean_return for each in reports if each.mean_return is not None]
     at: telemetry.TrainProgress | None = found.get(telemetry.TrainProgress)
     started: telemetry.TrainStarted | None = found.get(telemetry.TrainStarted)
     finished: telemetry.TrainFinished | None = found.get(telemetry.TrainFinished)
@@ -247,7 +272,7 @@ def _summarise(run_id: str, folder: Path, decision_s: float) -> RunSummary:
         is_evaluated=is_evaluated,
         mean_return=at.mean_return if at is not None else None,
         last_wall_s=wall_s,
-        sparkline=_thin(evaluated if len(evaluated) > 2 else rates or returns),
+        sparkline=_thin(evaluated_rates if len(evaluated_rates) > 2 else rates or returns),
     )
 
 

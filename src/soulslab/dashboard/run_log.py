@@ -34,6 +34,7 @@ RAINBOW_WINDOW: Final = 100
 """Largest number of fights in the moving win rate of each algorithm."""
 
 _CHUNK: Final = 8 << 20
+_MAX_BACK: Final = 8 << 20
 _NAN: Final = float("nan")
 
 
@@ -244,13 +245,14 @@ class RunLog:
                     self._add(*decoded)
 
     def _add(self, message: telemetry.Message, wall_s: float) -> None:
-        self.last[type(message)] = message
         self.last_wall_s = wall_s
+        if isinstance(message, telemetry.TrainStarted):
+            self._cut(message.env_steps)
+        self.last[type(message)] = message
         match message:
             case telemetry.EvaluationProgress():
                 return
             case telemetry.TrainStarted():
-                self._cut(message.env_steps)
                 self.events.append(Event(wall_s, message))
             case telemetry.CheckpointSaved() | telemetry.TrainFinished():
                 self.events.append(Event(wall_s, message))
@@ -268,6 +270,7 @@ class RunLog:
 
     def _cut(self, env_steps: int) -> None:
         """Drop the measurements after a number of decisions, which a resumed run repeats."""
+        self.last = {kind: each for kind, each in self.last.items() if getattr(each, "env_steps", 0) <= env_steps}
         for table in self._tables.values():
             table.cut(env_steps)
         self.events = [
@@ -302,6 +305,30 @@ def read_ends(path: Path, *, n_places: int = 48, n_bytes: int = 4096) -> Iterato
                         yield decoded
     except OSError:
         return
+
+
+def last_evaluation(path: Path) -> telemetry.Evaluated | None:
+    """Return the last evaluation in a file; None if there is none in its last `_MAX_BACK` bytes."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_BACK))
+            data = file.read(_MAX_BACK)
+    except OSError:
+        return None
+    at = len(data)
+    while (at := data.rfind(b'{"type":"Evaluated"', 0, at)) >= 0:
+        found, resumed = (_decode_at(data, place) for place in (at, data.find(b'{"type":"TrainStarted"', at)))
+        # A resume from an earlier checkpoint repeats the evaluation.
+        is_cut = isinstance(resumed, telemetry.TrainStarted) and resumed.env_steps < getattr(found, "env_steps", 0)
+        if isinstance(found, telemetry.Evaluated) and not is_cut:
+            return found
+    return None
+
+
+def _decode_at(data: bytes, place: int) -> telemetry.Message | None:
+    """Return the message of the line that begins at a place; None if it is not a message, or the place is -1."""
+    decoded = decode_line(data[place:].partition(b"\n")[0]) if place >= 0 else None
+    return decoded[0] if decoded is not None else None
 
 
 def _empty_band() -> Band:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -42,21 +43,26 @@ def resume_run(folder: Path) -> None:
 
 def read_console(folder: Path) -> str:
     """Return the last lines that a run has printed; "" if the dashboard did not start it."""
-    path = folder / LOG_NAME
-    if not path.exists():
+    try:
+        with (folder / LOG_NAME).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_LOG_BYTES))
+            return file.read(_MAX_LOG_BYTES).decode("utf-8", "replace")
+    except OSError:
         return ""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _MAX_LOG_BYTES))
-        return file.read(_MAX_LOG_BYTES).decode("utf-8", "replace")
+
+
+def own_session() -> dict[str, Any]:
+    """Return the options of a process that Ctrl-C in the terminal of this one does not reach."""
+    if sys.platform == "win32":
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
+    return {"start_new_session": True}
 
 
 def _train(folder: Path, *arguments: str) -> None:
     command = [sys.executable, "-m", "soulslab", "train", *arguments]
-    # Ctrl-C in the terminal of the dashboard ends only the dashboard.
-    alone: dict[str, Any] = {"start_new_session": True}
-    if sys.platform == "win32":
-        alone = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
     with writing(folder), (folder / LOG_NAME).open("ab") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **alone)  # noqa: S603
+        process = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **own_session()
+        )
     # A process that has ended is kept by the system until its parent waits for it.
     threading.Thread(target=process.wait, name="soulslab-started-run", daemon=True).start()

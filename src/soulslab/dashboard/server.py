@@ -29,6 +29,8 @@ from soulslab.learn.remote_access import LOOPBACK, MIN_TOKEN, RemoteAccess, chec
 
 STATIC: Final = Path(__file__).with_name("static")
 
+_ALL_ADDRESSES: Final = ("0.0.0.0", "::")  # noqa: S104  (compared, not listened at)
+
 _log = logging.getLogger(__name__)
 
 
@@ -70,10 +72,11 @@ def serve_dashboard(options: DashboardOptions, on_ready: Callable[[str], None], 
     with closing(_listen(options)) as listener:
         port = listener.getsockname()[1]
         site = Site(library=RunLibrary(options.root), relays=LiveRelays(), is_read_only=options.is_read_only)
-        server = _server(_make_app(site, token, is_secure=access is not None), options)
+        server = _server(_make_app(site, token, port, is_secure=access is not None), options)
         if access is not None:
             server.config.ssl = server_context(access)
-        shown = f"[{options.host}]" if ":" in options.host else options.host
+        host = socket.gethostname() if options.host in _ALL_ADDRESSES else options.host
+        shown = f"[{host}]" if ":" in host else host
         scheme = "https" if access is not None else "http"
         on_ready(f"{scheme}://{shown}:{port}{quote(page)}?token={token}")
         with warnings.catch_warnings():
@@ -113,7 +116,7 @@ def _listen(options: DashboardOptions) -> socket.socket:
         ) from error
 
 
-def _make_app(site: Site, token: str, *, is_secure: bool) -> TokenGuard:
+def _make_app(site: Site, token: str, port: int, *, is_secure: bool) -> TokenGuard:
     """Return the application with all pages."""
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     nicegui_app.add_static_files("/assets", STATIC)
@@ -129,7 +132,7 @@ def _make_app(site: Site, token: str, *, is_secure: bool) -> TokenGuard:
         binding_refresh_interval=None,
         message_history_length=0,
     )
-    return TokenGuard(api, token, is_secure=is_secure)
+    return TokenGuard(api, token, port, is_secure=is_secure)
 
 
 def _server(app: TokenGuard, options: DashboardOptions) -> uvicorn.Server:

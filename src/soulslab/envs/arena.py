@@ -110,10 +110,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             simulator.seed(np.array([seed], np.uint64), everyone)
         elif not simulator.duels["rng"][0]:
             simulator.seed(self.np_random.integers(2**63, size=1, dtype=np.uint64), everyone)
-        if seed is not None and self._duels.pool is not None:
-            self._duels.pool.restart()
-        simulator.reset(everyone)
-        self._duels.returns[:] = 0.0
+        self._duels.begin(everyone, is_seeded=seed is not None)
         self._is_ready = True
         if self._film is not None:
             self._film[:] = [self._draw()]
@@ -311,10 +308,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         which = reset_mask_of(reset_options_of(options, ("reset_mask",)).get("reset_mask"), self.num_envs)
         simulator = self._duels.simulator
         simulator.seed(*self._seeds(seed, which))
-        if seed is not None and which.all() and self._duels.pool is not None:
-            self._duels.pool.restart()
-        simulator.reset(which)
-        self._duels.returns[which] = 0.0
+        self._duels.begin(which, is_seeded=seed is not None and bool(which.all()))
         self._is_ready = True
         masks = simulator.masks.copy() if self.copy else simulator.masks
         zeros = np.zeros(self.num_envs, np.int64)

@@ -182,6 +182,13 @@ class Duels:
         reports = self.simulator.reports.view(np.uint8).copy().view(FIGHT_REPORT)
         return self._report(reports[place] if place is not None else reports, is_single=place is not None)
 
+    def begin(self, which: NDArray[np.bool_], *, is_seeded: bool) -> None:
+        """Begin new fights, (N,) bool; if all have new seeds, the bosses are drawn from the first one again."""
+        if is_seeded and self.pool is not None:
+            self.pool.restart()
+        self.simulator.reset(which)
+        self.returns[which] = 0.0
+
     def scene_info(self) -> dict[str, bytes]:
         """Return the boss, by its name or path, and the record of the rules."""
         return {"boss": str(self.options.boss).encode(), "rules": self.simulator.fight.tobytes()}

@@ -43,6 +43,16 @@ SEEDS: Final = 2**31
 """Exclusive upper bound of the seeds of fights."""
 
 
+def make_fight(env_id: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    """Return an environment to record; raises `EnvironmentUsageError` if an option is wrong."""
+    try:
+        return gymnasium.make(env_id, **options)
+    except TypeError as error:
+        if "argument" not in str(error):  # a bug in the environment, not a wrong option
+            raise
+        raise EnvironmentUsageError(f"{env_id}: cannot be made with these options: {error}") from error
+
+
 class FightRecorder(AbstractContextManager["FightRecorder"]):
     """Records fights of one environment into one data set; as a context it keeps the recorded fights after an error.
 
@@ -54,12 +64,7 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
     def __init__(
         self, folder: Path, env_id: str, options: Mapping[str, Any], player: str, *, is_continued: bool = False
     ) -> None:
-        try:
-            self._env = gymnasium.make(env_id, **options)
-        except TypeError as error:
-            if "argument" not in str(error):  # a bug in the environment, not a wrong option
-                raise
-            raise EnvironmentUsageError(f"{env_id}: cannot be made with these options: {error}") from error
+        self._env = make_fight(env_id, options)
         self._env_id = env_id
         self._options = options
         defaults = msgspec.structs.asdict(ArenaOptions()) if env_id == ARENA_ID else {}

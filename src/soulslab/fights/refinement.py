@@ -23,6 +23,7 @@ from soulslab.arena.fitting.recorded_fight import RecordedFight, save_fight
 from soulslab.arena.knight_file import load_knight
 from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, write_fit
+from soulslab.fights.recording import make_fight
 from soulslab.learn.demonstrations.recorded_episode import RECORDING, PolicyActor, play_episode
 from soulslab.learn.environment import environment_seed, sizes_of_one
 from soulslab.learn.evaluate import Interval, wilson_interval
@@ -37,6 +38,9 @@ from soulslab.learn.training import load_run_settings
 RECORDING_NAME: Final = "recording"
 BOSS_NAME: Final = "boss.toml"
 RUN_NAME: Final = "run"
+
+#: Factor of the learning rate: a trained policy would forget much at the rate of the beginning.
+LR_FACTOR: Final = 0.2
 
 OpenSinks: TypeAlias = Callable[[Path], Sequence[Sink]]
 
@@ -129,12 +133,15 @@ def refine(
 
 
 def _continued(trained: TrainSettings, run: Path, boss: Path, settings: RefineSettings, number: int) -> TrainSettings:
-    """Return the settings of a training that goes on from a run, against a new fit with its whole intervals."""
+    """Return the settings of a training that goes on from a run in small steps, against a new fit."""
     width = trained.env.options["boss_intervals"][1]
     options = {**trained.env.options, "boss": str(boss), "boss_intervals": [width, width]}
     return msgspec.structs.replace(
         trained,
         env=msgspec.structs.replace(trained.env, options=options),
+        learner=msgspec.structs.replace(
+            trained.learner, lr=LR_FACTOR * trained.learner.lr, entropy=trained.learner.entropy_end
+        ),
         run=msgspec.structs.replace(
             trained.run, start_from=str(run), max_seconds=settings.train_s, seed=settings.seed + number
         ),
@@ -146,7 +153,7 @@ def _play(player: Player, settings: RefineSettings, number: int) -> Iterator[tup
     # Each decision is a moment of the recording, also while the player is locked.
     options = {**settings.env_options, "skip_locked": False}
     first = environment_seed(settings.seed, RECORDING) + (number - 1) * settings.n_fights
-    with closing(gymnasium.make(settings.env_id, **options)) as env:
+    with closing(make_fight(settings.env_id, options)) as env:
         for n in range(settings.n_fights):
             yield record_duel(env, player, first + n, settings.env_id)
 

@@ -125,6 +125,8 @@ def _check_results(results: tuple[EpisodeResult, ...], n_actions: int) -> None:
             raise ValueError(f"a result has the counts of {len(result.actions)} actions, not of {n_actions}")
         if any(len(table) > _MAX_NAMES or max(map(len, table), default=0) > _MAX_NAME for table in tables):
             raise ValueError(f"a result has more than {_MAX_NAMES} names, or a name of more than {_MAX_NAME} letters")
+        if len(result.killed_by) > _MAX_NAME or not -1 <= result.start_pose < 2**31:
+            raise ValueError(f"a result has a name of more than {_MAX_NAME} letters, or an unknown start pose")
         numbers = [result.total_reward, *tables[0].values(), *tables[1].values()]
         counts = (result.n_decisions, result.n_steps, *result.actions)
         if not all(map(math.isfinite, numbers)) or not all(0 <= count < 2**62 for count in counts):

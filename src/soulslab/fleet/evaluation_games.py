@@ -25,6 +25,7 @@ from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.archive import Tensors
 from soulslab.learn.evaluate import wilson_interval
 from soulslab.learn.policy_header import Player
+from soulslab.learn.rainbow.episode_window import kills_by_attack, means_by_name, wins_by_pose
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.telemetry import Evaluated
 from soulslab.learn.training_loop import FinishedEvaluation
@@ -75,8 +76,11 @@ class Evaluation:
 
     def add(self, incarnation: str, result: EpisodeResult) -> None:
         """Add the result of a fight of a game; that of another candidate, or of a failed game, is ignored."""
-        if result.candidate == self.candidate and result.is_won is not None:
-            self._results.setdefault(incarnation, []).append(result)
+        if result.candidate != self.candidate or result.is_won is None:
+            return
+        results = self._results.setdefault(incarnation, [])
+        if len(results) < self.n_fights:
+            results.append(result)
 
     def n_done(self, games: Set[str]) -> int:
         """Return the number of fights that count so far, given the incarnations of the evaluation games."""
@@ -98,6 +102,9 @@ class Evaluation:
             win_rate=n_wins / len(results),
             low=low,
             high=high,
+            damage_by_attack=means_by_name([result.damage_by_attack for result in results]),
+            kills_by_attack=kills_by_attack(results),
+            wins_by_pose=wins_by_pose(results),
         )
 
     def _n_each(self, games: Set[str]) -> int:
@@ -149,6 +156,6 @@ class EvaluationGames:
         with algorithm.best_estimate() as estimate:
             policy = cast("QPolicy", estimate).copy()  # only Rainbow learns from a fleet
         evaluation = Evaluation(policy, self._n_fights)
-        weights = Weights(version=policy.header.env_steps, epsilon=0.0, tensors=policy.weights())
+        weights = Weights(version=channel.version, epsilon=0.0, tensors=policy.weights())
         channel.publish(weights, evaluation.candidate)
         return evaluation

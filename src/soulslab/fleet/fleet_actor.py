@@ -105,7 +105,7 @@ class FleetActor:
         """Return statistics of all games: the staleness of the newest weights of the slowest one, and sums."""
         self._counts = env_steps, version
         games = self._roster.leases()
-        versions = [game.weights_version for game in games if game.weights_version >= 0]
+        versions = [game.weights_version for game in games if game.role == "exploring" and game.weights_version >= 0]
         late = [game.lateness_p99_ms for game in games if game.lateness_p99_ms is not None]
         return ActorStats(
             env_steps=env_steps,

@@ -60,6 +60,11 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     n_restarts: _Count = 0
     last_fault: _Text = ""
 
+    @property
+    def activity(self) -> str:
+        """State, with the role of a game that does not explore."""
+        return self.state if self.role == "exploring" else f"{self.state} ({self.role})"
+
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """The learner's order to one game.

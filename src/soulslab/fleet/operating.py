@@ -78,6 +78,7 @@ def change_settings(folder: FleetFolder, changes: Mapping[str, Any]) -> None:
     Raises ConfigError for settings that cannot change or have a wrong value, FleetError if the server of the fleet
     cannot be reached.
     """
+    folder.admin()  # reports a folder without a fleet
     settings = load_run_settings(folder.run_dir / CONFIG_NAME, [])
     if not isinstance(settings, RainbowSettings):
         raise ConfigError("is not a run of Rainbow", source=folder.run_dir)

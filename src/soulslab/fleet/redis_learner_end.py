@@ -74,12 +74,17 @@ class _Game:
 
 
 class RedisLearnerEnd:
-    """The learner's end; only one process may use it."""
+    """The learner's end; only one process may use it.
+
+    Attributes:
+        version: Version of the weights that were published last; -1 before the first.
+    """
 
     def __init__(
         self, access: Access, shape: StepShape, n_lanes: int, state: Mapping[str, NDArray[Any]] | None = None
     ) -> None:
         """Start reading; without a state, everything that is there is taken. ``n_lanes`` is E of the replay buffer."""
+        self.version = -1
         self._access = access
         self._row_type = row_type(shape)
         self._lanes = EpisodeLanes(n_lanes, self._row_type)
@@ -159,6 +164,7 @@ class RedisLearnerEnd:
 
     def publish(self, weights: Weights, candidate: int = 0) -> None:
         """Make weights available to the games; the reading thread sends the newest (`StreamReader.publish`)."""
+        self.version = weights.version
         self._reader.publish(weights, candidate)
 
     def state(self) -> Tensors:

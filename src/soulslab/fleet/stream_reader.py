@@ -120,9 +120,7 @@ class StreamReader:
             return entry
 
     def publish(self, weights: Weights, candidate: int = 0) -> None:
-        """Make weights available to the games, at most every `PUBLISH_EVERY_S`, with many games less often.
-
-        The newest are sent.
+        """Make weights available to the games; the newest are sent every `PUBLISH_EVERY_S`, with many games less often.
 
         ``candidate`` is the number of a policy for the evaluation games; 0 for the weights of all other games.
         """

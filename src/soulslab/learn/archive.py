@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -35,6 +36,9 @@ _HEADER: Final = "soulslab"
 _DIGEST: Final = "sha256"
 _TEMPORARY: Final = re.compile(r"\..+\.(safetensors|toml|json)\.\d+\.tmp")
 _MAX_HEADER_BYTES: Final = 64 << 20
+_READERS_S = 5.0 if os.name == "nt" else 0.0
+"""Longest time for which a program that reads a file delays its replacement (s); on Windows it cannot be replaced."""
+
 _MAX_FILE_BYTES: Final = 16 << 30
 
 
@@ -129,10 +133,23 @@ def write_atomically(path: Path, data: bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(path)
+            _replace(temporary, path)
         except BaseException:  # also remove the temporary file after KeyboardInterrupt
             temporary.unlink(missing_ok=True)
             raise
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Replace a file; on Windows, wait for other programs that read it at this moment, such as virus scanners."""
+    end_s = time.monotonic() + _READERS_S
+    while True:
+        try:
+            source.replace(target)
+            break
+        except PermissionError:
+            if time.monotonic() >= end_s:
+                raise
+            time.sleep(0.02)
 
 
 def remove_temporary_files(folder: Path) -> None:

@@ -5,8 +5,8 @@ only its user can read. A viewer sends the key, receives a `FeedInfo`, and asks 
 computed while nobody watches, and a slow viewer receives fewer messages instead of delaying the actor.
 
 A simulator takes thousands of decisions per second, and every hundredth of them would be no fight that a person can
-follow. The feed therefore sends consecutive decisions, and after a fight pauses until it was watched at ten decisions
-per second. A game in real time is sent without pauses.
+follow. The feed therefore sends the first `MAX_WAITING` decisions of a fight, and after the fight pauses until they
+were watched at ten decisions per second. A game in real time is sent without gaps and pauses.
 
 ::
 
@@ -186,10 +186,13 @@ class LiveFeed:
             mask: True for allowed actions, bool (N, A).
             actions: The chosen action of each environment, (N,).
         """
-        if not self.is_watched or time.monotonic() < self._resumes_s:
+        now_s = time.monotonic()
+        if not self.is_watched or now_s < self._resumes_s:
             return
         if self._n_sent == 0:
-            self._began_s = time.monotonic()
+            self._began_s = now_s
+        if self._n_sent >= MAX_WAITING and self._is_faster_than_a_game(now_s):
+            return  # viewers skip to the end of a long simulated fight
         self._n_sent += 1
         first = Inputs(inputs.features[:1], inputs.pixels[:1] if inputs.pixels is not None else None)
         action = int(actions[0])
@@ -205,7 +208,8 @@ class LiveFeed:
             return
         if self._n_sent:
             self._send(Ending(fight=self._fight, is_won=is_won))
-            self._resumes_s = self._began_s + self._n_sent * WATCHED_DECISION_S
+            if self._is_faster_than_a_game(time.monotonic()):
+                self._resumes_s = self._began_s + self._n_sent * WATCHED_DECISION_S
         self._fight += 1
         self._decision = self._n_sent = 0
         self._reward = 0.0
@@ -222,6 +226,10 @@ class LiveFeed:
             self._viewers.clear()
             self.is_watched = False
             self._lock.notify_all()
+
+    def _is_faster_than_a_game(self, now_s: float) -> bool:
+        """Return whether the decisions of this fight came much faster than those of a game in real time."""
+        return now_s - self._began_s < 0.25 * self._n_sent * WATCHED_DECISION_S
 
     def _send(self, message: Moment | Ending) -> None:
         encoded = msgspec.msgpack.encode(message)

@@ -60,7 +60,8 @@ class ProcessLock:
 def is_held(path: Path) -> bool:
     """Return whether a process holds the lock now."""
     try:
-        fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+        # A lock of Unix needs no right to write, which other users of a shared folder do not have.
+        fd = os.open(path, (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError:
         return False
     try:

@@ -82,13 +82,23 @@ class PolicyActions:
 
     def describe(self) -> str:
         """Return the last action and the actions with the highest scores, as one line of text."""
-        if not self._has_chosen:
+        kind, ranking = self.ranking()
+        if not kind:
             return f"only {action_name(self._action)} is allowed"
+        parts = [f"{name} {score:.2f}" for name, score in ranking]
+        return f"{kind} [{parts[0]}] {'  '.join(parts[1:])}"
+
+    def ranking(self) -> tuple[str, list[tuple[str, float]]]:
+        """Return the kind of the scores, and names and scores: the last action, then the best others.
+
+        The kind is "" and there are no scores if the policy did not choose, because only one action was allowed.
+        """
+        if not self._has_chosen:
+            return "", []
         kind, numbers = self._hands.scores()
         scores = numbers[0]
         others = [number for number in np.argsort(-scores, kind="stable").tolist() if number != self._action]
-        parts = [f"{action_name(number)} {scores[number]:.2f}" for number in (self._action, *others[:N_OTHERS])]
-        return f"{kind} [{parts[0]}] {'  '.join(parts[1:])}"
+        return kind, [(action_name(number), float(scores[number])) for number in (self._action, *others[:N_OTHERS])]
 
 
 def policy_actions(player: Player, env: gymnasium.Env[Any, Any], path: str | Path = "policy") -> PolicyActions:

@@ -50,6 +50,9 @@ CHOICES = {
     "on_orphan": ("end", "run", "paused"),
 }
 
+_LOADING_S = 5.0
+"""Longest time in which a game that was just started loads its libraries (s)."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -291,10 +294,16 @@ def _find_pad(pid: int, options: SessionOptions) -> LockstepPage:
 
     Raises `InputError` for another game, and `ClockError` if another process has control.
     """
-    try:
-        page = LockstepPage(open_page_of(pid), "run" if options.on_orphan == "end" else options.on_orphan)
-    except ClockUnavailableError as error:
-        raise InputError(f"the clock library supplies gamepads, and process {pid} has none: {error}") from error
+    # On Windows another program may have started the game just now, before it has loaded its libraries.
+    end_s = time.monotonic() + (_LOADING_S if IS_WINDOWS else 0.0)
+    while True:
+        try:
+            page = LockstepPage(open_page_of(pid), "run" if options.on_orphan == "end" else options.on_orphan)
+            break
+        except ClockUnavailableError as error:
+            if time.monotonic() >= end_s:
+                raise InputError(f"the clock library supplies gamepads, and process {pid} has none: {error}") from error
+            time.sleep(0.05)
     if not page.connect_pad() and not IS_WINDOWS:
         page.close()
         raise InputError(

@@ -1,7 +1,7 @@
 """One Chromium for all tests."""
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -12,6 +12,7 @@ FLAGS = [
 @pytest.fixture(scope="session")
 def chromium():
     """Debian's Chromium."""
+    expect.set_options(timeout=20_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
         yield browser

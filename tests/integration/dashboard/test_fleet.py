@@ -35,12 +35,7 @@ def test_page_shows_learner_and_games_and_gives_orders(run_dir, tmp_path, open_p
         page = open_page(dashboard.link)
         page.goto(f"{dashboard.base}/fleet/pack")
         # The page follows the learner, whose server may not answer yet.
-        for _ in range(20):
-            if page.locator("#content .state", has_text="running").count():
-                break
-            page.wait_for_timeout(3000)
-            page.reload()
-        expect(page.locator("#content .state")).to_have_text("running", timeout=60_000)
+        expect(page.locator("#content .state")).to_have_text("running", timeout=120_000)
         expect(page.locator("#content")).to_contain_text("soulslab fleet play")
         fleet = FleetFolder(run_dir)
         access = fleet.admin()

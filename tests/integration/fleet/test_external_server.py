@@ -78,7 +78,7 @@ def test_games_in_windows_play_over_a_server_that_is_given(admin_file, tmp_path,
         (game,) = trial.games()
         assert game.state in ("playing", "waiting")
         assert (game.n_dropped, game.n_restarts) == (0, 0)
-        # The join file has the address, the authority and a user of its own.
+        # The join file has the address, the authority and a separate user.
         admin, join = read_access(admin_file), read_access(trial.join)
         assert (join.address, join.run, join.ca) == (admin.address, admin.run, admin.ca)
         assert join.user != admin.user

@@ -91,6 +91,13 @@ def test_a_linux_learner_plays_the_masked_window(python, display):
         env.close()
 
 
+def test_a_fight_on_windows_is_that_of_the_simulator(python, display, token_file):
+    with python.serving("arena", "--start", "--token-file", f"Z:{token_file}", display=display) as (address, _):
+        live, sim = ArenaLiveEnv(server=address, token=Secret(TOKEN), reward=ALL_TERMS), ArenaEnv(reward=ALL_TERMS)
+        check_fight(live, sim, 3)
+        live.close()
+
+
 @pytest.mark.long
 def test_a_killed_learner_and_a_killed_server(python, display, token_file, windows):
     arguments = ["arena", "--start", "--token-file", f"Z:{token_file}"]

@@ -73,7 +73,7 @@ def test_it_answers_attacks_in_varied_ways():
     probe = ProbePlayer(8, 1)
     probe.begin(simulator.states, everyone)
     counts, rolls = np.zeros(len(ACTIONS), np.int64), []
-    for _ in range(1500):
+    for _ in range(4000):
         over = simulator.duels["decision"] == 0
         probe.begin(simulator.states, over)
         simulator.states["player_hp"] = simulator.duels["p_hp"] = 454.0  # its health is restored

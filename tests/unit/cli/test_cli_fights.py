@@ -103,7 +103,7 @@ def test_a_failure_creates_no_data_set(tmp_path, monkeypatch):
         (
             ["--policy", "nothing"],
             cli.EXIT_USAGE,
-            "nothing: does not exist; name the folder of a run, or a policy file",
+            "nothing: does not exist; name the folder of a run, a policy file, or a policy of soulslab",
         ),
         (["--player", "human"], cli.EXIT_FAILED, "needs a terminal"),
     ],

@@ -66,7 +66,7 @@ def test_three_policies_by_the_number_of_the_feature(tmp_path, caplog):
         (
             ["p1", "p3", "--feature", "2", "--at-most", "0.5", "--out", "j"],
             2,
-            "p3: does not exist; name the folder of a run, or a policy file",
+            "p3: does not exist; name the folder of a run, a policy file, or a policy of soulslab",
         ),
         (["p1", "p2", "--feature", "2", "--at-most", "0.5", "--out", "no/j"], 1, "no/j: could not be written"),
     ],

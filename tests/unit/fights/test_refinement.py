@@ -69,6 +69,7 @@ def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     trained = load_run_settings(out / "round_1" / "run" / "config.toml")
     assert trained.env.options["boss_intervals"] == [1.0, 1.0]
     assert trained.run.start_from == str(fitted / "run")
+    assert trained.learner.lr == pytest.approx(0.2 * PPOSettings().lr)
     assert not (out / "round_2" / "run").exists()
 
 

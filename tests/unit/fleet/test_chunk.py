@@ -107,6 +107,8 @@ def test_numbers_out_of_range_are_refused(column, value):
         {"reward_terms": {"x" * 500: 1.0}},
         {"damage_by_attack": {str(i): 1.0 for i in range(600)}},
         {"damage_by_attack": {"bite": float("inf")}},
+        {"killed_by": "x" * 500},
+        {"start_pose": 2**40},
     ],
 )
 def test_results_that_are_not_plausible_are_refused(changes):

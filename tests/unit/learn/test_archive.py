@@ -1,5 +1,6 @@
 import errno
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.errors import CheckpointError, CorruptCheckpointError
-from soulslab.learn.archive import read_archive, write_archive
+from soulslab.learn.archive import read_archive, write_archive, write_atomically
 
 TENSORS = {
     "weights": np.linspace(0.0, 1.0, 12, dtype=np.float32).reshape(3, 4),
@@ -88,3 +89,27 @@ def test_an_interrupt_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         write_archive(path, TENSORS, {"version": "new"})
     assert read_archive(path)[1] == {"version": "old"}
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("readers_s", "is_written"), [(60.0, True), (0.0, False)])
+def test_a_file_that_another_program_reads_is_replaced_later(tmp_path, monkeypatch, readers_s, is_written):
+    """Windows refuses to replace such a file; Linux does not, so the refusal is a stand-in."""
+    path = tmp_path / "policy.toml"
+    path.write_bytes(b"old")
+    refusals = [PermissionError(errno.EACCES, "is used by another program")] * 3
+    replace = Path.replace
+
+    def refuse_three_times(source, target):
+        if refusals:
+            raise refusals.pop()
+        return replace(source, target)
+
+    monkeypatch.setattr(Path, "replace", refuse_three_times)
+    monkeypatch.setattr("soulslab.learn.archive._READERS_S", readers_s)
+    if is_written:
+        write_atomically(path, b"new")
+    else:
+        with pytest.raises(CheckpointError, match="is used by another program"):
+            write_atomically(path, b"new")
+    assert path.read_bytes() == (b"new" if is_written else b"old")
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]

@@ -117,9 +117,33 @@ def test_feed_pauses_until_a_fast_fight_was_watched(feed, env, viewer, monkeypat
     assert (found[21].fight, found[21].decision) == (1, 6)
 
 
-def test_slow_viewer_loses_the_oldest_messages_and_the_actor_does_not_wait(feed, env, viewer, monkeypatch):
+def test_long_fast_fight_is_sent_from_its_beginning_and_with_its_end(feed, env, viewer, monkeypatch):
+    monkeypatch.setattr(live_feed.time, "monotonic", lambda: 100.0)
+    show(feed, env, live_feed.MAX_WAITING + 50)
+    feed.follow(1.0, is_over=True, is_won=False)
+    found = [viewer.next() for _ in range(live_feed.MAX_WAITING)]
+    # The end took the place of the oldest decision.
+    assert [each.decision for each in found[:-1]] == list(range(1, live_feed.MAX_WAITING))
+    assert found[-1] == Ending(fight=0, is_won=False)
+
+
+def test_slow_viewer_of_a_game_loses_the_oldest_messages_and_the_actor_does_not_wait(feed, env, viewer, monkeypatch):
+    now = iter(range(10_000))
+    monkeypatch.setattr(live_feed.time, "monotonic", lambda: float(next(now)))
     show(feed, env, live_feed.MAX_WAITING + 50)
     assert viewer.next().decision == 50
+
+
+def test_feed_does_not_pause_after_a_game_with_short_decisions(feed, env, viewer, monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(live_feed.time, "monotonic", lambda: now)
+    for _ in range(20):
+        show(feed, env)
+        now += 0.04
+    feed.follow(1.0, is_over=True, is_won=True)
+    show(feed, env)
+    found = [viewer.next() for _ in range(22)]
+    assert (found[21].fight, found[21].decision) == (1, 0)
 
 
 def test_wrong_key_is_refused(tmp_path, feed):

@@ -42,6 +42,7 @@ class Course(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         is_parrying: Whether a parry would succeed.
         damage: Loss of the player's health since the moment before.
         boss_damage: Likewise for the boss.
+        step: Ticks between two moments.
     """
 
     tick: NDArray[np.int64]
@@ -61,6 +62,7 @@ class Course(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     is_parrying: NDArray[np.bool_]
     damage: NDArray[np.float64]
     boss_damage: NDArray[np.float64]
+    step: int
 
 
 class Attack(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -134,7 +136,7 @@ class Observations(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         knight: The player.
         contact_m: Distance of the centres at contact.
         has_contact: Whether the bodies touched; otherwise ``contact_m`` is an upper bound.
-        step: Ticks between two moments.
+        step: Ticks between two moments, in the fight with the lowest rate.
     """
 
     courses: list[Course]
@@ -167,7 +169,7 @@ def observe(fights: Sequence[RecordedFight], knight: Knight) -> Observations:
         knight=knight,
         contact_m=contact_m,
         has_contact=has_contact,
-        step=max((fight.ticks_per_moment for fight in fights), default=1),
+        step=max((course.step for course in courses), default=1),
     )
 
 
@@ -212,6 +214,7 @@ def _course(fight: RecordedFight, knight: Knight) -> Course:
         is_parrying=_within(player, player_ticks, knight.parry.animation, knight.parry.active_s),
         damage=damage,
         boss_damage=np.maximum(-np.diff(m["boss_hp"], prepend=m["boss_hp"][0]), 0.0),
+        step=fight.ticks_per_moment,
     )
 
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.fitting.attacks import NO_ATTACKS, STUNS, Attack, Observations
+from soulslab.arena.fitting.attacks import NO_ATTACKS, STUNS, Attack, Course, Observations
 from soulslab.arena.fitting.estimate import LIMIT_RATIO, Estimate, between
 from soulslab.arena.records import TICKS_PER_DECISION
 
@@ -31,6 +31,8 @@ LEAST_INFORMATION = 0.7
 WIDER = 1.4
 #: Number of pauses below which the greatest one may not have been seen.
 FEW_SURE = 20
+#: Share of all waits that are shorter than the greatest plausible pause then.
+MOST_WAITS = 0.95
 #: Cooldown in ticks that is assumed at most if no choice bounds it from below, and the longest one that is considered.
 USUAL_COOLDOWN, LONGEST_COOLDOWN = 240.0, 1200.0
 #: 95 % quantile of the normal distribution, for intervals of shares.
@@ -89,13 +91,18 @@ def choices(o: Observations, animations: Sequence[str], phase_two_move: str | No
         if attack.animation not in animations:
             continue
         if not follows_directly(o, i) and attack.animation != phase_two_move and attack.first > 0:
-            c, row = o.courses[course], attack.first - 1
+            distance, bearing = _place_at(o.courses[course], attack.start - 1)
             since = tuple(attack.start - last[name] if name in last else -1 for name in animations)
             chosen = animations.index(attack.animation)
-            bearing = abs(float(c.bearing[row]))
-            found.append(Choice(chosen, float(c.distance[row]), bearing, attack.phase, since))
+            found.append(Choice(chosen, distance, bearing, attack.phase, since))
         last[attack.animation] = attack.start
     return found
+
+
+def _place_at(course: Course, tick: int) -> tuple[float, float]:
+    """Return distance and absolute bearing at a tick, interpolated between two moments if the rate is lower."""
+    bearings = np.abs(course.bearing)
+    return float(np.interp(tick, course.tick, course.distance)), float(np.interp(tick, course.tick, bearings))
 
 
 class _Limits(msgspec.Struct):
@@ -298,7 +305,7 @@ def followers(o: Observations, indices: Sequence[int], phase_two_move: str | Non
         c, row = o.courses[attack.course], following.first
         phase = int(c.phase[row])
         # The choice sees the positions before its tick; a movement begins in the tick after it.
-        distance = float(c.distance[max(row - (1 if following.is_attack else 2), 0)])
+        distance, _ = _place_at(c, following.start - (1 if following.is_attack else 2))
         ends.append((following.animation if following.is_attack else "", distance, phase))
     names = [name for name, _, _ in ends if name]
     result = []
@@ -372,9 +379,12 @@ def pauses(
     slack = span * (LIMIT_RATIO ** (-1 / n) - 1)
     slack_high = span * (LIMIT_RATIO ** (-1 / max(len(sure), 1)) - 1)
     most = high + max(slack_high, span / n / 2)
+    value = high + span / n / 2
     if len(sure) < FEW_SURE:
-        most = max(most, float(np.quantile(waits, 0.9)))
-    return Estimate(max(low - span / n / 2, 0), max(low - slack, 0.0), low), Estimate(high + span / n / 2, high, most)
+        # Waits contain further tries, so most of them are longer than the pause was.
+        most = max(most, float(np.quantile(waits, MOST_WAITS)))
+        value = (value + most) / 2
+    return Estimate(max(low - span / n / 2, 0), max(low - slack, 0.0), low), Estimate(value, high, most)
 
 
 def _next_attack(o: Observations, i: int) -> Attack | None:

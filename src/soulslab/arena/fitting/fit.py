@@ -324,7 +324,9 @@ class _MoveBuilder:
         if isinstance(found, Throw):
             speed = take(f"{place}.projectile.speed_m_s", found.speed_m_s, 15.0)
             self._notes.unknown += [f"{place}.projectile.radius_m", f"{place}.projectile.lifetime_s"]
-            projectile = Projectile(speed_m_s=speed, count=found.count, spread_rad=found.spread_rad, radius_m=RADIUS_M)
+            count = take(f"{place}.projectile.count", found.count, 1)
+            spread = take(f"{place}.projectile.spread_rad", found.spread_rad, 0.0)
+            projectile = Projectile(speed_m_s=speed, count=round(count), spread_rad=spread, radius_m=RADIUS_M)
             return Window(**common, projectile=projectile)
         area = found.area
         if found.is_parried is None:

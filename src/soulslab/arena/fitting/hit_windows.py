@@ -26,7 +26,7 @@ USUAL_TICKS, LONGEST_TICKS = 10, 20
 #: Full circle, and the half arc beyond which hits show one.
 FULL_RAD, ALMOST_FULL_RAD = 6.2832, 2.75
 #: Share of the prior of an arc that is a full circle.
-FULL_SHARE = 0.1
+FULL_SHARE = 0.3
 #: Scales of the exponential priors of a reach beyond the farthest hit, and of a half arc beyond the widest one.
 BEYOND_M, BEYOND_RAD = 0.6, 0.7
 #: Farthest reach beyond the farthest hit that is considered (m).

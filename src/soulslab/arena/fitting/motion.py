@@ -26,6 +26,9 @@ OFF_RAD = 0.01
 _FEW = 3
 #: Time without a step between the steps to two windows, and from a turn to a window.
 PAUSE_TICKS, AIM_TICKS = 8, 9
+#: Place in its interval of the end of an aim, and of a turn rate, if only its limits were seen. With the end at its
+#: earliest, a policy that won 46 % against the fitted frost beast won 5 % against the true one: it walked aside.
+LATE_SHARE, FAST_SHARE = 0.8, 0.2
 #: Gap from which on contact does not stop a step (m).
 FREE_M = 0.3
 #: Factor of a step forward that was always stopped by contact.
@@ -73,7 +76,13 @@ class Steps(msgspec.Struct, frozen=True, eq=False):
 
 
 def steps_of(o: Observations, indices: Sequence[int]) -> Steps:
-    """Return the motion between all neighbouring moments within some attacks."""
+    """Return the motion between all neighbouring moments within some attacks.
+
+    If enough of them were recorded at a higher rate than the others, only these are used: they show the motion exactly.
+    """
+    rates = np.array([o.courses[o.attacks[i].course].step for i in indices])
+    finest = [i for i, rate in zip(indices, rates.tolist(), strict=True) if rate == rates.min()]
+    indices = finest if len(finest) >= _FEW else indices
     names = Steps.__struct_fields__
     parts: list[list[NDArray[Any]]] = [[np.zeros(0)] * len(names)]
     for i in indices:
@@ -130,11 +139,9 @@ def tracking(steps: Steps, start: int, end: int) -> Tracking:
         return Tracking(rate, is_known, None)
     last_turn = int((mine.k0[is_turning] + 1).max())
     still = mine.k1[is_still & (mine.k0 >= last_turn)]
-    return Tracking(
-        rate,
-        is_known,
-        Estimate(last_turn + 1, last_turn + 1, max(int(still.min()) if len(still) else end, last_turn + 1)),
-    )
+    # A boss that faces the player does not turn, so its aim ends later than its last turn.
+    latest = max(int(still.min()) if len(still) else end, last_turn + 1)
+    return Tracking(rate, is_known, between(last_turn + 1, latest, LATE_SHARE))
 
 
 def turn_rate(steps: Steps) -> tuple[Estimate, bool]:
@@ -150,7 +157,7 @@ def turn_rate(steps: Steps) -> tuple[Estimate, bool]:
     least = float(rates.max()) if len(rates) else 0.0
     if is_short.sum() >= _FEW and least < STILL * TICKS_PER_S:
         return exact(0.0), True
-    return between(least, max(MAX_RATE, least), 0.4), False
+    return between(least, max(MAX_RATE, least), FAST_SHARE), False
 
 
 class Advance(msgspec.Struct, frozen=True):
@@ -233,7 +240,8 @@ def roaming(o: Observations) -> Roaming:
     walk = middle(slow) if len(slow) else None
     is_run = is_front & (per_s > 1.15 * walk) if walk is not None else np.zeros(len(names), np.bool_)
     is_walk = is_front & ~is_run
-    error, slack = (0.01, 0.0) if o.step == 1 else (0.1, 0.1)
+    is_exact = len(steps.n_ticks) > 0 and np.median(steps.n_ticks) == 1
+    error, slack = (0.01, 0.0) if is_exact else (0.1, 0.1)
     return Roaming(
         walk_m_s=exact(walk, error) if walk is not None else None,
         run_m_s=exact(middle(per_s[is_run]), error) if is_run.sum() >= _FEW else None,

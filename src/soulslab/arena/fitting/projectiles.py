@@ -23,6 +23,8 @@ MIN_HITS, MIN_SPREAD_M = 4, 2.0
 MAX_FLIGHT_TICKS = 240
 SPREADS_RAD = np.arange(0.06, 0.6, 0.02)
 MAX_COUNT = 5
+#: Spread that is assumed if one path explains all hits, with its interval, and the relative error of other spreads.
+USUAL_SPREAD_RAD, SPREAD_ERROR = (0.2, 0.1, 0.35), 0.3
 
 
 class Throw(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -30,13 +32,14 @@ class Throw(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     Attributes:
         hits: The hits of these projectiles.
-        count: Number of projectiles; ``spread_rad`` is the angle between two.
+        count: Number of projectiles; ``spread_rad`` is the angle between two. Hits show only how many there are at
+            least: others may have passed where the player never was.
     """
 
     start: Estimate
     speed_m_s: Estimate
-    count: int
-    spread_rad: float
+    count: Estimate
+    spread_rad: Estimate
     hits: tuple[Hit, ...]
 
 
@@ -78,7 +81,7 @@ def find_throws(o: Observations, hits: Sequence[Hit]) -> list[Throw]:
             Throw(
                 start=Estimate(value, max(round(start - slack), 1), max(min(round(start + slack), int(first)), value)),
                 speed_m_s=speed,
-                count=count,
+                count=Estimate(count, count, MAX_COUNT),
                 spread_rad=spread,
                 hits=tuple(mine),
             )
@@ -114,7 +117,7 @@ def _cost(intercepts: NDArray[np.float64]) -> float:
     return spread + 4.0 * len(parts)
 
 
-def _fan(distance: NDArray[np.float64], angle: NDArray[np.float64], radius: float) -> tuple[int, float]:
+def _fan(distance: NDArray[np.float64], angle: NDArray[np.float64], radius: float) -> tuple[int, Estimate]:
     """Return number and spread of projectiles: the fewest whose paths pass all hits."""
     best, cost = (1, 0.0), _aside(distance, angle, 1, 0.0, radius)
     for count in range(2, MAX_COUNT + 1):
@@ -122,7 +125,10 @@ def _fan(distance: NDArray[np.float64], angle: NDArray[np.float64], radius: floa
             now = _aside(distance, angle, count, float(spread), radius) + 0.05 * len(distance) * (count - 1) + 0.5
             if now < cost - 1e-9:
                 best, cost = (count, round(float(spread), 2)), now
-    return best
+    number, spread = best
+    if number == 1:
+        return number, Estimate(*USUAL_SPREAD_RAD)
+    return number, Estimate(spread, (1 - SPREAD_ERROR) * spread, (1 + SPREAD_ERROR) * spread)
 
 
 def _aside(

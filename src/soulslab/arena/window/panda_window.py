@@ -10,6 +10,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -96,13 +97,17 @@ def is_hardware(driver: str) -> bool:
 def driver_of_display() -> str:
     """Return the OpenGL vendor and renderer of the display; "" if it has no OpenGL."""
     # A separate process asks: two renderers of panda3d in one process conflict, as each has a copy of its X11 part.
-    try:
-        asked = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=ASK_DEADLINE_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return ""
-    return asked.stdout.strip() if asked.returncode == 0 else ""
+    # Its output is a file: a program that it starts, as under Wine, may keep a pipe open for longer than it runs.
+    with tempfile.TemporaryFile() as output:
+        try:
+            command = [sys.executable, "-c", _ASK]
+            asked = subprocess.run(  # noqa: S603 - our own program
+                command, stdout=output, stderr=subprocess.DEVNULL, timeout=ASK_DEADLINE_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return ""
+        output.seek(0)
+        return output.read().decode(errors="replace").strip() if asked.returncode == 0 else ""
 
 
 def no_display(renderer: Renderer) -> DisplayError:

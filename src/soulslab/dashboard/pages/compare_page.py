@@ -63,19 +63,25 @@ class _CompareView:
     async def refresh(self) -> None:
         """Update the chart if the choice or a run changed."""
         chosen, spec, axis = list(self._runs.value), _SPECS[self._what.value], str(self._axis.value)
-        logs = [await asyncio.to_thread(self._site.library.log, run_id) for run_id in chosen]
-        seen = (*chosen, spec.title, axis, *(log.last_wall_s for log in logs))
+        read = await asyncio.to_thread(self._read, chosen, spec, axis)
+        seen = (*chosen, spec.title, axis, *(last_wall_s for last_wall_s, _ in read))
         if seen == self._seen:
             return
         self._seen = seen
-        lines = [
-            line for run_id, log in zip(chosen, logs, strict=True) for line in self._lines(run_id, log, spec, axis)
-        ]
+        lines = [line for _, lines in read for line in lines]
         self._chart.visible, self._hint.visible = bool(lines), not lines
         self._chart.options.clear()
         self._chart.options.update(chart_options(spec.title, spec.unit, axis, lines, self._theme))
         self._chart.update()
         self._table.content = _differences_html({run_id: self._site.library.settings(run_id) for run_id in chosen})
+
+    def _read(self, chosen: list[str], spec: ChartSpec, axis: str) -> list[tuple[float | None, list[Line]]]:
+        """Return the time of the last message and the lines of each run."""
+
+        def read(run_id: str) -> tuple[float | None, list[Line]]:
+            return self._site.library.read(run_id, lambda log: (log.last_wall_s, self._lines(run_id, log, spec, axis)))
+
+        return [read(run_id) for run_id in chosen]
 
     def _lines(self, run_id: str, log: Any, spec: ChartSpec, axis: str) -> list[Line]:
         title, decision_s = run_id, self._site.library.decision_s(run_id)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from html import escape
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
-from soulslab.dashboard.pages.frame import UNKNOWN, Site, empty_state, frame, short, tiles
+from soulslab.dashboard.pages.frame import UNKNOWN, Site, empty_state, frame, tiles
 from soulslab.dashboard.pages.live_page import add_live_view
 from soulslab.dashboard.recorded_fights import RecordedFight, find_data_sets, list_fights
 from soulslab.errors import SoulslabError
@@ -84,6 +85,11 @@ def add(site: Site) -> None:
             add_live_view(f"/replayed/{quote(name)}?{query}", is_recorded=True)
 
 
+def _rounded(value: float | None) -> float | None:
+    """Return a number with three digits; None if it is unknown or infinite, which JSON cannot hold."""
+    return float(f"{value:.3g}") if value is not None and math.isfinite(value) else None
+
+
 def _fights_table(name: str, fights: list[RecordedFight]) -> None:
     """Show the fights, and a choice of results."""
     rows = [
@@ -91,7 +97,7 @@ def _fights_table(name: str, fights: list[RecordedFight]) -> None:
             "number": fight.number,
             "result": _RESULTS[fight.is_won],
             "steps": fight.n_steps,
-            "total": float(short(fight.total_return).replace(",", "")) if fight.total_return is not None else None,
+            "total": _rounded(fight.total_return),
             "seed": fight.seed,
             "link": f"/replay/{quote(name)}?{urlencode({'fight': fight.number})}",
         }

@@ -14,7 +14,7 @@ from soulslab.dashboard.pages.frame import REFRESH_S, UNKNOWN, Site, empty_state
 from soulslab.errors import SoulslabError, optional_imports
 
 if TYPE_CHECKING:
-    from soulslab.fleet.messages import Lease
+    from soulslab.fleet.messages import EvaluationStatus, Lease
     from soulslab.fleet.operating import FleetStatus, Order
 
 _FLEET_NAME: Final = "fleet"
@@ -52,11 +52,21 @@ def add(site: Site) -> None:
     async def fleet_page(run_id: str) -> None:
         with frame(f"Fleet of {run_id}", "/fleet"):
             if run_id not in await asyncio.to_thread(find_fleets, site):
-                empty_state("No such fleet", f"There is no run {run_id} with a fleet in {site.library.root}.")
+                text = (
+                    f"There is no run {run_id} with a fleet in {site.library.root}. If it starts now, it appears here."
+                )
+                empty_state("No such fleet", text)
+                ui.timer(REFRESH_S, lambda: _reload_if_it_exists(site, run_id))
                 return
             view = _FleetView(site, run_id)
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
+
+
+async def _reload_if_it_exists(site: Site, run_id: str) -> None:
+    """Load the page again once the fleet exists."""
+    if run_id in await asyncio.to_thread(find_fleets, site):
+        ui.navigate.reload()
 
 
 class _FleetView:
@@ -139,9 +149,18 @@ def _learner_tiles(found: FleetStatus) -> str:
         ("From step to learner, 95 %", delay),
         ("Dropped steps", short(learner.n_dropped)),
         ("Restarts of Redis", str(learner.n_restarts_of_redis)),
+        *_evaluation_tiles(learner.evaluation),
         ("Learner", f"{escape(learner.host)} <small>process {learner.pid}</small>"),
     ]
     return tiles(values)
+
+
+def _evaluation_tiles(evaluation: EvaluationStatus | None) -> list[tuple[str, str]]:
+    last = evaluation.last if evaluation is not None else None
+    if last is None or last.win_rate is None or last.low is None or last.high is None:
+        return []
+    interval = f"{100 * last.low:.0f} to {100 * last.high:.0f} % of {last.n_fights} fights"
+    return [("Wins in the last evaluation", f"{100 * last.win_rate:.0f} % <small>{interval}</small>")]
 
 
 def _games_html(games: tuple[Lease, ...], run_dir: Path) -> str:
@@ -163,4 +182,4 @@ def _cells(game: Lease) -> tuple[str, ...]:
     version = str(game.weights_version) if game.weights_version >= 0 else UNKNOWN
     sent = (f"{game.n_unsent_bytes / 1e6:.1f}", str(game.n_dropped), str(game.n_restarts), game.last_fault or UNKNOWN)
     played = (short(game.n_steps), f"{game.steps_per_second:.1f}", short(game.n_late), late_ms, idle_s)
-    return (game.worker, game.state, game.host, *played, version, age_s, *sent)
+    return (game.worker, game.activity, game.host, *played, version, age_s, *sent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -126,10 +127,14 @@ def short(value: float | None, n_digits: int = 3) -> str:
     """Return a number for people: 12.3 k, 4.56 M; a dash if it is unknown."""
     if value is None:
         return UNKNOWN
-    for limit, suffix in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
-        if abs(value) >= limit:
-            return f"{value / (limit if suffix != ' k' else 1e3):.{n_digits}g}{suffix}"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.{n_digits}g}"
+    if not math.isfinite(value):
+        return str(value)
+    # The suffix is that of the rounded number: 999,700 is 1 M.
+    size = abs(float(f"{value:.{n_digits}g}"))
+    for limit, unit, suffix in ((1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e4, 1e3, " k")):
+        if size >= limit:
+            return f"{value / unit:.{n_digits}g}{suffix}"
+    return f"{value:,.0f}" if size >= 1000.0 or float(value).is_integer() else f"{value:.{n_digits}g}"
 
 
 def hours(value: float) -> str:

@@ -62,7 +62,8 @@ def shown_tags(spec: ChartSpec, log: RunLog) -> list[str]:
     tags = log.tags
     if not spec.prefix:
         return [tag for tag in spec.tags if tag in tags and len(log.series(tag).values)]
-    last = {tag: abs(float(log.series(tag).values[-1])) for tag in tags if tag.startswith(spec.prefix)}
+    series = {tag: log.series(tag).values for tag in tags if tag.startswith(spec.prefix)}
+    last = {tag: abs(float(values[-1])) for tag, values in series.items() if len(values)}
     return sorted((tag for tag, size in last.items() if size > 0.0), key=lambda tag: -last[tag])[:_MAX_LINES]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from nicegui import ui
 
@@ -46,12 +47,31 @@ def add(site: Site) -> None:
     async def run_page(run_id: str, axis: str = AXES[0]) -> None:
         with frame(run_id, "/"):
             if site.library.folder(run_id) is None:
-                empty_state("No such run", f"There is no run {run_id} in {site.library.root}; the list has all runs.")
+                text = f"There is no run {run_id} in {site.library.root}. If it starts now, it appears here."
+                empty_state("No such run", text)
                 ui.link("All runs", "/")
+                ui.timer(REFRESH_S, lambda: _reload_if_it_exists(site, run_id))
                 return
             view = _RunView(site, run_id, axis if axis in AXES else AXES[0])
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
+
+
+async def _reload_if_it_exists(site: Site, run_id: str) -> None:
+    """Load the page again once the run exists: a command prints the link to its run before it has a folder."""
+    if await asyncio.to_thread(site.library.folder, run_id) is not None:
+        ui.navigate.reload()
+
+
+class _Content(NamedTuple):
+    """What the page of a run shows: HTML, text, and the options of the charts by title."""
+
+    state: RunState
+    tiles: str
+    attacks: str
+    events: str
+    console: str
+    charts: dict[str, dict[str, Any]]
 
 
 class _RunView:
@@ -101,21 +121,39 @@ class _RunView:
 
     async def refresh(self) -> None:
         """Read what is new, and update what changed."""
-        summary = self._site.library.summary(self._run_id)
-        log = await asyncio.to_thread(self._site.library.log, self._run_id)
-        console = await asyncio.to_thread(read_console, self._site.library.path(self._run_id))
+        content = await asyncio.to_thread(self._read)
+        if content is None:
+            return
+        self._state.content = state_html(content.state)
+        self._tiles.content = content.tiles
+        self._attacks.content = content.attacks
+        self._events.content = content.events
+        self._console.content = f"<pre>{escape(content.console)}</pre>"
+        self._log.visible = bool(content.console)
+        self._show_controls(content.state)
+        self._show_charts(content.charts)
+
+    def _read(self) -> _Content | None:
+        """Return the content of the page; None if nothing changed. It is called in a thread, and takes a moment."""
+        library = self._site.library
+        summary, console = library.summary(self._run_id), read_console(library.path(self._run_id))
+        return library.read(self._run_id, partial(self._describe, summary, console))
+
+    def _describe(self, summary: RunSummary, console: str, log: RunLog) -> _Content | None:
         seen = (summary.state, log.last_wall_s, len(log.events), self._axis, console)
         if seen == self._seen:
-            return
+            return None
         self._seen = seen
-        self._state.content = state_html(summary.state)
-        self._tiles.content = _summary_tiles(summary, log)
-        self._attacks.content = _attacks_html(log)
-        self._events.content = _events_html(log.events)
-        self._console.content = f"<pre>{escape(console)}</pre>"
-        self._log.visible = bool(console)
-        self._show_controls(summary.state)
-        self._show_charts(log)
+        charts = {spec.title: run_chart(spec, log, self._axis, self._decision_s, self._theme) for spec in CHARTS}
+        charts["actions"] = action_chart(log, [action_name(i) for i in range(N_ACTIONS)], self._theme)
+        return _Content(
+            state=summary.state,
+            tiles=_summary_tiles(summary, log),
+            attacks=_attacks_html(log),
+            events=_events_html(log.events),
+            console=console,
+            charts={title: options for title, options in charts.items() if options is not None},
+        )
 
     def _show_controls(self, state: RunState) -> None:
         folder = self._site.library.folder(self._run_id)
@@ -125,13 +163,8 @@ class _RunView:
             self._save.visible = self._stop.visible = is_running
             self._resume.visible = state in (RunState.STOPPED, RunState.FAILED)
 
-    def _show_charts(self, log: RunLog) -> None:
-        names = [action_name(i) for i in range(N_ACTIONS)]
-        found = {spec.title: run_chart(spec, log, self._axis, self._decision_s, self._theme) for spec in CHARTS}
-        found["actions"] = action_chart(log, names, self._theme)
-        for title, options in found.items():
-            if options is None:
-                continue
+    def _show_charts(self, charts: dict[str, dict[str, Any]]) -> None:
+        for title, options in charts.items():
             if title not in self._charts:
                 with self._grid:
                     self._charts[title] = ui.echart(options).classes("chart").props(f'data-chart="{escape(title)}"')
@@ -187,12 +220,18 @@ class _RunView:
 
 
 def _summary_tiles(summary: RunSummary, log: RunLog) -> str:
+    evaluated = log.last.get(telemetry.Evaluated)
+    rate, low, high, is_evaluated = summary.win_rate, summary.low, summary.high, summary.is_evaluated
+    if isinstance(evaluated, telemetry.Evaluated) and evaluated.win_rate is not None:
+        # The list samples long files; this page has read all of it.
+        ends = (100.0 * end if end is not None else None for end in (evaluated.low, evaluated.high))
+        rate, (low, high), is_evaluated = 100.0 * evaluated.win_rate, ends, True
+    label = "Win rate, evaluated" if is_evaluated else "Win rate, last fights"
     done = f" <small>of {short(summary.total_steps)}</small>" if summary.total_steps else ""
-    label = "Win rate, evaluated" if summary.is_evaluated else "Win rate, last fights"
     progress = log.last.get(telemetry.TrainProgress)
     fights = progress.n_fights if isinstance(progress, telemetry.TrainProgress) else None
     values = [
-        (label, percent(summary.win_rate, summary.low, summary.high)),
+        (label, percent(rate, low, high)),
         ("Return, last fights", short(summary.mean_return)),
         ("Decisions", short(summary.env_steps) + done),
         ("Game time", hours(summary.game_hours)),

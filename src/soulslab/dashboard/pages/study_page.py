@@ -90,8 +90,10 @@ class _StudyView:
 
     async def refresh(self) -> None:
         """Read the study again if its journal has grown."""
-        journal = StudyFolder(self._folder).journal
-        size = journal.stat().st_size if journal.exists() else 0
+        try:
+            size = StudyFolder(self._folder).journal.stat().st_size
+        except OSError:
+            size = 0
         if size == self._size:
             return
         self._size = size

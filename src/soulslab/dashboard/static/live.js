@@ -45,7 +45,7 @@
 
   function receive(message) {
     if (message.type === "status") setLive(message.is_live);
-    else if (message.type === "info") { state.info = message; state.moments = []; state.head = -1; state.layout = null; state.ranges = []; buildActions(); }
+    else if (message.type === "info") { state.info = message; state.moments = []; state.endings.clear(); state.head = -1; state.layout = null; state.ranges = []; buildActions(); }
     else if (message.type === "failure") { $("notice").hidden = false; $("notice").textContent = message.text; }
     else if (message.type === "ending") { state.endings.set(message.fight, message.is_won); requestDraw(); }
     else if (message.type === "moment") {
@@ -55,7 +55,7 @@
       message.receivedMs = Date.now();
       count(message);
       state.moments.push(message);
-      if (state.moments.length > KEPT) { state.moments.shift(); state.head = Math.max(state.head - 1, 0); }
+      if (state.moments.length > KEPT && !state.isRecorded) { state.moments.shift(); state.head = Math.max(state.head - 1, 0); }
       if (state.isLive || state.head < 0) state.head = state.isLive ? state.moments.length - 1 : 0;
       $("notice").hidden = true;
       requestDraw();

@@ -138,10 +138,10 @@ class EpisodeWindow:
         return FightStats(
             env_steps=env_steps,
             n_fights=len(results),
-            reward_terms=_means_by_name([result.reward_terms for result in results]),
-            damage_by_attack=_means_by_name([result.damage_by_attack for result in results]),
-            kills_by_attack=_means_by_name([{result.killed_by: 1.0} if result.killed_by else {} for result in results]),
-            wins_by_pose=_wins_by_pose(results),
+            reward_terms=means_by_name([result.reward_terms for result in results]),
+            damage_by_attack=means_by_name([result.damage_by_attack for result in results]),
+            kills_by_attack=kills_by_attack(results),
+            wins_by_pose=wins_by_pose(results),
             action_shares=tuple((actions / max(1, actions.sum())).tolist()),
         )
 
@@ -180,12 +180,18 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _means_by_name(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+def kills_by_attack(results: Sequence[EpisodeResult]) -> dict[str, float]:
+    """Return the share of the episodes that each attack ended."""
+    return means_by_name([{result.killed_by: 1.0} if result.killed_by else {} for result in results])
+
+
+def means_by_name(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of each name over all rows, where a missing name counts as 0."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: sum(row.get(name, 0.0) for row in rows) / len(rows) for name in names}
 
 
-def _wins_by_pose(results: Sequence[EpisodeResult]) -> dict[str, float]:
+def wins_by_pose(results: Sequence[EpisodeResult]) -> dict[str, float]:
     """Return the share of wins from each of the varied start poses, in the order of their numbers."""
     wins: dict[int, list[bool]] = {}
     for result in results:

@@ -117,3 +117,32 @@ def test_a_recording_without_attacks_cannot_be_fitted():
     calm = msgspec.structs.replace(fight, moments=fight.moments[:50])
     with pytest.raises(FitError, match="kinds of attacks"):
         fit_boss([calm], load_knight())
+
+
+def test_a_recording_at_a_lower_rate_does_not_make_the_motion_less_exact():
+    fights = recorded("judge")
+    mixed = fit_boss([*fights, thinned(fights[0], 6)], load_knight())
+    widths = [np.diff(mixed.uncertainty.intervals[f"moves[0].windows[0].{name}"]) for name in ("advance_m", "aim_s")]
+    assert max(widths) < 0.05
+    assert mixed.boss.walk_m_s == pytest.approx(2.2, abs=0.01)
+    assert np.diff(mixed.uncertainty.intervals["walk_m_s"]) < 0.03
+
+
+def test_projectiles_may_be_more_than_those_that_hit():
+    fit = fitted("trickster")
+    thrown = [
+        (fit.uncertainty.intervals[f"moves[{i}].windows[{j}].projectile.count"], window.projectile.count)
+        for i, move in enumerate(fit.boss.moves)
+        for j, window in enumerate(move.windows)
+        if window.projectile is not None
+    ]
+    assert thrown
+    assert all(low == count and high == 5 for (low, high), count in thrown)
+    counts = {
+        window.projectile.count
+        for seed in range(5)
+        for move in draw_boss(fit.boss, fit.uncertainty, np.random.default_rng(seed)).moves
+        for window in move.windows
+        if window.projectile is not None
+    }
+    assert len(counts) >= 3

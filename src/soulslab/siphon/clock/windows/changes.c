@@ -1,7 +1,7 @@
 /* Waits for a change by another thread: of the value at an address, or of a condition variable.
  *
- * The system cannot wait for such a change and for the end of the generation at once, so a wait with a time limit looks
- * at the clock in slices. Condition variables are replaced as a whole, because one of the system would lose a wake-up
+ * The system cannot wait for such a change and for the end of the generation at once, so a wait looks at the clock in
+ * slices. Condition variables are replaced as a whole, because one of the system would lose a wake-up
  * between two slices: the first bytes of the variable, 0 in a new one, count its wake-ups, and a wait is one for a change
  * of this number.
  */
@@ -9,8 +9,6 @@
 
 BOOL WINAPI our_wait_on_address(volatile void *address, void *seen, SIZE_T size, DWORD ms)
 {
-    if (ms == INFINITE)
-        return real.wait_on_address(address, seen, size, INFINITE);
     struct thread *thread = this_thread();
     int64_t until_ns = after_ms(ms);
     for (;;) {
@@ -21,7 +19,8 @@ BOOL WINAPI our_wait_on_address(volatile void *address, void *seen, SIZE_T size,
         if (!is_changed && moment.virtual_ns < until_ns) {
             if (moment.is_frozen)
                 park(thread, moment.generation, CLOCK_WAIT_THREAD);
-            is_changed = real.wait_on_address(address, seen, size, SLICE_MS);
+            /* While time runs, only the beginning of a pause has to be noticed. */
+            is_changed = real.wait_on_address(address, seen, size, moment.is_frozen || ms != INFINITE ? SLICE_MS : CHECK_MS);
             if (!is_changed) {
                 if (moment.is_frozen)
                     answer_messages();

@@ -8,7 +8,7 @@
 #define FIRST_PROOF_NS CLOCK_MS
 #define UNLIKELY_PROOF_NS (20 * CLOCK_MS)
 /* A thread is blocked if so many samples are equal, and the last is so much later than the first. A call of the kernel
- * that is about to return, as one that draws, must not take longer than that. */
+ * that is about to return must not take longer than that. */
 #define N_SAMPLES 4
 #define SAMPLE_MS 10
 /* More blocked threads than these are not sampled. */
@@ -213,17 +213,33 @@ struct sample {
     DWORD64 registers[10];
 };
 
-static bool is_in(DWORD64 address, const wchar_t *name)
+/* Functions of the system that wait until another thread, a device or the time ends the wait; a thread in any other one, as
+ * one that draws, is not blocked, however long it takes. Each of them is a call of the kernel of at most STUB_SIZE bytes. */
+#define STUB_SIZE 32
+static const char *const waits[] = {
+    "NtWaitForAlertByThreadId", "NtWaitForKeyedEvent",           "NtWaitForSingleObject",
+    "NtWaitForMultipleObjects", "NtDelayExecution",              "NtRemoveIoCompletion",
+    "NtRemoveIoCompletionEx",   "NtWaitForWorkViaWorkerFactory", "NtUserGetMessage",
+    "NtUserWaitMessage",        "NtUserMsgWaitForMultipleObjectsEx", "NtReadFile",
+    "NtFsControlFile",          "NtDeviceIoControlFile",
+};
+
+static bool is_in_wait(DWORD64 address)
 {
     /* The libraries of the system have the same addresses in all processes. */
-    char *base = (char *)GetModuleHandleW(name);
-    if (base == NULL)
-        return false;
-    const IMAGE_NT_HEADERS *headers = (void *)(base + ((IMAGE_DOS_HEADER *)base)->e_lfanew);
-    return address - (DWORD64)base < headers->OptionalHeader.SizeOfImage;
+    static const wchar_t *const libraries[] = {L"ntdll.dll", L"win32u.dll"};
+    for (int i = 0; i < 2; i++) {
+        HMODULE library = GetModuleHandleW(libraries[i]);
+        for (size_t k = 0; k < sizeof waits / sizeof *waits && library != NULL; k++) {
+            DWORD64 start = (DWORD64)GetProcAddress(library, waits[k]);
+            if (start != 0 && address - start < STUB_SIZE)
+                return true;
+        }
+    }
+    return false;
 }
 
-/* Sample a thread; false if it is not in a function of the system that calls the kernel. To be suspended it has to run for
+/* Sample a thread; false if it is not in a function of the system that waits. To be suspended it has to run for
  * a moment, so one that has been woken gets on between two samples. */
 static bool take_sample(struct clock_slot *slot, struct sample *sample)
 {
@@ -243,7 +259,7 @@ static bool take_sample(struct clock_slot *slot, struct sample *sample)
     CloseHandle(thread);
     *sample = (struct sample){slot, {context.Rip, context.Rsp, context.Rbx, context.Rbp, context.Rsi, context.Rdi,
                                      context.R12, context.R13, context.R14, context.R15}};
-    return is_known && (is_in(context.Rip, L"ntdll.dll") || is_in(context.Rip, L"win32u.dll"));
+    return is_known && is_in_wait(context.Rip);
 }
 
 static bool is_same(const struct sample *one, const struct sample *other)

@@ -1,0 +1,59 @@
+"""The policies that come with soulslab, and their cards; ``scripts/ship_policies.py`` writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from soulslab.config import load_settings
+
+POLICY_DIR: Final = Path(__file__).parent
+CARDS: Final = POLICY_DIR / "cards.toml"
+
+
+class PolicyCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a policy was trained, and how often it wins.
+
+    Attributes:
+        config: Shipped config of the training.
+        boss: Boss of the training and the evaluation.
+        seed: Seed of the training.
+        commit: Commit of soulslab that trained it.
+        env_steps: Game decisions of the training.
+        train_minutes: Duration of the training on one core of a busy machine (min).
+        fights: Greedy evaluation fights, which are no training fights.
+        wins: Number of these fights that it won.
+        low: Lower end of the 95 % Wilson interval of the win rate, 0..1.
+        high: Upper end of that interval.
+        evaluation_seed: Seed of the evaluation; no other seed was evaluated.
+    """
+
+    config: str
+    boss: str
+    seed: int
+    commit: str
+    env_steps: int
+    train_minutes: float
+    fights: int
+    wins: int
+    low: float
+    high: float
+    evaluation_seed: int
+
+
+class PolicyCards(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The cards of all policies, by name."""
+
+    policies: dict[str, PolicyCard] = {}
+
+
+def shipped_policies() -> dict[str, PolicyCard]:
+    """Return the cards of the policies that come with soulslab, by name."""
+    return load_settings(PolicyCards, CARDS).policies
+
+
+def shipped_policy(name: str) -> Path | None:
+    """Return the file of a policy by its name, such as ``judge``; None if there is none of that name."""
+    return POLICY_DIR / f"{name}.safetensors" if name in shipped_policies() else None

@@ -1,0 +1,66 @@
+"""Texts and scripts of pages, without a browser."""
+
+import json
+
+import numpy as np
+import pytest
+
+from soulslab.dashboard.charts import LIGHT, Line, chart_options
+from soulslab.dashboard.pages.frame import short
+from soulslab.dashboard.pages.run_charts import CHARTS, shown_tags
+from soulslab.dashboard.run_log import RunLog, last_evaluation
+from soulslab.learn.telemetry import FightStats
+from support.run_folders import evaluated, line, progress, started
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "\N{EN DASH}"),
+        (0.0, "0"),
+        (0.12345, "0.123"),
+        (999.6, "1,000"),
+        (1234.5, "1,234"),
+        (9999.7, "10 k"),
+        (12_345.0, "12.3 k"),
+        (999_700.0, "1 M"),
+        (4.56e6, "4.56 M"),
+        (-2.5e9, "-2.5 G"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_numbers_for_people(value, text):
+    assert short(value) == text
+
+
+def test_name_of_an_axis_is_no_script():
+    name = "x'+alert(1)+'\"</script>"
+    options = chart_options("t", "", name, [Line("l", np.arange(2.0), np.arange(2.0))], LIGHT)
+    script = options["tooltip"]["axisPointer"]["label"][":formatter"]
+    assert script.endswith(json.dumps(f" {name}"))
+
+
+def test_measurement_that_a_resume_cut_is_left_out(tmp_path):
+    path = tmp_path / "progress.jsonl"
+    late = FightStats(env_steps=200, n_fights=1, reward_terms={}, damage_by_attack={}, wins_by_pose={"3": 1.0})
+    path.write_bytes(line(started()) + line(progress(100)) + line(late))
+    log = RunLog(path)
+    log.update()
+    [spec] = [each for each in CHARTS if each.title == "Wins by start pose"]
+    assert shown_tags(spec, log) == ["fight/wins/3"]
+    with path.open("ab") as file:
+        file.write(line(started(100, is_resumed=True)))
+    log.update()
+    assert shown_tags(spec, log) == []
+    assert FightStats not in log.last
+
+
+def test_last_evaluation_is_found_behind_many_reports_unless_a_resume_repeats_it(tmp_path):
+    path = tmp_path / "progress.jsonl"
+    assert last_evaluation(path) is None
+    reports = b"".join(line(progress(step)) for step in range(300, 2000))
+    path.write_bytes(line(started()) + line(evaluated(100, 0.1)) + line(evaluated(200, 0.2)) + reports)
+    assert last_evaluation(path).win_rate == 0.2
+    with path.open("ab") as file:
+        file.write(line(started(150, is_resumed=True)) + line(progress(160)))
+    assert last_evaluation(path).win_rate == 0.1

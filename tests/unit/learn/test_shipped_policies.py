@@ -1,0 +1,52 @@
+"""The policies that come with soulslab keep what their cards promise."""
+
+from pathlib import Path
+
+import pytest
+
+from soulslab.cli.parameters import find_run
+from soulslab.errors import ConfigError
+from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.players import load_player
+from soulslab.learn.policies import POLICY_DIR, shipped_policies, shipped_policy
+
+NAMES = ("judge", "trickster", "frost_beast")
+PAGE = Path(__file__).parents[3] / "docs" / "policies.md"
+N_FIGHTS = 200
+
+
+def test_every_policy_has_a_card():
+    assert set(shipped_policies()) == {file.stem for file in POLICY_DIR.glob("*.safetensors")} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_card_describes_its_policy_and_its_wins(name):
+    card = shipped_policies()[name]
+    policy = load_player(shipped_policy(name))
+    header = policy.header
+    assert header.env_options["boss"] == card.boss == name
+    assert header.env_steps == card.env_steps
+    settings = EvaluationSettings(env_id=header.env_id, env_options=header.env_options, n_fights=N_FIGHTS, seed=1)
+    found = evaluate(policy, settings)
+    # The 99.99 % interval of the difference between the card's fights and these.
+    share = card.wins / card.fights
+    spread = 3.9 * (share * (1 - share) * (1 / N_FIGHTS + 1 / card.fights)) ** 0.5
+    assert found.win_rate == pytest.approx(share, abs=spread + 0.5 / N_FIGHTS)
+
+
+def test_page_has_the_numbers_of_the_cards():
+    for name, card in shipped_policies().items():
+        [row] = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{name}` |")]
+        assert f"{100 * card.wins / card.fights:.1f} %" in row
+        assert f"{100 * card.low:.1f} to {100 * card.high:.1f} %" in row
+
+
+def test_names_are_found_after_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_run(Path("judge")) == POLICY_DIR / "judge.safetensors"
+    (tmp_path / "judge").touch()
+    assert find_run(Path("judge")) == Path("judge")
+    with pytest.raises(ConfigError, match=r"a policy of soulslab \(.*frost_beast"):
+        find_run(Path("jugde"))
+    with pytest.raises(ConfigError, match="does not exist"):
+        find_run(Path("x/trickster"))
