@@ -66,7 +66,9 @@ class EvaluateFlags:
         return self.env or trained_id, {**kept, **named, **token_options(self.token_file)}
 
 
-def evaluate(run: Path, *, flags: EvaluateFlags = EvaluateFlags()) -> int:
+def evaluate(
+    run: Annotated[Path, Parameter(name=("--run", "--policy"))], *, flags: EvaluateFlags = EvaluateFlags()
+) -> int:
     """Measure the win rate of a trained agent.
 
     Args:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from soulslab import cli
 from soulslab.cli.parameters import find_run
 from soulslab.errors import ConfigError
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
@@ -50,3 +51,12 @@ def test_names_are_found_after_files(tmp_path, monkeypatch):
         find_run(Path("jugde"))
     with pytest.raises(ConfigError, match="does not exist"):
         find_run(Path("x/trickster"))
+
+
+def test_evaluate_takes_a_name_with_and_without_the_option(capsys):
+    printed = []
+    for words in (["judge"], ["--policy", "judge"]):
+        assert cli.run(["evaluate", *words, "--fights", "3", "--greedy"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert "attacks (greedy)" in printed[0]
+    assert printed[0] == printed[1]
