@@ -93,7 +93,7 @@ def _measure_cost(
     arguments = ["train", "--config", config, "--run-dir", str(root / "run"), "--set", "run.max_seconds=100000"]
     arguments += ["--set", "run.total_steps=1_000_000_000", "--set", "run.evaluate_every=0"]
     root.mkdir(parents=True)
-    rates: dict[str, list[float]] = {"nobody": [], "reader": [], "browser": []}
+    rates: dict[str, list[float]] = {"no viewer": [], "reader": [], "browser": []}
     shares: list[float] = []
     with _command(arguments, root / "train.log") as training, _dashboard(root) as (server, link):
         _wait_for((root / "run" / FEED_NAME).exists)
@@ -107,12 +107,12 @@ def _measure_cost(
                 found.append(rate)
                 if viewer == "browser":
                     shares.append(share)
-    alone = median(rates["nobody"])
+    alone = median(rates["no viewer"])
     cost = {viewer: round(100.0 * (1.0 - median(found) / alone), 2) for viewer, found in rates.items()}
     return {
         "learner": name,
         "per CPU s": f"{alone:,.0f} {unit}",
-        "spread (%)": round(100.0 * float(np.std(rates["nobody"])) / alone, 2),
+        "spread (%)": round(100.0 * float(np.std(rates["no viewer"])) / alone, 2),
         "cost of the feed (%)": cost["reader"],
         "cost with a browser beside it (%)": cost["browser"],
         "server CPU (%)": round(100.0 * median(shares), 1),
@@ -122,7 +122,7 @@ def _measure_cost(
 @contextmanager
 def _viewer(kind: str, run: Path, browser: Browser, link: str) -> Iterator[None]:
     """Watch a run: not at all, with a program that reads the feed, or with a browser."""
-    if kind == "nobody":
+    if kind == "no viewer":
         yield
         return
     if kind == "browser":

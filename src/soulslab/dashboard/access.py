@@ -71,7 +71,7 @@ class TokenGuard:
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer; an error because the browser has gone meanwhile is not one."""
+        """Call the application, and ignore its error if the browser has disconnected meanwhile."""
         is_gone = False
 
         async def receive_and_note() -> Message:

@@ -1,6 +1,6 @@
 """Options of the ECharts diagrams, in the colours of the theme.
 
-The palettes can be told apart by people with any of the common colour deficiencies: Okabe & Ito 2008, "Color universal
+People with a common colour deficiency can distinguish the colours of the palettes: Okabe & Ito 2008, "Color universal
 design", with lighter tones for dark backgrounds.
 """
 

@@ -1,6 +1,6 @@
 """Relay of live feeds to browsers.
 
-For each run that somebody watches, one task reads the feed of the actor, draws each decision once, and offers it to all
+For each run that is watched, one task reads the feed of the actor, draws each decision once, and offers it to all
 browsers. A browser asks for each message, because websockets of browsers have no back-pressure; of the messages that a
 slow browser did not ask for, the oldest are dropped.
 """

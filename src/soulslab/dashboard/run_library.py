@@ -56,7 +56,7 @@ STATE_MEANINGS: Final = {
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What the list of runs shows about a run.
+    """Summary of a run in the list of runs.
 
     Attributes:
         run_id: Path relative to the root, with ``/``; the name of the root if it is a run itself.
@@ -109,7 +109,7 @@ class RunLibrary:
         self.root = root
         self._listed: dict[str, _Listed] = {}
         self._logs: dict[str, RunLog] = {}
-        # Pages read in threads; the logs have a lock of their own, because a long one takes a second.
+        # Pages read in threads. The logs have a separate lock, because reading a long one takes a second.
         self._lock = threading.RLock()
         self._reading = threading.Lock()
         self._ids: list[str] = []

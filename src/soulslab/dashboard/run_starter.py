@@ -1,4 +1,4 @@
-"""Start and resume runs: each is a ``soulslab train`` of its own, which continues after the dashboard ends."""
+"""Start and resume runs: each is a separate process, which continues after the dashboard ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from soulslab.learn.archive import writing
 from soulslab.learn.configs import shipped_configs
 
 LOG_NAME: Final = "console.log"
-"""What a run that the dashboard started has printed."""
+"""File with the output of a run that the dashboard started."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MAX_LOG_BYTES: Final = 16_384

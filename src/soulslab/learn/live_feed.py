@@ -2,7 +2,7 @@
 
 The actor listens at a loopback port; the port and a random key are in ``live.json`` in the folder of the run, which
 only its user can read. A viewer sends the key, receives a `FeedInfo`, and asks for each further message. So nothing is
-computed while nobody watches, and a slow viewer receives fewer messages instead of delaying the actor.
+computed without a viewer, and a slow viewer receives fewer messages instead of delaying the actor.
 
 A simulator takes thousands of decisions per second, and every hundredth of them would be no fight that a person can
 follow. The feed therefore sends the first `MAX_WAITING` decisions of a fight, and after the fight pauses until they
@@ -137,7 +137,7 @@ FeedMessage = FeedInfo | Moment | Ending
 class LiveFeed:
     """Sends the decisions of one environment to viewers; a telemetry sink that the training loop opens.
 
-    It does nothing before `open`, and while nobody watches.
+    It does nothing before `open`, and while there is no viewer.
 
     Attributes:
         is_watched: Whether a viewer is connected.
@@ -201,7 +201,7 @@ class LiveFeed:
         self._send(msgspec.structs.replace(moment, **place))
 
     def follow(self, reward: float, *, is_over: bool, is_won: bool | None = None, late_s: float = 0.0) -> None:
-        """Count the step of the first environment; call it after each step, also while nobody watches."""
+        """Count the step of the first environment; call it after each step, also while there is no viewer."""
         self._reward, self._late_s = reward, late_s
         self._decision += 1
         if not is_over:

@@ -10,7 +10,17 @@ from urllib.parse import quote
 
 from nicegui import ui
 
-from soulslab.dashboard.pages.frame import REFRESH_S, UNKNOWN, Site, empty_state, frame, run_path, short, tiles
+from soulslab.dashboard.pages.frame import (
+    REFRESH_S,
+    UNKNOWN,
+    Site,
+    empty_state,
+    frame,
+    reload_when,
+    run_path,
+    short,
+    tiles,
+)
 from soulslab.errors import SoulslabError, optional_imports
 
 if TYPE_CHECKING:
@@ -56,17 +66,11 @@ def add(site: Site) -> None:
                     f"There is no run {run_id} with a fleet in {site.library.root}. If it starts now, it appears here."
                 )
                 empty_state("No such fleet", text)
-                ui.timer(REFRESH_S, lambda: _reload_if_it_exists(site, run_id))
+                reload_when(lambda: run_id in find_fleets(site))
                 return
             view = _FleetView(site, run_id)
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
-
-
-async def _reload_if_it_exists(site: Site, run_id: str) -> None:
-    """Load the page again once the fleet exists."""
-    if run_id in await asyncio.to_thread(find_fleets, site):
-        ui.navigate.reload()
 
 
 class _FleetView:

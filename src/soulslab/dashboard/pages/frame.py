@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -116,6 +117,19 @@ def empty_state(title: str, text: str, command: str = "") -> None:
         ui.label(text)
         if command:
             ui.html(f"<pre>{escape(command)}</pre>", sanitize=False)
+
+
+def reload_when(exists: Callable[[], bool]) -> None:
+    """Load the page again once what it shows exists: a command prints the link to its run before it has a folder.
+
+    ``exists`` is called in a thread.
+    """
+
+    async def look() -> None:
+        if await asyncio.to_thread(exists):
+            ui.navigate.reload()
+
+    ui.timer(REFRESH_S, look)
 
 
 def run_path(run_id: str, page: str = "run") -> str:

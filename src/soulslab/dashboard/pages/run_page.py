@@ -19,6 +19,7 @@ from soulslab.dashboard.pages.frame import (
     frame,
     hours,
     percent,
+    reload_when,
     run_path,
     short,
     state_html,
@@ -50,21 +51,15 @@ def add(site: Site) -> None:
                 text = f"There is no run {run_id} in {site.library.root}. If it starts now, it appears here."
                 empty_state("No such run", text)
                 ui.link("All runs", "/")
-                ui.timer(REFRESH_S, lambda: _reload_if_it_exists(site, run_id))
+                reload_when(lambda: site.library.folder(run_id) is not None)
                 return
             view = _RunView(site, run_id, axis if axis in AXES else AXES[0])
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
 
 
-async def _reload_if_it_exists(site: Site, run_id: str) -> None:
-    """Load the page again once the run exists: a command prints the link to its run before it has a folder."""
-    if await asyncio.to_thread(site.library.folder, run_id) is not None:
-        ui.navigate.reload()
-
-
 class _Content(NamedTuple):
-    """What the page of a run shows: HTML, text, and the options of the charts by title."""
+    """Content of the page of a run: HTML, text, and the options of the charts by title."""
 
     state: RunState
     tiles: str

@@ -69,7 +69,7 @@
     if (!state.moments.length) {
       $("notice").hidden = false;
       $("notice").textContent = isLive ? "Waiting for the next decision …"
-        : "Nobody plays here now. The fight appears when the run, or soulslab play --dashboard, plays.";
+        : "No fight is shown now. It appears when the run, or soulslab play --dashboard, plays.";
     }
   }
 
