@@ -117,8 +117,10 @@ class _Bench:
         self.policy = QPolicy(HEADER)
         replay = ReplaySettings(capacity=500_000)
         self.replay = ReplayBuffer(SHAPE, replay, N_LANES)
-        rows = example_rows(2000)
-        self.replay.append(rows)
+        # A full buffer, so that sampling has the same cost alone and with games: a small one fits into the caches.
+        rows = example_rows(10_000)
+        for _ in range(replay.capacity // len(rows)):
+            self.replay.append(rows)
         self.policy.observe(rows["features"])
         learning = QLearningSettings()
         self._learner = Learner(learning, replay, self.policy, self.replay, np.random.default_rng(0))
