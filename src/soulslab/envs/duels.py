@@ -206,13 +206,15 @@ class Duels:
         return self._report(blank[0], is_single=True)
 
     def _report(self, reports: Any, *, is_single: bool) -> Info:
-        converted = ("won", "return_", "damage_by_attack")
+        by_attack = ("damage_by_attack", "uses_by_attack", "hits_by_attack")
+        converted = ("won", "return_", *by_attack)
         report: Info = {name: reports[name] for name in reports.dtype.names if name not in converted}
         # A Python bool for one fight: Gymnasium's vector environments store a numpy bool in an array of objects.
         report["won"] = bool(reports["won"]) if is_single else reports["won"].astype(np.bool_)
         report["return"] = reports["return_"]
         report["time_s"] = reports["n_decisions"] * DECISION_S
-        report["damage_by_attack"] = reports["damage_by_attack"][..., : len(self.boss.moves)]
+        for name in by_attack:
+            report[name] = reports[name][..., : len(self.boss.moves)]
         return report
 
 

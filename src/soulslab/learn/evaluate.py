@@ -23,9 +23,9 @@ from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.learn.environment import (
     EVALUATION,
     Info,
-    attack_names,
     decisions_taken,
     environment_seed,
+    fight_names,
     layout,
     make_any_vector,
     make_vector,
@@ -69,6 +69,8 @@ def wilson_interval(n_wins: int, n_fights: int, z: float = Z_95) -> Interval:
 MANY: Final = 1024
 """Default number of environments."""
 
+_BY_ATTACK: Final = ("damage_by_attack", "uses_by_attack", "hits_by_attack")
+
 MAX_FAILURES: Final = 8
 """Number of consecutive failed fights per environment after which the evaluation gives up."""
 
@@ -99,6 +101,7 @@ class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
     """Damage of one attack of the boss per fight and per lost fight (hit points), and how many fights it ended.
 
+    ``mean_uses`` is how often the boss used it per fight, and ``mean_hits`` how many of these uses hit the player.
     None stands for a value that the environment does not report; without a lost fight some values are None, too.
     """
 
@@ -106,6 +109,8 @@ class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
     mean_damage: float
     mean_damage_in_losses: float | None
     n_kills: int | None
+    mean_uses: float | None = None
+    mean_hits: float | None = None
 
 
 class PoseRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,7 +162,7 @@ def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Si
             fights = _play(partial(policy.act, deterministic=settings.deterministic), env, settings, observer, sinks)
     finally:
         env.close()
-    return _summarise(fights, attack_names(env))
+    return _summarise(fights, fight_names(env).attacks)
 
 
 def evaluate_function(
@@ -208,7 +213,7 @@ def evaluate_function(
     finally:
         if isinstance(env, str):
             played.close()
-    return _summarise(fights, attack_names(played))
+    return _summarise(fights, fight_names(played).attacks)
 
 
 def _as_vector(
@@ -319,7 +324,7 @@ def _too_many_failures(info: Info, n_failures: int) -> EnvironmentUsageError:
 def _fight_values(info: Info) -> dict[str, NDArray[Any]]:
     """Return the values of finished fights that the environment reports, except return and length."""
     fight = info.get("final_info", {}).get("fight", {})
-    names = ("won", "time_s", "start_pose", "damage_taken", "damage_by_attack", "killed_by")
+    names = ("won", "time_s", "start_pose", "damage_taken", "killed_by", *_BY_ATTACK)
     return {name: np.asarray(fight[name]) for name in names if name in fight}
 
 
@@ -350,6 +355,8 @@ def _by_attack(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> t
             mean_damage=float(damage[:, k].mean()),
             mean_damage_in_losses=float(damage[lost, k].mean()) if lost.any() else None,
             n_kills=int((killers[lost] == k).sum()) if killers is not None else None,
+            mean_uses=float(columns["uses_by_attack"][:, k].mean()) if "uses_by_attack" in columns else None,
+            mean_hits=float(columns["hits_by_attack"][:, k].mean()) if "hits_by_attack" in columns else None,
         )
         for k, name in enumerate(names)
     )

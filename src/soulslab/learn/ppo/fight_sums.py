@@ -2,60 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.learn.environment import FightNames
 from soulslab.learn.telemetry import FightStats
 
-MIN_REPORTED: Final = 100
-"""Smallest number of fights in a message; PPO finishes some hundred fights per second."""
+MIN_REPORTED: Final = 20
+"""Smallest number of fights in a message."""
+
+REPORT_EVERY_S: Final = 1.0
+"""Shortest time between two messages (s); in simulators PPO finishes some hundred fights per second."""
+
+_KEPT: Final = (
+    *("damage_by_attack", "uses_by_attack", "hits_by_attack", "killed_by", "won", "start_pose"),
+    *("decisions_by_phase", "damage_taken_by_phase", "damage_dealt_by_phase", "actions_by_situation"),
+)
+"""Values of ``info["fight"]`` that are kept."""
 
 
 class FightSums:
-    """Sums over finished fights, from the reports of the environments.
+    """The reports of finished fights, and the chosen actions; they are only summed when a message is due.
 
     Attributes:
         n_fights: Number of fights since the last message.
     """
 
-    def __init__(self, attack_names: Sequence[str]) -> None:
-        """Start without fights; the names are in the order of ``info["fight"]["damage_by_attack"]``."""
-        self._names = tuple(attack_names)
+    def __init__(self, names: FightNames, n_actions: int) -> None:
+        """Start without fights; ``names`` are those of the environment's reports."""
+        self._names = names
+        self._n_actions = n_actions
         self._clear()
 
-    def add(self, fight: dict[str, NDArray[Any]], finished: NDArray[np.intp]) -> None:
-        """Add the fights of some environments; ``fight`` has the reports of all, arrays (N, ...)."""
+    def add(self, fight: Mapping[str, NDArray[Any]], finished: NDArray[np.intp]) -> None:
+        """Add the fights of some environments; ``fight`` has the reports of all, arrays (N, ...), or is empty."""
         self.n_fights += len(finished)
-        if self._names and "damage_by_attack" in fight:
-            self._damage += np.stack(list(fight["damage_by_attack"][finished])).sum(axis=0)
-            killers = fight["killed_by"][finished].astype(np.int64)
-            self._kills += np.bincount(killers[killers >= 0], minlength=len(self._names))
-        if "start_pose" in fight:
-            for pose, won in zip(fight["start_pose"][finished].tolist(), fight["won"][finished].tolist(), strict=True):
-                if pose >= 0:
-                    self._poses.setdefault(int(pose), []).append(bool(won))
+        for name, rows in self._rows.items():
+            if name in fight:
+                rows.append(fight[name][finished])
 
-    def take(self, env_steps: int) -> FightStats | None:
-        """Return the means and start anew; None before there are `MIN_REPORTED` fights."""
+    def add_actions(self, actions: NDArray[np.int64]) -> None:
+        """Count chosen actions, an array of any shape."""
+        self._actions += np.bincount(actions.reshape(-1), minlength=self._n_actions)
+
+    def take(self, env_steps: int, seconds: float) -> FightStats | None:
+        """Return the means and start anew; None before `MIN_REPORTED` fights and `REPORT_EVERY_S`.
+
+        ``seconds`` is the time since the last call.
+        """
         n = self.n_fights
-        if n < MIN_REPORTED:
+        self._seconds += seconds
+        if n < MIN_REPORTED or self._seconds < REPORT_EVERY_S:
             return None
+        dealt, taken = self._by_phase("damage_dealt_by_phase"), self._by_phase("damage_taken_by_phase")
         stats = FightStats(
             env_steps=env_steps,
             n_fights=n,
             reward_terms={},
-            damage_by_attack=dict(zip(self._names, (self._damage / n).tolist(), strict=True)),
-            kills_by_attack=dict(zip(self._names, (self._kills / n).tolist(), strict=True)),
-            wins_by_pose={str(pose): sum(won) / len(won) for pose, won in sorted(self._poses.items())},
+            damage_by_attack=self._by_attack("damage_by_attack"),
+            uses_by_attack=self._by_attack("uses_by_attack"),
+            hits_by_attack=self._by_attack("hits_by_attack"),
+            kills_by_attack=self._kills(),
+            wins_by_pose=self._wins_by_pose(),
+            damage_dealt=sum(dealt.values()) if dealt else None,
+            damage_taken=sum(taken.values()) if taken else None,
+            decisions_by_phase=self._by_phase("decisions_by_phase"),
+            damage_dealt_by_phase=dealt,
+            damage_taken_by_phase=taken,
+            action_shares=_shares(self._actions),
+            actions_by_situation=self._actions_by_situation(),
         )
         self._clear()
         return stats
 
     def _clear(self) -> None:
         self.n_fights = 0
-        self._damage = np.zeros(len(self._names))
-        self._kills = np.zeros(len(self._names), np.int64)
-        self._poses: dict[int, list[bool]] = {}
+        self._seconds = 0.0
+        self._rows: dict[str, list[NDArray[Any]]] = {name: [] for name in _KEPT}
+        self._actions = np.zeros(self._n_actions, np.int64)
+
+    def _all(self, name: str) -> NDArray[Any] | None:
+        """Return a value of all fights, (n_fights, ...); None if it was not reported."""
+        rows = [row for part in self._rows[name] for row in part]
+        return np.stack(rows) if rows else None
+
+    def _by_attack(self, name: str) -> dict[str, float]:
+        rows = self._all(name) if self._names.attacks else None
+        if rows is None:
+            return {}
+        return dict(zip(self._names.attacks, (rows.sum(axis=0) / self.n_fights).tolist(), strict=True))
+
+    def _by_phase(self, name: str) -> dict[str, float]:
+        rows = self._all(name)
+        if rows is None:
+            return {}
+        return {str(phase): mean for phase, mean in enumerate((rows.sum(axis=0) / self.n_fights).tolist(), start=1)}
+
+    def _kills(self) -> dict[str, float]:
+        killers = self._all("killed_by") if self._names.attacks else None
+        if killers is None:
+            return {}
+        counts = np.bincount(killers[killers >= 0].astype(np.int64), minlength=len(self._names.attacks))
+        return dict(zip(self._names.attacks, (counts / self.n_fights).tolist(), strict=True))
+
+    def _wins_by_pose(self) -> dict[str, float]:
+        poses, won = self._all("start_pose"), self._all("won")
+        if poses is None or won is None:
+            return {}
+        return {str(pose): float(won[poses == pose].mean()) for pose in np.unique(poses[poses >= 0]).tolist()}
+
+    def _actions_by_situation(self) -> dict[str, tuple[float, ...]]:
+        rows = self._all("actions_by_situation") if self._names.situations else None
+        if rows is None:
+            return {}
+        return dict(zip(self._names.situations, map(_shares, rows.sum(axis=0, dtype=np.int64)), strict=True))
+
+
+def _shares(counts: NDArray[np.int64]) -> tuple[float, ...]:
+    """Return the share of each count in their sum; empty without counts."""
+    total = int(counts.sum())
+    return tuple((counts / total).tolist()) if total else ()

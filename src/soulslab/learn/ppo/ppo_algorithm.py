@@ -251,8 +251,7 @@ class PPOAlgorithm(Algorithm):
 
     def report(self, seconds: float) -> list[Message]:
         """Return the statistics of the updates since the last call, and of the fights."""
-        del seconds
-        fights = self.episodes.fights.take(self.env_steps)
+        fights = self.episodes.fights.take(self.env_steps, seconds)
         stats: list[Message] = [*self._stats, *([fights] if fights is not None else [])]
         self._stats.clear()
         return stats

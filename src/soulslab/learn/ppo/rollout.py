@@ -17,11 +17,12 @@ from torch import Tensor
 
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.environment import (
+    FightNames,
     Info,
-    attack_names,
     blocked_actions,
     check_finite,
     decisions_taken,
+    fight_names,
     first_lateness,
     first_result,
     layout,
@@ -113,8 +114,8 @@ class EpisodeTracker:
         fights: Sums over the fights since the last message; a checkpoint does not hold them.
     """
 
-    def __init__(self, n_envs: int, attack_names: Sequence[str] = ()) -> None:
-        self.fights = FightSums(attack_names)
+    def __init__(self, n_envs: int, n_actions: int, names: FightNames) -> None:
+        self.fights = FightSums(names, n_actions)
         self.n_episodes = 0
         self.steps = np.zeros(n_envs, np.int64)
         self._decisions = np.zeros(n_envs, np.int64)
@@ -143,6 +144,8 @@ class EpisodeTracker:
             known = fight.get("_won", dones)[finished]
             rows[known, _WIN] = fight["won"][finished][known]
             self.fights.add(fight, finished[known])
+        else:
+            self.fights.add({}, finished)
         rows[:, _RETURN] = self._returns[finished]
         rows[:, _DECISIONS] = self._decisions[finished]
         places = (self.n_episodes + np.arange(len(finished))) % WINDOW
@@ -213,7 +216,7 @@ class Collector:
         self._gamma = gamma
         self._sizes = sizes(env)
         n_envs = self._sizes.n_envs
-        self.tracker = EpisodeTracker(n_envs, attack_names(env))
+        self.tracker = EpisodeTracker(n_envs, self._sizes.n_actions, fight_names(env))
         self.env_steps = 0
         self._observer = Observer(layout(env), n_envs, frame_stack)
         self._blocked = np.zeros((n_envs, self._sizes.n_actions), np.bool_)
@@ -235,6 +238,7 @@ class Collector:
                 rollout.values[t] += mean
                 self._step(t, policy, rollout)
             rollout.values[-1] = policy.judge(self._observer.inputs) * std + mean
+        self.tracker.fights.add_actions(rollout.actions.numpy())
 
     def state(self) -> Tensors:
         """Return copies of everything that :meth:`load` needs, without the state of the environment."""
