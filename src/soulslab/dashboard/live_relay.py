@@ -38,7 +38,7 @@ from soulslab.learn.live_feed import (
     FeedMessage,
     Moment,
 )
-from soulslab.learn.players import load_player
+from soulslab.learn.policy_header import Player
 
 _MAX_WAITING: Final = 20
 _RETRY_S: Final = 1.0
@@ -98,7 +98,7 @@ class LiveRelays:
                 return
             run = await asyncio.to_thread(library.folder, policy) if policy else None
             try:
-                player = await asyncio.to_thread(load_player, run) if run is not None else None
+                player = await asyncio.to_thread(_load_player, run) if run is not None else None
                 messages = replay_fight(folder, fight, player)
                 # The messages are made one by one, as the browser asks for them.
                 while (message := await asyncio.to_thread(next, messages, None)) is not None:
@@ -226,6 +226,13 @@ async def _send(websocket: WebSocket, browser: _Browser, asked: asyncio.Semaphor
     while True:
         await asked.acquire()
         await websocket.send_bytes(await browser.next())
+
+
+def _load_player(run: Path) -> Player:
+    """Return the policy of a run."""
+    from soulslab.learn.players import load_player  # noqa: PLC0415  (torch takes a second; most pages do not need it)
+
+    return load_player(run)
 
 
 def _read_address(path: Path) -> FeedAddress:

@@ -20,6 +20,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, EnvironmentUsageError
+from soulslab.learn.demonstrations.recorded_episode import Episode, EpisodeCollector
 from soulslab.learn.environment import (
     EVALUATION,
     Info,
@@ -35,7 +36,6 @@ from soulslab.learn.environment import (
 from soulslab.learn.inputs import Observer
 from soulslab.learn.policy_header import Player
 from soulslab.learn.telemetry import EvaluationProgress, Sink, send_message
-from soulslab.learn.torch_device import one_core
 
 Z_95: Final = 1.959963984540054
 """The 97.5 % point of the standard normal distribution, for two-sided 95 % intervals."""
@@ -141,13 +141,23 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     by_pose: tuple[PoseRow, ...] = ()
 
 
-def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Sink] = ()) -> Evaluation:
+def evaluate(
+    policy: Player,
+    settings: EvaluationSettings,
+    *,
+    sinks: Sequence[Sink] = (),
+    record: Callable[[Episode], object] | None = None,
+) -> Evaluation:
     """Evaluate a policy in new fights; its random draws are seeded, and the sinks stay open.
+
+    ``record`` is called with each fight that counts, when it has ended.
 
     Raises IncompatibleCheckpointError if the policy does not match the environment, EnvironmentUsageError if its games
     fail all the time or a fight does not end, and ConfigError if an option names a Python function that was not passed,
     or is unknown.
     """
+    from soulslab.learn.torch_device import one_core  # noqa: PLC0415  (torch takes a second; intervals do not need it)
+
     require_functions(settings.env_options, "evaluation")
     n_envs = min(settings.n_envs or min(MANY, policy.header.n_envs or MANY), settings.n_fights)
     env = make_vector(settings.env_id, n_envs, settings.env_options)
@@ -159,7 +169,8 @@ def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Si
         observer = Observer(layout(env), n_envs, header.frame_stack, extras=header.extras, n_actions=n_actions)
         policy.seed(environment_seed(settings.seed, EVALUATION))
         with one_core():
-            fights = _play(partial(policy.act, deterministic=settings.deterministic), env, settings, observer, sinks)
+            act = partial(policy.act, deterministic=settings.deterministic)
+            fights = _play(act, env, settings, observer, sinks=sinks, record=record)
     finally:
         env.close()
     return _summarise(fights, fight_names(env).attacks)
@@ -268,13 +279,17 @@ def _play(
     env: VectorEnv[Any, Any, Any],
     settings: EvaluationSettings,
     observer: Observer | None = None,
+    *,
     sinks: Sequence[Sink] = (),
+    record: Callable[[Episode], object] | None = None,
 ) -> _Fights:
     """Play all fights; with an observer, ``act`` is called with its inputs instead of the observations."""
     left = quotas(settings.n_fights, env.num_envs)
     returns, decisions = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
     fights = _Fights(settings.n_fights)
-    obs, info = env.reset(seed=environment_seed(settings.seed, EVALUATION))
+    seed = environment_seed(settings.seed, EVALUATION)
+    obs, info = env.reset(seed=seed)
+    collector = EpisodeCollector(env, seed, obs, info) if record is not None else None
     if observer is not None:
         observer.begin(obs)
     n_failures = 0  # consecutive
@@ -284,6 +299,8 @@ def _play(
         dones, taken = terminated | truncated, decisions_taken(info, env.num_envs)
         if observer is not None:
             observer.follow(obs, dones, actions, taken)
+        if collector is not None:
+            ended = collector.follow(actions, (obs, rewards, terminated, truncated, info), taken)
         returns += rewards
         decisions += taken
         if decisions.max() > MAX_DECISIONS:
@@ -302,6 +319,9 @@ def _play(
             raise _too_many_failures(info, n_failures)
         counted = finished[(left[finished] > 0) & ~failed[finished]]
         fights.add(counted, {"return": returns, "decisions": decisions, **_fight_values(info)})
+        if record is not None:
+            for i in counted.tolist():
+                record(ended[i])
         left[counted] -= 1
         returns[finished] = 0.0
         decisions[finished] = 0

@@ -30,7 +30,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import gymnasium
 import msgspec
@@ -40,8 +40,10 @@ from numpy.typing import NDArray
 
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy_header import Player
-from soulslab.learn.policy_view import PolicyView
 from soulslab.learn.telemetry import Message
+
+if TYPE_CHECKING:
+    from soulslab.learn.policy_view import PolicyView
 
 FEED_NAME: Final = "live.json"
 WATCHED_DECISION_S: Final = 0.1

@@ -31,7 +31,7 @@ from soulslab.learn.settings import EnvSettings
 _DAMAGE: Final = (OSError, KeyError, ValueError, TypeError, AssertionError, RuntimeError, IndexError, AttributeError)
 """Errors that are raised for a damaged file."""
 
-_OUTCOMES: Final = ("total_steps", "seed", "total_reward", "is_won")
+_OUTCOMES: Final = ("total_steps", "seed", "total_reward", "is_won", "killed_by")
 
 
 def read_demonstrations(
@@ -89,7 +89,7 @@ def read_episode(description: Description, env: VectorEnv[Any, Any, Any], number
 
 
 def read_outcomes(description: Description) -> list[dict[str, Any]]:
-    """Return ``total_steps`` and, if known, ``seed``, ``total_reward`` and ``is_won`` of each episode."""
+    """Return ``total_steps`` and, if known, ``seed``, ``total_reward``, ``is_won`` and ``killed_by`` of each episode."""
     with Hdf5Reader() as reader:
         path = description.folder / DATA_NAME
         root = reader.read(path, partial(_damaged, description.folder), only=_names(description), rows=(0, 0))

@@ -1,7 +1,7 @@
 import numpy as np
 
 from soulslab.learn.environment import FightNames
-from soulslab.learn.ppo.rollout import WINDOW, EpisodeTracker
+from soulslab.learn.ppo.episode_tracker import WINDOW, EpisodeTracker
 
 
 def play(tracker, n_episodes, won):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from soulslab.learn.environment import FightNames
-from soulslab.learn.ppo.fight_sums import MIN_REPORTED, REPORT_EVERY_S, FightSums
+from soulslab.learn.ppo.episode_tracker import MIN_REPORTED, REPORT_EVERY_S, FightSums
 
 
 def reports(killed_by, won, pose):
