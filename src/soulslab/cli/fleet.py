@@ -92,7 +92,7 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
             redis=read_access(flags.redis) if flags.redis is not None else None,
             fleet=fleet_settings,
             resume=flags.resume is not None,
-            sinks=run_sinks(folder),
+            sinks=run_sinks(folder, settings.sinks),
         )
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
