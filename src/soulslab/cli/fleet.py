@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_line, table_console
-from soulslab.cli.parameters import Flag, Overrides, TokenFile, option_group, token_options
+from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, TokenFile, option_group, token_options
 from soulslab.cli.train import dashboard_beside
 from soulslab.errors import ConfigError
 
@@ -43,6 +43,7 @@ class LearnFlags:
             this machine reaches it.
         max_memory_mb: Memory of the Redis server that the learner starts (MB).
         epsilon_alpha: Spread of the shares of random actions over the games; 0 gives all games the same share.
+        prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
         dashboard: Show the fleet in a browser until the learner ends; prints the link.
     """
 
@@ -55,6 +56,7 @@ class LearnFlags:
     listen: str = ""
     max_memory_mb: Annotated[int, Parameter(validator=Number(gte=16, lte=1 << 20))] = 1024
     epsilon_alpha: Annotated[float, Parameter(validator=Number(gte=0, lte=100))] = 7.0
+    prometheus: PrometheusPort = None
     dashboard: Flag = False
 
 
@@ -92,7 +94,7 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
             redis=read_access(flags.redis) if flags.redis is not None else None,
             fleet=fleet_settings,
             resume=flags.resume is not None,
-            sinks=run_sinks(folder, settings.sinks),
+            sinks=run_sinks(folder, settings.sinks, prometheus_port=flags.prometheus),
         )
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)

@@ -27,6 +27,7 @@ Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Repeated: TypeAlias = Annotated[list[str] | None, Parameter(negative="")]
 Overrides: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negative="")]
 PositiveFloat: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0))]
+PrometheusPort: TypeAlias = Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))]
 #: The flag ``--token-file``; see `token_options`. Its value may be ``-``.
 TokenFile: TypeAlias = Annotated[
     Path | None,

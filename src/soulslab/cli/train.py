@@ -16,6 +16,7 @@ from soulslab.cli.parameters import (
     SEED,
     Flag,
     Overrides,
+    PrometheusPort,
     Repeated,
     TokenFile,
     option_group,
@@ -54,7 +55,7 @@ class TrainFlags:
     run_dir: Path | None = None
     resume: Path | None = None
     trust: Flag = False
-    prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None
+    prometheus: PrometheusPort = None
     dashboard: Flag = False
 
     def changes(self) -> list[str]:
