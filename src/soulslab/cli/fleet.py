@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,6 +117,7 @@ class PlayFlags:
         human: Play yourself, in this terminal. Your fights are sent to the learner, and also recorded in this folder
             as a data set, from which other runs can learn. Only for soulslab/Arena-v0.
         name: Name of this machine in the status; by default, its host name.
+        dashboard: Show the games in a browser until they end; prints the link.
         overrides: Set an option of the environment that only this machine may determine, as env.options.launch=...; may
             be repeated.
         spool_mb: Size of the file of each game for steps while the server cannot be reached or is full (MB).
@@ -127,6 +129,7 @@ class PlayFlags:
     evaluate: Flag = False
     human: Path | None = None
     name: str = ""
+    dashboard: Flag = False
     overrides: Overrides = None
     token_file: TokenFile = None
     spool_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=1 << 20))] = 256
@@ -145,6 +148,7 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
     from soulslab.config import read_overrides
     from soulslab.fleet.playing import PlaySettings
     from soulslab.fleet.playing import play as play_games
+    from soulslab.fleet.run_description import machine_name
 
     given = read_overrides(flags.overrides or [], "--set")
     env = given.pop("env", {})
@@ -154,17 +158,41 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
         )
     if flags.evaluate and flags.envs > 1:
         raise ConfigError("must be 1 with --evaluate; use --games for more evaluation fights at a time", path="--envs")
-    settings = PlaySettings(
-        n_games=flags.games,
-        n_envs=flags.envs,
-        name=flags.name,
-        env_id=str(env.get("id", "")),
-        role="evaluating" if flags.evaluate else "exploring",
-        options={**env.get("options", {}), **token_options(flags.token_file)},
-        spool_mb=flags.spool_mb,
-        frozen_s=flags.frozen_s,
-    )
-    return EXIT_FAILED if play_games(join, settings) else EXIT_OK
+    with ExitStack() as parts:
+        feeds = ""
+        if flags.dashboard:
+            feeds = _show_games(join.resolve().parent, flags.name or machine_name(), parts)
+        settings = PlaySettings(
+            n_games=flags.games,
+            n_envs=flags.envs,
+            name=flags.name,
+            env_id=str(env.get("id", "")),
+            role="evaluating" if flags.evaluate else "exploring",
+            options={**env.get("options", {}), **token_options(flags.token_file)},
+            spool_mb=flags.spool_mb,
+            frozen_s=flags.frozen_s,
+            feeds=feeds,
+        )
+        return EXIT_FAILED if play_games(join, settings) else EXIT_OK
+
+
+def _show_games(run_dir: Path, host: str, parts: ExitStack) -> str:
+    """Start a dashboard of the games; return the folder for their feeds, or "" for that of the run.
+
+    It shows the page of the fleet if the run is on this machine, else the games alone.
+    """
+    from tempfile import TemporaryDirectory
+
+    from soulslab.fleet.fleet_folder import FLEET_NAME
+    from soulslab.learn.live_feed import game_feed
+
+    if (run_dir / FLEET_NAME).is_dir():
+        parts.enter_context(dashboard_beside(run_dir.parent, f"/fleet/{run_dir.name}", is_on=True))
+        return ""
+    feeds = parts.enter_context(TemporaryDirectory(prefix="soulslab_games_"))
+    first = game_feed(Path(feeds), f"{host}/0").parent.name
+    parts.enter_context(dashboard_beside(Path(feeds), f"/live/{first}", is_on=True))
+    return feeds
 
 
 def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from soulslab.learn.policy_view import PolicyView
 
 FEED_NAME: Final = "live.json"
+GAME_FEEDS: Final = "fleet/live"
+"""Folder in the folder of a run with the feeds of the games of its fleet that play on the same machine."""
+
 WATCHED_DECISION_S: Final = 0.1
 """Time for which a viewer sees a decision of a simulated fight (s)."""
 
@@ -276,6 +279,11 @@ class LiveFeed:
             with self._lock:
                 self._viewers.pop(viewer, None)
                 self.is_watched = bool(self._viewers)
+
+
+def game_feed(folder: Path, game: str) -> Path:
+    """Return the path of the feed of a game of a fleet, by its name, in a folder of feeds."""
+    return folder / game.replace("/", "_") / FEED_NAME
 
 
 def make_moment(env: Env, inputs: Inputs, mask: NDArray[np.bool_], action: int, view: PolicyView | None) -> Moment:
