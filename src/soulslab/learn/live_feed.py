@@ -287,10 +287,15 @@ def game_feed(folder: Path, game: str) -> Path:
 
 
 def make_moment(env: Env, inputs: Inputs, mask: NDArray[np.bool_], action: int, view: PolicyView | None) -> Moment:
-    """Return a decision for viewers, as the first one of fight 0.
+    """Return a decision in the first of some environments, before they are stepped; see `describe_moment`."""
+    moment = describe_moment(inputs, mask, action, view)
+    return msgspec.structs.replace(moment, scene=_scene(env), picture=_picture(env))
+
+
+def describe_moment(inputs: Inputs, mask: NDArray[np.bool_], action: int, view: PolicyView | None) -> Moment:
+    """Return a decision for viewers, as the first one of fight 0, without a picture.
 
     Args:
-        env: The environments, before they are stepped.
         inputs: Inputs of the first environment (B = 1).
         mask: True for allowed actions, bool (A,).
         action: The chosen action.
@@ -310,8 +315,7 @@ def make_moment(env: Env, inputs: Inputs, mask: NDArray[np.bool_], action: int, 
         value=view.value if view else None,
         hidden=tuple(_as_bytes(layer) for layer in view.hidden) if view else (),
         attribution=view.attribution.tobytes() if view else b"",
-        scene=_scene(env),
-        picture=_picture(env),
+        scene={},
     )
 
 
@@ -374,8 +378,13 @@ def _picture(env: Env) -> bytes:
     elif getattr(base, "render_mode", None) == "rgb_array" and not hasattr(base, "scene_info"):
         rendered = base.render()
         picture = np.asarray(rendered[0] if isinstance(base, VectorEnv) else rendered)
-    if picture is None:
-        return b""
+    return encode_picture(picture) if picture is not None else b""
+
+
+def encode_picture(picture: NDArray[np.uint8]) -> bytes:
+    """Return a picture, uint8 (H, W, 3) or (H, W, 1), as a JPEG of limited size; of more channels the last ones count."""
+    n_channels = 3 if picture.shape[2] % 3 == 0 else 1
+    picture = np.ascontiguousarray(picture[..., -n_channels:])
     import cv2  # noqa: PLC0415  (takes 0.1 s, and few runs need it)
 
     scale = min(1.0, _MAX_PICTURE_PX / picture.shape[1])
