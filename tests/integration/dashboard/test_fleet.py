@@ -64,12 +64,3 @@ def test_page_shows_learner_and_games_and_gives_orders(run_dir, tmp_path, open_p
         assert read_status(fleet).state == "pause"
         page.get_by_role("button", name="Continue").click()
         expect(page.locator("#content .state")).to_have_text("running")
-
-
-def test_folder_without_fleets_says_what_to_do(tmp_path, open_page):
-    with running_dashboard(tmp_path / "runs", tmp_path / "dashboard.log") as dashboard:
-        page = open_page(dashboard.link)
-        page.goto(f"{dashboard.base}/fleet")
-        expect(page.locator("#content")).to_contain_text("soulslab fleet learn --run-dir")
-        page.goto(f"{dashboard.base}/fleet/missing")
-        expect(page.locator("#content")).to_contain_text("No such fleet")

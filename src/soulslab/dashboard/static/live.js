@@ -394,7 +394,7 @@
   // Rows of the timeline: a name, and what a decision shows in it.
   const ROWS = [["boss", (each) => each.vitals.boss_animation], ["player", (each) => each.vitals.player_animation],
     ["action", (each) => state.info.actions[each.action] ?? String(each.action)]];
-  const ROW_HEIGHT = 24, STAGES = { "wind-up": 0.45, active: 1, recovery: 0.25 };
+  const ROW_HEIGHT = 24, STAGES = { "wind-up": 0.4, active: 0.8, recovery: 0.2 };
 
   const isQuiet = (name) => /^(idle|move|walk|turn|run|none|nothing|unknown)/i.test(name);
 
@@ -425,7 +425,7 @@
         const begin = x(from), end = Math.min(Math.max(x(to + 1), begin + 1), right), isLoud = !isQuiet(base);
         if (isLoud && !numbers.has(base)) numbers.set(base, numbers.size);
         g.fillStyle = isLoud ? palette[numbers.get(base) % palette.length] : c.track;
-        g.globalAlpha = isLoud ? STAGES[stage] ?? 0.7 : 1;
+        g.globalAlpha = isLoud ? STAGES[stage] ?? 0.5 : 1;
         g.fillRect(begin, y, Math.max(end - begin - 0.5, 0.5), ROW_HEIGHT - 5);
         g.globalAlpha = 1;
         if (end - begin > g.measureText(base).width + 6) {
