@@ -1,6 +1,9 @@
 """``soulslab film``: videos of the simulator and of the window."""
 
+from contextlib import closing
+
 import av
+import gymnasium
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from soulslab import cli
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import NoWinError
 from soulslab.film import CHOSEN_RGB, OTHER_RGB, FilmOptions, draw_scores, film_policy
+from soulslab.learn.environment import sizes_of_one
 from soulslab.learn.players import load_player
 from support.policies import q_policy
 
@@ -67,6 +71,29 @@ def test_without_a_won_fight_no_file_is_written(policy, tmp_path, monkeypatch):
     with pytest.raises(NoWinError):
         film_policy(load_player(policy), tmp_path / "won.mp4", {}, FilmOptions(needs_win=True))
     assert not (tmp_path / "won.mp4").exists()
+
+
+def test_video_of_another_game(tmp_path):
+    options = {"observation": "features", "frame_skip": 4, "max_tics": 120}
+    with closing(gymnasium.make("soulslab/Doom-v0", **options)) as env:
+        sizes = sizes_of_one(env)
+    file = tmp_path / "policy.safetensors"
+    player = q_policy(
+        env_id="soulslab/Doom-v0",
+        env_options=options,
+        n_features=sizes.n_features,
+        n_actions=sizes.n_actions,
+        feature_names=sizes.feature_names,
+    )
+    player.save(file)
+    assert cli.run(["film", str(file), str(tmp_path / "doom.mp4"), "--explain"]) == 0
+    pictures, _ = frames_of(tmp_path / "doom.mp4")
+    assert len(pictures) > 30
+    height, width = pictures[0].shape[:2]
+    # The panel with the action values is dark, and has a bar for the chosen action.
+    panel = pictures[5][height // 7 : height // 2, : width // 3].astype(int)
+    assert (np.abs(panel - CHOSEN_RGB).max(axis=2) < 60).sum() > 50
+    assert cli.run(["film", str(file), "--window"]) == 2
 
 
 def test_video_of_the_window(policy, tmp_path):

@@ -11,6 +11,7 @@ from soulslab.dashboard.recorded_fights import film_fight, find_data_sets, list_
 from soulslab.errors import DemonstrationError, IncompatibleCheckpointError
 from soulslab.fights.recording import FightRecorder
 from support.fights import random_fight, record_random
+from support.pixel_toys import register_pixel_toys
 from support.policies import actor_critic, seeing_policy
 
 OPTIONS = {"boss": "judge", "phase": "1", "observation": "features"}
@@ -110,6 +111,7 @@ def test_fight_of_another_environment_is_shown_without_it(recorded, tmp_path):
 
 
 def test_recorded_pixels_are_the_picture(tmp_path):
+    register_pixel_toys()
     [episode] = record_random(tmp_path / "dots", "toys/Dot-v0", {}, 1)
     (_, *moments, _), pictures = messages(tmp_path / "dots", 0, seeing_policy())
     assert len(moments) == len(episode.actions)
