@@ -158,7 +158,7 @@ def _small(picture: bytes) -> bytes:
     return cv2.imencode(".jpg", resized)[1].tobytes()
 
 
-async def _feed_messages(path: Path) -> AsyncGenerator[FeedMessage]:
+async def _feed_messages(path: Path) -> AsyncGenerator[FeedMessage, None]:
     """Yield the messages of a feed, asking for the next one when it is needed."""
     address = await asyncio.to_thread(_read_address, path)
     reader, writer = await asyncio.open_connection("127.0.0.1", address.port)

@@ -67,10 +67,12 @@ def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, open_page
     page.get_by_role("button", name="Continue").click()
     expect(page.locator("#content .state")).to_have_text("running")
 
-    command = [sys.executable, "-m", "soulslab", "fleet", "play", str(run_dir / JOIN_NAME), "--name", "here"]
+    command = [sys.executable, "-m", "soulslab", "fleet", "play", str(run_dir / JOIN_NAME)]
+    command += ["--name", "here", "--dashboard"]
     with (root.parent / "play.log").open("w") as log:
-        game = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
+        game = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
         try:
+            assert "/fleet/pack?token=" in game.stdout.readline()
             link = page.locator("tr", has_text="here/0").locator("a.game")
             expect(link.locator("img")).to_be_visible(timeout=60_000)
             assert link.locator("img").evaluate("image => image.naturalWidth") == 160
@@ -81,3 +83,4 @@ def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, open_page
         finally:
             game.terminate()
             game.wait()
+            game.stdout.close()

@@ -110,7 +110,8 @@ class EpisodeCollector:
             running.observations.append(_one(info["final_obs"][i] if is_over else observation, None if is_over else i))
             running.masks.append(_mask(final if is_over and "action_mask" in final else info, i))
             if is_over:
-                fight = {name: values[i] for name, values in final.get("fight", {}).items()}
+                report = final.get("fight", {})
+                fight = {name: report[name][i] for name in ("won", "killed_by") if name in report}
                 ended[i] = running.episode(fight, self._attacks, is_terminated=bool(terminated[i]))
                 self._running[i] = _Running([_one(observation, i)], [_mask(info, i)])
         return ended
