@@ -49,6 +49,7 @@ def dashboard(runs: Path = Path("runs"), *, flags: DashboardFlags = DashboardFla
     with optional_imports():
         import nicegui  # noqa: F401
     from soulslab.dashboard.server import DashboardOptions, serve_dashboard
+
     host, port = _address(flags.listen)
     options = DashboardOptions(
         root=runs,

@@ -24,8 +24,8 @@ class EvaluateFlags:
         greedy: Only evaluate greedy actions; by default, greedy and sampled actions.
         sampled: Only evaluate sampled actions; by default, greedy and sampled actions.
         json: Also write the tables to this file.
-        record: Also record the fights as a data set in this folder, which the dashboard shows; only greedy actions unless
-            --sampled is given.
+        record: Also record the fights as a data set in this folder, which the dashboard shows. Then only greedy actions
+            are evaluated, unless --sampled is given.
     """
 
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
@@ -87,7 +87,9 @@ def evaluate(
             if flags.record is not None:
                 from soulslab.fights.recording import FightRecorder
 
-                recorder = parts.enter_context(FightRecorder(flags.record, env_id, options, f"evaluation of {run.name}"))
+                recorder = parts.enter_context(
+                    FightRecorder(flags.record, env_id, options, f"evaluation of {run.name}")
+                )
                 record = recorder.add
             evaluations[selection] = evaluate_policy(policy, settings, sinks=[sink], record=record)
     for table in evaluation_tables(evaluations):

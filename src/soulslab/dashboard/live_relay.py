@@ -123,7 +123,7 @@ class LiveRelays:
 
 
 def feed_path(folder: Path, game: str = "") -> Path | None:
-    """Return the path of the feed of a run, or of a game of its fleet; None for a game that this machine does not play."""
+    """Return the path of the feed of a run, or of a game of its fleet; None for a game on another machine."""
     if not game:
         return folder / FEED_NAME
     path = game_feed(folder / GAME_FEEDS, game)

@@ -128,9 +128,7 @@ def _show_recording(description: Description, number: int, player: Player | None
         extras=header.extras if header else None,
         n_actions=n_actions,
     )
-    info = FeedInfo(
-        env_id=description.env_id, feature_names=names, n_actions=n_actions, action_names=(), scene={}
-    )
+    info = FeedInfo(env_id=description.env_id, feature_names=names, n_actions=n_actions, action_names=(), scene={})
     view = SceneView(info)
     yield pack(view.info())
     for step, action in enumerate(episode.actions.tolist()):

@@ -125,7 +125,9 @@ def _check_results(results: tuple[EpisodeResult, ...], n_actions: int) -> None:
         tables = (result.reward_terms, result.damage_by_attack, *by_name)
         if len(result.actions) != n_actions or min(result.actions, default=0) < 0:
             raise ValueError(f"a result has the counts of {len(result.actions)} actions, not of {n_actions}")
-        if any(len(table) > _MAX_NAMES or max(map(len, table), default=0) > _MAX_NAME for table in (*tables, situations)):
+        if any(
+            len(table) > _MAX_NAMES or max(map(len, table), default=0) > _MAX_NAME for table in (*tables, situations)
+        ):
             raise ValueError(f"a result has more than {_MAX_NAMES} names, or a name of more than {_MAX_NAME} letters")
         if len(result.killed_by) > _MAX_NAME or not -1 <= result.start_pose < 2**31:
             raise ValueError(f"a result has a name of more than {_MAX_NAME} letters, or an unknown start pose")

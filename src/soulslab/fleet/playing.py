@@ -46,8 +46,8 @@ _log = logging.getLogger(__name__)
 class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a machine plays: see `soulslab.fleet.game_process.GameSettings` for what each game gets.
 
-    ``frozen_s`` is the time without a step after which a game is started again (s). ``feeds`` is the folder for the live
-    feeds; without it, that of the run, if the join file lies in the folder of the run.
+    ``frozen_s`` is the time without a step after which a game is started again (s). ``feeds`` is the folder for the
+    live feeds; without it, that of the run, if the join file lies in the folder of the run.
     """
 
     n_games: int = 1

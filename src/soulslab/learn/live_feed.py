@@ -382,15 +382,16 @@ def _picture(env: Env) -> bytes:
 
 
 def encode_picture(picture: NDArray[np.uint8]) -> bytes:
-    """Return a picture, uint8 (H, W, 3) or (H, W, 1), as a JPEG of limited size; of more channels the last ones count."""
+    """Return a picture, uint8 (H, W, C), as a JPEG of limited size; of stacked frames the last one is shown."""
     n_channels = 3 if picture.shape[2] % 3 == 0 else 1
     picture = np.ascontiguousarray(picture[..., -n_channels:])
     import cv2  # noqa: PLC0415  (takes 0.1 s, and few runs need it)
 
     scale = min(1.0, _MAX_PICTURE_PX / picture.shape[1])
+    scaled: Any = picture[..., ::-1]
     if scale < 1.0:
-        picture = cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
-    is_encoded, data = cv2.imencode(".jpg", picture[..., ::-1])
+        scaled = cv2.resize(scaled, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    is_encoded, data = cv2.imencode(".jpg", scaled)
     return data.tobytes() if is_encoded else b""
 
 

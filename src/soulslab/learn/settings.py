@@ -132,8 +132,8 @@ class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Further receivers of the telemetry of a run.
 
     Attributes:
-        wandb: Project of Weights & Biases; "" for none. With the environment variable ``WANDB_MODE=offline`` the numbers
-            stay in the folder of the run.
+        wandb: Project of Weights & Biases; "" for none. With the environment variable ``WANDB_MODE=offline`` the
+            numbers stay in the folder of the run.
     """
 
     wandb: Annotated[str, Meta(max_length=128)] = ""

@@ -72,9 +72,10 @@ class PolicyActions:
     def __call__(self, observation: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
         """Return an action; see `soulslab.play.terminal_game.Act`. Without a mask all actions are allowed."""
         # During training the environment skipped such steps, so they must not enter the memory of the policy.
-        is_locked = mask is not None and self._skips_locked and n_decisions > 0 and mask.sum() == 1
-        self._has_chosen = not is_locked
-        self._action = int(mask.argmax()) if is_locked else self._hands(observation, mask, n_decisions)
+        if mask is not None and self._skips_locked and n_decisions and mask.sum() == 1:
+            self._has_chosen, self._action = False, int(mask.argmax())
+        else:
+            self._has_chosen, self._action = True, self._hands(observation, mask, n_decisions)
         return self._action
 
     @property

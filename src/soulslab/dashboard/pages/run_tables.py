@@ -142,9 +142,7 @@ def situations_html(log: RunLog, action_names: Sequence[str]) -> str:
 def _columns(log: RunLog) -> list[tuple[str, _Fights]]:
     """Return the last messages with numbers by attack, with their titles."""
     found = (("training", log.last.get(telemetry.FightStats)), ("evaluation", log.last.get(telemetry.Evaluated)))
-    return [
-        (title, message) for title, message in found if isinstance(message, _Fights) and message.damage_by_attack
-    ]
+    return [(title, message) for title, message in found if isinstance(message, _Fights) and message.damage_by_attack]
 
 
 def _attack_cells(message: _Fights, name: str) -> list[str]:

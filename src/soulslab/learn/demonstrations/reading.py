@@ -14,9 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 from gymnasium import Space
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces import Dict as DictSpace
-from gymnasium.spaces import Discrete
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
@@ -108,7 +107,7 @@ def read_recorded(description: Description, number: int) -> tuple[Episode, Space
 
 
 def read_outcomes(description: Description) -> list[dict[str, Any]]:
-    """Return ``total_steps`` and, if known, ``seed``, ``total_reward``, ``is_won`` and ``killed_by`` of each episode."""
+    """Return the values of `_OUTCOMES` of each episode that are known."""
     with Hdf5Reader() as reader:
         path = description.folder / DATA_NAME
         root = reader.read(path, partial(_damaged, description.folder), only=_names(description), rows=(0, 0))

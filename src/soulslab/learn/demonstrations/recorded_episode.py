@@ -88,9 +88,7 @@ class EpisodeCollector:
     def __init__(self, env: VectorEnv[Any, Any, Any], seed: int, observation: Any, info: Mapping[str, Any]) -> None:
         """Begin with what ``env.reset(seed=seed)`` returned; only the first episode of an environment has a seed."""
         self._attacks = fight_names(env).attacks
-        self._running = [
-            _Running([_one(observation, i)], [_mask(info, i)], seed=seed + i) for i in range(env.num_envs)
-        ]
+        self._running = [_Running([_one(observation, i)], [_mask(info, i)], seed=seed + i) for i in range(env.num_envs)]
 
     def follow(
         self,

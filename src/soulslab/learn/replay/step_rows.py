@@ -127,4 +127,4 @@ class Transitions(NamedTuple, Generic[Column]):
 
 
 #: Transitions as tensors on the CPU.
-Batch: TypeAlias = Transitions[Tensor]
+Batch: TypeAlias = "Transitions[Tensor]"

@@ -41,8 +41,10 @@ def run_sinks(
     """Return the usual sinks of a run: a progress bar, and in its folder JSON lines, TensorBoard and a live feed.
 
     ``others`` are the further sinks of the settings of the run (``settings.sinks``). ``prometheus_port`` is that of an
-    endpoint on this machine; 0 uses a free port. Raises ConfigError if the port cannot be used, MissingDependencyError if TensorBoard,
-    prometheus-client or wandb is not installed.
+    endpoint on this machine; 0 uses a free port.
+
+    Raises ConfigError if the port cannot be used, MissingDependencyError if TensorBoard, prometheus-client or wandb is
+    not installed.
     """
     sinks: list[Sink] = [
         ConsoleSink(),
