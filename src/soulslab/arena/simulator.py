@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from soulslab.arena import records as st
 from soulslab.arena.boss_file import MAX_MOVES, MAX_WINDOWS_OF_ALL, Boss
-from soulslab.arena.boss_rules import boss_is_beaten
+from soulslab.arena.boss_rules import THROW_DEF, boss_is_beaten
 from soulslab.arena.duel_rules import begin, duel_tick, late_keys
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import BOSS_BIN, N_FEATURES, PLAYER_BIN, write_features, write_state
@@ -109,9 +109,9 @@ def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> No
 
 @rule
 def _situation(d: Record) -> int:
-    """Return the index of the present situation in `SITUATIONS`."""
+    """Return the index of the present situation in `SITUATIONS`; an attack is recognised by its animation."""
     dx, dy = d.p_x - d.b_x, d.p_y - d.b_y
-    return 2 * int(d.b_mode == st.ATTACKING) + int(dx * dx + dy * dy < NEAR_M * NEAR_M)
+    return 2 * int(0 <= d.b_anim < THROW_DEF) + int(dx * dx + dy * dy < NEAR_M * NEAR_M)
 
 
 @rule
