@@ -55,7 +55,7 @@ def test_recorded_fight_can_be_found_and_replayed(recorded, open_page):
     expect(page.locator("#value")).to_be_hidden()
     # A click on the timeline goes to the decision under the pointer.
     box = page.locator("#timeline").bounding_box()
-    page.mouse.click(box["x"] + 38 + (box["width"] - 46) * 0.5, box["y"] + 10)
+    page.locator("#timeline").click(position={"x": 38 + (box["width"] - 46) * 0.5, "y": 10})
     decision = page.evaluate("soulslabLive.moments[soulslabLive.head].decision")
     assert decision == pytest.approx((len(episode.actions) - 1) / 2, abs=2)
     expect(page.locator("#at")).to_contain_text(f"step {decision}: boss")
