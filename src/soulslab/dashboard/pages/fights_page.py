@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
-from soulslab.dashboard.pages.frame import UNKNOWN, Site, empty_state, frame, tiles
+from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, UNKNOWN, Site, empty_state, frame, tiles
 from soulslab.dashboard.pages.live_page import add_live_view
 from soulslab.dashboard.recorded_fights import RecordedFight, find_data_sets, is_repeatable, list_fights
 from soulslab.errors import SoulslabError
@@ -37,7 +37,7 @@ _NO_POLICY: Final = "no policy"
 def add(site: Site) -> None:
     """Register the pages."""
 
-    @ui.page("/fights")
+    @ui.page("/fights", response_timeout=RESPONSE_TIMEOUT_S)
     async def fights_page() -> None:
         with frame("Fights", "/fights"):
             ui.html("<h1>Recorded fights</h1>", sanitize=False)
@@ -49,7 +49,7 @@ def add(site: Site) -> None:
             if rows:
                 ui.html(_data_sets_html(rows), sanitize=False).classes("wide scroll")
 
-    @ui.page("/fights/{name:path}")
+    @ui.page("/fights/{name:path}", response_timeout=RESPONSE_TIMEOUT_S)
     async def data_set_page(name: str) -> None:
         with frame(f"Fights: {name}", "/fights"):
             ui.html(f"<h1>{escape(name)}</h1>", sanitize=False)
@@ -68,7 +68,7 @@ def add(site: Site) -> None:
             ui.html(tiles(values), sanitize=False).classes("wide")
             _fights_table(name, fights)
 
-    @ui.page("/replay/{name:path}")
+    @ui.page("/replay/{name:path}", response_timeout=RESPONSE_TIMEOUT_S)
     async def replay_page(name: str, fight: int = 0, policy: str = "") -> None:
         with frame(f"Fight {fight} of {name}", "/fights"):
             folder = (await asyncio.to_thread(find_data_sets, site.library.root)).get(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from base64 import b64encode
 from collections.abc import Mapping
 from html import escape
@@ -16,6 +15,7 @@ from nicegui import ui
 from soulslab.dashboard.live_relay import feed_path, last_frame
 from soulslab.dashboard.pages.frame import (
     REFRESH_S,
+    RESPONSE_TIMEOUT_S,
     UNKNOWN,
     Site,
     empty_state,
@@ -53,7 +53,7 @@ def find_fleets(site: Site) -> list[str]:
 def add(site: Site) -> None:
     """Register the pages."""
 
-    @ui.page("/fleet")
+    @ui.page("/fleet", response_timeout=RESPONSE_TIMEOUT_S)
     async def fleets_page() -> None:
         with frame("Fleet", "/fleet"):
             ui.html("<h1>Fleets</h1>", sanitize=False)
@@ -64,7 +64,7 @@ def add(site: Site) -> None:
             items = [f'<li><a href="/fleet/{quote(name)}">{escape(name)}</a></li>' for name in found]
             ui.html(f'<ul class="links">{"".join(items)}</ul>', sanitize=False)
 
-    @ui.page("/fleet/{run_id:path}")
+    @ui.page("/fleet/{run_id:path}", response_timeout=RESPONSE_TIMEOUT_S)
     async def fleet_page(run_id: str) -> None:
         with frame(f"Fleet of {run_id}", "/fleet"):
             if run_id not in await asyncio.to_thread(find_fleets, site):
@@ -77,6 +77,7 @@ def add(site: Site) -> None:
             view = _FleetView(site, run_id)
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
+            ui.timer(_FRAMES_EVERY_S, view.look)
 
 
 class _FleetView:
@@ -84,8 +85,8 @@ class _FleetView:
 
     def __init__(self, site: Site, run_id: str) -> None:
         self._folder, self._run_id = site.library.path(run_id), run_id
+        self._names: tuple[str, ...] = ()
         self._frames: dict[str, bytes] = {}
-        self._frames_s = float("-inf")
         with ui.element("div").classes("heading"):
             ui.html(f"<h1>{escape(run_id)}</h1>", sanitize=False)
             self._state = ui.html("", sanitize=False)
@@ -106,7 +107,6 @@ class _FleetView:
         self._is_reading = True
         try:
             found = await asyncio.to_thread(_read, self._folder)
-            await self._look(found.games)
         except SoulslabError as error:
             self._state.content = '<span class="state stopped">not reachable</span>'
             self._tiles.content = f'<p class="faint">{escape(str(error))}</p>'
@@ -119,14 +119,12 @@ class _FleetView:
         state = words[found.state] if is_running else "no learner"
         self._state.content = f'<span class="state {"running" if is_running else "stopped"}">{state}</span>'
         self._tiles.content = _learner_tiles(found)
+        self._names = tuple(game.worker for game in found.games)
         self._games.content = _games_html(found.games, self._folder, self._run_id, self._frames)
 
-    async def _look(self, games: tuple[Lease, ...]) -> None:
+    async def look(self) -> None:
         """Fetch the newest picture of each game on this machine, of at most `_N_FRAMES`."""
-        if time.monotonic() - self._frames_s < _FRAMES_EVERY_S:
-            return
-        self._frames_s = time.monotonic()
-        paths = {game.worker: feed_path(self._folder, game.worker) for game in games[:_N_FRAMES]}
+        paths = {name: feed_path(self._folder, name) for name in self._names[:_N_FRAMES]}
         known = {name: path for name, path in paths.items() if path is not None}
         frames = await asyncio.gather(*(last_frame(path) for path in known.values()))
         # A game between two fights has no new picture; the last one stays.

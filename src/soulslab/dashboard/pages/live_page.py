@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from nicegui import ui
 
 from soulslab.dashboard.live_relay import feed_path
-from soulslab.dashboard.pages.frame import Site, empty_state, frame, run_path
+from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, Site, empty_state, frame, run_path
 from soulslab.version import VERSION
 
 #: The elements that `static/live.js` fills.
@@ -20,7 +20,7 @@ _PAGE: Final = Path(__file__).parents[1] / "static" / "live.html"
 def add(site: Site) -> None:
     """Register the page."""
 
-    @ui.page("/live/{run_id:path}")
+    @ui.page("/live/{run_id:path}", response_timeout=RESPONSE_TIMEOUT_S)
     async def live_page(run_id: str, game: str = "") -> None:
         title = f"{run_id}, {game}" if game else run_id
         with frame(f"Live: {title}", "/fleet" if game else "/"):

@@ -14,6 +14,7 @@ from soulslab.arena.vocabulary import N_ACTIONS, action_name
 from soulslab.dashboard.charts import AXIS_TITLES
 from soulslab.dashboard.pages.frame import (
     REFRESH_S,
+    RESPONSE_TIMEOUT_S,
     Site,
     empty_state,
     frame,
@@ -45,7 +46,7 @@ _log = logging.getLogger(__name__)
 def add(site: Site) -> None:
     """Register the page."""
 
-    @ui.page("/run/{run_id:path}")
+    @ui.page("/run/{run_id:path}", response_timeout=RESPONSE_TIMEOUT_S)
     async def run_page(run_id: str, axis: str = AXES[0]) -> None:
         with frame(run_id, "/"):
             if site.library.folder(run_id) is None:
