@@ -395,7 +395,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
     def _add_finished(self, info: Info, over: NDArray[np.bool_]) -> None:
         """Add reports and last observations of the fights that ended, under Gymnasium's keys."""
         report = {}
-        for name, values in self._duels.fight_report().items():
+        for name, values in self._duels.fight_report(is_copied=self.copy).items():
             report[name], report["_" + name] = values, over
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             info["fight"], info["_fight"] = report, over

@@ -176,10 +176,14 @@ class Duels:
             self.simulator.reports["return_"][place] = self.returns[place]
         return self.fight_report(place)
 
-    def fight_report(self, place: int | None = None) -> Info:
-        """Return a copy of the reports of the last finished fights: arrays for all duels, or scalars for one."""
-        # Copied as bytes, because numpy copies records field by field.
-        reports = self.simulator.reports.view(np.uint8).copy().view(FIGHT_REPORT)
+    def fight_report(self, place: int | None = None, *, is_copied: bool = True) -> Info:
+        """Return the reports of the last finished fights: arrays for all duels, or scalars for one.
+
+        Without a copy they are overwritten by later steps.
+        """
+        reports = self.simulator.reports
+        if is_copied:  # as bytes, because numpy copies records field by field
+            reports = reports.view(np.uint8).copy().view(FIGHT_REPORT)
         return self._report(reports[place] if place is not None else reports, is_single=place is not None)
 
     def begin(self, which: NDArray[np.bool_], *, is_seeded: bool) -> None:
