@@ -23,7 +23,9 @@ def run_dir(shelf):
     root, _ = shelf
     folder = root / "pack"
     command = [sys.executable, "-m", "soulslab", "fleet", "learn", "--run-dir", str(folder)]
-    command += ["--set", "env.n_envs=1", "--set", "replay.capacity=1000"]
+    # Without updates the game never has to wait for the learner.
+    command += ["--set", "env.n_envs=1", "--set", "replay.capacity=1000", "--set", "run.evaluate_every=0"]
+    command += ["--set", "learner.learning_starts=1_000_000"]
     with (root.parent / "learn.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
         yield folder
