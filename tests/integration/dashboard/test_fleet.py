@@ -12,6 +12,7 @@ from soulslab.fleet.access import Keys, connect
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder
 from soulslab.fleet.messages import Lease
 from soulslab.fleet.operating import read_status
+from support.waiting import wait_for
 
 FAULT = "<b>made no step for 8 s</b>"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -33,13 +34,27 @@ def run_dir(shelf):
         process.wait()
 
 
-def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, open_page):
-    root, dashboard = shelf
+@pytest.fixture
+def game(shelf, run_dir):
+    """A game that joins the fleet as soon as its learner runs, with the first line that it prints."""
+    root, _ = shelf
+    wait_for((run_dir / JOIN_NAME).exists, "the join file", deadline_s=120.0)
+    command = [sys.executable, "-m", "soulslab", "fleet", "play", str(run_dir / JOIN_NAME)]
+    command += ["--name", "here", "--dashboard"]
+    with (root.parent / "play.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
+        yield process
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, open_page):
+    _, dashboard = shelf
     page = open_page(dashboard.link)
     page.goto(f"{dashboard.base}/fleet/pack")
     # The page follows the learner, whose server may not answer yet.
     expect(page.locator("#content .state")).to_have_text("running", timeout=120_000)
-    expect(page.locator("#content")).to_contain_text("soulslab fleet play")
     assert float(page.locator("dl div", has_text="Memory of the learner").locator("dd").inner_text()[:-3]) > 50
     fleet = FleetFolder(run_dir)
     access = fleet.admin()
@@ -68,21 +83,11 @@ def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, open_page
     assert read_status(fleet).state == "pause"
     page.get_by_role("button", name="Continue").click()
     expect(page.locator("#content .state")).to_have_text("running")
-
-    command = [sys.executable, "-m", "soulslab", "fleet", "play", str(run_dir / JOIN_NAME)]
-    command += ["--name", "here", "--dashboard"]
-    with (root.parent / "play.log").open("w") as log:
-        game = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
-        try:
-            assert "/fleet/pack?token=" in game.stdout.readline()
-            link = page.locator("tr", has_text="here/0").locator("a.game")
-            expect(link.locator("img")).to_be_visible(timeout=60_000)
-            assert link.locator("img").evaluate("image => image.naturalWidth") == 160
-            link.click()
-            page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
-            expect(page.locator("h1")).to_have_text("pack, here/0")
-            expect(page.locator("#live-state")).to_have_text("live")
-        finally:
-            game.terminate()
-            game.wait()
-            game.stdout.close()
+    link = page.locator("tr", has_text="here/0").locator("a.game")
+    expect(link.locator("img")).to_be_visible(timeout=60_000)
+    assert link.locator("img").evaluate("image => image.naturalWidth") == 160
+    link.click()
+    page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
+    expect(page.locator("h1")).to_have_text("pack, here/0")
+    expect(page.locator("#live-state")).to_have_text("live")
+    assert "/fleet/pack?token=" in game.stdout.readline()

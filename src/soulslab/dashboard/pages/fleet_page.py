@@ -120,7 +120,7 @@ class _FleetView:
         self._state.content = f'<span class="state {"running" if is_running else "stopped"}">{state}</span>'
         self._tiles.content = _learner_tiles(found)
         self._names = tuple(game.worker for game in found.games)
-        self._games.content = _games_html(found.games, self._folder, self._run_id, self._frames)
+        self._games.content = games_html(found.games, self._folder, self._run_id, self._frames)
 
     async def look(self) -> None:
         """Fetch the newest picture of each game on this machine, of at most `_N_FRAMES`."""
@@ -187,7 +187,7 @@ def _evaluation_tiles(evaluation: EvaluationStatus | None) -> list[tuple[str, st
     return [("Wins in the last evaluation", f"{100 * last.win_rate:.0f} % <small>{interval}</small>")]
 
 
-def _games_html(games: tuple[Lease, ...], run_dir: Path, run_id: str, frames: Mapping[str, bytes]) -> str:
+def games_html(games: tuple[Lease, ...], run_dir: Path, run_id: str, frames: Mapping[str, bytes]) -> str:
     """Return a table of the games; those on this machine have a picture and a link to their live page."""
     if not games:
         command = escape(f"soulslab fleet play {run_dir / 'join.toml'}")
