@@ -121,7 +121,7 @@ def test_reloaded_page_continues(live):
     live.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
 
 
-def test_open_pages_recover_from_a_restart_of_the_server(root, training, tmp_path, open_page):
+def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, training, tmp_path, open_page):
     log = tmp_path / "dashboard.log"
     with running_dashboard(root, log) as dashboard:
         base, link = dashboard.base, dashboard.link
@@ -132,12 +132,18 @@ def test_open_pages_recover_from_a_restart_of_the_server(root, training, tmp_pat
         runs.goto(f"{base}/")
         decisions = runs.locator("tr", has_text="run").locator("td").nth(5)
         before = decisions.inner_text()
-    with running_dashboard(root, log, port=base.rpartition(":")[2]) as dashboard:
+    with running_dashboard(root, log, "--read-only", port=base.rpartition(":")[2]) as dashboard:
         assert dashboard.link == link
         live.wait_for_function("!soulslabLive.moments.length || soulslabLive.isConnected")
         live.wait_for_function("soulslabLive.isConnected && soulslabLive.moments.length > 3", timeout=60_000)
         expect(decisions).not_to_have_text(before)
-    live.context.close()
+        expect(runs.get_by_role("button", name="Compare")).to_be_visible()
+        expect(runs.get_by_role("button", name="Start a run")).to_have_count(0)
+        runs.goto(f"{base}/run/run")
+        expect(runs.get_by_role("button", name="Watch live")).to_be_visible()
+        expect(runs.get_by_role("button", name="Stop")).to_have_count(0)
+        expect(runs.get_by_role("button", name="Save now")).to_have_count(0)
+        live.context.close()
 
 
 def test_stand_in_game_is_shown(root, dashboard, open_page):
@@ -191,18 +197,6 @@ def test_run_page_follows_the_run(dashboard, open_page):
         f"""getElement(Number(document.querySelector(`[data-chart={name}]`).id.slice(1))).chart.getOption()
             .series[0].data.length > {before}"""
     )
-
-
-def test_read_only_dashboard_has_no_controls(root, training, tmp_path, open_page):
-    with running_dashboard(root, tmp_path / "dashboard.log", "--read-only") as dashboard:
-        page = open_page(dashboard.link)
-        page.goto(f"{dashboard.base}/run/run")
-        expect(page.get_by_role("button", name="Watch live")).to_be_visible()
-        expect(page.get_by_role("button", name="Stop")).to_have_count(0)
-        expect(page.get_by_role("button", name="Save now")).to_have_count(0)
-        page.goto(f"{dashboard.base}/")
-        expect(page.get_by_role("button", name="Compare")).to_be_visible()
-        expect(page.get_by_role("button", name="Start a run")).to_have_count(0)
 
 
 def test_save_now_and_stop(dashboard, root, training, open_page):
