@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_line, table_console
-from soulslab.cli.parameters import Flag, Overrides, TokenFile, option_group, token_options
+from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, TokenFile, option_group, token_options
 from soulslab.cli.train import dashboard_beside
 from soulslab.errors import ConfigError
 
@@ -43,6 +44,7 @@ class LearnFlags:
             this machine reaches it.
         max_memory_mb: Memory of the Redis server that the learner starts (MB).
         epsilon_alpha: Spread of the shares of random actions over the games; 0 gives all games the same share.
+        prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
         dashboard: Show the fleet in a browser until the learner ends; prints the link.
     """
 
@@ -55,6 +57,7 @@ class LearnFlags:
     listen: str = ""
     max_memory_mb: Annotated[int, Parameter(validator=Number(gte=16, lte=1 << 20))] = 1024
     epsilon_alpha: Annotated[float, Parameter(validator=Number(gte=0, lte=100))] = 7.0
+    prometheus: PrometheusPort = None
     dashboard: Flag = False
 
 
@@ -92,7 +95,7 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
             redis=read_access(flags.redis) if flags.redis is not None else None,
             fleet=fleet_settings,
             resume=flags.resume is not None,
-            sinks=run_sinks(folder),
+            sinks=run_sinks(folder, settings.sinks, prometheus_port=flags.prometheus),
         )
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
@@ -114,6 +117,7 @@ class PlayFlags:
         human: Play yourself, in this terminal. Your fights are sent to the learner, and also recorded in this folder
             as a data set, from which other runs can learn. Only for soulslab/Arena-v0.
         name: Name of this machine in the status; by default, its host name.
+        dashboard: Show the games in a browser until they end; prints the link.
         overrides: Set an option of the environment that only this machine may determine, as env.options.launch=...; may
             be repeated.
         spool_mb: Size of the file of each game for steps while the server cannot be reached or is full (MB).
@@ -125,6 +129,7 @@ class PlayFlags:
     evaluate: Flag = False
     human: Path | None = None
     name: str = ""
+    dashboard: Flag = False
     overrides: Overrides = None
     token_file: TokenFile = None
     spool_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=1 << 20))] = 256
@@ -143,6 +148,7 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
     from soulslab.config import read_overrides
     from soulslab.fleet.playing import PlaySettings
     from soulslab.fleet.playing import play as play_games
+    from soulslab.fleet.run_description import machine_name
 
     given = read_overrides(flags.overrides or [], "--set")
     env = given.pop("env", {})
@@ -152,17 +158,41 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
         )
     if flags.evaluate and flags.envs > 1:
         raise ConfigError("must be 1 with --evaluate; use --games for more evaluation fights at a time", path="--envs")
-    settings = PlaySettings(
-        n_games=flags.games,
-        n_envs=flags.envs,
-        name=flags.name,
-        env_id=str(env.get("id", "")),
-        role="evaluating" if flags.evaluate else "exploring",
-        options={**env.get("options", {}), **token_options(flags.token_file)},
-        spool_mb=flags.spool_mb,
-        frozen_s=flags.frozen_s,
-    )
-    return EXIT_FAILED if play_games(join, settings) else EXIT_OK
+    with ExitStack() as parts:
+        feeds = ""
+        if flags.dashboard:
+            feeds = _show_games(join.resolve().parent, flags.name or machine_name(), parts)
+        settings = PlaySettings(
+            n_games=flags.games,
+            n_envs=flags.envs,
+            name=flags.name,
+            env_id=str(env.get("id", "")),
+            role="evaluating" if flags.evaluate else "exploring",
+            options={**env.get("options", {}), **token_options(flags.token_file)},
+            spool_mb=flags.spool_mb,
+            frozen_s=flags.frozen_s,
+            feeds=feeds,
+        )
+        return EXIT_FAILED if play_games(join, settings) else EXIT_OK
+
+
+def _show_games(run_dir: Path, host: str, parts: ExitStack) -> str:
+    """Start a dashboard of the games; return the folder for their feeds, or "" for that of the run.
+
+    It shows the page of the fleet if the run is on this machine, else the games alone.
+    """
+    from tempfile import TemporaryDirectory
+
+    from soulslab.fleet.fleet_folder import FLEET_NAME
+    from soulslab.learn.live_feed import game_feed
+
+    if (run_dir / FLEET_NAME).is_dir():
+        parts.enter_context(dashboard_beside(run_dir.parent, f"/fleet/{run_dir.name}", is_on=True))
+        return ""
+    feeds = parts.enter_context(TemporaryDirectory(prefix="soulslab_games_"))
+    first = game_feed(Path(feeds), f"{host}/0").parent.name
+    parts.enter_context(dashboard_beside(Path(feeds), f"/live/{first}", is_on=True))
+    return feeds
 
 
 def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:

@@ -105,6 +105,8 @@ class Evaluation:
             damage_by_attack=means_by_name([result.damage_by_attack for result in results]),
             kills_by_attack=kills_by_attack(results),
             wins_by_pose=wins_by_pose(results),
+            uses_by_attack=means_by_name([result.fight.uses_by_attack for result in results]),
+            hits_by_attack=means_by_name([result.fight.hits_by_attack for result in results]),
         )
 
     def _n_each(self, games: Set[str]) -> int:

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import psutil
 from redis import Redis
 
 from soulslab.config import without_secrets
@@ -80,6 +81,7 @@ class FleetActor:
         self._n_published = 0
         self._is_behind = False
         self.n_restarts_of_redis = 0
+        self._process = psutil.Process()
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
         """Receive all steps since a state; None, or the state of a run in one process, receives all that is there."""
@@ -159,5 +161,6 @@ class FleetActor:
             n_waiting_rows=self.channel.n_waiting_rows,
             n_restarts_of_redis=self.n_restarts_of_redis,
             delay_p95_ms=1000.0 * delay_s if delay_s is not None else None,
+            memory_mb=self._process.memory_info().rss / 1e6,
             evaluation=self.evaluations.status,
         )

@@ -38,6 +38,7 @@ from soulslab.learn.actors.actor_status import (
     lateness_quantile_s,
 )
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.transition_actor import Actor, step_shape
 from soulslab.learn.replay.step_rows import row_type
@@ -115,7 +116,8 @@ class _Game:
                 return
             # Games must not repeat each other's fights, and a restarted game not its own.
             actor.reset(environment_seed((description.seed + entropy) % 2**32, TRAINING))
-            reason = self._step(actor, end, watched, description, request)
+            with closing(self._open_feed(env)) as actor.live:
+                reason = self._step(actor, end, watched, description, request)
             _log.info("%s; %d decisions", reason, actor.env_steps)
         finally:
             self._state = "draining"
@@ -127,6 +129,17 @@ class _Game:
         if settings.role == "evaluating":
             return EvaluationEnd(self._access, settings.name, kind, spool, policy.weights())
         return RedisActorEnd(self._access, settings.name, n_envs, kind, spool, policy.weights())
+
+    def _open_feed(self, env: Any) -> LiveFeed:
+        """Return the live feed of this game; without a path it does nothing."""
+        feed = LiveFeed(Path(self._settings.feed))
+        if self._settings.feed:
+            try:
+                Path(self._settings.feed).parent.mkdir(parents=True, exist_ok=True)
+                feed.open(env)
+            except OSError as error:
+                _log.warning("no live feed for the dashboard: %s", error)
+        return feed
 
     def _step(
         self, actor: Actor, end: RedisActorEnd, env: LatenessWrapper, description: RunDescription, request: StopRequest

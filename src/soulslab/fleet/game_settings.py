@@ -33,6 +33,7 @@ class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
         spool_bytes: Size of the file for steps that the server does not take.
         n_restarts: Number of earlier starts of this game.
         last_fault: Why the last start of this game ended; "" if none did.
+        feed: Path of its live feed; "" for none.
     """
 
     join: str
@@ -44,6 +45,7 @@ class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
     spool_bytes: int
     n_restarts: int = 0
     last_fault: str = ""
+    feed: str = ""
 
 
 def create_status(folder: Path) -> StatusBoard:

@@ -100,7 +100,10 @@ class EvaluationStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of the learner, which it renews while it runs; ``evaluation`` is None if no game evaluates."""
+    """Status of the learner, which it renews while it runs.
+
+    ``memory_mb`` is the resident memory of its process. ``evaluation`` is None if no game evaluates.
+    """
 
     pid: int
     host: str
@@ -111,6 +114,7 @@ class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
     n_waiting_rows: int
     n_restarts_of_redis: int
     delay_p95_ms: float | None
+    memory_mb: float = 0.0
     evaluation: EvaluationStatus | None = None
 
 

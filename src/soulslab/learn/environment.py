@@ -193,10 +193,23 @@ def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
     return np.maximum(taken, 1)
 
 
-def attack_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
-    """Return the names of the boss's attacks, in the order of ``info["fight"]["damage_by_attack"]``; may be empty."""
+class FightNames(NamedTuple):
+    """Names of the columns of ``info["fight"]``; empty if the environment does not have them.
+
+    Attributes:
+        attacks: Names of the boss's attacks, for ``damage_by_attack``, ``uses_by_attack`` and ``hits_by_attack``.
+        situations: Names of the situations of ``actions_by_situation``.
+    """
+
+    attacks: tuple[str, ...] = ()
+    situations: tuple[str, ...] = ()
+
+
+def fight_names(env: VectorEnv[Any, Any, Any]) -> FightNames:
+    """Return the names of the columns of ``info["fight"]``."""
     base = env.unwrapped
-    return tuple(getattr(base.envs[0].unwrapped if isinstance(base, SyncVectorEnv) else base, "attack_names", ()))
+    first = base.envs[0].unwrapped if isinstance(base, SyncVectorEnv) else base
+    return FightNames(*(tuple(getattr(first, name, ())) for name in ("attack_names", "situation_names")))
 
 
 def first_result(info: Info) -> bool | None:

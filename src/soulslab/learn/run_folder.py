@@ -158,7 +158,7 @@ def continuing_from(path: Path) -> Iterator[None]:
 
 
 def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
-    """Raise IncompatibleCheckpointError for a checkpoint of other settings; of ``run`` only the seed counts."""
+    """Raise IncompatibleCheckpointError for other settings; of ``run`` only the seed counts, and ``sinks`` do not."""
     stored = checkpoint.header["settings"]
     # Both are converted through JSON, so that a tuple equals the list that was stored.
     now, defaults = (msgspec.json.decode(msgspec.json.encode(each)) for each in (settings, type(settings)()))
@@ -167,7 +167,7 @@ def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
             checkpoint.path, "was written by another algorithm; resume with the settings in the run's config.toml"
         )
     for table, values in now.items():
-        if not isinstance(values, dict):
+        if not isinstance(values, dict) or table == "sinks":
             continue
         for key, value in values.items():
             if table == "run" and key != "seed":

@@ -128,6 +128,17 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     start_from: str = ""
 
 
+class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Further receivers of the telemetry of a run.
+
+    Attributes:
+        wandb: Project of Weights & Biases; "" for none. With the environment variable ``WANDB_MODE=offline`` the
+            numbers stay in the folder of the run.
+    """
+
+    wandb: Annotated[str, Meta(max_length=128)] = ""
+
+
 class AlgorithmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The settings that all algorithms have.
 
@@ -135,11 +146,13 @@ class AlgorithmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         algorithm: Name of the algorithm.
         env: The environment.
         run: Limits of the run, checkpoints and evaluations.
+        sinks: Further receivers of the telemetry.
     """
 
     algorithm: str = ""
     env: EnvSettings = EnvSettings()
     run: RunSettings = RunSettings()
+    sinks: SinkSettings = SinkSettings()
 
 
 class TrainSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -224,6 +224,8 @@ class TrainingLoop:
                 damage_by_attack={row.name: row.mean_damage for row in found.by_attack},
                 kills_by_attack={row.name: (row.n_kills or 0) / found.n_fights for row in found.by_attack},
                 wins_by_pose={str(row.pose): row.n_wins / row.n_fights for row in found.by_pose if row.pose >= 0},
+                uses_by_attack={row.name: row.mean_uses for row in found.by_attack if row.mean_uses is not None},
+                hits_by_attack={row.name: row.mean_hits for row in found.by_attack if row.mean_hits is not None},
             )
             self._note_evaluation(FinishedEvaluation(evaluated, policy))
 

@@ -35,7 +35,8 @@ from soulslab.learn.environment import TRAINING, environment_seed, make_vector, 
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.policy import Policy, PolicyHeader, masked_log_probs
-from soulslab.learn.ppo.rollout import Collector, EpisodeTracker, Minibatch, Rollout, generalised_advantages
+from soulslab.learn.ppo.episode_tracker import EpisodeTracker
+from soulslab.learn.ppo.rollout import Collector, Minibatch, Rollout, generalised_advantages
 from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.settings import PPOSettings, TrainSettings
 from soulslab.learn.telemetry import Message, UpdateStats
@@ -251,8 +252,7 @@ class PPOAlgorithm(Algorithm):
 
     def report(self, seconds: float) -> list[Message]:
         """Return the statistics of the updates since the last call, and of the fights."""
-        del seconds
-        fights = self.episodes.fights.take(self.env_steps)
+        fights = self.episodes.fights.take(self.env_steps, seconds)
         stats: list[Message] = [*self._stats, *([fights] if fights is not None else [])]
         self._stats.clear()
         return stats

@@ -1,4 +1,4 @@
-"""Rollouts of N environments in preallocated memory, their advantages, and statistics of the episodes.
+"""Rollouts of N environments in preallocated memory, and their advantages.
 
 Shapes: T steps, N environments, F features, H W C pixels, A actions. The transitions are stored in (T, N, ...) arrays
 and read by the learner as flat (T * N, ...) views; nothing is allocated per step.
@@ -6,8 +6,7 @@ and read by the learner as flat (T * N, ...) views; nothing is allocated per ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,10 +17,10 @@ from torch import Tensor
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.environment import (
     Info,
-    attack_names,
     blocked_actions,
     check_finite,
     decisions_taken,
+    fight_names,
     first_lateness,
     first_result,
     layout,
@@ -30,7 +29,7 @@ from soulslab.learn.environment import (
 from soulslab.learn.inputs import Observer
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy import Policy, masked_log_probs, sample
-from soulslab.learn.ppo.fight_sums import FightSums
+from soulslab.learn.ppo.episode_tracker import EpisodeTracker
 
 
 class Minibatch(NamedTuple):
@@ -100,105 +99,6 @@ def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.fl
     return advantages
 
 
-WINDOW: Final = 1000
-"""Number of episodes in the moving averages."""
-
-_WIN, _RETURN, _DECISIONS = range(3)
-
-
-class EpisodeTracker:
-    """Moving averages over the last episodes of N environments; ``steps`` (N,) counts the running ones.
-
-    Attributes:
-        fights: Sums over the fights since the last message; a checkpoint does not hold them.
-    """
-
-    def __init__(self, n_envs: int, attack_names: Sequence[str] = ()) -> None:
-        self.fights = FightSums(attack_names)
-        self.n_episodes = 0
-        self.steps = np.zeros(n_envs, np.int64)
-        self._decisions = np.zeros(n_envs, np.int64)
-        self._returns = np.zeros(n_envs)
-        # One row per finished episode: won (NaN if unknown), return, decisions.
-        self._window = np.full((WINDOW, 3), np.nan)
-
-    def record(
-        self,
-        rewards: NDArray[np.float64],
-        decisions: NDArray[np.int64],
-        dones: NDArray[np.bool_],
-        info: dict[str, Any],
-    ) -> None:
-        """Record one step of all environments, arrays (N,); wins are in ``final_info["fight"]["won"]``."""
-        self.steps += 1
-        self._decisions += decisions
-        self._returns += rewards
-        finished = np.flatnonzero(dones)
-        if len(finished) == 0:
-            return
-        rows = np.full((len(finished), 3), np.nan)
-        fight = info.get("final_info", {}).get("fight", {})
-        if "won" in fight:
-            # An episode that ended because its game failed has no result.
-            known = fight.get("_won", dones)[finished]
-            rows[known, _WIN] = fight["won"][finished][known]
-            self.fights.add(fight, finished[known])
-        rows[:, _RETURN] = self._returns[finished]
-        rows[:, _DECISIONS] = self._decisions[finished]
-        places = (self.n_episodes + np.arange(len(finished))) % WINDOW
-        self._window[places] = rows
-        self.n_episodes += len(finished)
-        self.forget_running(finished)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the averages cover a full window."""
-        return self.n_episodes >= WINDOW
-
-    @property
-    def win_rate(self) -> float | None:
-        """Share of wins among the last episodes; None if no result is known."""
-        return self._mean(_WIN)
-
-    @property
-    def mean_return(self) -> float | None:
-        """Mean return of the last episodes; None before the first."""
-        return self._mean(_RETURN)
-
-    @property
-    def mean_decisions(self) -> float | None:
-        """Mean length of the last episodes (game decisions); None before the first."""
-        return self._mean(_DECISIONS)
-
-    def state(self) -> Tensors:
-        """Return copies of everything that :meth:`load` needs."""
-        return {
-            "n_episodes": np.array([self.n_episodes]),
-            "steps": self.steps.copy(),
-            "decisions": self._decisions.copy(),
-            "returns": self._returns.copy(),
-            "window": self._window.copy(),
-        }
-
-    def load(self, state: Tensors) -> None:
-        """Continue from what :meth:`state` returned."""
-        self.n_episodes = int(state["n_episodes"][0])
-        self.steps[:] = state["steps"]
-        self._decisions[:] = state["decisions"]
-        self._returns[:] = state["returns"]
-        self._window[:] = state["window"]
-
-    def forget_running(self, envs: NDArray[np.intp] | slice = slice(None)) -> None:
-        """Discard the running episodes of environments that were reset, by default of all."""
-        for values in (self.steps, self._decisions, self._returns):
-            values[envs] = 0
-
-    def _mean(self, column: int) -> float | None:
-        values = self._window[: min(self.n_episodes, WINDOW), column]
-        values = values[~np.isnan(values)]
-        return float(values.mean()) if len(values) else None
-
-
 class Collector:
     """N environments, their state between two rollouts, and statistics of their episodes.
 
@@ -213,7 +113,7 @@ class Collector:
         self._gamma = gamma
         self._sizes = sizes(env)
         n_envs = self._sizes.n_envs
-        self.tracker = EpisodeTracker(n_envs, attack_names(env))
+        self.tracker = EpisodeTracker(n_envs, self._sizes.n_actions, fight_names(env))
         self.env_steps = 0
         self._observer = Observer(layout(env), n_envs, frame_stack)
         self._blocked = np.zeros((n_envs, self._sizes.n_actions), np.bool_)
@@ -235,6 +135,7 @@ class Collector:
                 rollout.values[t] += mean
                 self._step(t, policy, rollout)
             rollout.values[-1] = policy.judge(self._observer.inputs) * std + mean
+        self.tracker.fights.add_actions(rollout.actions.numpy())
 
     def state(self) -> Tensors:
         """Return copies of everything that :meth:`load` needs, without the state of the environment."""

@@ -18,11 +18,11 @@ from soulslab.learn.checkpoint import load_rng, rng_state
 from soulslab.learn.environment import (
     TRAINING,
     Info,
-    attack_names,
     blocked_actions,
     check_finite,
     decisions_taken,
     environment_seed,
+    fight_names,
     first_lateness,
     first_result,
     layout,
@@ -74,7 +74,7 @@ class Actor:
         self._blocked = np.zeros((self._n_envs, self._n_actions), np.bool_)
         self._row_type = row_type(step_shape(policy))
         self._episode_steps = np.zeros(self._n_envs, np.int64)
-        self._counter = EpisodeCounter(self._n_envs, self._n_actions, attack_names(env))
+        self._counter = EpisodeCounter(self._n_envs, self._n_actions, fight_names(env))
         self.live: LiveFeed | None = None
         self.weights_version = -1
         self._epsilon = 1.0

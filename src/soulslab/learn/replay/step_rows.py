@@ -8,14 +8,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from soulslab.learn.inputs import PixelShape
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Outcome(enum.IntEnum):
@@ -125,4 +127,4 @@ class Transitions(NamedTuple, Generic[Column]):
 
 
 #: Transitions as tensors on the CPU.
-Batch: TypeAlias = Transitions[Tensor]
+Batch: TypeAlias = "Transitions[Tensor]"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.learn.ppo.rollout import WINDOW
+from soulslab.learn.ppo.episode_tracker import WINDOW
 from soulslab.learn.rainbow import episode_window as episodes
 from soulslab.learn.rainbow.rainbow_settings import RainbowRunSettings, RainbowSettings
 from soulslab.learn.settings import RunSettings, TrainSettings
