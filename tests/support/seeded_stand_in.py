@@ -1,8 +1,8 @@
 """Profiles of a game whose stand-in window begins the fight of a seed, as the built-in fight does.
 
 The memory layout is that of the game. The number of the fight, its tick, the seed of the next one and the stage are in
-one more object, and one more key begins the next fight. Health and stamina, which the game rounds, are floats at the same
-places, so that observations are those of the simulator.
+one more object, and one more key begins the next fight. Health and stamina, which the game rounds, are floats at the
+same places, so that observations are those of the simulator.
 """
 
 from __future__ import annotations

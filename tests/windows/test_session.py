@@ -169,8 +169,8 @@ def test_a_fault_is_named_and_a_restart_recovers(held_session, name):
     held_session.restart()
     wait_for(lambda: not keys_down(), "the release of the keys")
     held_session.clock.pause()
-    before = held_session.read("x")
-    assert play(held_session, 4).snapshot["x"] > before
+    before = held_session.read("presses")
+    assert play(held_session, 4).snapshot["presses"] > before
     wait_for(lambda: not psutil.pid_exists(pid), "the end of the game")
 
 
@@ -195,8 +195,8 @@ def test_a_stolen_focus_is_taken_back_from_another_window(held_session):
         stolen = Window(other.open(350, 20, 200, 200, "other"))
         other.ask("front", stolen.id)
         assert stolen.is_in_front()
-        before = held_session.read("x")
+        before = held_session.read("presses")
         other.events()
-        assert play(held_session, 4).snapshot["x"] > before
+        assert play(held_session, 4).snapshot["presses"] > before
         assert window.is_in_front()
         assert [event for event in other.events() if event[0] == "key"] == []
