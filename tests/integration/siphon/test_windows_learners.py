@@ -5,7 +5,6 @@ The Windows Python under Wine serves the game.
 
 import subprocess
 import sys
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -14,8 +13,7 @@ import pytest
 from soulslab.config import Secret, dump_settings
 from soulslab.envs.arena import ArenaEnv
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
-from soulslab.errors import SiphonError
-from soulslab.games import profile_path
+from soulslab.errors import ServerUnavailableError
 from soulslab.learn.policies import shipped_policy
 from soulslab.learn.policy import Policy
 from soulslab.siphon.process.private_display import PrivateDisplay
@@ -30,8 +28,8 @@ TOKEN = "0123456789abcdef"  # noqa: S105
 NOTHING = 19
 N_STEPS = 20
 N_EPISODES = 20 if IS_LONG else 1
-#: Serves the window in the memory layout of a game, held in lockstep, and after that with the game's own profile, whose
-#: clock is the speed of the game. It prints the address of each server.
+#: Serves the window in the memory layout of a game, held in lockstep, and after that with the profile itself, whose
+#: clock is the speed of the game. It prints the address of each server. Each client finds a fight in progress.
 SERVE_MASKED = """
 import sys
 from pathlib import Path
@@ -41,20 +39,27 @@ from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
 
-held, scaled, token = sys.argv[1:]
-with open_session(stand_in(Path(held)), SessionOptions(launch="always")) as window:
-    options = SessionOptions(launch="never", pid=window.info.pid)
-    with open_session(load_profile(Path(scaled)), options) as game:
-        for session in (window, game):
-            with serve(session, ServerOptions(token=token)) as server:
-                print(f"at {server.address};", flush=True)
-                sys.stdin.readline()
+path, token = Path(sys.argv[1]), sys.argv[2]
+
+def serve_until_line(session):
+    with serve(session, ServerOptions(token=token)) as server:
+        print(f"at {server.address};", flush=True)
+        sys.stdin.readline()
+
+with open_session(stand_in(path), SessionOptions(launch="always")) as window:
+    window.clock.pause()
+    serve_until_line(window)
+    window.clock.advance(4.0)
+    window.write({"player.no_death": True})
+    window.clock.run()
+    with open_session(load_profile(path), SessionOptions(launch="never", pid=window.info.pid)) as game:
+        serve_until_line(game)
 """
 LEARNER = """
 import sys
 from soulslab.config import Secret
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
-from soulslab.errors import SiphonError
+from soulslab.errors import ServerUnavailableError
 
 env = ArenaLiveEnv(server=sys.argv[1], token=Secret(sys.argv[2]))
 env.reset(seed=1)
@@ -85,18 +90,17 @@ def display():
 
 
 def test_a_linux_learner_plays_the_masked_window_until_the_server_is_killed(python, display, tmp_path, windows):
-    """Fights of a policy are those of the simulator; then the profile of the game, without seeds, plays it, too."""
+    """Fights of a policy are those of the simulator; then the environment of the game plays it, too."""
     path = tmp_path / "seeded.toml"
     path.write_text(dump_settings(seeded_profile("dark_souls_3")), encoding="utf-8")
-    profiles = (f"Z:{path}", f"Z:{profile_path(Path('dark_souls_3'))}")
-    with python.serving(*profiles, TOKEN, display=display, code=SERVE_MASKED) as (address, server):
+    with python.serving(f"Z:{path}", TOKEN, display=display, code=SERVE_MASKED) as (address, server):
         check_fights_of_a_policy(address)
         server.stdin.write(b"\n")
         server.stdin.flush()
         env = play_scaled(address_of(server))
         server.kill()
         server.wait()
-        with pytest.raises(SiphonError, match="connection"):
+        with pytest.raises(ServerUnavailableError, match="no server answers|connection"):
             env.step(NOTHING)
         env.close()
         wait_for(lambda: not games(windows), "the end of the game")
@@ -114,12 +118,12 @@ def check_fights_of_a_policy(address):
     assert session.info.clock_grade == "lockstep"
     for seed in range(N_EPISODES):
         check_fight(live, sim, seed, choose)
-    session.clock.run()
     live.close()
 
 
 def play_scaled(address):
-    env = gymnasium.make("soulslab/DarkSouls3IudexDemo-v0", server=address, token=Secret(TOKEN), stand_in=True)
+    session = connect(address, token=Secret(TOKEN))
+    env = gymnasium.make("soulslab/DarkSouls3IudexDemo-v0", session=session, stand_in=True)
     seen, info = env.reset(seed=0)
     for _ in range(N_STEPS):
         seen, _, is_over, is_cut, info = env.step(int(env.np_random.choice(np.flatnonzero(info["action_mask"]))))
