@@ -100,7 +100,7 @@ def test_a_linux_learner_plays_the_masked_window_until_the_server_is_killed(pyth
         env = play_scaled(address_of(server))
         server.kill()
         server.wait()
-        with pytest.raises(ServerUnavailableError, match="no server answers|connection"):
+        with pytest.raises(ServerUnavailableError, match=r"no server answers|connection"):
             env.step(NOTHING)
         env.close()
         wait_for(lambda: not games(windows), "the end of the game")
