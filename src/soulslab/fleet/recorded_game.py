@@ -16,13 +16,12 @@ from soulslab.fleet.access import read_access
 from soulslab.fleet.messages import Lease
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_transport import SPOOL_BYTES
-from soulslab.fleet.run_description import machine_name, read_header, wait_for_description
+from soulslab.fleet.run_description import machine_name, read_policy, wait_for_description
 from soulslab.fleet.spool import Spool
 from soulslab.learn.demonstrations.reading import rows_of_episode
 from soulslab.learn.demonstrations.recorded_episode import Episode
 from soulslab.learn.inputs import Layout
-from soulslab.learn.rainbow.q_policy import QPolicy
-from soulslab.learn.rainbow.transition_actor import step_shape
+from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.version import VERSION
 
@@ -43,9 +42,9 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
         description = wait_for_description(access, lambda: True)
         if description is None:
             raise FleetError(access.address, "has no run")
-        self.header = read_header(description, access.address)
-        policy = QPolicy(self.header)
-        self._shape = step_shape(policy)
+        policy = read_policy(description, access.address)
+        self.header = policy.header
+        self._shape = step_shape(self.header)
         env = gymnasium.make(self.header.env_id, **self.header.env_options)
         self._layout = Layout(env.observation_space, self.header.env_id)
         env.close()

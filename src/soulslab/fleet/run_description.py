@@ -17,7 +17,9 @@ from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 from soulslab.errors import FleetError, did_you_mean
 from soulslab.fleet.access import Access, Keys, connect
 from soulslab.fleet.messages import RunDescription
-from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.players import untrained_policy
+from soulslab.learn.policy import Policy
+from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.untrusted import check_named_environment
 from soulslab.version import VERSION
 
@@ -55,8 +57,8 @@ def wait_for_description(access: Access, is_to_wait: Callable[[], bool]) -> RunD
     return None
 
 
-def read_header(description: RunDescription, address: str, own_env_id: str = "") -> QHeader:
-    """Return the header of the policy; raises ConfigError or FleetError unless this machine may play its environment.
+def read_policy(description: RunDescription, address: str, own_env_id: str = "") -> Policy | QPolicy:
+    """Return the untrained policy; raises ConfigError or FleetError unless this machine may play its environment.
 
     ``own_env_id`` is an environment that this machine allows although a message cannot name it; "" for none.
     """
@@ -64,9 +66,10 @@ def read_header(description: RunDescription, address: str, own_env_id: str = "")
         raise FleetError(
             address, f"the learner has soulslab {description.soulslab}, but this machine has {VERSION}; install that"
         )
-    header = QPolicy.read_header(description.header, Path(address))
+    policy = untrained_policy(description.header, Path(address))
+    header = policy.header
     check_named_environment("" if header.env_id == own_env_id else header.env_id, header.env_options, address)
     if ":" not in header.env_id and header.env_id not in gymnasium.registry:
         known = [name for name in gymnasium.registry if name.startswith("soulslab/")]
         raise FleetError(address, f"the environment {header.env_id!r} is unknown{did_you_mean(header.env_id, known)}")
-    return header
+    return policy

@@ -75,6 +75,16 @@ def load_player(path: Path) -> Player:
     return _LOADERS[kind](file)
 
 
+def untrained_policy(raw: Mapping[str, Any], path: Path) -> Policy | QPolicy:
+    """Return a policy of a header that is not in a file; raises IncompatibleCheckpointError or CorruptCheckpointError.
+
+    ``path`` is named in errors.
+    """
+    if raw.get("format") == action_values.FORMAT:
+        return QPolicy(QPolicy.read_header(raw, path))
+    return Policy(Policy.read_header(raw, path))
+
+
 def start_from(policy: Policy | QPolicy, path: Path, alike: Collection[str] = ()) -> None:
     """Copy the weights and the normalisers of another policy, or of the folder of its run.
 

@@ -16,7 +16,7 @@ from soulslab.learn.rainbow.rainbow_settings import (
     RainbowRunSettings,
     RainbowSettings,
 )
-from soulslab.learn.rainbow.transition_actor import LocalActor
+from soulslab.learn.rainbow.local_actor import LocalActor
 from soulslab.learn.run_folder import BEST_POLICY_NAME, StopReason
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
 from soulslab.learn.telemetry import CheckpointSaved, Evaluated, LearningStats
