@@ -20,12 +20,12 @@ from soulslab.fleet.access import Access
 from soulslab.fleet.messages import EvaluationStatus
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.spool import Spool
+from soulslab.learn.actors.episode_window import kills_by_attack, means_by_name, wins_by_pose
 from soulslab.learn.actors.transport import EpisodeResult, Weights
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.archive import Tensors
 from soulslab.learn.evaluate import wilson_interval
 from soulslab.learn.policy_header import Player
-from soulslab.learn.actors.episode_window import kills_by_attack, means_by_name, wins_by_pose
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.telemetry import Evaluated
 from soulslab.learn.training_loop import FinishedEvaluation

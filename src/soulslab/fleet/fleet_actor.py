@@ -24,12 +24,11 @@ from soulslab.fleet.messages import (
     RunDescription,
 )
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
+from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.archive import Tensors
-from soulslab.learn.environment import require_functions
 from soulslab.learn.policy_header import Header
-from soulslab.learn.actors.transition_actor import step_shape
-from soulslab.learn.run_folder import CONFIG_NAME, RunFolder
+from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.telemetry import ActorStats
 from soulslab.learn.training import AnySettings
 from soulslab.learn.training_loop import FinishedEvaluation
@@ -58,8 +57,7 @@ class FleetActor:
     channel: RedisLearnerEnd
 
     def __init__(self, access: Access, folder: RunFolder[AnySettings], header: Header, alpha: float) -> None:
-        """Prepare for the games of a run; raises ConfigError if the environment needs a Python function."""
-        require_functions(header.env_options, folder.path / CONFIG_NAME)
+        """Prepare for the games of a run."""
         self.control = Control()
         self.evaluations = EvaluationGames(folder.settings.run.evaluate_fights)
         self._access = access

@@ -29,7 +29,7 @@ from soulslab.fleet.evaluation_games import EvaluationEnd
 from soulslab.fleet.game_settings import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, open_status
 from soulslab.fleet.messages import Lease, RunDescription
 from soulslab.fleet.redis_actor_end import RedisActorEnd
-from soulslab.fleet.run_description import read_policy, wait_for_description
+from soulslab.fleet.run_description import read_policy, wait_for_description, with_functions
 from soulslab.fleet.spool import Spool
 from soulslab.learn.actors.actor_process import PriorityController, reset_priority
 from soulslab.learn.actors.actor_status import (
@@ -37,10 +37,10 @@ from soulslab.learn.actors.actor_status import (
     LatenessWrapper,
     lateness_quantile_s,
 )
+from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes
 from soulslab.learn.network_policy import NetworkPolicy
 from soulslab.learn.policy_header import Header
-from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.torch_device import one_core
@@ -97,7 +97,8 @@ class _Game:
             if description is None:
                 return
             policy = read_policy(description, self._access.address, self._settings.env_id)
-            options = {**policy.header.env_options, **self._settings.options}
+            given = with_functions(policy.header.env_options, self._settings.functions, self._access.address)
+            options = {**given, **self._settings.options}
             with closing(make_vector(self._env_id(policy.header), self._settings.n_envs, options)) as env:
                 policy.header.check_env(policy.header.env_id, sizes(env), "the learner's policy")
                 self._play(env, policy, description, request)

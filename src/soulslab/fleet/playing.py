@@ -54,6 +54,7 @@ class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
     env_id: str = ""
     role: Role = "exploring"
     options: dict[str, object] = {}
+    functions: dict[str, str] = {}
     spool_mb: int = 256
     frozen_s: float = FROZEN_S
     max_failures: int = MAX_FAILURES
@@ -160,6 +161,7 @@ class _WatchedGame:
             env_id=self._settings.env_id,
             role=self._settings.role,
             options=self._settings.options,
+            functions=self._settings.functions,
             spool_bytes=self._settings.spool_mb << 20,
             n_restarts=self._n_starts,
             last_fault=self._last_fault,

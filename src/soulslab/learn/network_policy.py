@@ -18,7 +18,8 @@ from soulslab.learn import archive
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.policy_header import Header, header_errors
+from soulslab.learn.policy_header import ActionScores, Header, header_errors
+from soulslab.learn.policy_view import PolicyView
 from soulslab.learn.settings import AlgorithmSettings
 from soulslab.learn.torch_device import CPU
 from soulslab.version import VERSION
@@ -128,9 +129,7 @@ class NetworkPolicy(ABC, Generic[H]):
         self._generator.manual_seed(seed)
 
     @abstractmethod
-    def explore(
-        self, inputs: Inputs, mask: NDArray[np.bool_], epsilon: float, rng: np.random.Generator
-    ) -> Choice:
+    def explore(self, inputs: Inputs, mask: NDArray[np.bool_], epsilon: float, rng: np.random.Generator) -> Choice:
         """Choose actions for training.
 
         Args:
@@ -139,6 +138,14 @@ class NetworkPolicy(ABC, Generic[H]):
             epsilon: Share of random actions, for a policy that does not explore by itself.
             rng: Source of the random actions.
         """
+
+    @abstractmethod
+    def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
+        """Return the score of each action; see :class:`soulslab.learn.policy_header.Player`."""
+
+    @abstractmethod
+    def view(self, inputs: Inputs, mask: NDArray[np.bool_], action: int) -> PolicyView:
+        """Compute a decision again, for display; see :class:`soulslab.learn.policy_header.Player`."""
 
     def zero_noise(self) -> None:
         """Remove random noise from the weights, if there is any, until the next :meth:`explore`."""

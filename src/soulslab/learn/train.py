@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from gymnasium.vector import VectorEnv
 
+from soulslab.learn.actors.transition_actor import ActorHandle
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.players import start_from
 from soulslab.learn.policy import Policy
@@ -17,7 +18,6 @@ from soulslab.learn.ppo.ppo_algorithm import open_ppo
 from soulslab.learn.ppo.remote_ppo import open_remote_ppo
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
-from soulslab.learn.actors.transition_actor import ActorHandle
 from soulslab.learn.run_folder import RunFolder, TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, close_all
@@ -70,7 +70,7 @@ def train(
     """
     try:
         select_device(settings.run.device)  # reports a missing GPU before the environment is made
-        folder: RunFolder[Any] = RunFolder(run_dir, settings, env_options, resume=resume)
+        folder: RunFolder[Any] = RunFolder(run_dir, settings, env_options, resume=resume, is_fleet=fleet is not None)
         with one_core(), closing(folder), closing(_open_algorithm(folder, fleet)) as algorithm:
             loop = TrainingLoop(folder, algorithm, sinks, control=fleet)
             loop.begin()

@@ -22,7 +22,7 @@ from soulslab.learn.actors.transport import Weights
 from soulslab.learn.algorithm import Algorithm, AlgorithmState
 from soulslab.learn.archive import join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint
-from soulslab.learn.environment import make_vector, sizes
+from soulslab.learn.environment import make_vector, sizes, without_functions
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.ppo.ppo_algorithm import PPO
@@ -41,9 +41,7 @@ class RemotePPO(Algorithm):
     saves_at_start = True
     """If the process is killed before its first regular checkpoint, the run can still resume with the actors' steps."""
 
-    def __init__(
-        self, settings: TrainSettings, policy: Policy, actor: ActorHandle, generator: torch.Generator
-    ) -> None:
+    def __init__(self, settings: TrainSettings, policy: Policy, actor: ActorHandle, generator: torch.Generator) -> None:
         """Prepare the learner; :meth:`start` or :meth:`load` connects to the actors."""
         self._settings = settings
         self._policy = policy
@@ -171,7 +169,7 @@ def open_remote_ppo(
     """
     settings = folder.settings
     refuse_secrets(folder.options)
-    with closing(make_vector(settings.env.id, settings.env.n_envs, folder.options)) as env:
+    with closing(make_vector(settings.env.id, settings.env.n_envs, without_functions(folder.options))) as env:
         generator = torch.Generator().manual_seed(settings.run.seed)
         header = PolicyHeader(**header_fields(settings, sizes(env)), network=settings.network)
         policy = Policy(header, generator, select_device(settings.run.device))

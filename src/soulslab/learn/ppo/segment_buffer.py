@@ -1,9 +1,9 @@
 """Steps of actors, cut into segments of equal length that make up the rollouts of PPO.
 
-A stream of rows is a sequence of episodes, perhaps of several games; see `soulslab.learn.replay.step_rows`. A segment is
-T consecutive steps of a stream, and the row after them, from whose observation the last value is bootstrapped. It may
-contain several episodes. A rollout consists of N segments of any streams, so an actor that is slow or has ended delays
-nothing but its own steps.
+A stream of rows is a sequence of episodes, perhaps of several games; see `soulslab.learn.replay.step_rows`. A segment
+is T consecutive steps of a stream, and the row after them, from whose observation the last value is bootstrapped. It
+may contain several episodes. A rollout consists of N segments of any streams, so an actor that is slow or has ended
+delays nothing but its own steps.
 
 Shapes: T steps, N segments, E streams, M rows.
 """
@@ -62,7 +62,7 @@ class SegmentBuffer:
         policies with which the actors chose their actions.
         """
         del generator  # nothing is drawn
-        segments = []
+        segments: list[_Segment] = []
         while len(segments) < len(self._streams):
             if self._n_segments[self._next]:
                 segments.append(self._cut(self._next))
@@ -143,7 +143,9 @@ class SegmentBuffer:
         rollout.obs.copy_(obs[index])
         pixels = None
         if rollout.pixels is not None:
-            pixels = torch.from_numpy(np.concatenate([_stacked(each.rows, self._shape.frame_stack) for each in segments]))
+            pixels = torch.from_numpy(
+                np.concatenate([_stacked(each.rows, self._shape.frame_stack) for each in segments])
+            )
             rollout.pixels.copy_(pixels[index])
         logits, values = policy.estimate(obs, pixels)
         moments = policy.value_moments

@@ -118,9 +118,7 @@ class QPolicy(NetworkPolicy[QHeader]):
             attribution=attribution,
         )
 
-    def explore(
-        self, inputs: Inputs, mask: NDArray[np.bool_], epsilon: float, rng: np.random.Generator
-    ) -> Choice:
+    def explore(self, inputs: Inputs, mask: NDArray[np.bool_], epsilon: float, rng: np.random.Generator) -> Choice:
         """Choose the best allowed actions, or random allowed ones with probability epsilon."""
         is_random = rng.random(len(mask)) < epsilon
         if is_random.all():

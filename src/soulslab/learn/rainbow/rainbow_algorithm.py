@@ -13,23 +13,23 @@ import torch
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from soulslab.learn.actors.episode_window import EpisodeWindow
+from soulslab.learn.actors.transition_actor import ActorHandle, refuse_secrets, step_shape
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.algorithm import AlgorithmState
 from soulslab.learn.archive import Tensors, check_shapes, join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint, load_rng, rng_state
 from soulslab.learn.demonstrations.reading import read_demonstrations
-from soulslab.learn.environment import feature_names, make_vector, sizes
+from soulslab.learn.environment import feature_names, make_vector, sizes, without_functions
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
-from soulslab.learn.actors.episode_window import EpisodeWindow
 from soulslab.learn.rainbow.feature_encoding import resolve_bins
+from soulslab.learn.rainbow.local_actor import LocalActor
 from soulslab.learn.rainbow.q_learner import Learner, Measured
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings, adjust_settings
-from soulslab.learn.rainbow.local_actor import LocalActor
 from soulslab.learn.rainbow.remote_actor import RemoteActor
-from soulslab.learn.actors.transition_actor import ActorHandle, refuse_secrets, step_shape
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import Outcome
@@ -283,7 +283,8 @@ def open_rainbow(
     EnvironmentUsageError if the environment does not support training.
     """
     settings = folder.settings
-    env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
+    options = folder.options if open_actor is None else without_functions(folder.options)
+    env = make_vector(settings.env.id, settings.env.n_envs, options)
     actor: ActorHandle | None = None
     try:
         found = sizes(env)

@@ -31,12 +31,12 @@ from soulslab.learn.actors.shared_memory import (
     read_header,
 )
 from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
+from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, require_functions
 from soulslab.learn.live_feed import FEED_NAME, LiveFeed
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
-from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.stop_request import StopRequest

@@ -8,12 +8,12 @@ from gymnasium.vector.utils import batch_space
 
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import NonFiniteError
+from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.actors.transport import InProcessTransport, Weights
 from soulslab.learn.checkpoint import load_rng, rng_state
 from soulslab.learn.environment import make_vector, sizes
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
-from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.replay.step_rows import Outcome, row_type
 from support.policies import MEMORY, q_policy
 
