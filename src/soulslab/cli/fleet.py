@@ -201,6 +201,23 @@ def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:
 
 
 @fleet.command
+def up(cluster: Path) -> int:
+    """Start a learner and games on a Ray cluster, and wait until the run is complete or Ctrl-C is pressed.
+
+    Args:
+        cluster: YAML file of the cluster.
+    """
+    from soulslab.fleet.ray_cluster import read_cluster
+    from soulslab.fleet.ray_cluster import up as start_cluster
+    from soulslab.learn.run_folder import StopReason
+
+    settings = read_cluster(cluster)
+    result = start_cluster(settings)
+    _log.info("%s: %d steps in %.0f s; %s", result.reason, result.env_steps, result.train_seconds, settings.run_dir)
+    return EXIT_INTERRUPTED if result.reason is StopReason.INTERRUPTED else EXIT_OK
+
+
+@fleet.command
 def status(run_dir: Path, *, json: Flag = False) -> int:
     """Show the learner and all games.
 

@@ -49,9 +49,6 @@ from soulslab.version import VERSION
 DRAIN_S: Final = 10.0
 """Time in which a game that ends sends what it has not sent (s)."""
 
-WINDOW_ROWS: Final = 100
-"""Rows of each environment that a simulator may be ahead of the learner."""
-
 _POLL_S: Final = 0.05
 
 _log = logging.getLogger(__name__)
@@ -160,8 +157,8 @@ class _Game:
         """Return the state of a game that waits before its next step, or None; a game in real time never waits."""
         if end.control.state == "pause" and actor.is_between_episodes:
             return "paused"
-        n_taken = end.order.n_taken if end.order is not None else 0
-        if not env.has_pace and end.n_pushed - n_taken > WINDOW_ROWS * self._settings.n_envs:
+        n_allowed = end.order.n_allowed if end.order is not None else 0
+        if not env.has_pace and end.n_pushed >= n_allowed:
             return "waiting"
         return None
 
