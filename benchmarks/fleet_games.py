@@ -1,6 +1,6 @@
 """``python -m benchmarks fleet-games``: learning from one game and from eight, and PPO in a fleet and in one process.
 
-The games are the built-in fight. A game plays ten decisions in a second of game time, as a real game does, but the
+The games are the first phase of the built-in fight. A game plays ten decisions in a second of game time, as a real game does, but the
 clock is accelerated: the simulators run as fast as the learner makes its updates. The times in the tables are game
 time, so that eight games play 80 decisions in a second.
 """
@@ -45,10 +45,10 @@ class GamesSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     n_games: tuple[int, ...] = (1, 8)
     seeds: tuple[int, ...] = (0, 1)
-    rainbow_steps: int = 150_000
-    rainbow_every: int = 5_000
-    ppo_steps: int = 40_000_000
-    ppo_every: int = 500_000
+    rainbow_steps: int = 100_000
+    rainbow_every: int = 2_000
+    ppo_steps: int = 10_000_000
+    ppo_every: int = 250_000
     ppo_games: int = 2
     ppo_envs: int = 256
     n_fights: int = 200
@@ -84,13 +84,13 @@ def measure_games(settings: GamesSettings | None = None) -> list[Result]:
     few, many = settings.n_games[0], settings.n_games[-1]
     return [
         Result(
-            title=f"Rainbow (rainbow.toml), means of {len(settings.seeds)} seeds: decisions and game time until 80 % "
+            title=f"Rainbow (rainbow.toml, first phase), means of {len(settings.seeds)} seeds: decisions and game time until 80 % "
             f"of {settings.n_fights} greedy fights are won; goals: with {many} games at most 1.1 times the decisions "
             f"of {few}, and a sixth of the time",
             rows=[comparison_row(rainbow, _name(n_games), n_games) for n_games in settings.n_games],
         ),
         Result(
-            title=f"PPO (demo.toml), {settings.ppo_envs} environments: decisions and training time until 80 % are won",
+            title=f"PPO (demo.toml, first phase), {settings.ppo_envs} environments: decisions and training time until 80 % are won",
             rows=[comparison_row(ppo, name, settings.ppo_envs) for name in ("in one process", "in a fleet")],
         ),
     ]
@@ -149,6 +149,7 @@ def _options(seed: int, n_envs: int, total_steps: int, every: int, n_fights: int
     """Return the settings of a run as options of the command line; it ends at 80 %."""
     settings = {
         "env.n_envs": n_envs,
+        "env.options.phase": '"1"',
         "run.seed": seed,
         "run.total_steps": total_steps,
         "run.evaluate_every": every,

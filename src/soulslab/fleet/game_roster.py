@@ -31,10 +31,17 @@ class Pace(NamedTuple):
     at: float
     n_allowed: int
 
-    def after(self, n_taken: int, n_envs: int) -> Pace:
-        """Return the pace when more rows were taken."""
+    def after(self, n_taken: int, n_envs: int, *, was_behind: bool) -> Pace:
+        """Return the pace when more rows were taken, by a learner that is not behind with its updates.
+
+        If it was behind meanwhile, the game may be ahead by the rows of `AHEAD_S`; otherwise by twice as many rows as
+        before, if it has sent all that it might.
+        """
         now = time.monotonic()
         n_ahead = AHEAD_S * (n_taken - self.n_taken) / max(now - self.at, 1e-3)
+        if not was_behind:
+            window = self.n_allowed - self.n_taken
+            n_ahead = 2.0 * window if n_taken >= self.n_allowed else window
         window = min(max(n_ahead, MIN_ROWS_AHEAD * n_envs), MAX_ROWS_AHEAD * n_envs)
         return Pace(n_taken, now, n_taken + int(window))
 
@@ -56,6 +63,7 @@ class GameRoster:
         self._numbers: dict[GameName, int | None] = {}  # None for games that do not explore
         self._paces: dict[GameName, Pace] = {}
         self._n_dropped_before = 0
+        self._was_behind = False
 
     def leases(self) -> list[Lease]:
         """Return the status of all games."""
@@ -83,16 +91,19 @@ class GameRoster:
             self._leases = found
         self.n_dropped = self._n_dropped_before + sum(lease.n_dropped for lease in found.values())
         refusals = self._channel.refusals()
+        self._was_behind = self._was_behind or is_behind
         for name, lease in found.items():
             pace = self._paces.get(name)
             if pace is None or not is_behind:
                 pace = pace or Pace(0, 0.0, 0)
-                self._paces[name] = pace.after(self._channel.n_taken(name), lease.n_envs)
+                n_taken = self._channel.n_taken(name)
+                self._paces[name] = pace.after(n_taken, lease.n_envs, was_behind=self._was_behind)
             number = self._numbers[name]
             exponent = epsilon_exponent(number, self._alpha) if number is not None else 1.0
             n_allowed = self._paces[name].n_allowed
             order = Order(epsilon_exponent=exponent, n_allowed=n_allowed, refusal=refusals.get(name, ""))
             client.hset(self._keys.orders, name.incarnation, msgspec.json.encode(order))
+        self._was_behind = is_behind
 
     def _read_leases(self, client: Redis) -> dict[GameName, Lease]:
         prefix, leases = self._keys.leases_of_all, {}
