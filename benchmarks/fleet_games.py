@@ -1,8 +1,8 @@
 """``python -m benchmarks fleet-games``: learning from one game and from eight, and PPO in a fleet and in one process.
 
-The games are the first phase of the built-in fight. A game plays ten decisions in a second of game time, as a real game does, but the
-clock is accelerated: the simulators run as fast as the learner makes its updates. The times in the tables are game
-time, so that eight games play 80 decisions in a second.
+The games are the first phase of the built-in fight. A game plays ten decisions in a second of game time, as a real game
+does, but the clock is accelerated: the simulators run as fast as the learner makes its updates. The times in the tables
+are game time, so that eight games play 80 decisions in a second.
 """
 
 from __future__ import annotations
@@ -84,13 +84,14 @@ def measure_games(settings: GamesSettings | None = None) -> list[Result]:
     few, many = settings.n_games[0], settings.n_games[-1]
     return [
         Result(
-            title=f"Rainbow (rainbow.toml, first phase), means of {len(settings.seeds)} seeds: decisions and game time until 80 % "
-            f"of {settings.n_fights} greedy fights are won; goals: with {many} games at most 1.1 times the decisions "
-            f"of {few}, and a sixth of the time",
+            title=f"Rainbow (rainbow.toml, first phase), means of {len(settings.seeds)} seeds: decisions and game time "
+            f"until 80 % of {settings.n_fights} greedy fights are won; goals: with {many} games at most 1.1 times the "
+            f"decisions of {few}, and a sixth of the time",
             rows=[comparison_row(rainbow, _name(n_games), n_games) for n_games in settings.n_games],
         ),
         Result(
-            title=f"PPO (demo.toml, first phase), {settings.ppo_envs} environments: decisions and training time until 80 % are won",
+            title=f"PPO (demo.toml, first phase), {settings.ppo_envs} environments: decisions and training time until "
+            "80 % are won",
             rows=[comparison_row(ppo, name, settings.ppo_envs) for name in ("in one process", "in a fleet")],
         ),
     ]
