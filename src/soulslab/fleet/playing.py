@@ -210,7 +210,8 @@ class _WatchedGame:
             )
             _log.error("game %s is given up: %s", self.name, self.reason)
             return
-        wait_s = min(_MIN_BACK_OFF_S * 2.0 ** (len(self._failures) - 1), _MAX_BACK_OFF_S)
+        n_before = len(self._failures) - 1  # the first start after a failure is at once
+        wait_s = min(_MIN_BACK_OFF_S * 2.0 ** (n_before - 1), _MAX_BACK_OFF_S) if n_before else 0.0
         self._next_start_at = now + wait_s
         _log.warning("game %s %s; starting it again in %.1f s", self.name, self._last_fault, wait_s)
 
