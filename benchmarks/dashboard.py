@@ -56,8 +56,8 @@ class DashboardBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
         run_hours: Length of each of these runs (h); PPO sends five reports per second.
     """
 
-    window_s: float = 15.0
-    n_rounds: int = 4
+    window_s: float = 10.0
+    n_rounds: int = 10
     watch_s: float = 30.0
     n_runs: int = 100
     run_hours: float = 10.0
@@ -99,24 +99,28 @@ def _measure_cost(
         _wait_for((root / "run" / FEED_NAME).exists)
         _wait_for(lambda: _work(root, unit) > 0)
         time.sleep(settings.window_s)  # the policy and the caches settle
-        for _ in range(settings.n_rounds):
-            for viewer, found in rates.items():
+        for i in range(settings.n_rounds):
+            # Each second round in reversed order: the rate drifts while the policy learns.
+            for viewer, found in list(rates.items())[:: -1 if i % 2 else 1]:
                 with _viewer(viewer, root / "run", browser, link):
                     time.sleep(_SETTLE_S)
                     rate, share = _rate(training, server, root, unit, settings.window_s)
                 found.append(rate)
                 if viewer == "browser":
                     shares.append(share)
-    alone = median(rates["no viewer"])
-    cost = {viewer: round(100.0 * (1.0 - median(found) / alone), 2) for viewer, found in rates.items()}
     return {
         "learner": name,
-        "per CPU s": f"{alone:,.0f} {unit}",
-        "spread (%)": round(100.0 * float(np.std(rates["no viewer"])) / alone, 2),
-        "cost of the feed (%)": cost["reader"],
-        "cost with a browser beside it (%)": cost["browser"],
+        "per CPU s": f"{median(rates['no viewer']):,.0f} {unit}",
+        "cost of the feed (%)": _cost(rates["no viewer"], rates["reader"]),
+        "cost with a browser beside it (%)": _cost(rates["no viewer"], rates["browser"]),
         "server CPU (%)": round(100.0 * median(shares), 1),
     }
+
+
+def _cost(alone: list[float], watched: list[float]) -> str:
+    """Return the mean cost over the rounds and its standard error, both in %."""
+    costs = 100.0 * (1.0 - np.array(watched) / np.array(alone))
+    return f"{np.mean(costs):.1f} ± {np.std(costs, ddof=1) / np.sqrt(len(costs)):.1f}"
 
 
 @contextmanager

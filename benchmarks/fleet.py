@@ -56,13 +56,15 @@ class FleetBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         seconds: Time of each measurement (s).
+        n_rounds: Measurements of each rate, by turns alone and with games; the middle one is reported.
         rates: Transitions per second of all games together.
         n_games: Games of the measurements of throughput.
         n_many: Games that play at the same time at 10 steps per second each.
         n_malformed: Malformed messages.
     """
 
-    seconds: float = 20.0
+    seconds: float = 12.0
+    n_rounds: int = 5
     rates: tuple[int, ...] = (10_000, 100_000)
     n_games: int = 4
     n_many: int = 200
@@ -70,7 +72,7 @@ class FleetBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def quick(self) -> FleetBenchSettings:
         """Return settings for a short run."""
-        return msgspec.structs.replace(self, seconds=5.0, n_malformed=10_000)
+        return msgspec.structs.replace(self, seconds=5.0, n_rounds=1, n_malformed=10_000)
 
 
 def measure_fleet(settings: FleetBenchSettings | None = None) -> list[Result]:
@@ -112,8 +114,10 @@ class _Bench:
         self.policy = QPolicy(HEADER)
         replay = ReplaySettings(capacity=500_000)
         self.replay = ReplayBuffer(SHAPE, replay, N_LANES)
-        rows = example_rows(2000)
-        self.replay.append(rows)
+        # A full buffer, so that sampling has the same cost alone and with games: a small one fits into the caches.
+        rows = example_rows(10_000)
+        for _ in range(replay.capacity // len(rows)):
+            self.replay.append(rows)
         self.policy.observe(rows["features"])
         learning = QLearningSettings()
         self._learner = Learner(learning, replay, self.policy, self.replay, np.random.default_rng(0))
@@ -166,42 +170,62 @@ def _ingest_rows(settings: FleetBenchSettings) -> tuple[list[Row], list[Row]]:
         bench.run(2.0)  # compiles kernels
         alone = bench.run(settings.seconds)
         name = "the learner alone"
-        ingest = [_ingest_row(name, 0, (alone, alone), (None, None))]
+        ingest = [_ingest_row(name, 0, _Round(alone, alone, None, None, {}))]
         budget = [_budget_row(name, 0, alone, {"server": None, "the games": None})]
         for rate in settings.rates:
-            with _games(game, settings.n_games, rate / settings.n_games) as (games, delays):
-                bench.wait_for_games(settings.n_games)
-                parts = {"server": _servers(), "the games": games}
-                _drain(delays)
-                before, start = {name: _processor_s(each) for name, each in parts.items()}, time.perf_counter()
-                ran = bench.run(settings.seconds)
-                passed = time.perf_counter() - start
-                shares = {name: (_processor_s(each) - before[name]) / passed for name, each in parts.items()}
-                steps_s, weights_s = bench.end.delay_p95_s, _drain(delays)
-            # The load of other programs changes.
-            alone = max(alone, bench.run(settings.seconds), key=lambda each: each.updates)
+            rounds = [_ingest_round(bench, game, settings, rate) for _ in range(settings.n_rounds)]
+            middle = sorted(rounds, key=lambda each: each.share)[len(rounds) // 2]
             name = f"{settings.n_games} games"
-            ingest.append(_ingest_row(name, rate, (alone, ran), (steps_s, weights_s)))
-            budget.append(_budget_row(name, rate, ran, shares))
+            ingest.append(_ingest_row(name, rate, middle))
+            budget.append(_budget_row(name, rate, middle.ran, middle.others))
         bench.end.close()
     return ingest, budget
 
 
-def _ingest_row(
-    name: str, sent: int, alone_and_with: tuple[_Ran, _Ran], delays_s: tuple[float | None, float | None]
-) -> Row:
-    alone, ran = alone_and_with
-    steps_ms, weights_ms = (round(1000 * delay_s, 1) if delay_s is not None else None for delay_s in delays_s)
+class _Round(NamedTuple):
+    """The learner alone and then with games; the delays of steps and of weights; shares of a core of other programs."""
+
+    alone: _Ran
+    ran: _Ran
+    steps_s: float | None
+    weights_s: float | None
+    others: Mapping[str, float]
+
+    @property
+    def share(self) -> float:
+        """Updates per second, as a share of those alone."""
+        return self.ran.updates / self.alone.updates
+
+
+def _ingest_round(bench: _Bench, game: Access, settings: FleetBenchSettings, rate: int) -> _Round:
+    alone = bench.run(settings.seconds)
+    with _games(game, settings.n_games, rate / settings.n_games) as (games, delays):
+        bench.wait_for_games(settings.n_games)
+        parts = {"server": _servers(), "the games": games}
+        _drain(delays)
+        before, start = {name: _processor_s(each) for name, each in parts.items()}, time.perf_counter()
+        ran = bench.run(settings.seconds)
+        passed = time.perf_counter() - start
+        shares = {name: (_processor_s(each) - before[name]) / passed for name, each in parts.items()}
+        return _Round(alone, ran, bench.end.delay_p95_s, _drain(delays), shares)
+
+
+def _ingest_row(name: str, sent: int, measured: _Round) -> Row:
+    alone, ran = measured.alone, measured.ran
     return {
         "games": name,
         "transitions/s sent": sent,
         "transitions/s taken": round(ran.transitions),
         "updates/s": round(ran.updates),
-        "% of updates alone": round(100 * ran.updates / alone.updates),
+        "% of updates alone": round(100 * measured.share),
         "% per processor second": round(100 * ran.per_cpu_s / alone.per_cpu_s),
-        "step to learner, p95 ms": steps_ms,
-        "update to game, p95 ms": weights_ms,
+        "step to learner, p95 ms": _milliseconds(measured.steps_s),
+        "update to game, p95 ms": _milliseconds(measured.weights_s),
     }
+
+
+def _milliseconds(delay_s: float | None) -> float | None:
+    return round(1000 * delay_s, 1) if delay_s is not None else None
 
 
 def _drain(delays: Any) -> float | None:

@@ -38,7 +38,7 @@ MAX_GAMES_OF_USER: Final = 1024
 _N_READ: Final = 8
 _N_STREAMS: Final = 32
 """Streams that one command reads, so that an answer has a bounded size."""
-_PAUSE_S: Final = 0.01
+_PAUSE_S: Final = 0.05
 """Time between two reads, unless messages are left; each read takes the lock of the interpreter from the learner."""
 _MAX_WAIT_S: Final = 1.0
 

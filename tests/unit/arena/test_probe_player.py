@@ -19,9 +19,15 @@ def recorded(boss, minutes, seed=3):
     return probe, list(record_simulated(shipped(boss), lambda _: probe, seed=seed, minutes=minutes))
 
 
+@pytest.fixture(scope="module")
+def judge():
+    """Return the probing player after 20 minutes against the judge, and its fights."""
+    return recorded("judge", 20.0)
+
+
 @pytest.mark.parametrize("boss", boss_names())
-def test_it_shows_the_whole_boss(boss):
-    _, fights = recorded(boss, 12.0)
+def test_it_shows_the_whole_boss(boss, judge):
+    fights = judge[1] if boss == "judge" else recorded(boss, 12.0)[1]
     moments = np.concatenate([fight.moments for fight in fights])
     # Both phases, and nearly all attacks.
     assert (moments["phase"] == 2).mean() > 0.2
@@ -37,8 +43,8 @@ def test_it_shows_the_whole_boss(boss):
     assert (ahead < 0.5).mean() > 0.05
 
 
-def test_it_learns_when_attacks_hit():
-    probe, _ = recorded("judge", 10.0)
+def test_it_learns_when_attacks_hit(judge):
+    probe, _ = judge
     true_s = {
         BOSS_ANIMATIONS.index(move.animation): [(window.start_s, window.end_s) for window in move.windows]
         for move in shipped("judge").moves
@@ -50,11 +56,10 @@ def test_it_learns_when_attacks_hit():
     assert np.mean(right) > 0.9
 
 
-def test_it_stands_where_the_reach_of_attacks_may_end():
-    judge = shipped("judge")
-    _, fights = recorded("judge", 20.0)
-    fit = fit_boss(fights, load_knight(), ground=judge.ground)
-    true = {move.animation: move for move in judge.moves}
+def test_it_stands_where_the_reach_of_attacks_may_end(judge):
+    boss = shipped("judge")
+    fit = fit_boss(judge[1], load_knight(), ground=boss.ground)
+    true = {move.animation: move for move in boss.moves}
     errors = [
         abs(window.reach_m - true[move.animation].windows[j].reach_m)
         for i, move in enumerate(fit.boss.moves)
@@ -95,6 +100,6 @@ def test_the_same_seed_plays_the_same_fights():
     assert not np.array_equal(first[0].moments, other[0].moments)
 
 
-def test_its_knowledge_names_no_animation_that_cannot_hit():
-    probe, _ = recorded("judge", 5.0)
+def test_its_knowledge_names_no_animation_that_cannot_hit(judge):
+    probe, _ = judge
     assert all(number < len(BOSS_ATTACKS) for number in probe.blows)

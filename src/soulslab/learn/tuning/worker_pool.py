@@ -7,11 +7,13 @@ it is asked to. A worker that dies therefore affects its own candidate only. The
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
 from typing import Final, TypeAlias
 
 import msgspec
@@ -33,11 +35,17 @@ class Worker:
     """A worker process, as the study sees it; ``number`` is its candidate, None while it is idle."""
 
     def __init__(self, prepare: Callable[[], None] | None) -> None:
-        # After a fork, the threads of torch and numba would not work; a spawned process starts clean on all systems.
-        context = get_context("spawn")
+        # After a fork of this process, the threads of torch and numba would not work. The server that forks the workers
+        # instead has imported the modules once and runs no threads; Windows has no fork.
+        context: SpawnContext | ForkServerContext
+        if sys.platform == "win32":
+            context = get_context("spawn")
+        else:
+            context = get_context("forkserver")
+            context.set_forkserver_preload([__name__])
         self.connection, theirs = context.Pipe()
         # Not a daemon process: those cannot have child processes, and an environment may start some.
-        self._process: SpawnProcess = context.Process(target=_work, args=(theirs, prepare), name="soulslab-tune")
+        self._process: BaseProcess = context.Process(target=_work, args=(theirs, prepare), name="soulslab-tune")
         self._process.start()
         theirs.close()
         self.number: int | None = None

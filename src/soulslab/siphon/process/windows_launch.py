@@ -173,6 +173,8 @@ class WindowsGameProcess:
             if matching:
                 self.pid = self._child.pid if self._child.pid in matching else matching[0]
                 return
+            if not pids:
+                self._output.close()  # what the ended processes printed may not have been read yet
             printed = f"it printed:\n{self.output_tail()}" if self.output_tail() else "it printed nothing"
             if not pids:
                 raise LaunchError(

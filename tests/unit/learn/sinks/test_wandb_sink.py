@@ -11,6 +11,7 @@ from soulslab.learn.sinks.metric_names import MESSAGES, tagged_values
 from soulslab.learn.sinks.wandb_sink import WandbSink
 from soulslab.learn.telemetry import EvaluationProgress, TrainProgress
 from support.messages import example
+from support.waiting import wait_for
 
 
 def read_records(folder):
@@ -23,6 +24,8 @@ def read_records(folder):
             continue
         _, length, kind = struct.unpack_from("<IHB", data, position)
         part = data[position + 7 : position + 7 + length]
+        if len(part) < length:  # it is being written
+            return
         position += 7 + length
         parts = [*parts, part] if kind in (3, 4) else [part]
         if kind in (1, 4):
@@ -51,6 +54,8 @@ def test_numbers_settings_and_name_arrive(tmp_path, offline):
         sink.write(message)
     sink.close()
     sink.close()
+    # The service of wandb may still write when the run has finished.
+    wait_for(lambda: any(record.HasField("exit") for record in read_records(folder)), "the end of the run")
     records = list(read_records(folder))
     [run] = {record.run.SerializeToString(): record.run for record in records if record.HasField("run")}.values()
     assert (run.project, run.display_name) == ("souls", "mine")
