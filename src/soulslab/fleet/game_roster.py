@@ -40,8 +40,7 @@ class Pace(NamedTuple):
         now = time.monotonic()
         n_ahead = AHEAD_S * (n_taken - self.n_taken) / max(now - self.at, 1e-3)
         if not was_behind:
-            window = self.n_allowed - self.n_taken
-            n_ahead = 2.0 * window if n_taken >= self.n_allowed else window
+            n_ahead = float(self.n_allowed - self.n_taken) * (2.0 if n_taken >= self.n_allowed else 1.0)
         window = min(max(n_ahead, MIN_ROWS_AHEAD * n_envs), MAX_ROWS_AHEAD * n_envs)
         return Pace(n_taken, now, n_taken + int(window))
 
