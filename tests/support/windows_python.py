@@ -39,11 +39,11 @@ PACKAGES = (
     "rich-rst",
     "simplejpeg", "sortedcontainers", "tomlkit", "typing_extensions",
 )  # fmt: skip
-#: Further packages of the learner; 200 MB, so only the long form of the tests installs them.
+#: Further packages of the learner and the fleet; 200 MB, so only the long form of the tests installs them.
 LEARNER_PACKAGES = (
-    "absl-py", "contourpy", "cycler", "fonttools", "fsspec", "jinja2", "kiwisolver", "markdown", "markupsafe",
-    "matplotlib", "mpmath", "networkx", "pillow", "prometheus-client", "pyparsing", "python-dateutil", "safetensors",
-    "setuptools", "sympy", "tensorboard", "torch", "werkzeug",
+    "absl-py", "contourpy", "cycler", "fonttools", "fsspec", "hiredis", "jinja2", "kiwisolver", "markdown",
+    "markupsafe", "matplotlib", "mpmath", "networkx", "pillow", "prometheus-client", "pyparsing", "python-dateutil",
+    "redis", "safetensors", "setuptools", "sympy", "tensorboard", "torch", "werkzeug",
 )  # fmt: skip
 #: pytest needs it on Windows only.
 COLORAMA = "colorama==0.4.6"

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_line, table_console
-from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, TokenFile, option_group, token_options
+from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, Repeated, TokenFile, option_group, token_options
 from soulslab.cli.train import dashboard_beside
 from soulslab.errors import ConfigError
 
@@ -33,7 +33,7 @@ class LearnFlags:
     """The run and its server.
 
     Attributes:
-        config: TOML file of a Rainbow run, or the name of a shipped config.
+        config: TOML file of a run of Rainbow or PPO, or the name of a shipped config.
         overrides: Change one setting, as learner.lr=1e-4; may be repeated.
         run_dir: Folder of the run; its join file is join.toml.
         resume: Folder of a run to resume, of a fleet or of one process.
@@ -43,6 +43,8 @@ class LearnFlags:
         listen: Address at which other machines reach the Redis server, as 192.168.1.5:6390; with TLS. By default, only
             this machine reaches it.
         max_memory_mb: Memory of the Redis server that the learner starts (MB).
+        reward: Name of the function that computes the reward; each machine of the fleet has its own function of that
+            name, and must allow it with --allow-reward.
         epsilon_alpha: Spread of the shares of random actions over the games; 0 gives all games the same share.
         prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
         dashboard: Show the fleet in a browser until the learner ends; prints the link.
@@ -56,6 +58,7 @@ class LearnFlags:
     redis: Path | None = None
     listen: str = ""
     max_memory_mb: Annotated[int, Parameter(validator=Number(gte=16, lte=1 << 20))] = 1024
+    reward: str = ""
     epsilon_alpha: Annotated[float, Parameter(validator=Number(gte=0, lte=100))] = 7.0
     prometheus: PrometheusPort = None
     dashboard: Flag = False
@@ -68,9 +71,10 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
     from soulslab.fleet.fleet_folder import FleetSettings
     from soulslab.fleet.learning import learn as learn_from_fleet
     from soulslab.learn.configs import config_path
+    from soulslab.learn.environment import describe_function
     from soulslab.learn.run_folder import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
-    from soulslab.learn.training import load_run_settings
+    from soulslab.learn.training import load_run_settings, with_env_options
     from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
     if flags.listen and flags.redis is not None:
@@ -85,6 +89,8 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
             check_stored_settings(settings, folder / CONFIG_NAME, overrides)
     else:
         settings = load_run_settings(config_path(flags.config), overrides)
+    if flags.reward:
+        settings = with_env_options(settings, {"reward": describe_function(flags.reward)})
     fleet_settings = FleetSettings(
         listen=flags.listen, max_memory_mb=flags.max_memory_mb, epsilon_alpha=flags.epsilon_alpha
     )
@@ -118,6 +124,8 @@ class PlayFlags:
             as a data set, from which other runs can learn. Only for soulslab/Arena-v0.
         name: Name of this machine in the status; by default, its host name.
         dashboard: Show the games in a browser until they end; prints the link.
+        allow_reward: Allow the learner to name a function of this machine as the reward, as name=module:function; may
+            be repeated.
         overrides: Set an option of the environment that only this machine may determine, as env.options.launch=...; may
             be repeated.
         spool_mb: Size of the file of each game for steps while the server cannot be reached or is full (MB).
@@ -130,6 +138,7 @@ class PlayFlags:
     human: Path | None = None
     name: str = ""
     dashboard: Flag = False
+    allow_reward: Repeated = None
     overrides: Overrides = None
     token_file: TokenFile = None
     spool_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=1 << 20))] = 256
@@ -169,6 +178,7 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
             env_id=str(env.get("id", "")),
             role="evaluating" if flags.evaluate else "exploring",
             options={**env.get("options", {}), **token_options(flags.token_file)},
+            functions=_functions(flags),
             spool_mb=flags.spool_mb,
             frozen_s=flags.frozen_s,
             feeds=feeds,
@@ -195,18 +205,46 @@ def _show_games(run_dir: Path, host: str, parts: ExitStack) -> str:
     return feeds
 
 
+def _functions(flags: PlayFlags) -> dict[str, str]:
+    """Return the functions that the learner may name."""
+    found = {}
+    for each in flags.allow_reward or []:
+        name, _, target = each.partition("=")
+        if not name or ":" not in target:
+            raise ConfigError(f"{each!r} is not of the form name=module:function", source="--allow-reward")
+        found[name] = target
+    return found
+
+
 def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:
     from soulslab.fights.recording import FightRecorder, fight_seeds, record_in_terminal
     from soulslab.fleet.recorded_game import RecordedGame
 
     if flags.evaluate or flags.games > 1 or flags.envs > 1 or flags.overrides:
         raise ConfigError("cannot be combined with --evaluate, --games, --envs or --set", source="--human")
-    with RecordedGame(join, flags.name) as game:
-        recorder = FightRecorder(out, game.header.env_id, game.header.env_options, "human", is_continued=out.exists())
+    with RecordedGame(join, flags.name, _functions(flags)) as game:
+        recorder = FightRecorder(out, game.header.env_id, game.options, "human", is_continued=out.exists())
         with recorder:
             tally = record_in_terminal(recorder, fight_seeds(0, 1, recorder.writer.seeds)[0], game.send)
     print_line(f"{tally.fights} fights, {tally.wins} of them won; sent to the learner and recorded in {out}")
     return EXIT_OK
+
+
+@fleet.command
+def up(cluster: Path) -> int:
+    """Start a learner and games on a Ray cluster, and wait until the run is complete or Ctrl-C is pressed.
+
+    Args:
+        cluster: YAML file of the cluster.
+    """
+    from soulslab.fleet.ray_cluster import read_cluster
+    from soulslab.fleet.ray_cluster import up as start_cluster
+    from soulslab.learn.run_folder import StopReason
+
+    settings = read_cluster(cluster)
+    result = start_cluster(settings)
+    _log.info("%s: %d steps in %.0f s; %s", result.reason, result.env_steps, result.train_seconds, settings.run_dir)
+    return EXIT_INTERRUPTED if result.reason is StopReason.INTERRUPTED else EXIT_OK
 
 
 @fleet.command

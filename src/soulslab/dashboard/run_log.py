@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.learn import telemetry
+from soulslab.learn.actors import episode_window
 from soulslab.learn.evaluate import wilson_interval
 from soulslab.learn.ppo import episode_tracker
-from soulslab.learn.rainbow import episode_window
 from soulslab.learn.sinks.metric_names import numbers
 
 AXES: Final = ("decisions", "game time", "training time", "wall time", "updates")

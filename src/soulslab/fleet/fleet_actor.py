@@ -1,4 +1,4 @@
-"""All games of a fleet, as the learner sees them (`soulslab.learn.rainbow.transition_actor.ActorHandle`)."""
+"""All games of a fleet, as the learner sees them (`soulslab.learn.actors.transition_actor.ActorHandle`)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from soulslab.fleet.messages import (
     RunDescription,
 )
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
+from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.archive import Tensors
-from soulslab.learn.environment import require_functions
-from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
-from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
-from soulslab.learn.rainbow.transition_actor import step_shape
-from soulslab.learn.run_folder import CONFIG_NAME, RunFolder
+from soulslab.learn.policy_header import Header
+from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.telemetry import ActorStats
+from soulslab.learn.training import AnySettings
 from soulslab.learn.training_loop import FinishedEvaluation
 from soulslab.version import VERSION
 
@@ -58,14 +57,13 @@ class FleetActor:
     is_remote = True
     channel: RedisLearnerEnd
 
-    def __init__(self, access: Access, folder: RunFolder[RainbowSettings], header: QHeader, alpha: float) -> None:
-        """Prepare for the games of a run; raises ConfigError if the environment needs a Python function."""
-        require_functions(header.env_options, folder.path / CONFIG_NAME)
+    def __init__(self, access: Access, folder: RunFolder[AnySettings], header: Header, alpha: float) -> None:
+        """Prepare for the games of a run."""
         self.control = Control()
         self.evaluations = EvaluationGames(folder.settings.run.evaluate_fights)
         self._access = access
         self._keys = Keys(access.run)
-        self._shape = step_shape(QPolicy(header))
+        self._shape = step_shape(header)
         self._n_lanes = folder.settings.env.n_envs
         self._alpha = alpha
         plain = msgspec.structs.replace(header, env_options=without_secrets(header.env_options))

@@ -71,12 +71,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         epsilon_exponent: Exponent of the share of random actions, as in Ape-X.
-        n_taken: Rows of the game that the learner had taken when it was last not behind with its updates.
+        n_allowed: Number of rows up to which a simulator may send; a game in real time ignores it.
         refusal: Why nothing more is taken from this game; "" if it is not quarantined.
     """
 
     epsilon_exponent: float = 1.0
-    n_taken: int = 0
+    n_allowed: int = 0
     refusal: str = ""
 
 

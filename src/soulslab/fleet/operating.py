@@ -87,7 +87,7 @@ def change_settings(folder: FleetFolder, changes: Mapping[str, Any]) -> None:
     folder.admin()  # reports a folder without a fleet
     settings = load_run_settings(folder.run_dir / CONFIG_NAME, [])
     if not isinstance(settings, RainbowSettings):
-        raise ConfigError("is not a run of Rainbow", source=folder.run_dir)
+        raise ConfigError("is a run of PPO, whose settings cannot change while it trains", source=folder.run_dir)
     adjust_settings(settings, changes)
 
     def change(control: Control) -> Control:

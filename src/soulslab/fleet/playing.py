@@ -56,6 +56,7 @@ class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
     env_id: str = ""
     role: Role = "exploring"
     options: dict[str, object] = {}
+    functions: dict[str, str] = {}
     spool_mb: int = 256
     frozen_s: float = FROZEN_S
     max_failures: int = MAX_FAILURES
@@ -163,6 +164,7 @@ class _WatchedGame:
             env_id=self._settings.env_id,
             role=self._settings.role,
             options=self._settings.options,
+            functions=self._settings.functions,
             spool_bytes=self._settings.spool_mb << 20,
             n_restarts=self._n_starts,
             last_fault=self._last_fault,
@@ -219,7 +221,8 @@ class _WatchedGame:
             )
             _log.error("game %s is given up: %s", self.name, self.reason)
             return
-        wait_s = min(_MIN_BACK_OFF_S * 2.0 ** (len(self._failures) - 1), _MAX_BACK_OFF_S)
+        n_before = len(self._failures) - 1  # the first start after a failure is at once
+        wait_s = min(_MIN_BACK_OFF_S * 2.0 ** (n_before - 1), _MAX_BACK_OFF_S) if n_before else 0.0
         self._next_start_at = now + wait_s
         _log.warning("game %s %s; starting it again in %.1f s", self.name, self._last_fault, wait_s)
 

@@ -113,6 +113,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         evaluate_fights: Number of fights of each evaluation, played greedily.
         evaluate_envs: Number of environments for evaluations; each may be a separate game.
         start_from: Policy file, or folder of a run, with the initial weights; "" for random weights.
+        actor_alone_s: Time that a remote actor continues without a learner before it ends (s).
     """
 
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
@@ -126,6 +127,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     evaluate_fights: Positive = 200
     evaluate_envs: Positive = 200
     start_from: str = ""
+    actor_alone_s: Coefficient = 1800.0
 
 
 class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -26,6 +26,7 @@ from soulslab.errors import CheckpointError, CorruptCheckpointError, DivergedErr
 from soulslab.learn import telemetry
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.checkpoint import Checkpoint
+from soulslab.learn.environment import without_functions
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy_header import Player
@@ -206,7 +207,7 @@ class TrainingLoop:
         run = self._settings.run
         settings = EvaluationSettings(
             env_id=self._settings.env.id,
-            env_options=self._folder.options,
+            env_options=without_functions(self._folder.options),
             n_fights=run.evaluate_fights,
             n_envs=run.evaluate_envs,
             seed=run.seed,

@@ -6,7 +6,7 @@ and read by the learner as flat (T * N, ...) views; nothing is allocated per ste
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -61,7 +61,8 @@ class Rollout:
         self.pixels = torch.zeros(*shape, *pixels, dtype=torch.uint8) if pixels is not None else None
         self.blocked = torch.zeros(*shape, n_actions, dtype=torch.bool)
         self.actions = torch.zeros(*shape, 1, dtype=torch.int64)
-        self.log_probs = torch.zeros(shape)  # of the action taken
+        self.log_probs = torch.zeros(shape)  # of the action taken, with the weights before the update
+        self.weights = np.ones(shape)  # importance weights of V-trace; 1 for actions of the current policy
         self.advantages = torch.zeros(shape)
         self.returns = torch.zeros(shape)
         self.rewards = np.zeros(shape)
@@ -85,7 +86,12 @@ def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.fl
     Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation", equation 16, as
     the recursion A_t = delta_t + gamma * lambda * A_{t+1}. A step of k game decisions is discounted by gamma**k. A
     terminated episode does not bootstrap; a truncated one bootstraps from its final observation (Pardo et al. 2018,
-    "Time limits in RL"). The value targets are the advantages plus ``rollout.values[:-1]``.
+    "Time limits in RL").
+
+    If the actions were drawn from an older policy, ``rollout.weights`` are the V-trace weights rho_t, the probability
+    ratios between the current and the older policy, truncated at 1 (Espeholt et al. 2018, "IMPALA", equation 1, with
+    c_t = lambda * rho_t). The recursion is then A_t = delta_t + gamma * lambda * rho_{t+1} * A_{t+1}. The value
+    targets are ``rollout.weights * advantages + rollout.values[:-1]``.
     """
     n_steps, n_envs = rollout.rewards.shape
     advantages = np.empty((n_steps, n_envs))
@@ -94,9 +100,16 @@ def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.fl
         done = rollout.dones[t]
         next_value = np.where(done, rollout.bootstrap[t], rollout.values[t + 1])
         delta = rollout.rewards[t] + rollout.discounts[t] * next_value - rollout.values[t]
-        carried = delta + np.where(done, 0.0, rollout.discounts[t] * gae_lambda * carried)
-        advantages[t] = carried
+        advantages[t] = delta + np.where(done, 0.0, rollout.discounts[t] * gae_lambda * carried)
+        carried = rollout.weights[t] * advantages[t]
     return advantages
+
+
+class RolloutSource(Protocol):
+    """Writes rollouts: environments in this process, or steps of actors."""
+
+    def collect(self, policy: Policy, rollout: Rollout, generator: torch.Generator) -> None:
+        """Overwrite a rollout, except for advantages and returns; raises NonFiniteError."""
 
 
 class Collector:
@@ -154,6 +167,10 @@ class Collector:
             raise ValueError("an environment has no allowed action")
         self.env_steps = int(state["env_steps"][0])
         self.tracker.load(take_part(state, "tracker"))
+
+    def continue_from(self, env_steps: int, n_episodes: int) -> None:
+        """Count from a run whose environments were elsewhere; :meth:`reset` must follow."""
+        self.env_steps, self.tracker.n_episodes = env_steps, n_episodes
 
     def _act(self, t: int, policy: Policy, rollout: Rollout, generator: torch.Generator) -> NDArray[np.float32]:
         """Choose and record the actions of step t; return the normalised values of the critic, float32 (N,)."""

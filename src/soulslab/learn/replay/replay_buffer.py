@@ -167,6 +167,11 @@ def check_rows(rows: NDArray[Any], shape: StepShape, n_streams: int) -> NDArray[
     i = _find_wrong(words[:, : shape.n_features], *columns, shape.n_actions, n_streams)
     if i >= 0:
         _complain(i, rows, shape, n_streams)
+    if shape.has_log_probs:
+        wrong = np.flatnonzero(~(np.isfinite(rows["log_prob"]) & (rows["log_prob"] <= 0.0)))
+        if len(wrong):
+            found = rows["log_prob"][wrong[0]]
+            raise ReplayError(f"row {wrong[0]} of {len(rows)}: {found} is not the logarithm of a probability")
     return rows
 
 

@@ -20,9 +20,9 @@ from typing import Final, Protocol
 import msgspec
 
 from soulslab.errors import SoulslabError
+from soulslab.learn.actors import episode_window as episodes
 from soulslab.learn.actors.shared_memory import find_memory_folder
 from soulslab.learn.ppo import episode_tracker
-from soulslab.learn.rainbow import episode_window as episodes
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import BEST_POLICY_NAME, CONFIG_NAME, POLICY_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink

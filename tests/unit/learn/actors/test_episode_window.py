@@ -8,8 +8,8 @@ from gymnasium.vector import AutoresetMode
 
 from soulslab.envs.arena import ArenaVectorEnv
 from soulslab.envs.registration import ARENA_ID
+from soulslab.learn.actors.episode_window import MIN_REPORTED_EPISODES, WINDOW, EpisodeCounter, EpisodeWindow
 from soulslab.learn.environment import FightNames, decisions_taken, fight_names, make_vector
-from soulslab.learn.rainbow.episode_window import MIN_REPORTED_EPISODES, WINDOW, EpisodeCounter, EpisodeWindow
 from support.steps import result
 
 ATTACKS = FightNames(("fall", "boredom"))

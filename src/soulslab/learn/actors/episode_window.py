@@ -1,4 +1,4 @@
-"""Statistics of Rainbow's training episodes: counted by the actor, averaged by the learner."""
+"""Statistics of training episodes: counted by the actor, averaged by the learner."""
 
 from __future__ import annotations
 
