@@ -361,11 +361,29 @@ class PolicyOptions:
 
 @app.command
 def fleet(*, quick: Quick = False, json: Json = None) -> None:
-    """Measure the transport of a fleet beside learning, and kill its processes at random."""
+    """Measure the transport of a fleet beside learning."""
     from benchmarks.fleet import FleetBenchSettings, measure_fleet
 
     settings = FleetBenchSettings()
     _report(json, lambda: measure_fleet(settings.quick() if quick else settings))
+
+
+@app.command
+def fleet_faults(*, quick: Quick = False, json: Json = None) -> None:
+    """Kill the processes of a fleet at random, fill disks, and measure the time until everything works again."""
+    from benchmarks.fleet_faults import FaultSettings, measure_faults
+
+    settings = FaultSettings()
+    _report(json, lambda: measure_faults(settings.quick() if quick else settings))
+
+
+@app.command
+def fleet_games(*, seeds: Seeds = None, quick: Quick = False, json: Json = None) -> None:
+    """Learn from one game and from eight, and with PPO in a fleet and in one process."""
+    from benchmarks.fleet_games import GamesSettings, measure_games
+
+    settings = GamesSettings().quick() if quick else GamesSettings()
+    _report(json, lambda: measure_games(_with(settings, seeds=tuple(seeds) if seeds else None)))
 
 
 @app.command
@@ -509,6 +527,8 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "dashboard": dashboard,
     "remote-actor": remote_actor,
     "fleet": fleet,
+    "fleet-faults": fleet_faults,
+    "fleet-games": fleet_games,
     "fleet-scale": fleet_scale,
     "ablation": ablation,
     "soak": soak,

@@ -1,4 +1,4 @@
-"""``python -m benchmarks fleet``: throughput beside learning, many games, malformed messages, and kills at random.
+"""``python -m benchmarks fleet``: throughput beside learning, many games, and malformed messages.
 
 The games are processes that push random rows of 74 features without playing. The learner is Rainbow with the network of
 ``rainbow.toml``, and its updates take a whole core. It takes the rows into its replay buffer, as in training.
@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import psutil
 
-from benchmarks.fleet_chaos import ChaosSettings, process_context, run_chaos
+from benchmarks.fleet_chaos import process_context
 from benchmarks.result import Result, Row
 from soulslab.errors import ChunkRefusedError
 from soulslab.fleet.access import Access, connect, new_password, password_hash
@@ -61,7 +61,6 @@ class FleetBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
         n_games: Games of the measurements of throughput.
         n_many: Games that play at the same time at 10 steps per second each.
         n_malformed: Malformed messages.
-        chaos: Faults at random.
     """
 
     seconds: float = 12.0
@@ -70,30 +69,26 @@ class FleetBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     n_games: int = 4
     n_many: int = 200
     n_malformed: int = 100_000
-    chaos: ChaosSettings = ChaosSettings(n_kills=1000, n_freezes=100)
 
     def quick(self) -> FleetBenchSettings:
         """Return settings for a short run."""
-        chaos = ChaosSettings(n_kills=20, n_freezes=1)
-        return msgspec.structs.replace(self, seconds=5.0, n_rounds=1, n_malformed=10_000, chaos=chaos)
+        return msgspec.structs.replace(self, seconds=5.0, n_rounds=1, n_malformed=10_000)
 
 
 def measure_fleet(settings: FleetBenchSettings | None = None) -> list[Result]:
-    """Measure throughput, many games, malformed messages and faults."""
+    """Measure throughput, many games, and malformed messages."""
     settings = settings or FleetBenchSettings()
     ingest, budget = _ingest_rows(settings)
     return [
         Result(
             title="a learner at full load while games send transitions of 74 features, appendfsync always; goal: "
-            "100 000 transitions/s at 90 % of the updates of the learner alone",
+            "100 000 transitions/s at 90 % of the updates of the learner alone; from a step to the learner 200 ms, "
+            "from an update to the games 500 ms",
             rows=ingest,
         ),
         Result(title="processor time of each part, % of a core", rows=budget),
         Result(title="many games at 10 steps per second each", rows=[_many_row(settings)]),
         Result(title="malformed messages", rows=[_malformed_row(settings.n_malformed)]),
-        Result(
-            title="SIGKILL and interruptions at random; goal: nothing lost or repeated", rows=[_chaos_row(settings)]
-        ),
     ]
 
 
@@ -129,9 +124,9 @@ class _Bench:
         self.end = RedisLearnerEnd(access, SHAPE, N_LANES)
 
     def publish(self) -> None:
-        """Publish the weights, as after each iteration of training."""
+        """Publish the weights, as after each iteration of training; epsilon is the time (s), for `push_rows`."""
         tensors = self.policy.weights()
-        self.end.publish(Weights(version=self._learner.n_updates, epsilon=1.0, tensors=tensors))
+        self.end.publish(Weights(version=self._learner.n_updates, epsilon=time.monotonic(), tensors=tensors))
 
     def wait_for_games(self, n_games: int) -> None:
         """Learn until messages of this number of further games have arrived."""
@@ -175,7 +170,7 @@ def _ingest_rows(settings: FleetBenchSettings) -> tuple[list[Row], list[Row]]:
         bench.run(2.0)  # compiles kernels
         alone = bench.run(settings.seconds)
         name = "the learner alone"
-        ingest = [_ingest_row(name, 0, _Round(alone, alone, None, {}))]
+        ingest = [_ingest_row(name, 0, _Round(alone, alone, None, None, {}))]
         budget = [_budget_row(name, 0, alone, {"server": None, "the games": None})]
         for rate in settings.rates:
             rounds = [_ingest_round(bench, game, settings, rate) for _ in range(settings.n_rounds)]
@@ -188,11 +183,12 @@ def _ingest_rows(settings: FleetBenchSettings) -> tuple[list[Row], list[Row]]:
 
 
 class _Round(NamedTuple):
-    """The learner alone and then with games; the delay of the steps, and shares of a core of other programs."""
+    """The learner alone and then with games; the delays of steps and of weights; shares of a core of other programs."""
 
     alone: _Ran
     ran: _Ran
-    delay_s: float | None
+    steps_s: float | None
+    weights_s: float | None
     others: Mapping[str, float]
 
     @property
@@ -203,18 +199,19 @@ class _Round(NamedTuple):
 
 def _ingest_round(bench: _Bench, game: Access, settings: FleetBenchSettings, rate: int) -> _Round:
     alone = bench.run(settings.seconds)
-    with _games(game, settings.n_games, rate / settings.n_games) as games:
+    with _games(game, settings.n_games, rate / settings.n_games) as (games, delays):
         bench.wait_for_games(settings.n_games)
         parts = {"server": _servers(), "the games": games}
+        _drain(delays)
         before, start = {name: _processor_s(each) for name, each in parts.items()}, time.perf_counter()
         ran = bench.run(settings.seconds)
         passed = time.perf_counter() - start
         shares = {name: (_processor_s(each) - before[name]) / passed for name, each in parts.items()}
-        return _Round(alone, ran, bench.end.delay_p95_s, shares)
+        return _Round(alone, ran, bench.end.delay_p95_s, _drain(delays), shares)
 
 
 def _ingest_row(name: str, sent: int, measured: _Round) -> Row:
-    alone, ran, delay_s, _ = measured
+    alone, ran = measured.alone, measured.ran
     return {
         "games": name,
         "transitions/s sent": sent,
@@ -222,8 +219,21 @@ def _ingest_row(name: str, sent: int, measured: _Round) -> Row:
         "updates/s": round(ran.updates),
         "% of updates alone": round(100 * measured.share),
         "% per processor second": round(100 * ran.per_cpu_s / alone.per_cpu_s),
-        "step to learner, p95 ms": round(1000 * delay_s, 1) if delay_s is not None else None,
+        "step to learner, p95 ms": _milliseconds(measured.steps_s),
+        "update to game, p95 ms": _milliseconds(measured.weights_s),
     }
+
+
+def _milliseconds(delay_s: float | None) -> float | None:
+    return round(1000 * delay_s, 1) if delay_s is not None else None
+
+
+def _drain(delays: Any) -> float | None:
+    """Return the 95th percentile of the delays that the games have reported since the last call (s)."""
+    found = []
+    while not delays.empty():
+        found.append(delays.get())
+    return float(np.quantile(found, 0.95)) if found else None
 
 
 def _budget_row(name: str, sent: int, ran: _Ran, others: Mapping[str, float | None]) -> Row:
@@ -326,23 +336,6 @@ def _damaged(valid: bytes, number: int, generator: np.random.Generator) -> bytes
     return encode_chunk(header, rows)
 
 
-def _chaos_row(settings: FleetBenchSettings) -> Row:
-    start = time.perf_counter()
-    with TemporaryDirectory() as folder:
-        report = run_chaos(Path(folder), settings.chaos)
-    return {
-        "kills of games": report.n_kills["game"],
-        "of the learner": report.n_kills["learner"],
-        "of the server": report.n_kills["redis"],
-        "interruptions": report.n_freezes,
-        "rows": report.n_rows,
-        "acknowledged messages lost": report.n_acknowledged_lost,
-        "rows repeated": report.n_repeated,
-        "gaps": report.n_gaps,
-        "s": round(time.perf_counter() - start),
-    }
-
-
 @contextmanager
 def _server() -> Iterator[tuple[Access, Access]]:
     """Start a server in a temporary folder on the disk; yield the accesses of the learner and of the games."""
@@ -359,23 +352,25 @@ def _server() -> Iterator[tuple[Access, Access]]:
 
 
 @contextmanager
-def _games(access: Access, n_games: int, rate: float) -> Iterator[list[psutil.Process]]:
-    """Run games that push rows at a rate (rows/s each); yield their processes."""
+def _games(access: Access, n_games: int, rate: float) -> Iterator[tuple[list[psutil.Process], Any]]:
+    """Run games that push rows at a rate (rows/s each); yield their processes, and the delays of weights (s)."""
     context = process_context()
+    delays = context.SimpleQueue()
     children: list[psutil.Process] = []
     with ExitStack() as stack:
         for _ in range(n_games):
-            child = context.Process(target=push_rows, args=(access, rate), daemon=True)
+            child = context.Process(target=push_rows, args=(access, rate, delays), daemon=True)
             child.start()
             stack.callback(child.join)
             stack.callback(child.kill)
             children.append(psutil.Process(child.pid))
-        yield children
+        yield children, delays
 
 
-def push_rows(access: Access, rate: float) -> None:
-    """Push rows at a rate until killed."""
+def push_rows(access: Access, rate: float, delays: Any) -> None:
+    """Push rows at a rate until killed, and report how old new weights are when the game gets them (s)."""
     end = _actor_end(access, "game")
+    version = -1
     number, start = 0, time.perf_counter()
     rows = example_rows(EPISODE)
     while True:
@@ -383,6 +378,10 @@ def push_rows(access: Access, rate: float) -> None:
         while number < due:
             end.push(rows)
             number += 1
+        weights = end.pull(version)
+        if weights is not None:
+            version = weights.version
+            delays.put(time.monotonic() - weights.epsilon)
         time.sleep(0.01)
 
 

@@ -44,7 +44,7 @@ NATIVE = "src/soulslab/siphon/clock/native"
 
 OLDEST = (3, 11)
 NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # in order of preference; CI runs the first one
-EXTRAS = "siphon,window,learn,tune,fleet,dashboard,wandb,peers,dev,docs"
+EXTRAS = "siphon,window,learn,tune,fleet,ray,dashboard,wandb,peers,dev,docs"
 LOG_LINES_ON_FAILURE = 25
 
 # One process more than there are processors, because many tests spend most of their time waiting for a game.

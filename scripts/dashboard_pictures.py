@@ -5,7 +5,7 @@
     soulslab demo --run-dir runs/demo
     soulslab train --config rainbow.toml --run-dir runs/rainbow          # stop it when it has learned something
     soulslab tune --study runs/study --config demo.toml --search learner.lr=1e-4..1e-2:log
-    soulslab fights record runs/fights --fights 6
+    soulslab evaluate runs/demo --fights 12 --greedy --record runs/judged
     soulslab fleet learn --run-dir runs/fleet                            # and soulslab fleet play beside it
     soulslab play --policy runs/rainbow --dashboard                      # prints the second link
     soulslab dashboard runs                                              # prints the first link
@@ -28,10 +28,10 @@ from playwright.sync_api import Browser, sync_playwright
 IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
 PAGES: Final = {
     "runs": "/",
-    "run": "/run/rainbow",
+    "run": "/run/demo",
     "compare": "/compare?run=demo&run=rainbow",
     "fleet": "/fleet/fleet",
-    "replay": "/replay/fights?fight=1&policy=demo",
+    "replay": "/replay/judged?fight=1&policy=demo",
     "study": "/study/study",
 }
 _SETTLE_MS: Final = 12_000

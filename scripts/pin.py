@@ -6,7 +6,7 @@ it has to be on PATH or in the virtual environment (``.venv/bin/pip install uv``
 
 To raise every version, run ``make pin``, then ``make check test`` after::
 
-    .venv/bin/pip install --upgrade -e .[siphon,window,learn,tune,fleet,dashboard,wandb,peers,dev,docs]
+    .venv/bin/pip install --upgrade -e .[siphon,window,learn,tune,fleet,ray,dashboard,wandb,peers,dev,docs]
 
 Use the oldest Python that soulslab supports, because packages drop old ones.
 """
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 REQUIREMENTS = ROOT / "requirements.txt"
 OLDEST_PYTHON = "3.11"
-ROOT_PACKAGE = "soulslab[siphon,window,learn,tune,fleet,dashboard,wandb,peers,dev,docs]"
+ROOT_PACKAGE = "soulslab[siphon,window,learn,tune,fleet,ray,dashboard,wandb,peers,dev,docs]"
 #: EldenGym is installed without its dependencies: it does not import anthropic, ipykernel and its build of OpenCV.
 #: setuptools builds the clock libraries.
 WITHOUT_DEPENDENCIES = ("eldengym", "setuptools")

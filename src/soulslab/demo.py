@@ -84,7 +84,7 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Repo
     if settings.env.id != ARENA_ID:
         raise ConfigError(f"the demo supports {ARENA_ID}, not {settings.env.id}", path="env.id", source=source)
     options = make_options(settings.env.options)
-    result = train(settings, run_dir, resume=resume, sinks=run_sinks(run_dir))
+    result = train(settings, run_dir, resume=resume, sinks=run_sinks(run_dir, settings.sinks))
     if result.reason is StopReason.INTERRUPTED:
         return None
     policy = Policy.load(result.policy_path)

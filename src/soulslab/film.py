@@ -1,4 +1,4 @@
-"""Videos of a trained policy, in the simulator or in the window of the built-in fight."""
+"""Videos of a trained policy: in the simulator, in the window of the built-in fight, or in any game that renders."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
+from soulslab.fights.recording import make_fight
 from soulslab.learn.policy_header import Player
 from soulslab.play.policy_actions import WINDOW_PX, PolicyActions, fight_options, policy_actions
 from soulslab.video import find_won_fight, record_fight, record_won_fight
@@ -60,11 +61,38 @@ def film_policy(player: Player, path: Path, fight: dict[str, Any], film: FilmOpt
             seed = find_won_fight(env, policy_actions(player, env, path), seed=seed, max_attempts=MAX_ATTEMPTS)
     render_mode = "rgb_array" if film.in_window else "rgb_array_list"
     with closing(gymnasium.make(env_id, render_mode=render_mode, disable_env_checker=True, **options)) as env:
-        act = policy_actions(player, env, path)
-        filmed = _Explained(env, act) if film.explain else env
-        if not film.needs_win:
-            return record_fight(filmed, act, path, seed=seed)
-        return record_won_fight(filmed, act, path, seed=seed, max_attempts=MAX_ATTEMPTS) > 0
+        return _film(env, policy_actions(player, env, path), path, film, seed)
+
+
+def film_in(player: Player, path: Path, env_id: str, options: dict[str, Any], film: FilmOptions) -> bool:
+    """Play one episode with a policy in any environment that renders, and write it as an MP4 file.
+
+    Args:
+        player: The policy.
+        path: The file.
+        env_id: Gymnasium id of the environment.
+        options: Its options; the actions, observations and their timing are those of the training.
+        film: Options of the film; ``in_window`` has no effect.
+
+    Returns:
+        Whether the fight was won; False if the environment does not report wins.
+
+    Raises:
+        EnvironmentUsageError: The environment cannot be made, or does not render images.
+        IncompatibleCheckpointError: The policy cannot play in this environment.
+        NoWinError: No fight was won, and ``needs_win`` is set.
+        VideoError: The video could not be encoded.
+    """
+    rendered = {**options, "render_mode": "rgb_array", "disable_env_checker": True}
+    with closing(make_fight(env_id, rendered)) as env:
+        return _film(env, policy_actions(player, env, path), path, film, film.seed)
+
+
+def _film(env: gymnasium.Env[Any, Any], act: PolicyActions, path: Path, film: FilmOptions, seed: int) -> bool:
+    filmed = _Explained(env, act) if film.explain else env
+    if not film.needs_win:
+        return record_fight(filmed, act, path, seed=seed)
+    return record_won_fight(filmed, act, path, seed=seed, max_attempts=MAX_ATTEMPTS) > 0
 
 
 class _Explained(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from soulslab import cli
+from soulslab.dashboard.recorded_fights import list_fights, replay_fight
 from soulslab.envs.registration import IUDEX_DEMO_ID
 from soulslab.learn.run_folder import POLICY_NAME
 
@@ -29,10 +30,20 @@ def test_train_resume_evaluate(tmp_path, trained, capsys):
         path.name for path in (tmp_path / "run").iterdir()
     }
     assert cli.run(["train", "--resume", "run", "--set", "run.total_steps=3000"]) == 0
-    assert cli.run(["evaluate", "run", "--fights", "6", "--phase", "1", "--greedy", "--json", "report.json"]) == 0
+    words = ["evaluate", "run", "--fights", "6", "--phase", "1", "--greedy", "--json", "report.json"]
+    assert cli.run([*words, "--record", "judged"]) == 0
     assert "attacks (greedy)" in capsys.readouterr().out
     (row,) = json.loads((tmp_path / "report.json").read_text())
     assert (row["actions"], row["phase"], row["n_fights"], row["boss"]) == ("greedy", "1", 6, "judge")
+    description, fights = list_fights(tmp_path / "judged")
+    assert (description.player, len(fights)) == ("evaluation of run", 6)
+    assert sum(fight.is_won for fight in fights) == row["n_wins"]
+    # Each fight is the first of its environment, so that it has a seed and can be repeated.
+    seeds = sorted(fight.seed for fight in fights)
+    assert seeds == list(range(seeds[0], seeds[0] + 6))
+    *_, ending = replay_fight(tmp_path / "judged", 0)
+    assert json.loads(ending[4:])["is_won"] is fights[0].is_won
+    assert cli.run(["evaluate", "run", "--greedy", "--sampled", "--record", "both"]) == 2
 
 
 def test_a_policy_of_the_simulator_fights_a_boss_of_a_real_game(tmp_path, trained):

@@ -36,7 +36,12 @@ def test_the_page_has_scripts():
     assert len(RUNNABLE) >= 4
 
 
-@pytest.mark.parametrize("code", RUNNABLE, ids=name_of)
+def marks(code):
+    """Ray starts its processes for half a minute; `test_rllib.py` has the short form."""
+    return [pytest.mark.long] if "ray" in packages(code) else []
+
+
+@pytest.mark.parametrize("code", [pytest.param(code, id=name_of(code), marks=marks(code)) for code in RUNNABLE])
 def test_a_script_runs(code, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(code, encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -23,11 +24,15 @@ class Dashboard:
 
 
 @contextlib.contextmanager
-def running_dashboard(root: Path, log: Path, *arguments: str) -> Iterator[Dashboard]:
-    """Start ``soulslab dashboard`` at a free port; its log must have no traceback at the end."""
-    command = [sys.executable, "-m", "soulslab", "dashboard", str(root), "--listen", "127.0.0.1:0", *arguments]
+def running_dashboard(root: Path, log: Path, *arguments: str, port: str = "0") -> Iterator[Dashboard]:
+    """Start ``soulslab dashboard``, by default at a free port; its log must have no traceback at the end.
+
+    Its token lies beside the log, so that a second start with the same log has the same token.
+    """
+    command = [sys.executable, "-m", "soulslab", "dashboard", str(root), "--listen", f"127.0.0.1:{port}", *arguments]
+    environment = {**os.environ, "XDG_STATE_HOME": str(log.parent / "state")}
     with log.open("w") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         try:
             line = process.stdout.readline()
             assert "http" in line, log.read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,13 @@ def record_reference(folder: Path, options: dict[str, Any], n_fights: int, seed:
         for fight_seed in seeds:
             record_fight(recorder, fight_seed)
     return seeds
+
+
+def random_fight(options: dict[str, Any], seed: int) -> Episode:
+    """Play a fight of the arena with random allowed actions, which is short because it is lost."""
+    rng = np.random.default_rng(seed)
+    with closing(gymnasium.make(ARENA_ID, **options)) as env:
+        return play_episode(env, lambda _, mask, __: int(rng.choice(np.flatnonzero(mask))), seed)
 
 
 def record_random(folder: Path, env_id: str, options: dict[str, Any], n_episodes: int) -> list[Episode]:

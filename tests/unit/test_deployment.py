@@ -1,5 +1,6 @@
 """The files of deploy/, which no container runtime has run here: they are valid, and agree with the command line."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -28,7 +29,8 @@ def kubernetes_commands():
             yield container["readinessProbe"]["exec"]["command"][1:]
 
 
-COMMANDS = [each["command"] for each in COMPOSE["services"].values()]
+SOULSLAB = {name: each for name, each in COMPOSE["services"].items() if each["image"] == "soulslab"}
+COMMANDS = [each["command"] for each in SOULSLAB.values()]
 COMMANDS += [COMPOSE["services"]["learner"]["healthcheck"]["test"][2:], *kubernetes_commands()]
 
 
@@ -41,10 +43,28 @@ def test_each_command_is_one_of_the_command_line(command):
 
 def test_the_volumes_and_the_image_of_compose_exist():
     assert (DEPLOY / COMPOSE["services"]["learner"]["build"]["context"] / "deploy/Dockerfile").exists()
-    for service in COMPOSE["services"].values():
-        assert service["image"] == "soulslab"
-        assert {volume.split(":")[0] for volume in service["volumes"]} <= {*COMPOSE["volumes"], "./tls"}
-        assert service.get("depends_on", {}).keys() <= COMPOSE["services"].keys()
+    for name, service in COMPOSE["services"].items():
+        assert (service["image"] == "soulslab") == (name in SOULSLAB)
+        for source in (volume.split(":")[0] for volume in service["volumes"]):
+            assert source in (*COMPOSE["volumes"], "./tls") or (DEPLOY / source).is_file()
+        assert set(service.get("depends_on", ())) <= COMPOSE["services"].keys()
+
+
+def test_prometheus_reads_the_learner_and_grafana_reads_prometheus():
+    services = COMPOSE["services"]
+    port = next(each.partition("=")[2] for each in services["learner"]["command"] if "--prometheus" in each)
+    scraped = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
+    assert [each["static_configs"][0]["targets"] for each in scraped] == [[f"127.0.0.1:{port}"]]
+    [source] = yaml.safe_load((DEPLOY / "grafana" / "datasource.yaml").read_text())["datasources"]
+    assert source["url"].removeprefix("http://") in " ".join(services["prometheus"]["command"])
+    # All of them listen on the loopback interface of the learner.
+    assert {services[name]["network_mode"] for name in ("prometheus", "grafana")} == {"service:learner"}
+    [provider] = yaml.safe_load((DEPLOY / "grafana" / "dashboards.yaml").read_text())["providers"]
+    mounted = dict(volume.split(":")[:2] for volume in services["grafana"]["volumes"])
+    dashboard = mounted["../docs/grafana.json"]
+    assert dashboard.startswith(f"{provider['options']['path']}/")
+    assert services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == dashboard
+    assert json.loads((DEPLOY / "../docs/grafana.json").read_text())["uid"] == "soulslab"
 
 
 def test_the_objects_of_kubernetes_refer_to_each_other():
@@ -77,5 +97,5 @@ def test_the_image_installs_what_the_repository_has():
 
 
 def test_no_secret_is_in_a_file():
-    for path in DEPLOY.iterdir():
+    for path in (each for each in DEPLOY.rglob("*") if each.is_file()):
         assert not re.search(r"password|token", path.read_text(), re.IGNORECASE), path

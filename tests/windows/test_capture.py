@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import logging
 import threading
-from contextlib import suppress
 
 import pytest
 
@@ -31,6 +30,19 @@ class WindowsRig(CaptureRig):
         self.window = Window(painter.open(10, 10, 200, 100))
         self.captures = []
         self.seed = 1
+        self.is_hidden = False
+
+    def reset(self):
+        """Close the captures and put the window back; return whether it exists."""
+        for capture in self.captures:
+            capture.close()
+        self.captures.clear()
+        if self.painter.ask("exists", self.window.id) == "0":
+            return False
+        if self.is_hidden:
+            self.show()
+        self.place(10, 10, 200, 100)
+        return True
 
     def open(self, *backends):
         self.captures.append(WindowCapture(self.window, backends or ("gdi",)))
@@ -47,10 +59,12 @@ class WindowsRig(CaptureRig):
         self.painter.ask("place", self.window.id, x, y, width, height)
         self.paint(self.seed)
 
-    def hide(self):
-        self.painter.ask("show", self.window.id, MINIMISE)
+    def hide(self, how=MINIMISE):
+        self.is_hidden = True
+        self.painter.ask("show", self.window.id, how)
 
     def show(self):
+        self.is_hidden = False
         self.painter.ask("show", self.window.id, RESTORE)
 
     def destroy(self):
@@ -66,14 +80,19 @@ def shared_painter():
         yield painter
 
 
+@pytest.fixture(scope="module")
+def rigs():
+    """The last window; the tests share it, because Wine waits 2 s when it shows, hides or closes a window."""
+    return []
+
+
 @pytest.fixture
-def rig(shared_painter):
-    rig = WindowsRig(shared_painter)
-    yield rig
-    for capture in rig.captures:
-        capture.close()
-    with suppress(WindowGoneError):
-        rig.destroy()
+def rig(shared_painter, rigs):
+    if not rigs:
+        rigs.append(WindowsRig(shared_painter))
+    yield rigs[-1]
+    if not rigs[-1].reset():
+        rigs.clear()
 
 
 class TestScreenCopy(CaptureContract):
@@ -131,7 +150,7 @@ def test_a_window_without_a_picture_cannot_be_opened(rig, state):
     if state == "closed":
         rig.destroy()
     else:
-        rig.painter.ask("show", rig.window.id, MINIMISE if state == "minimised" else HIDE)
+        rig.hide(MINIMISE if state == "minimised" else HIDE)
     with pytest.raises(WindowGoneError, match=state):
         rig.open()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing
 
 import pytest
 
-from soulslab.errors import ConfigError, InputError, WindowGoneError
+from soulslab.errors import ConfigError, InputError, SessionStateError, WindowGoneError
 from soulslab.siphon.input.windows import open_input
 from soulslab.siphon.keys import KEYS
 from soulslab.siphon.process.windows_integrity import HIGH, MEDIUM, integrity_level, why_refused
@@ -73,21 +73,34 @@ def shared_painter():
         yield painter
 
 
-@contextmanager
-def opened(painter):
+def new_rig(painter):
     rig = Rig(painter, find_window(painter.pid))
     rig.new_events()
     painter.events("raw")
-    try:
-        yield rig
-    finally:
+    return rig
+
+
+@pytest.fixture(scope="module")
+def rigs():
+    """The inputs that were opened so far; the tests share the last one, because each starts a process."""
+    opened = []
+    yield opened
+    for rig in opened:
         rig.input.close()
 
 
 @pytest.fixture
-def rig(shared_painter):
-    with opened(shared_painter) as rig:
-        yield rig
+def rig(shared_painter, rigs):
+    if not rigs:
+        rigs.append(new_rig(shared_painter))
+    yield rigs[-1]
+    try:
+        rigs[-1].input.set_held([])
+    except SessionStateError:  # the test has closed it
+        rigs.clear()
+    else:
+        rigs[-1].new_events()
+        shared_painter.events("raw")
 
 
 class TestSendInput(InputContract):
@@ -177,7 +190,8 @@ def test_a_minimised_game_gets_no_keys(rig):
 def test_a_closed_game_leaves_no_key_down(shared_painter, end):
     with painting() as short_lived:
         window = short_lived.open(5, 6, 200, 150, "short-lived")
-        with opened(short_lived) as rig:
+        rig = new_rig(short_lived)
+        with closing(rig.input):
             rig.input.set_held(["W", "MOUSE_LEFT"])
             wait_for_down(shared_painter, {W, 1})
             if end == "destroyed":

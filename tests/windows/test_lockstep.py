@@ -28,6 +28,7 @@ from soulslab.siphon.win32.process_handle import (
     open_process,
     wait_for_end,
 )
+from support.long_form import IS_LONG
 
 TICK_S = 1 / 60
 #: A spin, a sleep with the multimedia clock, an event, a sleep with the tick count; then timers and threads.
@@ -136,6 +137,13 @@ def await_ticks(game):
         time.sleep(0.01)
 
 
+@pytest.fixture(scope="module")
+def running_game(request, game_path):
+    """The game with a loop, which the tests that leave it running share."""
+    with started(game_path, request.param) as game:
+        yield game
+
+
 def count_ticks(game, n_steps):
     """Return the number of steps that made 0, 1, 2 ... ticks."""
     counts = {}
@@ -172,20 +180,29 @@ def own_handle_count():
     return handle_count(function("kernel32", "GetCurrentProcess", wintypes.HANDLE)())
 
 
-@pytest.mark.parametrize("loop", LOOPS + OTHER_LOOPS)
-def test_each_step_makes_one_tick_and_none_pass_in_a_pause(game_path, loop):
-    with started(game_path, loop) as game:
-        game.align()
-        assert count_ticks(game, 600) == {1: 600}
-        assert_paused(game, 2.0 if loop in LOOPS else 0.3)
+@pytest.mark.parametrize("running_game", LOOPS + OTHER_LOOPS, indirect=True)
+def test_the_check_at_the_start_accepts_the_clock(running_game):
+    game = running_game
+    assert find_lockstep_fault(game.clock, lambda: {"ticks": game.ticks}, TICK_S, "ticks") == ""
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("loop", LOOPS)
-def test_no_tick_passes_in_a_long_pause(game_path, loop):
-    with started(game_path, loop) as game:
-        game.align()
-        assert_paused(game, 5.0)
+@pytest.mark.parametrize("running_game", LOOPS, indirect=True)
+def test_each_step_makes_one_tick(running_game):
+    running_game.align()
+    assert count_ticks(running_game, 600) == {1: 600}
+
+
+@pytest.mark.parametrize("running_game", OTHER_LOOPS, indirect=True)
+def test_each_step_of_other_loops_makes_one_tick(running_game):
+    running_game.align()
+    n_steps = 600 if IS_LONG else 150
+    assert count_ticks(running_game, n_steps) == {1: n_steps}
+
+
+@pytest.mark.parametrize("running_game", LOOPS + OTHER_LOOPS, indirect=True)
+def test_no_tick_passes_in_a_pause(running_game):
+    running_game.align()
+    assert_paused(running_game, 5.0 if IS_LONG else 0.3)
 
 
 def assert_paused(game, duration_s):
@@ -194,6 +211,7 @@ def assert_paused(game, duration_s):
     while time.monotonic() < deadline:
         assert answers(game.process.pid)
         assert game.ticks == before
+        time.sleep(0.01)
 
 
 def measure_speed(game, duration_s):
@@ -209,18 +227,17 @@ def measure_speed(game, duration_s):
     return (end_s - start_s) / (wall_end_s - wall_start_s)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("running_game", LOOPS, indirect=True)
 @pytest.mark.parametrize("speed", [0.1, 0.5, 2.0, 10.0])
-def test_time_runs_at_the_speed(game_path, loop, speed):
-    with started(game_path, loop) as game:
-        game.clock.run(speed)
-        # On a busy machine a change may be seen late; a wrong speed is never measured to be right.
-        measured = []
-        while len(measured) < 10:
-            measured.append(measure_speed(game, 0.5))
-            if measured[-1] == pytest.approx(speed, rel=0.01):
-                return
-        raise AssertionError(f"measured {measured}")
+def test_time_runs_at_the_speed(running_game, speed):
+    running_game.clock.run(speed)
+    # On a busy machine a change may be seen late; a wrong speed is never measured to be right.
+    measured = []
+    while len(measured) < 10:
+        measured.append(measure_speed(running_game, 0.5))
+        if measured[-1] == pytest.approx(speed, rel=0.01):
+            return
+    raise AssertionError(f"measured {measured}")
 
 
 @pytest.mark.parametrize("n_ticks", [5000, pytest.param(100_000, marks=pytest.mark.long)])
@@ -233,15 +250,15 @@ def test_time_does_not_drift(game_path, n_ticks):
         assert game.clock.game_time_s - game_time_s == pytest.approx(n_ticks * TICK_S, abs=1e-8)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_step_can_last_as_long_as_in_real_time(game_path, loop):
-    with started(game_path, loop) as game:
-        game.align()
-        before, elapsed_s, started_s = game.ticks, game.elapsed_s, time.perf_counter()
-        game.clock.advance(0.5, speed=2.0)
-        assert time.perf_counter() - started_s >= 0.25
-        assert game.elapsed_s - elapsed_s == pytest.approx(0.5, abs=TICK_S)
-        assert 0 < game.ticks - before <= 30
+@pytest.mark.parametrize("running_game", LOOPS, indirect=True)
+def test_a_step_can_last_as_long_as_in_real_time(running_game):
+    game = running_game
+    game.align()
+    before, elapsed_s, started_s = game.ticks, game.elapsed_s, time.perf_counter()
+    game.clock.advance(0.5, speed=2.0)
+    assert time.perf_counter() - started_s >= 0.25
+    assert game.elapsed_s - elapsed_s == pytest.approx(0.5, abs=TICK_S)
+    assert 0 < game.ticks - before <= 30
 
 
 def test_the_game_runs_in_real_time_after_the_clock_is_closed(game_path):
@@ -282,19 +299,19 @@ def n_mapped_views():
 
 @pytest.mark.parametrize("n_starts", [6, pytest.param(50, marks=pytest.mark.long)])
 def test_starting_again_and_again_leaves_nothing(game_path, n_starts):
-    counts = []
+    counts, before = [], processes_of(game_path)
     for _ in range(n_starts):
         with started(game_path, "spin") as game:
             game.align()
-            assert processes_of(game_path) == [game.process.pid]
+            assert processes_of(game_path) == before | {game.process.pid}
         counts.append((own_handle_count(), n_mapped_views()))
     assert counts[1] == counts[-1]
-    assert processes_of(game_path) == []
+    assert processes_of(game_path) == before
 
 
 def processes_of(program):
     """Return the processes that run a program."""
-    return [one.pid for one in running() if one.program == program.name]
+    return {one.pid for one in running() if one.program == program.name}
 
 
 def test_a_second_controller_is_refused(game_path):
@@ -313,12 +330,6 @@ def test_a_game_that_ends_is_reported(game_path):
         game.process.wait()
         with pytest.raises(ProcessExitedError):
             game.clock.advance(TICK_S)
-
-
-@pytest.mark.parametrize("loop", LOOPS + OTHER_LOOPS)
-def test_the_check_at_the_start_accepts_the_clock(game_path, loop):
-    with started(game_path, loop) as game:
-        assert find_lockstep_fault(game.clock, lambda: {"ticks": game.ticks}, TICK_S, "ticks") == ""
 
 
 #: Starts a game, holds it, writes its process id, and waits.

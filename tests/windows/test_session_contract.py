@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from soulslab.errors import ConfigError
+from soulslab.errors import ConfigError, SessionStateError
 from soulslab.siphon.local import open_session
 from soulslab.siphon.session import Step
 from soulslab.siphon.tick_alignment import TickAlignment
@@ -11,14 +11,36 @@ from soulslab.testing.session_contract import ContractGame, SessionContract
 from support.windows_profile import PROFILE, start_options
 
 TICK_S = 1 / 60
+FULL_HP = 200
+
+
+@pytest.fixture(scope="module")
+def sessions():
+    """The sessions that were opened so far; the tests share the last one, because each start takes seconds."""
+    opened = []
+    yield opened
+    for one in opened:
+        one.close()
+
+
+def is_open(session):
+    try:
+        return bool(session.info)
+    except SessionStateError:
+        return False
 
 
 class TestWindowsSession(SessionContract):
     @pytest.fixture
-    def session(self):
-        with open_session(PROFILE, start_options()) as one:
-            assert one.info.clock_grade == "lockstep", one.info.clock_reason
-            yield one
+    def session(self, sessions):
+        if not sessions or not is_open(sessions[-1]):
+            sessions.append(open_session(PROFILE, start_options()))
+        one = sessions[-1]
+        assert one.info.clock_grade == "lockstep", one.info.clock_reason
+        yield one
+        if is_open(one):
+            one.input.set_held(())
+            one.write({"hp": FULL_HP})
 
     @pytest.fixture
     def game(self):

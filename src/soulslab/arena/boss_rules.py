@@ -70,6 +70,8 @@ def start_move(d: Record, f: Record, number: int) -> None:
     d.b_ticks = 0
     d.b_window = 0
     d.b_hits = 0
+    d.s_uses_by_move[number] += 1
+    d.s_unhit |= 1 << number
     d.b_ready[number] = d.tick + m.cooldown
     d.b_anim = m.animation
     d.b_anim_ticks = 0
@@ -285,7 +287,9 @@ def hurt_boss(d: Record, f: Record, damage: float, poise_damage: float) -> None:
     If a second phase follows, a single hit takes at most the remaining health of the first phase.
     """
     least = f.phase_two_hp if d.phase == 1 and f.mode == PHASE_FULL else 0.0
-    d.b_hp = max(d.b_hp - damage, least)
+    before = d.b_hp
+    d.b_hp = max(before - damage, least)
+    d.s_dealt_by_phase[d.phase - 1] += before - d.b_hp
     d.s_hits_dealt += 1
     d.streak += 1
     d.streak_gain += min(d.streak, MAX_STREAK)

@@ -94,6 +94,7 @@ def burn(d: Record) -> None:
         d.p_hp -= damage
         d.s_damage_taken += damage
         d.s_damage_by_move[d.p_fire_move] += damage
+        d.s_taken_by_phase[d.phase - 1] += damage
         if d.p_hp <= 0.0:
             d.s_killed_by = d.p_fire_move
 

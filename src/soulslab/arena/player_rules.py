@@ -196,7 +196,11 @@ def hurt_player(d: Record, f: Record, knock: int, damage: float, move: int, ux: 
     d.p_hp -= damage
     d.s_damage_taken += damage
     d.s_damage_by_move[move] += damage
+    d.s_taken_by_phase[d.phase - 1] += damage
     d.s_hits_taken += 1
+    if d.s_unhit & (1 << move):
+        d.s_unhit -= 1 << move
+        d.s_hits_by_move[move] += 1
     d.streak = 0
     if d.p_hp <= 0.0:
         d.s_killed_by = move

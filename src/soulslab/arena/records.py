@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import MAX_FOLLOW_UPS_OF_ALL, MAX_MOVES, MAX_START_POSES, MAX_WINDOWS_OF_ALL
-from soulslab.arena.vocabulary import N_DIRECTIONS
+from soulslab.arena.vocabulary import N_ACTIONS, N_DIRECTIONS
 
 #: One record, and an array of records. Only the dtypes below define their fields, so a record is Any to a type checker.
 Record: TypeAlias = Any
@@ -35,6 +35,11 @@ MAX_KNOCK_BACKS = 16
 #: Values of the option ``phase`` in the rules.
 PHASE_1, PHASE_2, PHASE_FULL = 1, 2, 3
 PHASES = {"1": PHASE_1, "2": PHASE_2, "full": PHASE_FULL}
+N_PHASES = 2
+
+#: Situations in which actions are counted: whether the boss attacks, and whether the player is nearer than `NEAR_M`.
+SITUATIONS = ("far", "near", "far, boss attacks", "near, boss attacks")
+NEAR_M = 4.0
 
 # Modes of the boss (field ``b_mode`` of a duel).
 ROAMING, ATTACKING, STAGGERED, PARRIED, THROWN = 0, 1, 2, 3, 4
@@ -95,6 +100,15 @@ DUEL = _record(
         *_all("i8", "s_masked s_killed_by s_hits_dealt s_hits_taken s_rolls s_attacks"),
         *_all("f8", "s_return s_damage_taken"),
         ("s_damage_by_move", "f8", (MAX_MOVES,)),
+        ("s_decisions_by_phase", "i8", (N_PHASES,)),
+        ("s_taken_by_phase", "f8", (N_PHASES,)),
+        ("s_dealt_by_phase", "f8", (N_PHASES,)),
+        # Bit i is set while the last use of move i has not hit the player.
+        ("s_unhit", "i8"),
+        # These counts are small, and a copy of the report takes time: each use of a move, and each use that hit.
+        ("s_uses_by_move", "u2", (MAX_MOVES,)),
+        ("s_hits_by_move", "u2", (MAX_MOVES,)),
+        ("s_actions_by_situation", "u2", (len(SITUATIONS), N_ACTIONS)),
     ]
 )
 
@@ -187,5 +201,11 @@ FIGHT_REPORT = _record(
         *_all("i8", "won n_decisions start_pose killed_by hits_dealt hits_taken rolls attacks"),
         *_all("f8", "damage_taken return_"),
         ("damage_by_attack", "f8", (MAX_MOVES,)),
+        ("decisions_by_phase", "i8", (N_PHASES,)),
+        ("damage_taken_by_phase", "f8", (N_PHASES,)),
+        ("damage_dealt_by_phase", "f8", (N_PHASES,)),
+        ("uses_by_attack", "u2", (MAX_MOVES,)),
+        ("hits_by_attack", "u2", (MAX_MOVES,)),
+        ("actions_by_situation", "u2", (len(SITUATIONS), N_ACTIONS)),
     ]
 )

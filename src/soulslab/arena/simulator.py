@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from soulslab.arena import records as st
 from soulslab.arena.boss_file import MAX_MOVES, MAX_WINDOWS_OF_ALL, Boss
-from soulslab.arena.boss_rules import boss_is_beaten
+from soulslab.arena.boss_rules import THROW_DEF, boss_is_beaten
 from soulslab.arena.duel_rules import begin, duel_tick, late_keys
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import BOSS_BIN, N_FEATURES, PLAYER_BIN, write_features, write_state
@@ -21,7 +21,7 @@ from soulslab.arena.geometry import uniform
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.player_rules import is_open, write_mask
-from soulslab.arena.records import MAX_DECISIONS, TICKS_PER_DECISION, Record, Table
+from soulslab.arena.records import MAX_DECISIONS, NEAR_M, SITUATIONS, TICKS_PER_DECISION, Record, Table
 from soulslab.arena.relative_features import N_RELATIVE, write_relative
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.errors import InvalidActionError
@@ -29,6 +29,7 @@ from soulslab.errors import InvalidActionError
 Autoreset = Literal["next_step", "same_step", "disabled"]
 _NEXT_STEP, _SAME_STEP = 1, 2
 _RELATIVE = 2
+_N_SITUATIONS = len(SITUATIONS)
 _AUTORESETS = {"disabled": 0, "next_step": _NEXT_STEP, "same_step": _SAME_STEP}
 
 #: The reward term ``centre`` is nonzero only beyond this distance (SoulsGym 1.1.0).
@@ -80,7 +81,7 @@ def _centre_distance(d: Record, f: Record) -> float:
 @rule
 def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> None:
     """Play one decision (6 ticks, fewer if the fight ends) and add the approach to the centre in m."""
-    before = _centre_distance(d, f)
+    before, phase = _centre_distance(d, f), d.phase
     for k in range(TICKS_PER_DECISION):
         keys, is_press = action, k == 0
         if d.latency > 0:  # not a local variable: the compiler would then duplicate the loop, which costs 15 %
@@ -94,6 +95,7 @@ def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> No
         if d.over:
             break
     d.decision += 1
+    d.s_decisions_by_phase[phase - 1] += 1
     if d.latency > 0:
         d.second_last_action, d.last_action = d.last_action, action
     if d.over == 0:
@@ -106,12 +108,20 @@ def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> No
 
 
 @rule
+def _situation(d: Record) -> int:
+    """Return the index of the present situation in `SITUATIONS`; an attack is recognised by its animation."""
+    dx, dy = d.p_x - d.b_x, d.p_y - d.b_y
+    return 2 * int(0 <= d.b_anim < THROW_DEF) + int(dx * dx + dy * dy < NEAR_M * NEAR_M)
+
+
+@rule
 def _play(d: Record, f: Record, action: int, mask: NDArray[np.bool_], r: Record) -> None:
     """Play one step: a decision and, with ``skip_locked``, those after it in which nothing can be done."""
     if not is_open(d, f, action):
         action = NOTHING
         d.s_masked += 1
     boss_hp, player_hp = d.b_hp, d.p_hp
+    d.s_actions_by_situation[_situation(d), action] += 1
     d.n_rolls = d.n_attacks = d.streak_gain = 0
     terms = r.terms
     terms[:] = 0.0
@@ -149,6 +159,13 @@ def _report(d: Record, report: Record) -> None:
     # An assignment between array fields takes 3 s to compile, a loop almost none.
     for i in range(MAX_MOVES):
         report.damage_by_attack[i] = d.s_damage_by_move[i]
+        report.uses_by_attack[i], report.hits_by_attack[i] = d.s_uses_by_move[i], d.s_hits_by_move[i]
+    for i in range(st.N_PHASES):
+        report.decisions_by_phase[i] = d.s_decisions_by_phase[i]
+        report.damage_taken_by_phase[i], report.damage_dealt_by_phase[i] = d.s_taken_by_phase[i], d.s_dealt_by_phase[i]
+    for i in range(_N_SITUATIONS):
+        for k in range(N_ACTIONS):
+            report.actions_by_situation[i, k] = d.s_actions_by_situation[i, k]
 
 
 @rule
@@ -387,7 +404,7 @@ def spread_seeds(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 #: Larger than any value of a fight, and small enough that neither integers nor floats overflow, by kind of dtype.
-_MOST = {"i": 2**40, "f": 1e9}
+_MOST = {"i": 2**40, "u": 2**16 - 1, "f": 1e9}
 
 
 def find_impossible_field(duels: Table, fight: Record) -> str | None:

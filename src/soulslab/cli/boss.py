@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.evaluate import EvaluateFlags
 from soulslab.cli.output import EXIT_OK, print_line, table_console
-from soulslab.cli.parameters import Flag, Repeated, Seed, TokenFile, find_run
+from soulslab.cli.parameters import EnvironmentFlags, Flag, Repeated, Seed, TokenFile, find_run
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -210,8 +209,8 @@ def refine(
     from soulslab.learn.sinks import run_sinks
 
     header = load_player(run).header
-    flags = EvaluateFlags(env=env, option=option, token_file=token_file, trust=trust)
-    env_id, options = flags.environment(header.env_id, header.env_options, run)
+    flags = EnvironmentFlags(env=env, option=option, token_file=token_file, trust=trust)
+    env_id, options = flags.choose(header.env_id, header.env_options, run)
     settings = RefineSettings(
         env_id=env_id, env_options=options, n_fights=n_fights, max_rounds=rounds, train_s=train_s, seed=seed
     )

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from soulslab.cli.output import EXIT_OK, print_line
 from soulslab.cli.parameters import Flag, option_group
 from soulslab.errors import ConfigError, optional_imports
+
+if TYPE_CHECKING:
+    from soulslab.config import Secret
+
+TOKEN_NAME: Final = "dashboard.token"  # noqa: S105  (the name of a file)
+"""File with the token of the dashboards of a user, in the folder for the state of programs."""
+
+_log = logging.getLogger(__name__)
 
 
 @option_group
@@ -15,7 +26,8 @@ class DashboardFlags:
 
     Attributes:
         listen: Address and port; port 0 chooses a free one. An address that other machines can reach needs TLS.
-        token_file: File with the token of the link; by default a random token is used until the dashboard ends.
+        token_file: File with the token of the link, created if it does not exist; by default, a file of this user, so
+            that the link stays the same.
         certificate: PEM file with a certificate, for TLS.
         key: PEM file with the key of the certificate.
         read_only: Leave out all controls of the runs.
@@ -36,22 +48,41 @@ def dashboard(runs: Path = Path("runs"), *, flags: DashboardFlags = DashboardFla
     """
     with optional_imports():
         import nicegui  # noqa: F401
-    from soulslab.config import Secret
     from soulslab.dashboard.server import DashboardOptions, serve_dashboard
-    from soulslab.siphon.rpc.access import read_token
 
     host, port = _address(flags.listen)
     options = DashboardOptions(
         root=runs,
         host=host,
         port=port,
-        token=read_token(flags.token_file) if flags.token_file else Secret(""),
+        token=_token(flags.token_file),
         certificate=flags.certificate,
         key=flags.key,
         is_read_only=flags.read_only,
     )
     serve_dashboard(options, lambda link: print_line(f"the dashboard is at {link}"))
     return EXIT_OK
+
+
+def _token(file: Path | None) -> Secret:
+    """Return the token in a file; by default, that of this user, or none if its file cannot be used."""
+    from soulslab.config import Secret
+    from soulslab.siphon.rpc.access import read_or_make_token
+
+    if file is not None:
+        return read_or_make_token(file)
+    try:
+        return read_or_make_token(_state_folder() / TOKEN_NAME)
+    except ConfigError as error:
+        _log.warning("%s; the link is only valid until the dashboard ends", error)
+        return Secret("")
+
+
+def _state_folder() -> Path:
+    """Return the folder for the state of soulslab of this user; it may not exist yet."""
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "soulslab"
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "soulslab"
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_line, table_console
-from soulslab.cli.parameters import Flag, Overrides, TokenFile, option_group, token_options
+from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, Repeated, TokenFile, option_group, token_options
 from soulslab.cli.train import dashboard_beside
 from soulslab.errors import ConfigError
 
@@ -32,7 +33,7 @@ class LearnFlags:
     """The run and its server.
 
     Attributes:
-        config: TOML file of a Rainbow run, or the name of a shipped config.
+        config: TOML file of a run of Rainbow or PPO, or the name of a shipped config.
         overrides: Change one setting, as learner.lr=1e-4; may be repeated.
         run_dir: Folder of the run; its join file is join.toml.
         resume: Folder of a run to resume, of a fleet or of one process.
@@ -42,7 +43,10 @@ class LearnFlags:
         listen: Address at which other machines reach the Redis server, as 192.168.1.5:6390; with TLS. By default, only
             this machine reaches it.
         max_memory_mb: Memory of the Redis server that the learner starts (MB).
+        reward: Name of the function that computes the reward; each machine of the fleet has its own function of that
+            name, and must allow it with --allow-reward.
         epsilon_alpha: Spread of the shares of random actions over the games; 0 gives all games the same share.
+        prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
         dashboard: Show the fleet in a browser until the learner ends; prints the link.
     """
 
@@ -54,7 +58,9 @@ class LearnFlags:
     redis: Path | None = None
     listen: str = ""
     max_memory_mb: Annotated[int, Parameter(validator=Number(gte=16, lte=1 << 20))] = 1024
+    reward: str = ""
     epsilon_alpha: Annotated[float, Parameter(validator=Number(gte=0, lte=100))] = 7.0
+    prometheus: PrometheusPort = None
     dashboard: Flag = False
 
 
@@ -65,9 +71,10 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
     from soulslab.fleet.fleet_folder import FleetSettings
     from soulslab.fleet.learning import learn as learn_from_fleet
     from soulslab.learn.configs import config_path
+    from soulslab.learn.environment import describe_function
     from soulslab.learn.run_folder import CONFIG_NAME, StopReason
     from soulslab.learn.sinks import run_sinks
-    from soulslab.learn.training import load_run_settings
+    from soulslab.learn.training import load_run_settings, with_env_options
     from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
     if flags.listen and flags.redis is not None:
@@ -82,6 +89,8 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
             check_stored_settings(settings, folder / CONFIG_NAME, overrides)
     else:
         settings = load_run_settings(config_path(flags.config), overrides)
+    if flags.reward:
+        settings = with_env_options(settings, {"reward": describe_function(flags.reward)})
     fleet_settings = FleetSettings(
         listen=flags.listen, max_memory_mb=flags.max_memory_mb, epsilon_alpha=flags.epsilon_alpha
     )
@@ -92,7 +101,7 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
             redis=read_access(flags.redis) if flags.redis is not None else None,
             fleet=fleet_settings,
             resume=flags.resume is not None,
-            sinks=run_sinks(folder),
+            sinks=run_sinks(folder, settings.sinks, prometheus_port=flags.prometheus),
         )
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
@@ -114,6 +123,9 @@ class PlayFlags:
         human: Play yourself, in this terminal. Your fights are sent to the learner, and also recorded in this folder
             as a data set, from which other runs can learn. Only for soulslab/Arena-v0.
         name: Name of this machine in the status; by default, its host name.
+        dashboard: Show the games in a browser until they end; prints the link.
+        allow_reward: Allow the learner to name a function of this machine as the reward, as name=module:function; may
+            be repeated.
         overrides: Set an option of the environment that only this machine may determine, as env.options.launch=...; may
             be repeated.
         spool_mb: Size of the file of each game for steps while the server cannot be reached or is full (MB).
@@ -125,6 +137,8 @@ class PlayFlags:
     evaluate: Flag = False
     human: Path | None = None
     name: str = ""
+    dashboard: Flag = False
+    allow_reward: Repeated = None
     overrides: Overrides = None
     token_file: TokenFile = None
     spool_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=1 << 20))] = 256
@@ -143,6 +157,7 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
     from soulslab.config import read_overrides
     from soulslab.fleet.playing import PlaySettings
     from soulslab.fleet.playing import play as play_games
+    from soulslab.fleet.run_description import machine_name
 
     given = read_overrides(flags.overrides or [], "--set")
     env = given.pop("env", {})
@@ -152,17 +167,53 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
         )
     if flags.evaluate and flags.envs > 1:
         raise ConfigError("must be 1 with --evaluate; use --games for more evaluation fights at a time", path="--envs")
-    settings = PlaySettings(
-        n_games=flags.games,
-        n_envs=flags.envs,
-        name=flags.name,
-        env_id=str(env.get("id", "")),
-        role="evaluating" if flags.evaluate else "exploring",
-        options={**env.get("options", {}), **token_options(flags.token_file)},
-        spool_mb=flags.spool_mb,
-        frozen_s=flags.frozen_s,
-    )
-    return EXIT_FAILED if play_games(join, settings) else EXIT_OK
+    with ExitStack() as parts:
+        feeds = ""
+        if flags.dashboard:
+            feeds = _show_games(join.resolve().parent, flags.name or machine_name(), parts)
+        settings = PlaySettings(
+            n_games=flags.games,
+            n_envs=flags.envs,
+            name=flags.name,
+            env_id=str(env.get("id", "")),
+            role="evaluating" if flags.evaluate else "exploring",
+            options={**env.get("options", {}), **token_options(flags.token_file)},
+            functions=_functions(flags),
+            spool_mb=flags.spool_mb,
+            frozen_s=flags.frozen_s,
+            feeds=feeds,
+        )
+        return EXIT_FAILED if play_games(join, settings) else EXIT_OK
+
+
+def _show_games(run_dir: Path, host: str, parts: ExitStack) -> str:
+    """Start a dashboard of the games; return the folder for their feeds, or "" for that of the run.
+
+    It shows the page of the fleet if the run is on this machine, else the games alone.
+    """
+    from tempfile import TemporaryDirectory
+
+    from soulslab.fleet.fleet_folder import FLEET_NAME
+    from soulslab.learn.live_feed import game_feed
+
+    if (run_dir / FLEET_NAME).is_dir():
+        parts.enter_context(dashboard_beside(run_dir.parent, f"/fleet/{run_dir.name}", is_on=True))
+        return ""
+    feeds = parts.enter_context(TemporaryDirectory(prefix="soulslab_games_"))
+    first = game_feed(Path(feeds), f"{host}/0").parent.name
+    parts.enter_context(dashboard_beside(Path(feeds), f"/live/{first}", is_on=True))
+    return feeds
+
+
+def _functions(flags: PlayFlags) -> dict[str, str]:
+    """Return the functions that the learner may name."""
+    found = {}
+    for each in flags.allow_reward or []:
+        name, _, target = each.partition("=")
+        if not name or ":" not in target:
+            raise ConfigError(f"{each!r} is not of the form name=module:function", source="--allow-reward")
+        found[name] = target
+    return found
 
 
 def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:
@@ -171,12 +222,29 @@ def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:
 
     if flags.evaluate or flags.games > 1 or flags.envs > 1 or flags.overrides:
         raise ConfigError("cannot be combined with --evaluate, --games, --envs or --set", source="--human")
-    with RecordedGame(join, flags.name) as game:
-        recorder = FightRecorder(out, game.header.env_id, game.header.env_options, "human", is_continued=out.exists())
+    with RecordedGame(join, flags.name, _functions(flags)) as game:
+        recorder = FightRecorder(out, game.header.env_id, game.options, "human", is_continued=out.exists())
         with recorder:
             tally = record_in_terminal(recorder, fight_seeds(0, 1, recorder.writer.seeds)[0], game.send)
     print_line(f"{tally.fights} fights, {tally.wins} of them won; sent to the learner and recorded in {out}")
     return EXIT_OK
+
+
+@fleet.command
+def up(cluster: Path) -> int:
+    """Start a learner and games on a Ray cluster, and wait until the run is complete or Ctrl-C is pressed.
+
+    Args:
+        cluster: YAML file of the cluster.
+    """
+    from soulslab.fleet.ray_cluster import read_cluster
+    from soulslab.fleet.ray_cluster import up as start_cluster
+    from soulslab.learn.run_folder import StopReason
+
+    settings = read_cluster(cluster)
+    result = start_cluster(settings)
+    _log.info("%s: %d steps in %.0f s; %s", result.reason, result.env_steps, result.train_seconds, settings.run_dir)
+    return EXIT_INTERRUPTED if result.reason is StopReason.INTERRUPTED else EXIT_OK
 
 
 @fleet.command

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias, TypeVar, dataclass_transform
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, dataclass_transform
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -14,6 +16,8 @@ from cyclopts.validators import Number
 from soulslab.errors import ConfigError
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 #: Validator of the seeds that numpy and torch both take.
 SEED: Final = Number(gte=0, lt=2**32)
@@ -23,6 +27,7 @@ Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Repeated: TypeAlias = Annotated[list[str] | None, Parameter(negative="")]
 Overrides: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negative="")]
 PositiveFloat: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0))]
+PrometheusPort: TypeAlias = Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))]
 #: The flag ``--token-file``; see `token_options`. Its value may be ``-``.
 TokenFile: TypeAlias = Annotated[
     Path | None,
@@ -104,3 +109,53 @@ def read_pairs(texts: list[str], source: str) -> dict[str, str]:
             raise ConfigError("is not of the form name=value", source=f"{source} {text}")
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+@option_group
+class EnvironmentFlags:
+    """The environment in which a policy plays.
+
+    Attributes:
+        env: Environment with the same observations and actions, such as soulslab/DarkSouls3Iudex-v0. Its boss, latency
+            and errors of observation are then not those of the training.
+        option: Value of an option of the environment, as stand_in=true; may be repeated.
+        boss: Boss; by default, that of the training.
+        phase: 1, 2 or full; by default, that of the training.
+        trust: The policy's file may choose programs, profiles, servers and modules of the environment.
+    """
+
+    env: str | None = None
+    option: Repeated = None
+    boss: str | None = None
+    phase: str | None = None
+    token_file: TokenFile = None
+    trust: Flag = False
+
+    def choose(self, trained_id: str, trained: Mapping[str, Any], source: Path) -> tuple[str, dict[str, Any]]:
+        """Return the environment's id and its options, given those of the training and the file of the policy.
+
+        Raises `UntrustedFileError` if the file chooses what is run, and is not trusted.
+        """
+        from soulslab.config import read_overrides
+        from soulslab.envs.duels import TRAINING_CONDITIONS
+        from soulslab.learn.untrusted import check_named_environment
+
+        named = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
+        named |= read_overrides(self.option or (), "--option")
+        # Bosses, and conditions of training in the simulator, belong to an environment.
+        dropped = {*named, "boss", *TRAINING_CONDITIONS} if self.env else {*named}
+        kept = {name: value for name, value in _without_functions(trained).items() if name not in dropped}
+        if not self.trust:
+            check_named_environment("" if self.env else trained_id, kept, source)
+        return self.env or trained_id, {**kept, **named, **token_options(self.token_file)}
+
+
+def _without_functions(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out options that were Python functions in training, such as rewards; they do not change the win rate."""
+    known = {}
+    for name, value in options.items():
+        if isinstance(value, str) and value.startswith("<function "):
+            _log.warning("left out %s=%s, which only Python can pass; returns are those of the default", name, value)
+        else:
+            known[name] = value
+    return known

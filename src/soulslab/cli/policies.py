@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_OK, print_line
-from soulslab.cli.parameters import Flag, Seed, find_run
+from soulslab.cli.parameters import EnvironmentFlags, Flag, Seed, find_run
 from soulslab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,32 +76,39 @@ def film(
     policy: Path,
     file: Path = Path("fight.mp4"),
     *,
-    boss: str | None = None,
-    phase: str | None = None,
     seed: Annotated[int, Parameter(validator=Number(gte=0, lt=2**31))] = 0,
     window: Flag = False,
     won: Flag = False,
     explain: Flag = False,
+    environment: EnvironmentFlags = EnvironmentFlags(),
 ) -> int:
-    """Film a fight of a trained policy.
+    """Film a fight of a trained policy, in the built-in fight or in the game of its training.
 
     Args:
         policy: Folder of a run, a policy file, or the name of a shipped policy, such as judge.
         file: MP4 file to write.
-        boss: A shipped boss, generated:SEED, or the path of a boss file; by default, that of the policy, or judge.
-        phase: 1, 2 or full; by default, that of the policy, or full.
         seed: Seed of the first fight.
-        window: Film the window of the fight; by default, a top view is drawn.
+        window: Film the window of the built-in fight; by default, a top view is drawn.
         won: Film the first fight that the policy wins, of at most 100.
         explain: Draw the scores of the best actions into the film.
     """
     policy = find_run(policy)
-    from soulslab.film import FilmOptions, film_policy
+    from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
+    from soulslab.film import FilmOptions, film_in, film_policy
     from soulslab.learn.players import load_player
 
-    fight = {"boss": boss, "phase": phase}
     player = load_player(policy)
-    is_won = film_policy(player, file, fight, FilmOptions(in_window=window, seed=seed, needs_win=won, explain=explain))
+    header = player.header
+    options = FilmOptions(in_window=window, seed=seed, needs_win=won, explain=explain)
+    if environment.env or header.env_id not in (ARENA_ID, ARENA_LIVE_ID):
+        if window:
+            raise ConfigError("films the built-in fight; leave it out for another environment", source="--window")
+        env_id, env_options = environment.choose(header.env_id, header.env_options, policy)
+        is_won = film_in(player, file, env_id, env_options, options)
+    else:
+        if environment.option:
+            raise ConfigError("is for another environment; name it with --env", source="--option")
+        is_won = film_policy(player, file, {"boss": environment.boss, "phase": environment.phase}, options)
     _log.info("%s: a fight that was %s", file, "won" if is_won else "lost")
     return EXIT_OK
 

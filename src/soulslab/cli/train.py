@@ -16,6 +16,7 @@ from soulslab.cli.parameters import (
     SEED,
     Flag,
     Overrides,
+    PrometheusPort,
     Repeated,
     TokenFile,
     option_group,
@@ -44,7 +45,6 @@ class TrainFlags:
         resume: Folder of a run to resume, with the settings that it was started with.
         trust: With --resume: the settings in the folder may choose programs, profiles, servers and modules.
         prometheus: Port on this machine for Prometheus metrics of the run; 0 chooses a free port.
-        wandb: Project of Weights & Biases that gets the numbers of the run; WANDB_MODE=offline keeps them here.
         dashboard: Show the run in a browser until it ends; prints the link.
     """
 
@@ -55,8 +55,7 @@ class TrainFlags:
     run_dir: Path | None = None
     resume: Path | None = None
     trust: Flag = False
-    prometheus: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None
-    wandb: str | None = None
+    prometheus: PrometheusPort = None
     dashboard: Flag = False
 
     def changes(self) -> list[str]:
@@ -87,7 +86,7 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
     else:
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.changes())
-    sinks = run_sinks(folder, prometheus_port=flags.prometheus, wandb_project=flags.wandb)
+    sinks = run_sinks(folder, settings.sinks, prometheus_port=flags.prometheus)
     with dashboard_beside(folder.resolve().parent, f"/run/{folder.resolve().name}", is_on=flags.dashboard):
         result = train_policy(settings, folder, resume=resume is not None, sinks=sinks)
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""

@@ -12,13 +12,16 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import cv2
 import msgspec
+import numpy as np
 from fastapi import FastAPI, Response, WebSocket, WebSocketDisconnect
 from fastapi.responses import PlainTextResponse
 
@@ -29,6 +32,7 @@ from soulslab.dashboard.scene_view import SceneView, pack
 from soulslab.errors import ChannelError, SoulslabError
 from soulslab.learn.live_feed import (
     FEED_NAME,
+    GAME_FEEDS,
     LENGTH,
     MAX_MESSAGE_BYTES,
     WATCHED_DECISION_S,
@@ -37,20 +41,24 @@ from soulslab.learn.live_feed import (
     FeedInfo,
     FeedMessage,
     Moment,
+    game_feed,
 )
-from soulslab.learn.players import load_player
+from soulslab.learn.policy_header import Player
 
 _MAX_WAITING: Final = 20
 _RETRY_S: Final = 1.0
 _BURST_S: Final = 0.05
 """Decisions that were taken in less time than this are shown at the speed of the game instead."""
 
+_FRAME_TIMEOUT_S: Final = 1.0
+_FRAME_WIDTH_PX: Final = 160
+
 _MAX_ADDRESS_BYTES: Final = 4096
 _log = logging.getLogger(__name__)
 
 
 class LiveRelays:
-    """The relays of all runs that are watched now."""
+    """The relays of all runs and games that are watched now."""
 
     def __init__(self) -> None:
         self._relays: dict[Path, _Relay] = {}
@@ -74,20 +82,21 @@ class LiveRelays:
                 return Response(path.read_bytes(), media_type="video/mp4")
 
         @api.websocket("/feed/{run_id:path}")
-        async def feed(websocket: WebSocket, run_id: str) -> None:
+        async def feed(websocket: WebSocket, run_id: str, game: str = "") -> None:
             folder = library.folder(run_id)
+            path = feed_path(folder, game) if folder is not None else None
             await websocket.accept()
-            if folder is None:
-                await websocket.close(4404, "no such run")
+            if path is None:
+                await websocket.close(4404, "no such run or game")
                 return
-            relay = self._relays.setdefault(folder, _Relay(folder / FEED_NAME))
+            relay = self._relays.setdefault(path, _Relay(path))
             try:
                 await relay.serve(websocket)
             except (WebSocketDisconnect, RuntimeError):  # RuntimeError: sending after the browser has gone
                 _log.debug("a browser has disconnected")
             finally:
-                if relay.is_idle and self._relays.get(folder) is relay:
-                    del self._relays[folder]
+                if relay.is_idle and self._relays.get(path) is relay:
+                    del self._relays[path]
 
         @api.websocket("/replayed/{name:path}")
         async def replayed(websocket: WebSocket, name: str, fight: int = 0, policy: str = "") -> None:
@@ -98,7 +107,7 @@ class LiveRelays:
                 return
             run = await asyncio.to_thread(library.folder, policy) if policy else None
             try:
-                player = await asyncio.to_thread(load_player, run) if run is not None else None
+                player = await asyncio.to_thread(_load_player, run) if run is not None else None
                 messages = replay_fight(folder, fight, player)
                 # The messages are made one by one, as the browser asks for them.
                 while (message := await asyncio.to_thread(next, messages, None)) is not None:
@@ -111,6 +120,59 @@ class LiveRelays:
                 await websocket.close()
             except (WebSocketDisconnect, RuntimeError):
                 _log.debug("a browser has disconnected")
+
+
+def feed_path(folder: Path, game: str = "") -> Path | None:
+    """Return the path of the feed of a run, or of a game of its fleet; None for a game on another machine."""
+    if not game:
+        return folder / FEED_NAME
+    path = game_feed(folder / GAME_FEEDS, game)
+    # The name comes from the address of the page, and must not name another folder.
+    return path if path.parent.parent == folder / GAME_FEEDS and path.parent.name != ".." and path.exists() else None
+
+
+async def last_frame(path: Path) -> bytes:
+    """Return a small picture of the next decision of a feed as a JPEG; empty if there is none within a second."""
+    try:
+        async with asyncio.timeout(_FRAME_TIMEOUT_S), aclosing(_feed_messages(path)) as messages:
+            view: SceneView | None = None
+            async for message in messages:
+                if isinstance(message, FeedInfo):
+                    view = SceneView(message)
+                elif isinstance(message, Moment) and view is not None:
+                    return await asyncio.to_thread(_small, view.picture(message))
+    except (OSError, EOFError, SoulslabError, msgspec.MsgspecError, TimeoutError) as error:
+        _log.debug("%s: %s", path, error)
+    return b""
+
+
+def _small(picture: bytes) -> bytes:
+    """Return a JPEG with a width of `_FRAME_WIDTH_PX`; empty without a picture."""
+    if not picture:
+        return b""
+    frame = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR)
+    if frame is None:
+        return b""
+    height = round(_FRAME_WIDTH_PX * frame.shape[0] / frame.shape[1])
+    resized = cv2.resize(frame, (_FRAME_WIDTH_PX, height), interpolation=cv2.INTER_AREA)
+    return cv2.imencode(".jpg", resized)[1].tobytes()
+
+
+async def _feed_messages(path: Path) -> AsyncGenerator[FeedMessage, None]:
+    """Yield the messages of a feed, asking for the next one when it is needed."""
+    address = await asyncio.to_thread(_read_address, path)
+    reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
+    decoder = msgspec.msgpack.Decoder(FeedMessage)
+    try:
+        writer.write(address.key.encode())
+        while True:
+            [length] = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+            if length > MAX_MESSAGE_BYTES:
+                raise ChannelError(path, f"a message of {length} bytes is too long")
+            yield decoder.decode(await reader.readexactly(length))
+            writer.write(b"n")
+    finally:
+        writer.close()
 
 
 class _Browser:
@@ -192,18 +254,10 @@ class _Relay:
 
     async def _messages(self) -> AsyncIterator[tuple[str, bytes]]:
         """Yield the messages for the browsers, with their kind, at the speed of the game."""
-        address = await asyncio.to_thread(_read_address, self._address)
-        reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
-        decoder = msgspec.msgpack.Decoder(FeedMessage)
         view: SceneView | None = None
         shown_s = taken_s = 0.0
-        try:
-            writer.write(address.key.encode())
-            while True:
-                [length] = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-                if length > MAX_MESSAGE_BYTES:
-                    raise ChannelError(self._address, f"a message of {length} bytes is too long")
-                message = decoder.decode(await reader.readexactly(length))
+        async with aclosing(_feed_messages(self._address)) as messages:
+            async for message in messages:
                 if isinstance(message, FeedInfo):
                     view = SceneView(message)
                     self._first.clear()
@@ -216,9 +270,6 @@ class _Relay:
                         await asyncio.sleep(shown_s + WATCHED_DECISION_S - time.monotonic())
                     shown_s, taken_s = time.monotonic(), message.wall_s
                     yield "moment", await asyncio.to_thread(_draw, view, message)
-                writer.write(b"n")
-        finally:
-            writer.close()
 
 
 async def _send(websocket: WebSocket, browser: _Browser, asked: asyncio.Semaphore) -> None:
@@ -226,6 +277,13 @@ async def _send(websocket: WebSocket, browser: _Browser, asked: asyncio.Semaphor
     while True:
         await asked.acquire()
         await websocket.send_bytes(await browser.next())
+
+
+def _load_player(run: Path) -> Player:
+    """Return the policy of a run."""
+    from soulslab.learn.players import load_player  # noqa: PLC0415  (torch takes a second; most pages do not need it)
+
+    return load_player(run)
 
 
 def _read_address(path: Path) -> FeedAddress:

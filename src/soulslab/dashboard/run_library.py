@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from soulslab.config.loading import read_toml
-from soulslab.dashboard.run_log import DECISION_S, PPO_WINDOW, RAINBOW_WINDOW, RunLog, last_evaluation, read_ends
+from soulslab.dashboard.run_log import DECISION_S, RunLog, last_evaluation, read_ends, win_rate_window
 from soulslab.dashboard.run_starter import LOG_NAME
 from soulslab.errors import SoulslabError
 from soulslab.learn import telemetry
@@ -21,6 +21,7 @@ from soulslab.learn.live_feed import FEED_NAME
 from soulslab.learn.process_lock import is_held
 from soulslab.learn.run_folder import CONFIG_NAME, LOCK_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME
+from soulslab.learn.tuning.trial import TrialStatus
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ class RunState(enum.StrEnum):
     STALE = "stale"
     FINISHED = "finished"
     STOPPED = "stopped"
+    PRUNED = "pruned"
     FAILED = "failed"
     NEW = "new"
 
@@ -50,8 +52,15 @@ STATE_MEANINGS: Final = {
     RunState.STALE: f"A process holds this folder, but has sent no message for {STALE_S:.0f} s.",
     RunState.FINISHED: "The run reached one of its limits.",
     RunState.STOPPED: "The run was interrupted and saved; it can be resumed.",
+    RunState.PRUNED: "The study ended this run early, because others were better.",
     RunState.FAILED: "The process ended without finishing the run; it can be resumed from its last checkpoint.",
     RunState.NEW: "The run has not sent a message yet.",
+}
+
+
+_STATES_BY_REASON: Final = {
+    StopReason.INTERRUPTED.value: RunState.STOPPED,
+    TrialStatus.PRUNED.value: RunState.PRUNED,
 }
 
 
@@ -219,7 +228,7 @@ def _state(folder: Path, summary: RunSummary) -> RunState:
         age_s = time.time() - summary.last_wall_s if summary.last_wall_s is not None else 0.0
         return RunState.STALE if age_s > STALE_S else RunState.RUNNING
     if summary.reason:
-        return RunState.STOPPED if summary.reason == StopReason.INTERRUPTED else RunState.FINISHED
+        return _STATES_BY_REASON.get(summary.reason, RunState.FINISHED)
     has_begun = summary.last_wall_s is not None or (folder / LOG_NAME).exists()
     return RunState.FAILED if has_begun else RunState.NEW
 
@@ -253,7 +262,7 @@ def _summarise(run_id: str, folder: Path, decision_s: float) -> RunSummary:
     at: telemetry.TrainProgress | None = found.get(telemetry.TrainProgress)
     started: telemetry.TrainStarted | None = found.get(telemetry.TrainStarted)
     finished: telemetry.TrainFinished | None = found.get(telemetry.TrainFinished)
-    window = RAINBOW_WINDOW if telemetry.LearningStats in found else PPO_WINDOW
+    window = win_rate_window(is_rainbow=telemetry.LearningStats in found)
     win_rate, low, high, is_evaluated = _win_rate(found.get(telemetry.Evaluated), at, window)
     env_steps = at.env_steps if at is not None else started.env_steps if started is not None else 0
     return RunSummary(

@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.learn import telemetry
+from soulslab.learn.actors import episode_window
 from soulslab.learn.evaluate import wilson_interval
+from soulslab.learn.ppo import episode_tracker
 from soulslab.learn.sinks.metric_names import numbers
 
 AXES: Final = ("decisions", "game time", "training time", "wall time", "updates")
@@ -28,10 +30,6 @@ AXES: Final = ("decisions", "game time", "training time", "wall time", "updates"
 
 DECISION_S: Final = 0.1
 """Game time of a decision (s) if the environment has no option ``step_ms``."""
-
-PPO_WINDOW: Final = 1000
-RAINBOW_WINDOW: Final = 100
-"""Largest number of fights in the moving win rate of each algorithm."""
 
 _CHUNK: Final = 8 << 20
 _MAX_BACK: Final = 8 << 20
@@ -179,7 +177,7 @@ class RunLog:
         if table is None:
             return _empty_band()
         rates, n_fights = table.series("train/win_rate"), table.series("train/n_fights").values
-        window = RAINBOW_WINDOW if telemetry.LearningStats in self._tables else PPO_WINDOW
+        window = win_rate_window(is_rainbow=telemetry.LearningStats in self._tables)
         known = ~np.isnan(rates.values)
         series = Series(*(part[known] for part in rates))
         n = np.minimum(np.maximum(n_fights[known], 1.0), window)
@@ -278,6 +276,11 @@ class RunLog:
             for event in self.events
             if not (isinstance(event.message, telemetry.Evaluated) and event.message.env_steps > env_steps)
         ]
+
+
+def win_rate_window(*, is_rainbow: bool) -> int:
+    """Return the largest number of fights in the moving win rate of an algorithm."""
+    return episode_window.WINDOW if is_rainbow else episode_tracker.WINDOW
 
 
 def read_ends(path: Path, *, n_places: int = 48, n_bytes: int = 4096) -> Iterator[tuple[telemetry.Message, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from soulslab.arena.blow import blow_of
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import Boss
-from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.arena.duel_state import DUEL_FIELDS, DUEL_STATE
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DUEL, FIGHT
 from soulslab.arena.top_down import draw_duel
@@ -111,7 +111,7 @@ class SceneView:
         """Return health, stamina, animations and the distance; empty if the environment is no duel."""
         raw = moment.scene.get("state", b"")
         if len(raw) != DUEL_STATE.itemsize:
-            return {}
+            return self._vitals_of_features(moment)
         state = np.frombuffer(raw, DUEL_STATE)[0]
         (px, py, *_), (bx, by, *_) = state["player_pose"].tolist(), state["boss_pose"].tolist()
         return {
@@ -123,6 +123,18 @@ class SceneView:
             "player_s": round(float(state["player_animation_duration"]), 2),
             "boss_animation": self._boss_move(moment) or _name(BOSS_ANIMATIONS, int(state["boss_animation"])),
             "boss_s": round(float(state["boss_animation_duration"]), 2),
+        }
+
+    def _vitals_of_features(self, moment: Moment) -> dict[str, Any]:
+        """Return health, stamina and animations from features of a duel, in % of the full values; else empty."""
+        names = self._info.feature_names
+        if not {"player_hp", "player_sp", "boss_hp"} <= set(names):
+            return {}
+        values = dict(zip(names, np.frombuffer(moment.features, np.float32).tolist(), strict=False))
+        return {
+            **{name: _number(100.0 * values[name]) for name in ("player_hp", "player_sp", "boss_hp")},
+            **dict.fromkeys(("player_max_hp", "player_max_sp", "boss_max_hp"), 100.0),
+            **{f"{who}_animation": _chosen(values, f"{who}_animation=") for who in ("player", "boss")},
         }
 
     def _boss_move(self, moment: Moment) -> str:
@@ -162,6 +174,23 @@ def _quantiles(moment: Moment, scores: NDArray[np.float32], mask: NDArray[np.uin
     found = np.frombuffer(moment.quantiles, np.float32).reshape(len(scores), -1)
     order = [i for i in np.argsort(-scores, kind="stable").tolist() if mask[i]][:N_QUANTILE_ACTIONS]
     return [{"action": i, "values": _numbers(np.sort(found[i]))} for i in order]
+
+
+def state_scene(observation: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the scene of a Dict observation with the fields of a `DUEL_STATE`; empty for other observations."""
+    fields = [field.name for field in DUEL_FIELDS]
+    if not set(fields) <= observation.keys():
+        return {}
+    state = np.zeros(1, DUEL_STATE)
+    for name in fields:
+        state[name][0] = np.reshape(observation[name], state[name].shape[1:])
+    return {"state": state.tobytes()}
+
+
+def _chosen(values: Mapping[str, float], prefix: str) -> str:
+    """Return the name of the one-hot feature that is set; "unknown" for none."""
+    names = (name for name, value in values.items() if name.startswith(prefix) and value > 0.5)
+    return next(names, f"{prefix}unknown").removeprefix(prefix)
 
 
 def _name(names: Sequence[str], number: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import secrets
 import socket
-import warnings
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -79,10 +78,7 @@ def serve_dashboard(options: DashboardOptions, on_ready: Callable[[str], None], 
         shown = f"[{host}]" if ":" in host else host
         scheme = "https" if access is not None else "http"
         on_ready(f"{scheme}://{shown}:{port}{quote(page)}?token={token}")
-        with warnings.catch_warnings():
-            # On start, NiceGUI asks every object for its type; a deprecated object of torch warns then.
-            warnings.filterwarnings("ignore", message=".*reduce_op.*", category=FutureWarning)
-            server.run(sockets=[listener])
+        server.run(sockets=[listener])
 
 
 def _access(options: DashboardOptions, token: str) -> RemoteAccess | None:

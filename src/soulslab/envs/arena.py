@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
-from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, Record, Table
+from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, SITUATIONS, Record, Table
 from soulslab.arena.simulator import Simulator, find_impossible_field
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.arguments import (
@@ -88,6 +88,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self.action_space = spaces.Discrete(N_ACTIONS)
         self.boss = self._duels.boss
         self.attack_names = tuple(move.id for move in self.boss.moves)
+        self.situation_names = SITUATIONS
         self.feature_names = self._duels.feature_names
         self._actions = np.zeros(1, np.int64)
         self._record: Record = np.zeros(1, DUEL_STATE)[0]
@@ -283,6 +284,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.attack_names = tuple(move.id for move in self._duels.boss.moves)
+        self.situation_names = SITUATIONS
         self.feature_names = self._duels.feature_names
         # The masks of a step's info never change; they are read-only and shared by all infos.
         all_true = np.ones(num_envs, np.bool_)
@@ -393,7 +395,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
     def _add_finished(self, info: Info, over: NDArray[np.bool_]) -> None:
         """Add reports and last observations of the fights that ended, under Gymnasium's keys."""
         report = {}
-        for name, values in self._duels.fight_report().items():
+        for name, values in self._duels.fight_report(is_copied=self.copy).items():
             report[name], report["_" + name] = values, over
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             info["fight"], info["_fight"] = report, over

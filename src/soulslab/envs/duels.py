@@ -176,10 +176,14 @@ class Duels:
             self.simulator.reports["return_"][place] = self.returns[place]
         return self.fight_report(place)
 
-    def fight_report(self, place: int | None = None) -> Info:
-        """Return a copy of the reports of the last finished fights: arrays for all duels, or scalars for one."""
-        # Copied as bytes, because numpy copies records field by field.
-        reports = self.simulator.reports.view(np.uint8).copy().view(FIGHT_REPORT)
+    def fight_report(self, place: int | None = None, *, is_copied: bool = True) -> Info:
+        """Return the reports of the last finished fights: arrays for all duels, or scalars for one.
+
+        Without a copy they are overwritten by later steps.
+        """
+        reports = self.simulator.reports
+        if is_copied:  # as bytes, because numpy copies records field by field
+            reports = reports.view(np.uint8).copy().view(FIGHT_REPORT)
         return self._report(reports[place] if place is not None else reports, is_single=place is not None)
 
     def begin(self, which: NDArray[np.bool_], *, is_seeded: bool) -> None:
@@ -206,13 +210,15 @@ class Duels:
         return self._report(blank[0], is_single=True)
 
     def _report(self, reports: Any, *, is_single: bool) -> Info:
-        converted = ("won", "return_", "damage_by_attack")
+        by_attack = ("damage_by_attack", "uses_by_attack", "hits_by_attack")
+        converted = ("won", "return_", *by_attack)
         report: Info = {name: reports[name] for name in reports.dtype.names if name not in converted}
         # A Python bool for one fight: Gymnasium's vector environments store a numpy bool in an array of objects.
         report["won"] = bool(reports["won"]) if is_single else reports["won"].astype(np.bool_)
         report["return"] = reports["return_"]
         report["time_s"] = reports["n_decisions"] * DECISION_S
-        report["damage_by_attack"] = reports["damage_by_attack"][..., : len(self.boss.moves)]
+        for name in by_attack:
+            report[name] = reports[name][..., : len(self.boss.moves)]
         return report
 
 

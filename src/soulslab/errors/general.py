@@ -318,12 +318,20 @@ _PACKAGES = {
     "learn": ("torch", "safetensors", "tensorboard", "matplotlib", "prometheus-client", "minari", "pillow"),
     "tune": ("optuna",),
     "fleet": ("redis", "hiredis"),
+    "ray": ("ray", "dm-tree", "lz4", "ormsgpack", "pandas", "pyarrow", "pyyaml", "tensorboardx"),
     "dashboard": ("nicegui",),
     "wandb": ("wandb",),
-    "peers": ("stable-baselines3", "sb3-contrib", "scipy", "shapely"),
+    "peers": ("stable-baselines3", "sb3-contrib", "torchrl", "scipy", "shapely"),
     "dev": ("pysiphon",),
 }
-_MODULES = {"grpcio": "grpc", "protobuf": "google", "pillow": "PIL"}
+_MODULES = {
+    "grpcio": "grpc",
+    "protobuf": "google",
+    "pillow": "PIL",
+    "dm-tree": "tree",
+    "pyyaml": "yaml",
+    "tensorboardx": "tensorboardX",
+}
 #: Modules of optional packages, with the package that provides each and the extra that installs it.
 OPTIONAL_MODULES = {
     _MODULES.get(package, package.replace("-", "_")): (package, extra)

@@ -13,6 +13,7 @@ import math
 import struct
 import zlib
 from functools import cache
+from itertools import chain
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -120,14 +121,19 @@ def _split(data: bytes, shape: StepShape) -> tuple[ChunkHeader, NDArray[Any]]:
 def _check_results(results: tuple[EpisodeResult, ...], n_actions: int) -> None:
     """Raise ValueError unless all numbers are finite, and all tables have a bounded size."""
     for result in results:
-        tables = (result.reward_terms, result.damage_by_attack)
+        *by_name, situations = msgspec.structs.astuple(result.fight)
+        tables = (result.reward_terms, result.damage_by_attack, *by_name)
         if len(result.actions) != n_actions or min(result.actions, default=0) < 0:
             raise ValueError(f"a result has the counts of {len(result.actions)} actions, not of {n_actions}")
-        if any(len(table) > _MAX_NAMES or max(map(len, table), default=0) > _MAX_NAME for table in tables):
+        if any(
+            len(table) > _MAX_NAMES or max(map(len, table), default=0) > _MAX_NAME for table in (*tables, situations)
+        ):
             raise ValueError(f"a result has more than {_MAX_NAMES} names, or a name of more than {_MAX_NAME} letters")
         if len(result.killed_by) > _MAX_NAME or not -1 <= result.start_pose < 2**31:
             raise ValueError(f"a result has a name of more than {_MAX_NAME} letters, or an unknown start pose")
-        numbers = [result.total_reward, *tables[0].values(), *tables[1].values()]
-        counts = (result.n_decisions, result.n_steps, *result.actions)
+        if any(len(chosen) != n_actions for chosen in situations.values()):
+            raise ValueError(f"a result has the counts of other actions than {n_actions} in a situation")
+        numbers = [result.total_reward, *(number for table in tables for number in table.values())]
+        counts = (result.n_decisions, result.n_steps, *result.actions, *chain.from_iterable(situations.values()))
         if not all(map(math.isfinite, numbers)) or not all(0 <= count < 2**62 for count in counts):
             raise ValueError("a result holds NaN, infinity, or a count out of range")

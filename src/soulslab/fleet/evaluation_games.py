@@ -20,19 +20,19 @@ from soulslab.fleet.access import Access
 from soulslab.fleet.messages import EvaluationStatus
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.spool import Spool
+from soulslab.learn.actors.episode_window import kills_by_attack, means_by_name, wins_by_pose
 from soulslab.learn.actors.transport import EpisodeResult, Weights
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.archive import Tensors
 from soulslab.learn.evaluate import wilson_interval
 from soulslab.learn.policy_header import Player
-from soulslab.learn.rainbow.episode_window import kills_by_attack, means_by_name, wins_by_pose
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.telemetry import Evaluated
 from soulslab.learn.training_loop import FinishedEvaluation
 
 if TYPE_CHECKING:
     from soulslab.fleet.redis_learner_end import RedisLearnerEnd
-    from soulslab.learn.rainbow.q_policy import QPolicy
+    from soulslab.learn.network_policy import NetworkPolicy
 
 
 class EvaluationEnd(RedisActorEnd):
@@ -105,6 +105,8 @@ class Evaluation:
             damage_by_attack=means_by_name([result.damage_by_attack for result in results]),
             kills_by_attack=kills_by_attack(results),
             wins_by_pose=wins_by_pose(results),
+            uses_by_attack=means_by_name([result.fight.uses_by_attack for result in results]),
+            hits_by_attack=means_by_name([result.fight.hits_by_attack for result in results]),
         )
 
     def _n_each(self, games: Set[str]) -> int:
@@ -154,7 +156,7 @@ class EvaluationGames:
         """Publish the present best estimate of the policy as a candidate."""
         algorithm.policy_header()
         with algorithm.best_estimate() as estimate:
-            policy = cast("QPolicy", estimate).copy()  # only Rainbow learns from a fleet
+            policy = cast("NetworkPolicy[Any]", estimate).copy()  # a fleet trains no joined policies
         evaluation = Evaluation(policy, self._n_fights)
         weights = Weights(version=channel.version, epsilon=0.0, tensors=policy.weights())
         channel.publish(weights, evaluation.candidate)

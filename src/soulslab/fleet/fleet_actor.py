@@ -1,4 +1,4 @@
-"""All games of a fleet, as the learner sees them (`soulslab.learn.rainbow.transition_actor.ActorHandle`)."""
+"""All games of a fleet, as the learner sees them (`soulslab.learn.actors.transition_actor.ActorHandle`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import psutil
 from redis import Redis
 
 from soulslab.config import without_secrets
@@ -24,14 +25,13 @@ from soulslab.fleet.messages import (
     RunDescription,
 )
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
+from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.archive import Tensors
-from soulslab.learn.environment import require_functions
-from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
-from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
-from soulslab.learn.rainbow.transition_actor import step_shape
-from soulslab.learn.run_folder import CONFIG_NAME, RunFolder
+from soulslab.learn.policy_header import Header
+from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.telemetry import ActorStats
+from soulslab.learn.training import AnySettings
 from soulslab.learn.training_loop import FinishedEvaluation
 from soulslab.version import VERSION
 
@@ -57,14 +57,13 @@ class FleetActor:
     is_remote = True
     channel: RedisLearnerEnd
 
-    def __init__(self, access: Access, folder: RunFolder[RainbowSettings], header: QHeader, alpha: float) -> None:
-        """Prepare for the games of a run; raises ConfigError if the environment needs a Python function."""
-        require_functions(header.env_options, folder.path / CONFIG_NAME)
+    def __init__(self, access: Access, folder: RunFolder[AnySettings], header: Header, alpha: float) -> None:
+        """Prepare for the games of a run."""
         self.control = Control()
         self.evaluations = EvaluationGames(folder.settings.run.evaluate_fights)
         self._access = access
         self._keys = Keys(access.run)
-        self._shape = step_shape(QPolicy(header))
+        self._shape = step_shape(header)
         self._n_lanes = folder.settings.env.n_envs
         self._alpha = alpha
         plain = msgspec.structs.replace(header, env_options=without_secrets(header.env_options))
@@ -80,6 +79,7 @@ class FleetActor:
         self._n_published = 0
         self._is_behind = False
         self.n_restarts_of_redis = 0
+        self._process = psutil.Process()
 
     def begin(self, state: Tensors | None, env_steps: int) -> None:
         """Receive all steps since a state; None, or the state of a run in one process, receives all that is there."""
@@ -159,5 +159,6 @@ class FleetActor:
             n_waiting_rows=self.channel.n_waiting_rows,
             n_restarts_of_redis=self.n_restarts_of_redis,
             delay_p95_ms=1000.0 * delay_s if delay_s is not None else None,
+            memory_mb=self._process.memory_info().rss / 1e6,
             evaluation=self.evaluations.status,
         )

@@ -29,7 +29,7 @@ from soulslab.fleet.evaluation_games import EvaluationEnd
 from soulslab.fleet.game_settings import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, open_status
 from soulslab.fleet.messages import Lease, RunDescription
 from soulslab.fleet.redis_actor_end import RedisActorEnd
-from soulslab.fleet.run_description import read_header, wait_for_description
+from soulslab.fleet.run_description import read_policy, wait_for_description, with_functions
 from soulslab.fleet.spool import Spool
 from soulslab.learn.actors.actor_process import PriorityController, reset_priority
 from soulslab.learn.actors.actor_status import (
@@ -37,9 +37,11 @@ from soulslab.learn.actors.actor_status import (
     LatenessWrapper,
     lateness_quantile_s,
 )
+from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes
-from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
-from soulslab.learn.rainbow.transition_actor import Actor, step_shape
+from soulslab.learn.live_feed import LiveFeed
+from soulslab.learn.network_policy import NetworkPolicy
+from soulslab.learn.policy_header import Header
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.torch_device import one_core
@@ -47,9 +49,6 @@ from soulslab.version import VERSION
 
 DRAIN_S: Final = 10.0
 """Time in which a game that ends sends what it has not sent (s)."""
-
-WINDOW_ROWS: Final = 100
-"""Rows of each environment that a simulator may be ahead of the learner."""
 
 _POLL_S: Final = 0.05
 
@@ -95,19 +94,21 @@ class _Game:
             description = wait_for_description(self._access, lambda: self._is_to_wait(request))
             if description is None:
                 return
-            policy = QPolicy(read_header(description, self._access.address, self._settings.env_id))
-            options = {**policy.header.env_options, **self._settings.options}
+            policy = read_policy(description, self._access.address, self._settings.env_id)
+            given = with_functions(policy.header.env_options, self._settings.functions, self._access.address)
+            options = {**given, **self._settings.options}
             with closing(make_vector(self._env_id(policy.header), self._settings.n_envs, options)) as env:
                 policy.header.check_env(policy.header.env_id, sizes(env), "the learner's policy")
                 self._play(env, policy, description, request)
 
-    def _play(self, env: Any, policy: QPolicy, description: RunDescription, request: StopRequest) -> None:
+    def _play(self, env: Any, policy: NetworkPolicy[Any], description: RunDescription, request: StopRequest) -> None:
         spool = Spool(self._folder, self._settings.spool_bytes)
-        kind = row_type(step_shape(policy))
+        kind = row_type(step_shape(policy.header))
         end = self._open_end(env.num_envs, kind, spool, policy)
         try:
             end.keep_lease(lambda: self._lease(end))
             entropy = int(end.incarnation, 16)
+            policy.seed((description.seed + entropy) % 2**63)
             rng = np.random.default_rng(np.random.SeedSequence([description.seed, entropy]))
             watched = LatenessWrapper(env, self._note_step)
             actor = Actor(watched, policy, end, rng, is_greedy=self._settings.role == "evaluating")
@@ -115,18 +116,30 @@ class _Game:
                 return
             # Games must not repeat each other's fights, and a restarted game not its own.
             actor.reset(environment_seed((description.seed + entropy) % 2**32, TRAINING))
-            reason = self._step(actor, end, watched, description, request)
+            with closing(self._open_feed(env)) as actor.live:
+                reason = self._step(actor, end, watched, description, request)
             _log.info("%s; %d decisions", reason, actor.env_steps)
         finally:
             self._state = "draining"
             end.close(DRAIN_S)
         self._status.set_state(ActorState.STOPPED)
 
-    def _open_end(self, n_envs: int, kind: np.dtype[Any], spool: Spool, policy: QPolicy) -> RedisActorEnd:
+    def _open_end(self, n_envs: int, kind: np.dtype[Any], spool: Spool, policy: NetworkPolicy[Any]) -> RedisActorEnd:
         settings = self._settings
         if settings.role == "evaluating":
             return EvaluationEnd(self._access, settings.name, kind, spool, policy.weights())
         return RedisActorEnd(self._access, settings.name, n_envs, kind, spool, policy.weights())
+
+    def _open_feed(self, env: Any) -> LiveFeed:
+        """Return the live feed of this game; without a path it does nothing."""
+        feed = LiveFeed(Path(self._settings.feed))
+        if self._settings.feed:
+            try:
+                Path(self._settings.feed).parent.mkdir(parents=True, exist_ok=True)
+                feed.open(env)
+            except OSError as error:
+                _log.warning("no live feed for the dashboard: %s", error)
+        return feed
 
     def _step(
         self, actor: Actor, end: RedisActorEnd, env: LatenessWrapper, description: RunDescription, request: StopRequest
@@ -157,8 +170,8 @@ class _Game:
         """Return the state of a game that waits before its next step, or None; a game in real time never waits."""
         if end.control.state == "pause" and actor.is_between_episodes:
             return "paused"
-        n_taken = end.order.n_taken if end.order is not None else 0
-        if not env.has_pace and end.n_pushed - n_taken > WINDOW_ROWS * self._settings.n_envs:
+        n_allowed = end.order.n_allowed if end.order is not None else 0
+        if not env.has_pace and end.n_pushed >= n_allowed:
             return "waiting"
         return None
 
@@ -196,7 +209,7 @@ class _Game:
             time.sleep(_POLL_S)
         return True
 
-    def _env_id(self, header: QHeader) -> str:
+    def _env_id(self, header: Header) -> str:
         return self._settings.env_id or header.env_id
 
     def _lease(self, end: RedisActorEnd) -> Lease:

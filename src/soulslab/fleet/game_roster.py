@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from typing import Final, NamedTuple
 
 import msgspec
 from redis import Redis
@@ -13,7 +15,34 @@ from soulslab.fleet.messages import Lease, Order, epsilon_exponent
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
 from soulslab.fleet.stream_reader import GameName
 
+AHEAD_S: Final = 1.0
+"""Time for which a simulator may be ahead of the learner, at the speed at which the learner takes its rows (s)."""
+MIN_ROWS_AHEAD: Final = 8
+MAX_ROWS_AHEAD: Final = 100
+"""Bounds of the rows of each environment by which a simulator may be ahead; the old weights of many rows learn less."""
+
 _log = logging.getLogger(__name__)
+
+
+class Pace(NamedTuple):
+    """Rows that were taken from a game until a time (monotonic, s), and that it may send in all."""
+
+    n_taken: int
+    at: float
+    n_allowed: int
+
+    def after(self, n_taken: int, n_envs: int, *, was_behind: bool) -> Pace:
+        """Return the pace when more rows were taken, by a learner that is not behind with its updates.
+
+        If it was behind meanwhile, the game may be ahead by the rows of `AHEAD_S`; otherwise by twice as many rows as
+        before, if it has sent all that it might.
+        """
+        now = time.monotonic()
+        n_ahead = AHEAD_S * (n_taken - self.n_taken) / max(now - self.at, 1e-3)
+        if not was_behind:
+            n_ahead = float(self.n_allowed - self.n_taken) * (2.0 if n_taken >= self.n_allowed else 1.0)
+        window = min(max(n_ahead, MIN_ROWS_AHEAD * n_envs), MAX_ROWS_AHEAD * n_envs)
+        return Pace(n_taken, now, n_taken + int(window))
 
 
 class GameRoster:
@@ -31,8 +60,9 @@ class GameRoster:
         self._lock = threading.Lock()
         self._leases: dict[GameName, Lease] = {}
         self._numbers: dict[GameName, int | None] = {}  # None for games that do not explore
-        self._n_taken: dict[GameName, int] = {}
+        self._paces: dict[GameName, Pace] = {}
         self._n_dropped_before = 0
+        self._was_behind = False
 
     def leases(self) -> list[Lease]:
         """Return the status of all games."""
@@ -51,7 +81,7 @@ class GameRoster:
             _log.info("game %s has gone", self._leases[name].worker)
             self._n_dropped_before += self._leases[name].n_dropped
             self._numbers.pop(name, None)
-            self._n_taken.pop(name, None)
+            self._paces.pop(name, None)
             client.hdel(self._keys.orders, name.incarnation)
         for name in found.keys() - self._numbers.keys():
             self._numbers[name] = self._free_number() if found[name].role == "exploring" else None
@@ -60,13 +90,19 @@ class GameRoster:
             self._leases = found
         self.n_dropped = self._n_dropped_before + sum(lease.n_dropped for lease in found.values())
         refusals = self._channel.refusals()
-        for name in found:
-            if not is_behind or name not in self._n_taken:
-                self._n_taken[name] = self._channel.n_taken(name)
+        self._was_behind = self._was_behind or is_behind
+        for name, lease in found.items():
+            pace = self._paces.get(name)
+            if pace is None or not is_behind:
+                pace = pace or Pace(0, 0.0, 0)
+                n_taken = self._channel.n_taken(name)
+                self._paces[name] = pace.after(n_taken, lease.n_envs, was_behind=self._was_behind)
             number = self._numbers[name]
             exponent = epsilon_exponent(number, self._alpha) if number is not None else 1.0
-            order = Order(epsilon_exponent=exponent, n_taken=self._n_taken[name], refusal=refusals.get(name, ""))
+            n_allowed = self._paces[name].n_allowed
+            order = Order(epsilon_exponent=exponent, n_allowed=n_allowed, refusal=refusals.get(name, ""))
             client.hset(self._keys.orders, name.incarnation, msgspec.json.encode(order))
+        self._was_behind = is_behind
 
     def _read_leases(self, client: Redis) -> dict[GameName, Lease]:
         prefix, leases = self._keys.leases_of_all, {}

@@ -30,9 +30,11 @@ class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
         env_id: Environment that may be played although a message cannot name it (``module:id``); "" for none.
         role: Whether it explores or plays candidates greedily.
         options: Options of the environment that only this machine may determine, such as its server or its launch.
+        functions: Functions that the learner may name as a reward, as ``module:function``, by that name.
         spool_bytes: Size of the file for steps that the server does not take.
         n_restarts: Number of earlier starts of this game.
         last_fault: Why the last start of this game ended; "" if none did.
+        feed: Path of its live feed; "" for none.
     """
 
     join: str
@@ -41,9 +43,11 @@ class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
     env_id: str = ""
     role: Role = "exploring"
     options: dict[str, Any] = {}
+    functions: dict[str, str] = {}
     spool_bytes: int
     n_restarts: int = 0
     last_fault: str = ""
+    feed: str = ""
 
 
 def create_status(folder: Path) -> StatusBoard:

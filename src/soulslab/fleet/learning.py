@@ -14,15 +14,13 @@ import msgspec
 from redis import Redis
 from redis.exceptions import RedisError
 
-from soulslab.errors import ConfigError
 from soulslab.fleet.access import Access, Keys, connect, refuse_open_server
 from soulslab.fleet.fleet_actor import FleetActor
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
 from soulslab.fleet.messages import Control
 from soulslab.fleet.redis_server import RedisServer, set_player
 from soulslab.learn.algorithm import Algorithm
-from soulslab.learn.rainbow.q_policy import QHeader
-from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.policy_header import Header
 from soulslab.learn.run_folder import RunFolder, StopReason, TrainResult
 from soulslab.learn.telemetry import Sink
 from soulslab.learn.train import train
@@ -49,7 +47,7 @@ class FleetRun:
         self._actor: FleetActor | None = None
         self._n_saves: int | None = None
 
-    def open_actor(self, folder: RunFolder[RainbowSettings], header: QHeader) -> FleetActor:
+    def open_actor(self, folder: RunFolder[AnySettings], header: Header) -> FleetActor:
         """Return the actors of a run; see `train.Fleet`."""
         self._actor = FleetActor(self._access, folder, header, self._settings.epsilon_alpha)
         return self._actor
@@ -93,7 +91,7 @@ def learn(
     After SIGINT or SIGTERM the run is saved and the games wait for its return; when it is complete, they end.
 
     Args:
-        settings: Settings of the run, of Rainbow.
+        settings: Settings of the run; their type selects the algorithm.
         run_dir: Folder of the run; its join file is ``join.toml``.
         redis: Administrator's access to a server that already runs.
         fleet: Settings of the fleet.
@@ -101,12 +99,10 @@ def learn(
         sinks: Telemetry sinks; closed when training ends.
 
     Raises:
-        ConfigError: The algorithm is not Rainbow, or the server accepts clients without a password.
+        ConfigError: The server accepts clients without a password.
         FleetError: The server does not start or cannot be reached.
         SoulslabError: See `soulslab.learn.train.train`.
     """
-    if not isinstance(settings, RainbowSettings):
-        raise ConfigError("must be rainbow: only Rainbow learns from a fleet", path="algorithm")
     folder = FleetFolder(run_dir)
     access = folder.make(redis, fleet.listen)
     if not folder.players():

@@ -71,12 +71,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         epsilon_exponent: Exponent of the share of random actions, as in Ape-X.
-        n_taken: Rows of the game that the learner had taken when it was last not behind with its updates.
+        n_allowed: Number of rows up to which a simulator may send; a game in real time ignores it.
         refusal: Why nothing more is taken from this game; "" if it is not quarantined.
     """
 
     epsilon_exponent: float = 1.0
-    n_taken: int = 0
+    n_allowed: int = 0
     refusal: str = ""
 
 
@@ -100,7 +100,10 @@ class EvaluationStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of the learner, which it renews while it runs; ``evaluation`` is None if no game evaluates."""
+    """Status of the learner, which it renews while it runs.
+
+    ``memory_mb`` is the resident memory of its process. ``evaluation`` is None if no game evaluates.
+    """
 
     pid: int
     host: str
@@ -111,6 +114,7 @@ class LearnerStatus(msgspec.Struct, frozen=True, kw_only=True):
     n_waiting_rows: int
     n_restarts_of_redis: int
     delay_p95_ms: float | None
+    memory_mb: float = 0.0
     evaluation: EvaluationStatus | None = None
 
 

@@ -30,11 +30,15 @@ Order: TypeAlias = Literal["run", "pause", "stop", "save"]
 
 
 class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of a fleet: its order, its learner (None if it does not run), and its games, by name."""
+    """Status of a fleet: its order, its learner (None if it does not run), and its games, by name.
+
+    ``redis_mb`` is the memory of the Redis server, with the steps that no checkpoint holds yet (MB).
+    """
 
     state: str
     learner: LearnerStatus | None
     games: tuple[Lease, ...]
+    redis_mb: float
 
 
 def read_status(folder: FleetFolder) -> FleetStatus:
@@ -46,6 +50,7 @@ def read_status(folder: FleetFolder) -> FleetStatus:
             control, learner = client.mget(keys.control, keys.learner)
             names = list(client.scan_iter(match=f"{keys.leases_of_all}*", count=1000))
             leases = client.mget(names) if names else []
+            redis_mb = float(client.info("memory")["used_memory"]) / 1e6
         except RedisError as error:
             raise _unreachable(access.address, error) from error
     games = []
@@ -58,6 +63,7 @@ def read_status(folder: FleetFolder) -> FleetStatus:
         state=msgspec.json.decode(control, type=Control).state if control else "run",
         learner=msgspec.json.decode(learner, type=LearnerStatus) if learner else None,
         games=tuple(sorted(games, key=lambda game: game.worker)),
+        redis_mb=redis_mb,
     )
 
 
@@ -81,7 +87,7 @@ def change_settings(folder: FleetFolder, changes: Mapping[str, Any]) -> None:
     folder.admin()  # reports a folder without a fleet
     settings = load_run_settings(folder.run_dir / CONFIG_NAME, [])
     if not isinstance(settings, RainbowSettings):
-        raise ConfigError("is not a run of Rainbow", source=folder.run_dir)
+        raise ConfigError("is a run of PPO, whose settings cannot change while it trains", source=folder.run_dir)
     adjust_settings(settings, changes)
 
     def change(control: Control) -> Control:

@@ -21,6 +21,7 @@ from soulslab.fleet.game_settings import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, G
 from soulslab.fleet.messages import Role
 from soulslab.fleet.run_description import machine_name
 from soulslab.learn.actors.actor_status import ActorState, StatusBoard
+from soulslab.learn.live_feed import GAME_FEEDS, game_feed
 from soulslab.learn.stop_request import StopRequest
 
 PROGRAM: Final = "soulslab.fleet.game_process"
@@ -45,7 +46,8 @@ _log = logging.getLogger(__name__)
 class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a machine plays: see `soulslab.fleet.game_process.GameSettings` for what each game gets.
 
-    ``frozen_s`` is the time without a step after which a game is started again (s).
+    ``frozen_s`` is the time without a step after which a game is started again (s). ``feeds`` is the folder for the
+    live feeds; without it, that of the run, if the join file lies in the folder of the run.
     """
 
     n_games: int = 1
@@ -54,9 +56,11 @@ class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
     env_id: str = ""
     role: Role = "exploring"
     options: dict[str, object] = {}
+    functions: dict[str, str] = {}
     spool_mb: int = 256
     frozen_s: float = FROZEN_S
     max_failures: int = MAX_FAILURES
+    feeds: str = ""
 
 
 def play(join: Path, settings: PlaySettings) -> int:
@@ -160,9 +164,11 @@ class _WatchedGame:
             env_id=self._settings.env_id,
             role=self._settings.role,
             options=self._settings.options,
+            functions=self._settings.functions,
             spool_bytes=self._settings.spool_mb << 20,
             n_restarts=self._n_starts,
             last_fault=self._last_fault,
+            feed=self._feed(),
         )
         (self._folder / SETTINGS_NAME).write_bytes(msgspec.json.encode(settings))
         self._status.set_state(ActorState.STARTING)
@@ -181,6 +187,13 @@ class _WatchedGame:
         self._n_starts += 1
         self._n_steps, self._alive_at = -1, time.monotonic()
         _log.info("game %s runs in process %d", self.name, self._child.pid)
+
+    def _feed(self) -> str:
+        """Return the path of the live feed of this game; "" if the run is on another machine."""
+        folder = Path(self._settings.feeds) if self._settings.feeds else self._join.parent / GAME_FEEDS
+        if not self._settings.feeds and not folder.parent.is_dir():
+            return ""
+        return str(game_feed(folder, self.name))
 
     def _check_progress(self) -> None:
         """Kill the process if it has not made a step, or reported that it waits, for too long."""
@@ -208,7 +221,8 @@ class _WatchedGame:
             )
             _log.error("game %s is given up: %s", self.name, self.reason)
             return
-        wait_s = min(_MIN_BACK_OFF_S * 2.0 ** (len(self._failures) - 1), _MAX_BACK_OFF_S)
+        n_before = len(self._failures) - 1  # the first start after a failure is at once
+        wait_s = min(_MIN_BACK_OFF_S * 2.0 ** (n_before - 1), _MAX_BACK_OFF_S) if n_before else 0.0
         self._next_start_at = now + wait_s
         _log.warning("game %s %s; starting it again in %.1f s", self.name, self._last_fault, wait_s)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -16,13 +17,12 @@ from soulslab.fleet.access import read_access
 from soulslab.fleet.messages import Lease
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_transport import SPOOL_BYTES
-from soulslab.fleet.run_description import machine_name, read_header, wait_for_description
+from soulslab.fleet.run_description import machine_name, read_policy, wait_for_description, with_functions
 from soulslab.fleet.spool import Spool
+from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.demonstrations.reading import rows_of_episode
 from soulslab.learn.demonstrations.recorded_episode import Episode
 from soulslab.learn.inputs import Layout
-from soulslab.learn.rainbow.q_policy import QPolicy
-from soulslab.learn.rainbow.transition_actor import step_shape
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.version import VERSION
 
@@ -34,19 +34,21 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
     """A connection to a fleet. The learner takes the steps of the episodes; they do not count towards its win rate.
 
     Attributes:
-        header: Header of the learner's policy, with the environment and its options.
+        header: Header of the learner's policy, with the environment.
+        options: Options of the environment.
     """
 
-    def __init__(self, join: Path, name: str = "") -> None:
+    def __init__(self, join: Path, name: str = "", functions: Mapping[str, str] | None = None) -> None:
         """Connect, and wait for the learner; raises ConfigError or FleetError if this machine may not play its run."""
         access = read_access(join)
         description = wait_for_description(access, lambda: True)
         if description is None:
             raise FleetError(access.address, "has no run")
-        self.header = read_header(description, access.address)
-        policy = QPolicy(self.header)
-        self._shape = step_shape(policy)
-        env = gymnasium.make(self.header.env_id, **self.header.env_options)
+        policy = read_policy(description, access.address)
+        self.header = policy.header
+        self.options = with_functions(self.header.env_options, functions or {}, access.address)
+        self._shape = step_shape(self.header)
+        env = gymnasium.make(self.header.env_id, **self.options)
         self._layout = Layout(env.observation_space, self.header.env_id)
         env.close()
         self._n_steps = 0

@@ -193,10 +193,23 @@ def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:
     return np.maximum(taken, 1)
 
 
-def attack_names(env: VectorEnv[Any, Any, Any]) -> tuple[str, ...]:
-    """Return the names of the boss's attacks, in the order of ``info["fight"]["damage_by_attack"]``; may be empty."""
+class FightNames(NamedTuple):
+    """Names of the columns of ``info["fight"]``; empty if the environment does not have them.
+
+    Attributes:
+        attacks: Names of the boss's attacks, for ``damage_by_attack``, ``uses_by_attack`` and ``hits_by_attack``.
+        situations: Names of the situations of ``actions_by_situation``.
+    """
+
+    attacks: tuple[str, ...] = ()
+    situations: tuple[str, ...] = ()
+
+
+def fight_names(env: VectorEnv[Any, Any, Any]) -> FightNames:
+    """Return the names of the columns of ``info["fight"]``."""
     base = env.unwrapped
-    return tuple(getattr(base.envs[0].unwrapped if isinstance(base, SyncVectorEnv) else base, "attack_names", ()))
+    first = base.envs[0].unwrapped if isinstance(base, SyncVectorEnv) else base
+    return FightNames(*(tuple(getattr(first, name, ())) for name in ("attack_names", "situation_names")))
 
 
 def first_result(info: Info) -> bool | None:
@@ -235,7 +248,7 @@ def check_finite(
 def describe_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options as JSON- and TOML-compatible values: no secrets, and ``"<function module.name>"``."""
     return {
-        key: f"<function {value.__module__}.{value.__qualname__}>" if callable(value) else value
+        key: describe_function(f"{value.__module__}.{value.__qualname__}") if callable(value) else value
         for key, value in options.items()
         if not isinstance(value, Secret)
     }
@@ -246,12 +259,27 @@ def is_function_name(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("<function ")
 
 
+def describe_function(name: str) -> str:
+    """Return the value of an option that names a function; the inverse of `function_name`."""
+    return f"<function {name}>"
+
+
+def function_name(value: str) -> str:
+    """Return the name in a value of `describe_function`."""
+    return value.removeprefix("<function ").removesuffix(">")
+
+
+def without_functions(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without names of functions, which only compute rewards: observations are the same."""
+    return {name: value for name, value in options.items() if not is_function_name(value)}
+
+
 def require_functions(options: Mapping[str, Any], source: str | Path) -> None:
     """Raise ConfigError if an option is the name of a function that `describe_options` recorded in ``source``."""
     for key, value in options.items():
         if is_function_name(value):
             raise ConfigError(
-                f"is the Python function {value[10:-1]}, which a file cannot hold; pass it from Python: "
+                f"is the Python function {function_name(value)}, which a file cannot hold; pass it from Python: "
                 f"env_options={{{key!r}: function}}",
                 path=f"env.options.{key}",
                 source=source,

@@ -20,12 +20,13 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.errors import ConfigError, EnvironmentUsageError
+from soulslab.learn.demonstrations.recorded_episode import Episode, EpisodeCollector
 from soulslab.learn.environment import (
     EVALUATION,
     Info,
-    attack_names,
     decisions_taken,
     environment_seed,
+    fight_names,
     layout,
     make_any_vector,
     make_vector,
@@ -35,7 +36,6 @@ from soulslab.learn.environment import (
 from soulslab.learn.inputs import Observer
 from soulslab.learn.policy_header import Player
 from soulslab.learn.telemetry import EvaluationProgress, Sink, send_message
-from soulslab.learn.torch_device import one_core
 
 Z_95: Final = 1.959963984540054
 """The 97.5 % point of the standard normal distribution, for two-sided 95 % intervals."""
@@ -69,6 +69,8 @@ def wilson_interval(n_wins: int, n_fights: int, z: float = Z_95) -> Interval:
 MANY: Final = 1024
 """Default number of environments."""
 
+_BY_ATTACK: Final = ("damage_by_attack", "uses_by_attack", "hits_by_attack")
+
 MAX_FAILURES: Final = 8
 """Number of consecutive failed fights per environment after which the evaluation gives up."""
 
@@ -99,6 +101,7 @@ class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
     """Damage of one attack of the boss per fight and per lost fight (hit points), and how many fights it ended.
 
+    ``mean_uses`` is how often the boss used it per fight, and ``mean_hits`` how many of these uses hit the player.
     None stands for a value that the environment does not report; without a lost fight some values are None, too.
     """
 
@@ -106,6 +109,8 @@ class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
     mean_damage: float
     mean_damage_in_losses: float | None
     n_kills: int | None
+    mean_uses: float | None = None
+    mean_hits: float | None = None
 
 
 class PoseRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,13 +141,23 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     by_pose: tuple[PoseRow, ...] = ()
 
 
-def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Sink] = ()) -> Evaluation:
+def evaluate(
+    policy: Player,
+    settings: EvaluationSettings,
+    *,
+    sinks: Sequence[Sink] = (),
+    record: Callable[[Episode], object] | None = None,
+) -> Evaluation:
     """Evaluate a policy in new fights; its random draws are seeded, and the sinks stay open.
+
+    ``record`` is called with each fight that counts, when it has ended.
 
     Raises IncompatibleCheckpointError if the policy does not match the environment, EnvironmentUsageError if its games
     fail all the time or a fight does not end, and ConfigError if an option names a Python function that was not passed,
     or is unknown.
     """
+    from soulslab.learn.torch_device import one_core  # noqa: PLC0415  (torch takes a second; intervals do not need it)
+
     require_functions(settings.env_options, "evaluation")
     n_envs = min(settings.n_envs or min(MANY, policy.header.n_envs or MANY), settings.n_fights)
     env = make_vector(settings.env_id, n_envs, settings.env_options)
@@ -154,10 +169,11 @@ def evaluate(policy: Player, settings: EvaluationSettings, *, sinks: Sequence[Si
         observer = Observer(layout(env), n_envs, header.frame_stack, extras=header.extras, n_actions=n_actions)
         policy.seed(environment_seed(settings.seed, EVALUATION))
         with one_core():
-            fights = _play(partial(policy.act, deterministic=settings.deterministic), env, settings, observer, sinks)
+            act = partial(policy.act, deterministic=settings.deterministic)
+            fights = _play(act, env, settings, observer, sinks=sinks, record=record)
     finally:
         env.close()
-    return _summarise(fights, attack_names(env))
+    return _summarise(fights, fight_names(env).attacks)
 
 
 def evaluate_function(
@@ -208,7 +224,7 @@ def evaluate_function(
     finally:
         if isinstance(env, str):
             played.close()
-    return _summarise(fights, attack_names(played))
+    return _summarise(fights, fight_names(played).attacks)
 
 
 def _as_vector(
@@ -263,13 +279,17 @@ def _play(
     env: VectorEnv[Any, Any, Any],
     settings: EvaluationSettings,
     observer: Observer | None = None,
+    *,
     sinks: Sequence[Sink] = (),
+    record: Callable[[Episode], object] | None = None,
 ) -> _Fights:
     """Play all fights; with an observer, ``act`` is called with its inputs instead of the observations."""
     left = quotas(settings.n_fights, env.num_envs)
     returns, decisions = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
     fights = _Fights(settings.n_fights)
-    obs, info = env.reset(seed=environment_seed(settings.seed, EVALUATION))
+    seed = environment_seed(settings.seed, EVALUATION)
+    obs, info = env.reset(seed=seed)
+    collector = EpisodeCollector(env, seed, obs, info) if record is not None else None
     if observer is not None:
         observer.begin(obs)
     n_failures = 0  # consecutive
@@ -279,6 +299,8 @@ def _play(
         dones, taken = terminated | truncated, decisions_taken(info, env.num_envs)
         if observer is not None:
             observer.follow(obs, dones, actions, taken)
+        if collector is not None:
+            ended = collector.follow(actions, (obs, rewards, terminated, truncated, info), taken)
         returns += rewards
         decisions += taken
         if decisions.max() > MAX_DECISIONS:
@@ -297,6 +319,9 @@ def _play(
             raise _too_many_failures(info, n_failures)
         counted = finished[(left[finished] > 0) & ~failed[finished]]
         fights.add(counted, {"return": returns, "decisions": decisions, **_fight_values(info)})
+        if record is not None:
+            for i in counted.tolist():
+                record(ended[i])
         left[counted] -= 1
         returns[finished] = 0.0
         decisions[finished] = 0
@@ -319,7 +344,7 @@ def _too_many_failures(info: Info, n_failures: int) -> EnvironmentUsageError:
 def _fight_values(info: Info) -> dict[str, NDArray[Any]]:
     """Return the values of finished fights that the environment reports, except return and length."""
     fight = info.get("final_info", {}).get("fight", {})
-    names = ("won", "time_s", "start_pose", "damage_taken", "damage_by_attack", "killed_by")
+    names = ("won", "time_s", "start_pose", "damage_taken", "killed_by", *_BY_ATTACK)
     return {name: np.asarray(fight[name]) for name in names if name in fight}
 
 
@@ -350,6 +375,8 @@ def _by_attack(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> t
             mean_damage=float(damage[:, k].mean()),
             mean_damage_in_losses=float(damage[lost, k].mean()) if lost.any() else None,
             n_kills=int((killers[lost] == k).sum()) if killers is not None else None,
+            mean_uses=float(columns["uses_by_attack"][:, k].mean()) if "uses_by_attack" in columns else None,
+            mean_hits=float(columns["hits_by_attack"][:, k].mean()) if "hits_by_attack" in columns else None,
         )
         for k, name in enumerate(names)
     )

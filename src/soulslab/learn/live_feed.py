@@ -30,7 +30,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import gymnasium
 import msgspec
@@ -40,10 +40,15 @@ from numpy.typing import NDArray
 
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy_header import Player
-from soulslab.learn.policy_view import PolicyView
 from soulslab.learn.telemetry import Message
 
+if TYPE_CHECKING:
+    from soulslab.learn.policy_view import PolicyView
+
 FEED_NAME: Final = "live.json"
+GAME_FEEDS: Final = "fleet/live"
+"""Folder in the folder of a run with the feeds of the games of its fleet that play on the same machine."""
+
 WATCHED_DECISION_S: Final = 0.1
 """Time for which a viewer sees a decision of a simulated fight (s)."""
 
@@ -276,11 +281,21 @@ class LiveFeed:
                 self.is_watched = bool(self._viewers)
 
 
+def game_feed(folder: Path, game: str) -> Path:
+    """Return the path of the feed of a game of a fleet, by its name, in a folder of feeds."""
+    return folder / game.replace("/", "_") / FEED_NAME
+
+
 def make_moment(env: Env, inputs: Inputs, mask: NDArray[np.bool_], action: int, view: PolicyView | None) -> Moment:
-    """Return a decision for viewers, as the first one of fight 0.
+    """Return a decision in the first of some environments, before they are stepped; see `describe_moment`."""
+    moment = describe_moment(inputs, mask, action, view)
+    return msgspec.structs.replace(moment, scene=_scene(env), picture=_picture(env))
+
+
+def describe_moment(inputs: Inputs, mask: NDArray[np.bool_], action: int, view: PolicyView | None) -> Moment:
+    """Return a decision for viewers, as the first one of fight 0, without a picture.
 
     Args:
-        env: The environments, before they are stepped.
         inputs: Inputs of the first environment (B = 1).
         mask: True for allowed actions, bool (A,).
         action: The chosen action.
@@ -300,8 +315,7 @@ def make_moment(env: Env, inputs: Inputs, mask: NDArray[np.bool_], action: int, 
         value=view.value if view else None,
         hidden=tuple(_as_bytes(layer) for layer in view.hidden) if view else (),
         attribution=view.attribution.tobytes() if view else b"",
-        scene=_scene(env),
-        picture=_picture(env),
+        scene={},
     )
 
 
@@ -364,14 +378,20 @@ def _picture(env: Env) -> bytes:
     elif getattr(base, "render_mode", None) == "rgb_array" and not hasattr(base, "scene_info"):
         rendered = base.render()
         picture = np.asarray(rendered[0] if isinstance(base, VectorEnv) else rendered)
-    if picture is None:
-        return b""
+    return encode_picture(picture) if picture is not None else b""
+
+
+def encode_picture(picture: NDArray[np.uint8]) -> bytes:
+    """Return a picture, uint8 (H, W, C), as a JPEG of limited size; of stacked frames the last one is shown."""
+    n_channels = 3 if picture.shape[2] % 3 == 0 else 1
+    picture = np.ascontiguousarray(picture[..., -n_channels:])
     import cv2  # noqa: PLC0415  (takes 0.1 s, and few runs need it)
 
     scale = min(1.0, _MAX_PICTURE_PX / picture.shape[1])
+    scaled: Any = picture[..., ::-1]
     if scale < 1.0:
-        picture = cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
-    is_encoded, data = cv2.imencode(".jpg", picture[..., ::-1])
+        scaled = cv2.resize(scaled, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    is_encoded, data = cv2.imencode(".jpg", scaled)
     return data.tobytes() if is_encoded else b""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,7 +18,8 @@ from soulslab.learn import archive
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.policy_header import Header, header_errors
+from soulslab.learn.policy_header import ActionScores, Header, header_errors
+from soulslab.learn.policy_view import PolicyView
 from soulslab.learn.settings import AlgorithmSettings
 from soulslab.learn.torch_device import CPU
 from soulslab.version import VERSION
@@ -93,6 +94,13 @@ def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
     }
 
 
+class Choice(NamedTuple):
+    """Actions, int64 (B,), and the logarithms of their probabilities, float32 (B,), if ``Header.has_log_probs``."""
+
+    actions: NDArray[np.int64]
+    log_probs: NDArray[np.float32] | None = None
+
+
 class NetworkPolicy(ABC, Generic[H]):
     """A network on a device, with the normalisers of its inputs and outputs; inputs and results are on the CPU."""
 
@@ -119,6 +127,52 @@ class NetworkPolicy(ABC, Generic[H]):
     def seed(self, seed: int) -> None:
         """Seed the random draws of :meth:`act`."""
         self._generator.manual_seed(seed)
+
+    @abstractmethod
+    def explore(self, inputs: Inputs, mask: NDArray[np.bool_], epsilon: float, rng: np.random.Generator) -> Choice:
+        """Choose actions for training.
+
+        Args:
+            inputs: Inputs of B observations.
+            mask: True for allowed actions, bool (B, A).
+            epsilon: Share of random actions, for a policy that does not explore by itself.
+            rng: Source of the random actions.
+        """
+
+    @abstractmethod
+    def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
+        """Return the score of each action; see :class:`soulslab.learn.policy_header.Player`."""
+
+    @abstractmethod
+    def view(self, inputs: Inputs, mask: NDArray[np.bool_], action: int) -> PolicyView:
+        """Compute a decision again, for display; see :class:`soulslab.learn.policy_header.Player`."""
+
+    def zero_noise(self) -> None:
+        """Remove random noise from the weights, if there is any, until the next :meth:`explore`."""
+        return
+
+    @abstractmethod
+    def weights(self) -> Tensors:
+        """Return copies of what an actor needs."""
+
+    @abstractmethod
+    def load_weights(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Load the result of :meth:`weights` of a policy with the same header."""
+
+    def noise_state(self) -> NDArray[np.uint8]:
+        """Return a copy of the state of the random generator of :meth:`explore`, uint8."""
+        state: NDArray[np.uint8] = self._generator.get_state().numpy().copy()
+        return state
+
+    def load_noise(self, state: NDArray[np.uint8]) -> None:
+        """Restore the state of the random generator from :meth:`noise_state`."""
+        self._generator.set_state(torch.from_numpy(np.array(state)))
+
+    def copy(self) -> Self:
+        """Return a policy on the CPU with the same header, and copies of the weights."""
+        policy = type(self)(self.header)
+        policy.load_weights(self.weights())
+        return policy
 
     def state(self) -> Tensors:
         """Return copies of all tensors of the policy by name."""

@@ -16,7 +16,7 @@ from soulslab.errors import CheckpointError, ConfigError, IncompatibleCheckpoint
 from soulslab.learn import checkpoint, phases
 from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import check_shapes, read_archive, read_archive_header, take_part
-from soulslab.learn.environment import Sizes, feature_names, find_feature, is_function_name, make_vector
+from soulslab.learn.environment import Sizes, feature_names, find_feature, make_vector, without_functions
 from soulslab.learn.phases import Member, PhasePolicy, Switch
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.policy_header import Header, Player
@@ -73,6 +73,16 @@ def load_player(path: Path) -> Player:
             file, f"is not a policy (format {kind!r:.100} instead of one of {', '.join(_LOADERS)})"
         )
     return _LOADERS[kind](file)
+
+
+def untrained_policy(raw: Mapping[str, Any], path: Path) -> Policy | QPolicy:
+    """Return a policy of a header that is not in a file; raises IncompatibleCheckpointError or CorruptCheckpointError.
+
+    ``path`` is named in errors.
+    """
+    if raw.get("format") == action_values.FORMAT:
+        return QPolicy(QPolicy.read_header(raw, path))
+    return Policy(Policy.read_header(raw, path))
 
 
 def start_from(policy: Policy | QPolicy, path: Path, alike: Collection[str] = ()) -> None:
@@ -135,7 +145,7 @@ def join_runs(
     members = [_load_member(run) for run in runs]
     headers = [member.header for member in members]
     if not trust and not feature.isdecimal():
-        check_named_environment(headers[0].env_id, _without_functions(headers[0].env_options), runs[0])
+        check_named_environment(headers[0].env_id, without_functions(headers[0].env_options), runs[0])
     switch = find_switch(headers[0], feature, at_most)
     known = {name for header in headers for name in header.env_options}
     given = {name: value for name, value in (changes or {}).items() if name in known}
@@ -147,15 +157,10 @@ def find_switch(header: Header, feature: str, at_most: Sequence[float]) -> Switc
     """Return the switch for a feature that is given by index, or by name in the environment of a header."""
     if feature.isdecimal():
         return Switch(feature=int(feature), at_most=tuple(at_most))
-    with closing(make_vector(header.env_id, 1, _without_functions(header.env_options))) as env:
+    with closing(make_vector(header.env_id, 1, without_functions(header.env_options))) as env:
         names = feature_names(env)
     index = find_feature(feature, names, header.env_id, "switch.feature")
     return Switch(feature=index, at_most=tuple(at_most), name=feature)
-
-
-def _without_functions(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options without Python functions, which a file cannot hold; a reward does not affect observations."""
-    return {name: value for name, value in options.items() if not is_function_name(value)}
 
 
 def _load_member(run: Path) -> Member:

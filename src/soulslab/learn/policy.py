@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.errors import EnvironmentUsageError
+from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.network_policy import NetworkPolicy, RunningMoments
+from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, parse_header
 from soulslab.learn.policy_view import PolicyView, attribute, gradients, to_array
 from soulslab.learn.settings import NetworkSettings
@@ -213,6 +214,8 @@ _VALUE_MEMORY: Final = 1_000_000.0
 class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Header of an actor-critic policy; see also :class:`soulslab.learn.policy_header.Header`."""
 
+    has_log_probs: ClassVar[bool] = True
+
     format: str = FORMAT
     version: int = FORMAT_VERSION
     network: NetworkSettings
@@ -291,6 +294,28 @@ class Policy(NetworkPolicy[PolicyHeader]):
             hidden=hidden,
             attribution=attribution,
         )
+
+    def explore(
+        self,
+        inputs: Inputs,
+        mask: NDArray[np.bool_],
+        epsilon: float,  # noqa: ARG002 (the policy explores by itself)
+        rng: np.random.Generator,  # noqa: ARG002 (see :meth:`seed`)
+    ) -> Choice:
+        """Draw an action from the policy for each observation; see `NetworkPolicy.explore`."""
+        with torch.inference_mode():
+            log_probs = self._log_probs(inputs, self._blocked(len(inputs.features), mask))
+            actions = sample(log_probs, self._generator)
+            chosen = log_probs.gather(-1, actions)
+        return Choice(actions.squeeze(-1).numpy(), chosen.squeeze(-1).numpy())
+
+    def weights(self) -> Tensors:
+        """Return copies of all tensors of the policy."""
+        return self.state()
+
+    def load_weights(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Load the result of :meth:`weights` of a policy with the same header."""
+        self.load_state(tensors)
 
     @classmethod
     def read_header(cls, raw: Mapping[str, Any], path: Path) -> PolicyHeader:

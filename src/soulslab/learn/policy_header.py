@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,7 +17,9 @@ from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsag
 from soulslab.learn.archive import check_format
 from soulslab.learn.environment import Sizes
 from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
-from soulslab.learn.policy_view import PolicyView
+
+if TYPE_CHECKING:
+    from soulslab.learn.policy_view import PolicyView
 
 Count = Annotated[int, Meta(ge=0, le=2**31)]
 Positive = Annotated[int, Meta(ge=1, le=2**31)]
@@ -34,7 +36,10 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         env_steps: Number of game decisions of the training.
         n_envs: Number of environments of the training, which fitted on that machine; 0 if unknown.
         feature_names: Names of the F features, if there are any; they distinguish observations of the same length.
+        has_log_probs: Whether the learner needs the log-probabilities of the actions that were drawn; not in the file.
     """
+
+    has_log_probs: ClassVar[bool] = False
 
     env_id: str
     env_options: dict[str, Any]

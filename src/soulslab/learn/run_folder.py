@@ -86,19 +86,27 @@ class RunFolder(Generic[_Settings]):
     """
 
     def __init__(
-        self, path: Path, settings: _Settings, env_options: Mapping[str, Any] | None = None, *, resume: bool = False
+        self,
+        path: Path,
+        settings: _Settings,
+        env_options: Mapping[str, Any] | None = None,
+        *,
+        resume: bool = False,
+        is_fleet: bool = False,
     ) -> None:
         """Check the folder, and read the newest checkpoint of a resumed run.
 
         The folder of an existing run is locked before its checkpoints are read, because a training process that is
         still running writes and removes them. ``env_options`` are merged over ``settings.env.options``. Raises
         ChannelError if another process trains in the folder, CheckpointError if it holds a run and ``resume`` is False
-        or the reverse, ConfigError if an option names a function that was not passed again.
+        or the reverse, ConfigError if an option names a function that was not passed again; the games of a fleet have
+        such functions themselves.
         """
         self.path = path
         self._lock: ProcessLock | None = None
         self.options = {**settings.env.options, **(env_options or {})}
-        require_functions(self.options, path / CONFIG_NAME)
+        if not is_fleet:
+            require_functions(self.options, path / CONFIG_NAME)
         self.store = CheckpointStore(path / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
         env = msgspec.structs.replace(settings.env, options=describe_options(self.options))
         self.settings: _Settings = msgspec.structs.replace(settings, env=env)
@@ -158,7 +166,7 @@ def continuing_from(path: Path) -> Iterator[None]:
 
 
 def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
-    """Raise IncompatibleCheckpointError for a checkpoint of other settings; of ``run`` only the seed counts."""
+    """Raise IncompatibleCheckpointError for other settings; of ``run`` only the seed counts, and ``sinks`` do not."""
     stored = checkpoint.header["settings"]
     # Both are converted through JSON, so that a tuple equals the list that was stored.
     now, defaults = (msgspec.json.decode(msgspec.json.encode(each)) for each in (settings, type(settings)()))
@@ -167,7 +175,7 @@ def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
             checkpoint.path, "was written by another algorithm; resume with the settings in the run's config.toml"
         )
     for table, values in now.items():
-        if not isinstance(values, dict):
+        if not isinstance(values, dict) or table == "sinks":
             continue
         for key, value in values.items():
             if table == "run" and key != "seed":

@@ -113,6 +113,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         evaluate_fights: Number of fights of each evaluation, played greedily.
         evaluate_envs: Number of environments for evaluations; each may be a separate game.
         start_from: Policy file, or folder of a run, with the initial weights; "" for random weights.
+        actor_alone_s: Time that a remote actor continues without a learner before it ends (s).
     """
 
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
@@ -126,6 +127,18 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     evaluate_fights: Positive = 200
     evaluate_envs: Positive = 200
     start_from: str = ""
+    actor_alone_s: Coefficient = 1800.0
+
+
+class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Further receivers of the telemetry of a run.
+
+    Attributes:
+        wandb: Project of Weights & Biases; "" for none. With the environment variable ``WANDB_MODE=offline`` the
+            numbers stay in the folder of the run.
+    """
+
+    wandb: Annotated[str, Meta(max_length=128)] = ""
 
 
 class AlgorithmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -135,11 +148,13 @@ class AlgorithmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         algorithm: Name of the algorithm.
         env: The environment.
         run: Limits of the run, checkpoints and evaluations.
+        sinks: Further receivers of the telemetry.
     """
 
     algorithm: str = ""
     env: EnvSettings = EnvSettings()
     run: RunSettings = RunSettings()
+    sinks: SinkSettings = SinkSettings()
 
 
 class TrainSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -174,7 +174,7 @@ class ActorStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class FightStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Means over the episodes since the last message, or over the last twenty if that is more.
+    """Means over at least twenty episodes: those since the last message, for Rainbow also earlier ones.
 
     Attributes:
         env_steps: Game decisions taken.
@@ -184,6 +184,14 @@ class FightStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         kills_by_attack: Share of the episodes that each attack of the boss ended.
         wins_by_pose: Share of wins from each start pose, by its number.
         action_shares: Share of each action among the chosen ones, by its number, (A,); empty if it is not counted.
+        uses_by_attack: Number of uses of each attack of the boss per episode.
+        hits_by_attack: Number of uses of each attack that hit the player per episode.
+        damage_dealt: Hit points that the boss lost per episode; None if it is not reported.
+        damage_taken: Hit points that the player lost per episode; None if it is not reported.
+        decisions_by_phase: Game decisions in each phase of the fight per episode, by the number of the phase.
+        damage_dealt_by_phase: Hit points that the boss lost in each phase per episode.
+        damage_taken_by_phase: Hit points that the player lost in each phase per episode.
+        actions_by_situation: Share of each action among those chosen in a situation, (A,), by its name.
     """
 
     env_steps: int
@@ -193,6 +201,14 @@ class FightStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     kills_by_attack: dict[str, float] = {}
     wins_by_pose: dict[str, float] = {}
     action_shares: tuple[float, ...] = ()
+    uses_by_attack: dict[str, float] = {}
+    hits_by_attack: dict[str, float] = {}
+    damage_dealt: float | None = None
+    damage_taken: float | None = None
+    decisions_by_phase: dict[str, float] = {}
+    damage_dealt_by_phase: dict[str, float] = {}
+    damage_taken_by_phase: dict[str, float] = {}
+    actions_by_situation: dict[str, tuple[float, ...]] = {}
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -208,6 +224,8 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         damage_by_attack: Hit points lost to each attack of the boss, mean of the fights.
         kills_by_attack: Share of the fights that each attack of the boss ended.
         wins_by_pose: Share of wins from each start pose, by its number.
+        uses_by_attack: Number of uses of each attack of the boss, mean of the fights.
+        hits_by_attack: Number of uses of each attack that hit the player, mean of the fights.
     """
 
     env_steps: int
@@ -219,6 +237,8 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     damage_by_attack: dict[str, float] = {}
     kills_by_attack: dict[str, float] = {}
     wins_by_pose: dict[str, float] = {}
+    uses_by_attack: dict[str, float] = {}
+    hits_by_attack: dict[str, float] = {}
 
 
 class EvaluationProgress(msgspec.Struct, frozen=True, tag=True, kw_only=True):

@@ -9,14 +9,15 @@ from typing import Any, Protocol
 
 from gymnasium.vector import VectorEnv
 
-from soulslab.errors import ConfigError
+from soulslab.learn.actors.transition_actor import ActorHandle
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.players import start_from
 from soulslab.learn.policy import Policy
+from soulslab.learn.policy_header import Header
 from soulslab.learn.ppo.ppo_algorithm import open_ppo
-from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
+from soulslab.learn.ppo.remote_ppo import open_remote_ppo
+from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
-from soulslab.learn.rainbow.transition_actor import ActorHandle
 from soulslab.learn.run_folder import RunFolder, TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, close_all
@@ -27,7 +28,7 @@ from soulslab.learn.training_loop import RunControl, TrainingLoop
 class Fleet(RunControl, Protocol):
     """Actors on other machines, and the requests of the people who operate them."""
 
-    def open_actor(self, folder: RunFolder[RainbowSettings], header: QHeader) -> ActorHandle:
+    def open_actor(self, folder: RunFolder[Any], header: Header) -> ActorHandle:
         """Return the actors of a run, given the header of their policy."""
 
 
@@ -52,7 +53,7 @@ def train(
         env_options: Options of the environment, merged over ``settings.env.options``. A Python function, such as a
             reward, must be passed here.
         sinks: Telemetry sinks; closed when training ends.
-        fleet: Actors on other machines instead of those of ``run.actor``, for Rainbow.
+        fleet: Actors on other machines instead of environments in this process, or of those of ``run.actor``.
 
     Raises:
         CheckpointError: The folder holds a run and ``resume`` is False, or no run and it is True; or a file could not
@@ -69,7 +70,7 @@ def train(
     """
     try:
         select_device(settings.run.device)  # reports a missing GPU before the environment is made
-        folder: RunFolder[Any] = RunFolder(run_dir, settings, env_options, resume=resume)
+        folder: RunFolder[Any] = RunFolder(run_dir, settings, env_options, resume=resume, is_fleet=fleet is not None)
         with one_core(), closing(folder), closing(_open_algorithm(folder, fleet)) as algorithm:
             loop = TrainingLoop(folder, algorithm, sinks, control=fleet)
             loop.begin()
@@ -88,7 +89,7 @@ def _open_algorithm(folder: RunFolder[Any], fleet: Fleet | None) -> Algorithm:
 
     if isinstance(folder.settings, TrainSettings):
         if fleet is not None:
-            raise ConfigError("must be rainbow: only Rainbow learns from a fleet", path="algorithm")
+            return open_remote_ppo(folder, initialise, fleet.open_actor)
         return open_ppo(folder, initialise)
     from soulslab.learn.rainbow.rainbow_algorithm import open_rainbow  # noqa: PLC0415  (compiles kernels)
 

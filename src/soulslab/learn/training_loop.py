@@ -26,6 +26,7 @@ from soulslab.errors import CheckpointError, CorruptCheckpointError, DivergedErr
 from soulslab.learn import telemetry
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.checkpoint import Checkpoint
+from soulslab.learn.environment import without_functions
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy_header import Player
@@ -206,7 +207,7 @@ class TrainingLoop:
         run = self._settings.run
         settings = EvaluationSettings(
             env_id=self._settings.env.id,
-            env_options=self._folder.options,
+            env_options=without_functions(self._folder.options),
             n_fights=run.evaluate_fights,
             n_envs=run.evaluate_envs,
             seed=run.seed,
@@ -224,6 +225,8 @@ class TrainingLoop:
                 damage_by_attack={row.name: row.mean_damage for row in found.by_attack},
                 kills_by_attack={row.name: (row.n_kills or 0) / found.n_fights for row in found.by_attack},
                 wins_by_pose={str(row.pose): row.n_wins / row.n_fights for row in found.by_pose if row.pose >= 0},
+                uses_by_attack={row.name: row.mean_uses for row in found.by_attack if row.mean_uses is not None},
+                hits_by_attack={row.name: row.mean_hits for row in found.by_attack if row.mean_hits is not None},
             )
             self._note_evaluation(FinishedEvaluation(evaluated, policy))
 

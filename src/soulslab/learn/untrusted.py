@@ -36,6 +36,9 @@ _REFUSED: Final = frozenset(
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]{0,63}")
 """Text that is neither a path nor ``module:name``."""
 
+_FUNCTION: Final = re.compile(r"<function [A-Za-z_][A-Za-z0-9_.]{0,127}>")
+"""Name of a function, which selects nothing by itself: only Python or the owner of a machine passes functions."""
+
 
 def check_named_environment(env_id: str, options: Mapping[str, Any], source: str | Path) -> None:
     """Raise UntrustedFileError if the id of a file ("" for none) imports a module, or one of its options can run code.
@@ -71,7 +74,7 @@ def find_decisions(env_id: str, options: Mapping[str, Any]) -> Iterator[tuple[st
 def _is_plain(value: Any) -> bool:
     """Return whether a value consists of numbers, plain words, and lists and tables of those."""
     if isinstance(value, str):
-        return not value or _WORD.fullmatch(value) is not None
+        return not value or any(pattern.fullmatch(value) for pattern in (_WORD, _FUNCTION))
     if isinstance(value, dict):
         return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
     if isinstance(value, list | tuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.vocabulary import NOTHING, action_name
+from soulslab.arena.vocabulary import N_ACTIONS, NOTHING, action_name
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.errors import ProcessExitedError, WindowGoneError
 from soulslab.learn.demonstrations.recorded_episode import PolicyActor
@@ -62,17 +62,20 @@ class PolicyActions:
     A policy that was trained with ``skip_locked`` only decides if several actions are allowed.
     """
 
-    def __init__(self, hands: PolicyActor, *, skips_locked: bool) -> None:
+    def __init__(self, hands: PolicyActor, action_names: Sequence[str], *, skips_locked: bool) -> None:
         self._hands = hands
+        self._names = action_names
         self._skips_locked = skips_locked
         self._action = NOTHING
         self._has_chosen = False
 
-    def __call__(self, observation: Any, mask: NDArray[np.bool_], n_decisions: int) -> int:
-        """Return an action; see `soulslab.play.terminal_game.Act`."""
+    def __call__(self, observation: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
+        """Return an action; see `soulslab.play.terminal_game.Act`. Without a mask all actions are allowed."""
         # During training the environment skipped such steps, so they must not enter the memory of the policy.
-        self._has_chosen = not (self._skips_locked and n_decisions and mask.sum() == 1)
-        self._action = self._hands(observation, mask, n_decisions) if self._has_chosen else int(mask.argmax())
+        if mask is not None and self._skips_locked and n_decisions and mask.sum() == 1:
+            self._has_chosen, self._action = False, int(mask.argmax())
+        else:
+            self._has_chosen, self._action = True, self._hands(observation, mask, n_decisions)
         return self._action
 
     @property
@@ -84,7 +87,7 @@ class PolicyActions:
         """Return the last action and the actions with the highest scores, as one line of text."""
         kind, ranking = self.ranking()
         if not kind:
-            return f"only {action_name(self._action)} is allowed"
+            return f"only {self._names[self._action]} is allowed"
         parts = [f"{name} {score:.2f}" for name, score in ranking]
         return f"{kind} [{parts[0]}] {'  '.join(parts[1:])}"
 
@@ -98,11 +101,11 @@ class PolicyActions:
         kind, numbers = self._hands.scores()
         scores = numbers[0]
         others = [number for number in np.argsort(-scores, kind="stable").tolist() if number != self._action]
-        return kind, [(action_name(number), float(scores[number])) for number in (self._action, *others[:N_OTHERS])]
+        return kind, [(self._names[number], float(scores[number])) for number in (self._action, *others[:N_OTHERS])]
 
 
 def policy_actions(player: Player, env: gymnasium.Env[Any, Any], path: str | Path = "policy") -> PolicyActions:
-    """Return the action function of a policy for an environment made with `fight_options`.
+    """Return the action function of a policy for an environment.
 
     Raises `IncompatibleCheckpointError` if the policy cannot play this environment, and `EnvironmentUsageError` if no
     policy supports observations of this kind.
@@ -111,7 +114,10 @@ def policy_actions(player: Player, env: gymnasium.Env[Any, Any], path: str | Pat
     header = player.header
     header.check_env(env_id, sizes_of_one(env), path, alike=env.metadata.get("policies_of", ()))
     hands = PolicyActor(player, env.observation_space, env_id)
-    return PolicyActions(hands, skips_locked=bool(header.env_options.get("skip_locked", False)))
+    names = tuple(getattr(env.unwrapped, "action_names", ()))
+    if len(names) != header.n_actions:
+        names = tuple(action_name(i) if header.n_actions == N_ACTIONS else str(i) for i in range(header.n_actions))
+    return PolicyActions(hands, names, skips_locked=bool(header.env_options.get("skip_locked", False)))
 
 
 WINDOW_PX = (800, 450)

@@ -1,37 +1,81 @@
 """The pages of recorded fights in a browser."""
 
 import av
+import pytest
 from playwright.sync_api import expect
 
-from soulslab.fights.recording import FightRecorder, record_fight
-from support.browser import running_dashboard
+from soulslab.arena.features import FEATURE_NAMES
+from soulslab.arena.vocabulary import N_ACTIONS
+from soulslab.envs.registration import ARENA_ID
+from soulslab.fights.recording import FightRecorder
+from soulslab.learn.run_folder import POLICY_NAME
+from support.fights import random_fight
+from support.policies import actor_critic
+from support.run_folders import started, write_run
+
+OPTIONS = {"boss": "judge", "phase": "1", "observation": "features"}
 
 
-def test_recorded_fight_can_be_found_and_replayed(tmp_path, open_page):
-    folder = tmp_path / "runs" / "set"
-    folder.parent.mkdir()
-    with FightRecorder(folder, "soulslab/Arena-v0", {"boss": "judge", "phase": "1"}, "reference") as recorder:
-        episode = record_fight(recorder, 5)
-    with running_dashboard(tmp_path / "runs", tmp_path / "dashboard.log") as dashboard:
-        page = open_page(dashboard.link)
-        page.goto(f"{dashboard.base}/fights")
-        page.locator("#content a", has_text="set").click()
-        row = page.locator("tbody tr", has_text="Fight 0")
-        expect(row).to_contain_text("won" if episode.is_won else "lost")
-        page.get_by_role("button", name="lost" if episode.is_won else "won").click()
-        expect(row).to_have_count(0)
-        page.get_by_role("button", name="all").click()
-        page.get_by_role("link", name="Fight 0").click()
-        page.wait_for_function("window.soulslabLive?.endings.size === 1", timeout=60_000)
-        assert page.evaluate("soulslabLive.moments.map(each => each.action)") == episode.actions.tolist()
-        page.locator("#position").fill("7")
-        page.wait_for_function("document.body.dataset.decision === '0:7'")
-        expect(page.locator("#health")).to_be_visible()
-        expect(page.locator("#value")).to_be_hidden()
-        with page.expect_download(timeout=60_000) as download:
-            page.get_by_role("link", name="Save as video").click()
-        assert download.value.suggested_filename == "set_0.mp4"
-        with av.open(download.value.path()) as film:
-            assert sum(1 for _ in film.decode(video=0)) == len(episode.actions)
-        page.goto(f"{dashboard.base}/replay/set?fight=9")
-        expect(page.locator("#notice")).to_contain_text("no episode 9")
+@pytest.fixture(scope="module")
+def recorded(shelf):
+    """A lost fight, and the same fight as if a person had played it; and a run with a policy."""
+    root, dashboard = shelf
+    episode = random_fight(OPTIONS, 5)
+    with FightRecorder(root / "set", ARENA_ID, OPTIONS, "dice") as recorder:
+        recorder.add(episode)
+    with FightRecorder(root / "person", ARENA_ID, OPTIONS, "human") as recorder:
+        recorder.add(episode._replace(seed=None))
+    write_run(root / "mine", [started()])
+    sizes = {"n_features": len(FEATURE_NAMES), "n_actions": N_ACTIONS, "feature_names": FEATURE_NAMES}
+    actor_critic(env_id=ARENA_ID, env_options=OPTIONS, **sizes).save(root / "mine" / POLICY_NAME)
+    return dashboard, episode
+
+
+def wait_for_replay(page):
+    page.wait_for_function("window.soulslabLive?.endings.size === 1", timeout=60_000)
+
+
+def test_recorded_fight_can_be_found_and_replayed(recorded, open_page):
+    dashboard, episode = recorded
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}/fights")
+    page.locator("#content a", has_text="set").click()
+    row = page.locator("tbody tr", has_text="Fight 0")
+    expect(row).to_contain_text("lost")
+    expect(row).to_contain_text(episode.killed_by.replace("_", " "))
+    page.get_by_role("button", name="won").click()
+    expect(row).to_have_count(0)
+    page.get_by_role("button", name="all").click()
+    page.get_by_role("link", name="Fight 0").click()
+    wait_for_replay(page)
+    assert page.evaluate("soulslabLive.moments.map(each => each.action)") == episode.actions.tolist()
+    page.locator("#position").fill("7")
+    page.wait_for_function("document.body.dataset.decision === '0:7'")
+    expect(page.locator("#health")).to_be_visible()
+    expect(page.locator("#value")).to_be_hidden()
+    # A click on the timeline goes to the decision under the pointer.
+    box = page.locator("#timeline").bounding_box()
+    page.locator("#timeline").click(position={"x": 38 + (box["width"] - 46) * 0.5, "y": 10})
+    decision = page.evaluate("soulslabLive.moments[soulslabLive.head].decision")
+    assert decision == pytest.approx((len(episode.actions) - 1) / 2, abs=2)
+    expect(page.locator("#at")).to_contain_text(f"step {decision}: boss")
+    with page.expect_download(timeout=60_000) as download:
+        page.get_by_role("link", name="Save as video").click()
+    assert download.value.suggested_filename == "set_0.mp4"
+    with av.open(download.value.path()) as film:
+        assert sum(1 for _ in film.decode(video=0)) == len(episode.actions)
+
+
+def test_policy_is_asked_in_a_fight_without_a_seed(recorded, open_page):
+    dashboard, episode = recorded
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}/replay/person?fight=0&policy=mine")
+    wait_for_replay(page)
+    expect(page.get_by_role("link", name="Save as video")).to_have_count(0)
+    assert page.evaluate("soulslabLive.moments.map(each => each.action)") == episode.actions.tolist()
+    moment = page.evaluate("(({jpeg, ...rest}) => rest)(soulslabLive.moments[0])")
+    assert sum(moment["scores"]) == pytest.approx(1.0, abs=0.01)
+    assert moment["vitals"]["boss_hp"] == pytest.approx(100.0)
+    expect(page.locator("#value")).to_be_visible()
+    page.goto(f"{dashboard.base}/replay/set?fight=9")
+    expect(page.locator("#notice")).to_contain_text("no episode 9")

@@ -1,4 +1,4 @@
-"""The page of a fleet in a browser, with a real learner and its Redis server."""
+"""The page of a fleet in a browser, with a real learner, its Redis server and a real game."""
 
 import os
 import subprocess
@@ -9,67 +9,85 @@ import pytest
 from playwright.sync_api import expect
 
 from soulslab.fleet.access import Keys, connect
-from soulslab.fleet.fleet_folder import FleetFolder
+from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder
 from soulslab.fleet.messages import Lease
 from soulslab.fleet.operating import read_status
-from support.browser import running_dashboard
+from support.waiting import wait_for
 
 FAULT = "<b>made no step for 8 s</b>"
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture
-def run_dir(tmp_path):
+def run_dir(shelf):
     """The folder of a fleet whose learner runs."""
-    folder = tmp_path / "runs" / "pack"
+    root, _ = shelf
+    folder = root / "pack"
     command = [sys.executable, "-m", "soulslab", "fleet", "learn", "--run-dir", str(folder)]
-    command += ["--set", "env.n_envs=1", "--set", "replay.capacity=1000"]
-    with (tmp_path / "learn.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    # Without updates the game never has to wait for the learner.
+    command += ["--set", "env.n_envs=1", "--set", "replay.capacity=1000", "--set", "run.evaluate_every=0"]
+    command += ["--set", "learner.learning_starts=1_000_000"]
+    with (root.parent / "learn.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
         yield folder
         process.terminate()
         process.wait()
 
 
-def test_page_shows_learner_and_games_and_gives_orders(run_dir, tmp_path, open_page):
-    with running_dashboard(tmp_path / "runs", tmp_path / "dashboard.log") as dashboard:
-        page = open_page(dashboard.link)
-        page.goto(f"{dashboard.base}/fleet/pack")
-        # The page follows the learner, whose server may not answer yet.
-        expect(page.locator("#content .state")).to_have_text("running", timeout=120_000)
-        expect(page.locator("#content")).to_contain_text("soulslab fleet play")
-        fleet = FleetFolder(run_dir)
-        access = fleet.admin()
-        lease = Lease(
-            worker="pc/0",
-            incarnation="a" * 16,
-            host="pc",
-            state="playing",
-            n_envs=1,
-            soulslab="x",
-            n_steps=1234,
-            steps_per_second=9.8,
-            n_restarts=3,
-            last_fault=FAULT,
-        )
-        client = connect(access)
-        client.set(Keys(access.run).lease("play-x", "a" * 16), msgspec.json.encode(lease), ex=120)
-        client.close()
-        row = page.locator("tr", has_text="pc/0")
-        expect(row).to_be_visible()
-        cells = row.locator("td").all_inner_texts()
-        assert cells[:5] == ["pc/0", "playing", "pc", "1,234", "9.8"]
-        assert cells[-2:] == ["3", FAULT]
-        page.get_by_role("button", name="Pause").click()
-        expect(page.locator("#content .state")).to_have_text("paused")
-        assert read_status(fleet).state == "pause"
-        page.get_by_role("button", name="Continue").click()
-        expect(page.locator("#content .state")).to_have_text("running")
+@pytest.fixture
+def game(shelf, run_dir):
+    """A game that joins the fleet as soon as its learner runs, with the first line that it prints."""
+    root, _ = shelf
+    wait_for((run_dir / JOIN_NAME).exists, "the join file", deadline_s=120.0)
+    command = [sys.executable, "-m", "soulslab", "fleet", "play", str(run_dir / JOIN_NAME)]
+    command += ["--name", "here", "--dashboard"]
+    with (root.parent / "play.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
+        yield process
+        process.terminate()
+        process.wait()
+        process.stdout.close()
 
 
-def test_folder_without_fleets_says_what_to_do(tmp_path, open_page):
-    with running_dashboard(tmp_path / "runs", tmp_path / "dashboard.log") as dashboard:
-        page = open_page(dashboard.link)
-        page.goto(f"{dashboard.base}/fleet")
-        expect(page.locator("#content")).to_contain_text("soulslab fleet learn --run-dir")
-        page.goto(f"{dashboard.base}/fleet/missing")
-        expect(page.locator("#content")).to_contain_text("No such fleet")
+def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, open_page):
+    _, dashboard = shelf
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}/fleet/pack")
+    # The page follows the learner, whose server may not answer yet.
+    expect(page.locator("#content .state")).to_have_text("running", timeout=120_000)
+    assert float(page.locator("dl div", has_text="Memory of the learner").locator("dd").inner_text()[:-3]) > 50
+    fleet = FleetFolder(run_dir)
+    access = fleet.admin()
+    lease = Lease(
+        worker="pc/0",
+        incarnation="a" * 16,
+        host="pc",
+        state="playing",
+        n_envs=1,
+        soulslab="x",
+        n_steps=1234,
+        steps_per_second=9.8,
+        n_restarts=3,
+        last_fault=FAULT,
+    )
+    client = connect(access)
+    client.set(Keys(access.run).lease("play-x", "a" * 16), msgspec.json.encode(lease), ex=120)
+    client.close()
+    row = page.locator("tr", has_text="pc/0")
+    expect(row).to_be_visible()
+    cells = row.locator("td").all_inner_texts()
+    assert cells[:5] == ["pc/0", "playing", "pc", "1,234", "9.8"]
+    assert cells[-2:] == ["3", FAULT]
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#content .state")).to_have_text("paused")
+    assert read_status(fleet).state == "pause"
+    page.get_by_role("button", name="Continue").click()
+    expect(page.locator("#content .state")).to_have_text("running")
+    link = page.locator("tr", has_text="here/0").locator("a.game")
+    expect(link.locator("img")).to_be_visible(timeout=60_000)
+    assert link.locator("img").evaluate("image => image.naturalWidth") == 160
+    link.click()
+    page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
+    expect(page.locator("h1")).to_have_text("pack, here/0")
+    expect(page.locator("#live-state")).to_have_text("live")
+    assert "/fleet/pack?token=" in game.stdout.readline()

@@ -6,15 +6,20 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from itertools import pairwise
 from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
 from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.vocabulary import N_ACTIONS
-from soulslab.learn.live_feed import FEED_NAME
+from soulslab.envs.registration import IUDEX_ID
+from soulslab.learn.live_feed import FEED_NAME, LiveFeed
+from soulslab.play.policy_actions import policy_actions
 from support.browser import chart_data, running_dashboard
 from support.policies import actor_critic
 from support.waiting import wait_for
@@ -116,6 +121,72 @@ def test_reloaded_page_continues(live):
     live.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
 
 
+def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, training, tmp_path, open_page):
+    log = tmp_path / "dashboard.log"
+    with running_dashboard(root, log) as dashboard:
+        base, link = dashboard.base, dashboard.link
+        live = open_page(link, may_disconnect=True)
+        live.goto(f"{base}/live/run")
+        live.wait_for_function("window.soulslabLive?.moments.length > 0")
+        runs = live.context.new_page()
+        runs.goto(f"{base}/")
+        decisions = runs.locator("tr", has_text="run").locator("td").nth(5)
+        before = decisions.inner_text()
+    with running_dashboard(root, log, "--read-only", port=base.rpartition(":")[2]) as dashboard:
+        assert dashboard.link == link
+        live.wait_for_function("!soulslabLive.moments.length || soulslabLive.isConnected")
+        live.wait_for_function("soulslabLive.isConnected && soulslabLive.moments.length > 3", timeout=60_000)
+        expect(decisions).not_to_have_text(before)
+        expect(runs.get_by_role("button", name="Compare")).to_be_visible()
+        expect(runs.get_by_role("button", name="Start a run")).to_have_count(0)
+        runs.goto(f"{base}/run/run")
+        expect(runs.get_by_role("button", name="Watch live")).to_be_visible()
+        expect(runs.get_by_role("button", name="Stop")).to_have_count(0)
+        expect(runs.get_by_role("button", name="Save now")).to_have_count(0)
+        live.context.close()
+
+
+def test_stand_in_game_is_shown(root, dashboard, open_page):
+    (root / "game").mkdir()
+    feed, is_over = LiveFeed(root / "game" / FEED_NAME), threading.Event()
+    env = gymnasium.make(IUDEX_ID, stand_in=True, launch_seed=0, observation="features", render_mode="rgb_array")
+    sizes = {"n_features": len(FEATURE_NAMES), "n_actions": N_ACTIONS, "feature_names": FEATURE_NAMES}
+    player = actor_critic(env_id=IUDEX_ID, env_options={"observation": "features"}, **sizes)
+    act = policy_actions(player, env)
+
+    def play():
+        feed.open(env)
+        observation, info = env.reset(seed=3)
+        n_decisions = 0
+        while not is_over.is_set():
+            action = act(observation, info["action_mask"], n_decisions)
+            feed.show(env, player, act.inputs, info["action_mask"][None], np.array([action]))
+            observation, reward, terminated, truncated, info = env.step(action)
+            n_decisions += 1
+            feed.follow(float(reward), is_over=terminated or truncated)
+            if terminated or truncated:
+                observation, info = env.reset()
+                n_decisions = 0
+
+    playing = threading.Thread(target=play)
+    playing.start()
+    try:
+        page = open_page(dashboard.link)
+        wait_for((root / "game" / FEED_NAME).exists, "the feed of the game", deadline_s=60.0)
+        page.goto(f"{dashboard.base}/live/game")
+        page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
+        moment = page.evaluate("(({jpeg, ...rest}) => rest)(soulslabLive.moments[0])")
+        assert moment["vitals"]["boss_max_hp"] == env.unwrapped.scenario.boss_max_hp
+        assert page.evaluate("soulslabLive.moments[0].jpeg.size") > 1000
+        assert page.evaluate("soulslabLive.info.env") == IUDEX_ID
+        expect(page.locator("#actions li")).to_have_count(N_ACTIONS)
+    finally:
+        is_over.set()
+        playing.join(30.0)
+        feed.close()
+        env.close()
+
+
 def test_run_page_follows_the_run(dashboard, open_page):
     page = open_page(dashboard.link)
     page.goto(f"{dashboard.base}/run/run")
@@ -126,18 +197,6 @@ def test_run_page_follows_the_run(dashboard, open_page):
         f"""getElement(Number(document.querySelector(`[data-chart={name}]`).id.slice(1))).chart.getOption()
             .series[0].data.length > {before}"""
     )
-
-
-def test_read_only_dashboard_has_no_controls(root, training, tmp_path, open_page):
-    with running_dashboard(root, tmp_path / "dashboard.log", "--read-only") as dashboard:
-        page = open_page(dashboard.link)
-        page.goto(f"{dashboard.base}/run/run")
-        expect(page.get_by_role("button", name="Watch live")).to_be_visible()
-        expect(page.get_by_role("button", name="Stop")).to_have_count(0)
-        expect(page.get_by_role("button", name="Save now")).to_have_count(0)
-        page.goto(f"{dashboard.base}/")
-        expect(page.get_by_role("button", name="Compare")).to_be_visible()
-        expect(page.get_by_role("button", name="Start a run")).to_have_count(0)
 
 
 def test_save_now_and_stop(dashboard, root, training, open_page):

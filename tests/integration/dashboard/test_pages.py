@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from soulslab.dashboard.pages.frame import UNKNOWN
 from soulslab.dashboard.run_log import RunLog
 from soulslab.learn import telemetry
 from support.browser import chart_data, running_dashboard
-from support.long_form import IS_LONG
 from support.run_folders import evaluated, finished, line, progress, started, write_run
 
 ATTACK = "<img src=x onerror=alert(1)>"
@@ -26,6 +26,15 @@ def fights(env_steps):
         reward_terms={"win": 0.5},
         damage_by_attack=damage,
         action_shares=(0.25, 0.5, 0.25),
+        kills_by_attack={"sweep": 0.25},
+        uses_by_attack={"sweep": 4.0, "grab": 2.0},
+        hits_by_attack={"sweep": 1.0, "grab": 0.5},
+        damage_dealt=150.0,
+        damage_taken=13.0,
+        decisions_by_phase={"1": 40.0, "2": 0.0},
+        damage_dealt_by_phase={"1": 150.0, "2": 0.0},
+        damage_taken_by_phase={"1": 13.0, "2": 0.0},
+        actions_by_situation={"far": (1.0, 0.0, 0.0), "near": (0.0, 0.75, 0.25), "near, boss attacks": ()},
     )
 
 
@@ -153,6 +162,39 @@ def test_charts_have_the_numbers_of_the_folder(dashboard, open_page, root):
     expected = log.series("fight/damage/sweep")
     assert damage["sweep"] == points(expected)
     assert chart_data(page, "actions")["Actions in the last fights"] == [50.0, 25.0, 25.0]
+    assert chart_data(page, "Avoided attacks")["sweep"] == [[x, 75.0] for x in expected.env_steps]
+    assert chart_data(page, "Damage")["dealt"] == [[x, 150.0] for x in expected.env_steps]
+
+
+def table(page, title):
+    """Return the cells of the table below a heading, by row."""
+    rows = page.locator(f"h2:text-is('{title}') + div table tbody tr")
+    return [row.locator("td").all_inner_texts() for row in rows.all()]
+
+
+def test_tables_have_the_numbers_of_the_folder(dashboard, open_page, root):
+    folder = root / "first"
+    (folder / "checkpoints").mkdir(exist_ok=True)
+    for steps in (400, 800):
+        (folder / "checkpoints" / f"step_{steps:015d}.safetensors").write_bytes(b"")
+    page = open_page(dashboard.link)
+    page.goto(f"{dashboard.base}/run/first")
+    expect(page.get_by_role("heading", name="Phases, last training fights")).to_be_visible()
+    assert table(page, "Attacks") == [
+        ["sweep", "4.00", "75.0 %", "20.0", "25.0 %"],
+        ["grab", "2.00", "75.0 %", "3.0", "0.0 %"],
+    ]
+    assert table(page, "Phases, last training fights") == [
+        ["phase 1", "40", "150", "13", "375"],
+        ["phase 2", "0", "0", "0", UNKNOWN],
+    ]
+    assert table(page, "Actions by situation, last training fights") == [
+        ["0", "100.0 %", "0.0 %", UNKNOWN],
+        ["1", "0.0 %", "75.0 %", UNKNOWN],
+        ["2", "0.0 %", "25.0 %", UNKNOWN],
+    ]
+    saved = table(page, "Saved policies")
+    assert [row[1:4] for row in saved] == [["800", "60.0 % 50 to 70 %", "750"], ["400", "40.0 % 30 to 50 %", "250"]]
 
 
 def test_axis_can_be_changed(dashboard, open_page, root):
@@ -171,11 +213,16 @@ def test_comparison_shows_a_line_for_each_run_and_the_differences(dashboard, ope
     expect(page.locator("table.plain")).to_contain_text("0.002")
 
 
-@pytest.mark.parametrize("path", ["/run/missing", "/run/..%2F..%2Fetc", "/live/missing"])
-def test_unknown_run_says_so(dashboard, open_page, path):
+def test_unknown_run_says_so(dashboard, open_page):
     page = open_page(dashboard.link)
-    page.goto(f"{dashboard.base}{path}")
-    expect(page.locator("#content")).to_contain_text("No such run")
+    for path in ("/run/missing", "/run/..%2F..%2Fetc", "/live/missing"):
+        page.goto(f"{dashboard.base}{path}")
+        expect(page.locator("#content")).to_contain_text("No such run")
+    page.goto(f"{dashboard.base}/fleet/missing")
+    expect(page.locator("#content")).to_contain_text("No such fleet")
+    for game in ("..", "../../second", "pc/0"):
+        page.goto(f"{dashboard.base}/live/first?game={game}")
+        expect(page.locator("#content")).to_contain_text("on this machine")
 
 
 def test_empty_folder_says_what_to_do(tmp_path, open_page):
@@ -188,23 +235,21 @@ def test_empty_folder_says_what_to_do(tmp_path, open_page):
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-@pytest.mark.parametrize(
-    ("path", "drawn"),
-    [
-        ("/", "svg.spark"),
-        ("/run/first", '[data-chart="Win rate"] canvas'),
-        ("/compare?run=first&run=second", '[data-chart="compare"] canvas'),
-        ("/live/first", "#notice"),
-        ("/fleet", "pre"),
-        ("/fights", "pre"),
-        ("/studies", "pre"),
-    ],
-)
-def test_pages_fit_the_screen(dashboard, open_page, path, drawn, width):
+def test_pages_fit_the_screen(dashboard, open_page, width):
     page = open_page(dashboard.link, width=width)
-    page.goto(f"{dashboard.base}{path}")
-    expect(page.locator(drawn).first).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for path, drawn, text in (
+        ("/", "svg.spark", ""),
+        ("/run/first", '[data-chart="Win rate"] canvas', ""),
+        ("/compare?run=first&run=second", '[data-chart="compare"] canvas', ""),
+        ("/live/first", "#notice", ""),
+        ("/fleet", "pre", "soulslab fleet learn --run-dir"),
+        ("/fights", "pre", "soulslab fights record"),
+        ("/studies", "pre", "soulslab tune"),
+    ):
+        page.goto(f"{dashboard.base}{path}")
+        expect(page.locator(drawn).first).to_be_visible()
+        expect(page.locator(drawn).first).to_contain_text(text)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
 
 def test_theme_follows_the_system_and_the_switch(dashboard, open_page):
@@ -235,7 +280,12 @@ def test_pages_load_nothing_from_other_hosts(dashboard, open_page):
     assert hosts == {dashboard.base.split("/")[2]}
 
 
-def test_many_browsers_at_once(dashboard, open_page):
-    pages = [open_page(dashboard.link) for _ in range(20 if IS_LONG else 4)]
+def test_twenty_pages_at_once(dashboard, open_page, root):
+    first = open_page(dashboard.link)
+    pages = [first, *(first.context.new_page() for _ in range(19))]
+    for page in pages[1:]:
+        page.goto(f"{dashboard.base}/")
+    path = write_run(root / "watched", [started(), progress(100, 0.25)])
     for page in pages:
-        expect(page.locator("tr", has_text="first")).to_contain_text("finished")
+        expect(page.locator("tr", has_text="watched")).to_contain_text("25.0 %")
+    path.unlink()

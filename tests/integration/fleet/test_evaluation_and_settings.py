@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from benchmarks.fleet_processes import DEADLINE_S
 from soulslab.cli.application import run
 from soulslab.fleet.access import Keys
 from soulslab.learn.checkpoint import CheckpointStore
@@ -16,7 +17,8 @@ from soulslab.learn.demonstrations.reading import read_outcomes
 from soulslab.learn.players import load_player
 from soulslab.learn.run_folder import BEST_POLICY_NAME
 from soulslab.learn.settings import EnvSettings
-from support.fleet import DEADLINE_S, FleetOnTrial, connected, fleet_settings
+from support.fleet import FleetOnTrial, connected, fleet_settings
+from support.rewards import THOUSAND
 from support.waiting import wait_for
 
 #: The command line, ten times as fast as it is played.
@@ -27,6 +29,8 @@ soulslab.play.terminal_game.DECISION_S = 0.01
 from soulslab.cli import run
 sys.exit(run(sys.argv[1:]))
 """
+
+ALLOWED = ("--allow-reward", "thousand=support.rewards:thousand")
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server runs on Linux")
 
@@ -45,13 +49,14 @@ def trial(tmp_path):
 
 
 def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd):
-    learner = trial.learn()
-    trial.play(env_id="")
-    trial.play("--evaluate", "--name", "judge", env_id="")
+    learner = trial.learn("--reward", "thousand")
+    trial.play(*ALLOWED, env_id="")
+    trial.play(*ALLOWED, "--evaluate", "--name", "judge", env_id="")
     wait_for(lambda: (found := evaluation(trial)) is not None and found.last is not None, "one", deadline_s=DEADLINE_S)
     first = evaluation(trial).last
     assert first.n_fights == 3
     assert 0.0 <= first.low <= first.win_rate <= first.high <= 1.0
+    assert first.mean_return >= THOUSAND  # the learner names a function of the machines
     wait_for(lambda: evaluation(trial).last.env_steps > first.env_steps, "the next evaluation", deadline_s=DEADLINE_S)
     assert [game.worker for game in trial.games() if game.role == "evaluating"] == ["judge/0"]
     assert run(["fleet", "status", str(trial.run_dir)]) == 0
@@ -88,9 +93,13 @@ def play_yourself(trial):
     from support.pty import Pty  # noqa: PLC0415 - pseudo-terminals are POSIX
 
     terminal, out = Pty(), trial.folder / "mine"
-    command = ["fleet", "play", str(trial.join), "--human", str(out)]
+    command = ["fleet", "play", str(trial.join), "--human", str(out), *ALLOWED]
     with subprocess.Popen(
-        [sys.executable, "-c", PLAY, *command], stdin=terminal.slave, stdout=terminal.slave, stderr=subprocess.PIPE
+        [sys.executable, "-c", PLAY, *command],
+        stdin=terminal.slave,
+        stdout=terminal.slave,
+        stderr=subprocess.PIPE,
+        env=trial.environment,
     ) as process:
         try:
             terminal.wait_for("The Halberd Judge, phase 1")

@@ -9,11 +9,12 @@ import pytest
 from msgspec.structs import replace
 from redis.exceptions import RedisError
 
+from benchmarks.fleet_processes import DEADLINE_S
 from soulslab.fleet.access import Access, connect, new_password, password_hash, read_access, write_access
 from soulslab.fleet.certificates import server_certificates
 from soulslab.fleet.redis_server import free_port
 from soulslab.learn.settings import EnvSettings
-from support.fleet import DEADLINE_S, FleetOnTrial, fleet_settings
+from support.fleet import FleetOnTrial, fleet_settings
 from support.long_form import IS_LONG
 from support.waiting import wait_for
 

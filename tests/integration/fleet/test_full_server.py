@@ -1,36 +1,18 @@
 """A server without space or without an answer: games keep their steps, then drop whole episodes, and never wait."""
 
 import os
-import shutil
 import signal
-import subprocess
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
+from benchmarks.full_disk import LENGTH, ROW, SHAPE, fill_disk, numbered_rows, small_disk
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
 from soulslab.fleet.spool import Spool
-from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
 from support.redis import redis_server
 from support.steps import some_weights
 from support.waiting import wait_for
-
-SHAPE = StepShape(n_features=500, n_actions=4)
-ROW = row_type(SHAPE)
-LENGTH = 100
-
-
-def wide_rows(start, n):
-    """Return rows of 2 kB, whose first feature is their number, in episodes of `LENGTH` steps."""
-    rows = np.zeros(n, ROW)
-    numbers = np.arange(start, start + n)
-    rows["features"][:, 0] = numbers
-    rows["n_decisions"] = 1
-    rows["is_first"] = numbers % LENGTH == 0
-    rows["outcome"] = np.where(numbers % LENGTH == LENGTH - 1, Outcome.TERMINATED, Outcome.GOES_ON)
-    return rows
 
 
 @pytest.fixture
@@ -57,7 +39,7 @@ def test_a_full_server_delays_steps_and_loses_none(served, tmp_path):
     actor = RedisActorEnd(served.game, "game", 1, ROW, spool, some_weights(0).tensors)
     n = 20_000  # 40 MB
     for start in range(0, n, 50):
-        actor.push(wide_rows(start, 50))
+        actor.push(numbered_rows(start, 50))
     wait_for(lambda: spool.n_file_bytes > 10 << 20, "a spool")
     assert not actor.flush(0.5)
     learner = RedisLearnerEnd(served.learner, SHAPE, 1)
@@ -75,11 +57,11 @@ def test_without_space_whole_episodes_are_dropped_and_counted(served, tmp_path):
     actor = RedisActorEnd(served.game, "game", 1, ROW, spool, some_weights(0).tensors)
     n = 5000  # 10 MB
     for start in range(0, n, 50):
-        actor.push(wide_rows(start, 50))
+        actor.push(numbered_rows(start, 50))
     wait_for(lambda: actor.n_dropped > 0, "dropped rows")
     os.kill(served.server.pid, signal.SIGCONT)
     assert actor.flush(20.0)
-    actor.push(wide_rows(n, LENGTH))
+    actor.push(numbered_rows(n, LENGTH))
     learner = RedisLearnerEnd(served.learner, SHAPE, 1)
     found = take_all(learner, lambda found: found and found[-1] == n + LENGTH - 1)
     assert len(found) + actor.n_dropped == n + LENGTH
@@ -96,7 +78,7 @@ def test_messages_of_a_backlog_survive_sigkill_of_the_server(tmp_path):
         actor = RedisActorEnd(served.game, "game", 1, ROW, Spool(tmp_path, 64 << 20), some_weights(0).tensors)
         n = 4000  # 8 MB, in many messages
         for start in range(0, n, 50):
-            actor.push(wide_rows(start, 50))
+            actor.push(numbered_rows(start, 50))
         assert actor.flush(20.0)
         os.kill(served.server.pid, signal.SIGKILL)
         learner = RedisLearnerEnd(served.learner, SHAPE, 1)
@@ -110,45 +92,13 @@ def test_messages_of_a_backlog_survive_sigkill_of_the_server(tmp_path):
         learner.close()
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 12 MB, of which a file takes 6 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=12m", "none", str(folder)]
-    if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("this user may not mount a file system")
-    (folder / "ballast").write_bytes(bytes(6 << 20))
-    yield folder
-    subprocess.run([shutil.which("umount") or "umount", str(folder)], check=True)
-
-
-def test_a_full_disk_of_the_server_delays_steps_and_loses_none(small_disk, tmp_path):
-    with redis_server(small_disk / "redis", max_memory_mb=64) as served:
-        spool = Spool(tmp_path / "spool", 64 << 20)
-        actor = RedisActorEnd(served.game, "game", 1, ROW, spool, some_weights(0).tensors)
-        n = 4000  # 8 MB
-        for start in range(0, n, 50):
-            actor.push(wide_rows(start, 50))
-
-        def is_full():
-            served.server.watch(served.players)
-            return served.server.n_restarts > 0
-
-        wait_for(is_full, "a server that ends because the disk is full")
-        assert len(spool) > 0
-        (small_disk / "ballast").unlink()
-        learner = RedisLearnerEnd(served.learner, SHAPE, 1)
-
-        def is_complete(found):
-            served.server.watch(served.players)
-            return len(found) == n
-
-        assert take_all(learner, is_complete) == list(range(n))
-        assert actor.n_dropped == 0
-        actor.close()
-        learner.close()
+def test_a_full_disk_of_the_server_delays_steps_and_loses_none(tmp_path):
+    with small_disk(tmp_path / "disk") as disk:
+        if disk is None:
+            pytest.skip("this user may not mount a file system")
+        report = fill_disk(disk, tmp_path)
+    assert (report.n_lost, report.n_repeated, report.n_dropped) == (0, 0, 0)
+    assert report.n_failures > 0
 
 
 def test_a_game_never_waits_for_a_server_that_does_not_answer(served, tmp_path):
@@ -157,7 +107,7 @@ def test_a_game_never_waits_for_a_server_that_does_not_answer(served, tmp_path):
     os.kill(served.server.pid, signal.SIGSTOP)
     try:
         for number in range(2000):
-            actor.push(wide_rows(number, 1))
+            actor.push(numbered_rows(number, 1))
             assert actor.pull(-1) is None
     finally:
         os.kill(served.server.pid, signal.SIGCONT)

@@ -10,43 +10,56 @@ import gymnasium
 import numpy as np
 import pytest
 
-from soulslab.config import Secret
+from soulslab.config import Secret, dump_settings
 from soulslab.envs.arena import ArenaEnv
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
+from soulslab.errors import ServerUnavailableError
+from soulslab.learn.policies import shipped_policy
+from soulslab.learn.policy import Policy
 from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.rpc.client import connect
+from support.long_form import IS_LONG
 from support.same_fight import ALL_TERMS, check_fight
+from support.seeded_stand_in import seeded_profile
 from support.waiting import wait_for
-from support.windows_python import WindowsPython
+from support.windows_python import WindowsPython, address_of
 
 TOKEN = "0123456789abcdef"  # noqa: S105
 NOTHING = 19
 N_STEPS = 20
-#: Serves the window in the memory layout of a game, with the game's own profile.
+N_EPISODES = 20 if IS_LONG else 1
+#: Serves the window in the memory layout of a game, held in lockstep, and after that with the profile itself, whose
+#: clock is the speed of the game. It prints the address of each server. Each client finds a fight in progress.
 SERVE_MASKED = """
 import sys
 from pathlib import Path
-from soulslab.games import profile_path
 from soulslab.games.arena import stand_in
 from soulslab.siphon.local import open_session
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
 
-path = profile_path(Path(sys.argv[1]))
-profile = load_profile(path)
-with (
-    open_session(stand_in(path), SessionOptions(launch="always")) as window,
-    open_session(profile, SessionOptions(launch="never", pid=window.info.pid)) as game,
-    serve(game, ServerOptions(token=sys.argv[2])) as server,
-):
-    window.clock.run(1.0)
-    print(f"at {server.address};", flush=True)
-    server.wait()
+path, token = Path(sys.argv[1]), sys.argv[2]
+
+def serve_until_line(session):
+    with serve(session, ServerOptions(token=token)) as server:
+        print(f"at {server.address};", flush=True)
+        sys.stdin.readline()
+
+with open_session(stand_in(path), SessionOptions(launch="always")) as window:
+    window.clock.pause()
+    serve_until_line(window)
+    window.clock.advance(4.0)
+    window.write({"player.no_death": True})
+    window.clock.run()
+    with open_session(load_profile(path), SessionOptions(launch="never", pid=window.info.pid)) as game:
+        serve_until_line(game)
 """
 LEARNER = """
 import sys
 from soulslab.config import Secret
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
+from soulslab.errors import ServerUnavailableError
 
 env = ArenaLiveEnv(server=sys.argv[1], token=Secret(sys.argv[2]))
 env.reset(seed=1)
@@ -76,26 +89,53 @@ def display():
         yield one.name
 
 
-def test_a_linux_learner_plays_the_masked_window(python, display):
-    with python.serving("dark_souls_3", TOKEN, display=display, code=SERVE_MASKED) as (address, _):
-        options = {"server": address, "token": Secret(TOKEN), "stand_in": True}
-        env = gymnasium.make("soulslab/DarkSouls3IudexDemo-v0", **options)
-        seen, info = env.reset(seed=0)
-        for _ in range(N_STEPS):
-            action = env.np_random.choice(np.flatnonzero(info["action_mask"]))
-            seen, _, is_over, is_cut, info = env.step(int(action))
-            assert env.observation_space.contains(seen)
-            if is_over or is_cut:
-                break
-        assert info["clock"] == "scaled"
+def test_a_linux_learner_plays_the_masked_window_until_the_server_is_killed(python, display, tmp_path, windows):
+    """Fights of a policy are those of the simulator; then the environment of the game plays it, too."""
+    path = tmp_path / "seeded.toml"
+    path.write_text(dump_settings(seeded_profile("dark_souls_3")), encoding="utf-8")
+    with python.serving(f"Z:{path}", TOKEN, display=display, code=SERVE_MASKED) as (address, server):
+        check_fights_of_a_policy(address)
+        server.stdin.write(b"\n")
+        server.stdin.flush()
+        env = play_scaled(address_of(server))
+        server.kill()
+        server.wait()
+        with pytest.raises(ServerUnavailableError, match=r"no server answers|connection"):
+            env.step(NOTHING)
         env.close()
+        wait_for(lambda: not games(windows), "the end of the game")
 
 
-def test_a_fight_on_windows_is_that_of_the_simulator(python, display, token_file):
-    with python.serving("arena", "--start", "--token-file", f"Z:{token_file}", display=display) as (address, _):
-        live, sim = ArenaLiveEnv(server=address, token=Secret(TOKEN), reward=ALL_TERMS), ArenaEnv(reward=ALL_TERMS)
-        check_fight(live, sim, 3)
-        live.close()
+def check_fights_of_a_policy(address):
+    policy = Policy.load(shipped_policy("judge"))
+
+    def choose(seen, mask):
+        return int(policy.act(seen[None], mask[None], deterministic=True)[0])
+
+    options = {"reward": ALL_TERMS, "skip_locked": True}
+    session = connect(address, token=Secret(TOKEN))
+    live, sim = ArenaLiveEnv(session=session, **options), ArenaEnv(observation="features", **options)
+    assert session.info.clock_grade == "lockstep"
+    for seed in range(N_EPISODES):
+        check_fight(live, sim, seed, choose)
+    live.close()
+
+
+def play_scaled(address):
+    session = connect(address, token=Secret(TOKEN))
+    env = gymnasium.make("soulslab/DarkSouls3IudexDemo-v0", session=session, stand_in=True)
+    seen, info = env.reset(seed=0)
+    for _ in range(N_STEPS):
+        seen, _, is_over, is_cut, info = env.step(int(env.np_random.choice(np.flatnonzero(info["action_mask"]))))
+        assert env.observation_space.contains(seen)
+        if is_over or is_cut:
+            break
+    assert info["clock"] == "scaled"
+    return env
+
+
+def games(windows):
+    return [one for one in windows.processes() if "soulslab" in one or "python" in one]
 
 
 @pytest.mark.long
@@ -115,7 +155,7 @@ def test_a_killed_learner_and_a_killed_server(python, display, token_file, windo
         *_, is_cut, info = env.step(NOTHING)
         assert is_cut
         assert info["failure"]["message"]
-        wait_for(lambda: not [one for one in windows.processes() if "soulslab" in one or "python" in one], "the game")
+        wait_for(lambda: not games(windows), "the game")
     with python.serving(*arguments, "--address", address, display=display):
         env.reset(seed=1)
         assert env.step(NOTHING)[4]["ticks"] == 6

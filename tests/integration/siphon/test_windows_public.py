@@ -113,7 +113,8 @@ def test_pysiphon_reads_writes_and_sees_the_game(address, tmp_path):
 @pytest.mark.usefixtures("token")
 def test_eldengym_plays_the_game(address, monkeypatch):
     sleep = time.sleep
-    monkeypatch.setattr(elden_client, "sleep", lambda seconds: sleep(min(seconds, SLEEP_S)))
+    for module in (time, elden_client):
+        monkeypatch.setattr(module, "sleep", lambda seconds: sleep(min(seconds, SLEEP_S)))
     env = eldengym.make("Margit-v0", host=address, launch_game=False)
     try:
         env.reset(seed=0)

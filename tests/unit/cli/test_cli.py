@@ -54,13 +54,15 @@ def test_the_installed_command_answers_help_without_gymnasium_and_registers_for_
     assert "soulslab/Arena-v0" in listed.stdout
 
 
-def test_help_imports_no_large_packages():
+def test_help_and_the_server_of_the_dashboard_import_no_large_packages():
     code = (
         "import sys; from soulslab.cli import run; run(['--help']); run(['train', '--help']);"
-        "print([name for name in ('torch', 'numba', 'cv2', 'matplotlib', 'av') if name in sys.modules])"
+        "print([name for name in ('torch', 'numba', 'cv2', 'matplotlib', 'av') if name in sys.modules]);"
+        "import soulslab.dashboard.server; import soulslab.dashboard.companion;"
+        "print([name for name in ('torch', 'optuna', 'matplotlib', 'grpc') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.stdout.splitlines()[-2:] == ["[]", "[]"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from soulslab import cli
-from soulslab.cli.evaluate import EvaluateFlags
+from soulslab.cli.parameters import EnvironmentFlags
 from soulslab.envs.registration import ARENA_ID
 from soulslab.learn.players import load_player
 from support.policies import q_policy
@@ -80,8 +80,8 @@ def test_wrong_usage(capsys, arguments, code, words):
 
 def test_another_environment_has_no_conditions_of_the_training():
     trained = {"boss": "mine.toml", "boss_intervals": [0.0, 1.0], "latency_ms": [0.0, 120.0], "observation": "features"}
-    flags = EvaluateFlags(env="soulslab/ArenaLive-v0", boss="judge")
-    env_id, options = flags.environment("soulslab/Arena-v0", trained, Path("policy"))
+    flags = EnvironmentFlags(env="soulslab/ArenaLive-v0", boss="judge")
+    env_id, options = flags.choose("soulslab/Arena-v0", trained, Path("policy"))
     assert (env_id, options) == ("soulslab/ArenaLive-v0", {"boss": "judge", "observation": "features"})
-    _, options = EvaluateFlags(trust=True).environment("soulslab/Arena-v0", trained, Path("policy"))
+    _, options = EnvironmentFlags(trust=True).choose("soulslab/Arena-v0", trained, Path("policy"))
     assert options == trained

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from soulslab.dashboard.charts import LIGHT, Line, chart_options
+from soulslab.dashboard.pages.fleet_page import games_html
 from soulslab.dashboard.pages.frame import short
 from soulslab.dashboard.pages.run_charts import CHARTS, shown_tags
 from soulslab.dashboard.run_log import RunLog, last_evaluation
@@ -64,3 +65,7 @@ def test_last_evaluation_is_found_behind_many_reports_unless_a_resume_repeats_it
     with path.open("ab") as file:
         file.write(line(started(150, is_resumed=True)) + line(progress(160)))
     assert last_evaluation(path).win_rate == 0.1
+
+
+def test_fleet_without_games_says_how_to_start_one(tmp_path):
+    assert f"soulslab fleet play {tmp_path / 'join.toml'}" in games_html((), tmp_path, "pack", {})

@@ -1,15 +1,18 @@
 """Recorded fights, and their replay."""
 
 import json
+import shutil
 import struct
 
 import pytest
 
 from soulslab.arena.features import FEATURE_NAMES
-from soulslab.dashboard.recorded_fights import find_data_sets, list_fights, replay_fight
+from soulslab.dashboard.recorded_fights import film_fight, find_data_sets, list_fights, replay_fight
 from soulslab.errors import DemonstrationError, IncompatibleCheckpointError
-from soulslab.fights.recording import FightRecorder, record_fight
-from support.policies import actor_critic
+from soulslab.fights.recording import FightRecorder
+from support.fights import random_fight, record_random
+from support.pixel_toys import register_pixel_toys
+from support.policies import actor_critic, seeing_policy
 
 OPTIONS = {"boss": "judge", "phase": "1", "observation": "features"}
 SEEDS = (11, 12)
@@ -17,10 +20,12 @@ SEEDS = (11, 12)
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """Two fights of the reference player, with their episodes."""
+    """Two short fights, with their episodes."""
     folder = tmp_path_factory.mktemp("fights") / "set"
-    with FightRecorder(folder, "soulslab/Arena-v0", OPTIONS, "reference") as recorder:
-        episodes = [record_fight(recorder, seed) for seed in SEEDS]
+    episodes = [random_fight(OPTIONS, seed) for seed in SEEDS]
+    with FightRecorder(folder, "soulslab/Arena-v0", OPTIONS, "dice") as recorder:
+        for episode in episodes:
+            recorder.add(episode)
     return folder, episodes
 
 
@@ -44,7 +49,9 @@ def test_data_sets_are_found(recorded, tmp_path):
 def test_fights_are_listed(recorded):
     folder, episodes = recorded
     description, fights = list_fights(folder)
-    assert description.player == "reference"
+    assert description.player == "dice"
+    assert [fight.killed_by for fight in fights] == [episode.killed_by for episode in episodes]
+    assert all(fight.killed_by for fight in fights)
     assert [fight.seed for fight in fights] == list(SEEDS)
     assert [fight.is_won for fight in fights] == [episode.is_won for episode in episodes]
     assert [fight.n_steps for fight in fights] == [len(episode.actions) for episode in episodes]
@@ -80,6 +87,36 @@ def test_other_policies_and_fights_are_refused(recorded):
     for number in (-1, 2):
         with pytest.raises(DemonstrationError, match="has 2 episodes"):
             next(replay_fight(folder, number))
+
+
+def test_fight_of_another_environment_is_shown_without_it(recorded, tmp_path):
+    folder, episodes = recorded
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    metadata = json.loads((other / "metadata.json").read_text())
+    metadata["env_spec"] = json.dumps({"id": "somewhere.else:Game-v0", "kwargs": {"server": "host:1"}})
+    (other / "metadata.json").write_text(json.dumps(metadata))
+    (info, *moments, ending), pictures = messages(other, 1)
+    assert info["env"] == "somewhere.else:Game-v0"
+    assert info["features"] == list(FEATURE_NAMES)
+    assert [moment["action"] for moment in moments] == episodes[1].actions.tolist()
+    assert [moment["reward"] for moment in moments[1:]] == pytest.approx(episodes[1].rewards[:-1].tolist(), rel=1e-3)
+    assert moments[0]["vitals"]["boss_hp"] == 100.0
+    assert moments[-1]["vitals"]["player_hp"] < 100.0
+    assert {moment["vitals"]["boss_animation"] for moment in moments} > {"Walk"}
+    assert ending == {"type": "ending", "fight": 1, "is_won": False}
+    assert set(pictures) == {0}
+    with pytest.raises(DemonstrationError, match="no pictures"):
+        film_fight(other, 1, tmp_path / "fight.mp4")
+
+
+def test_recorded_pixels_are_the_picture(tmp_path):
+    register_pixel_toys()
+    [episode] = record_random(tmp_path / "dots", "toys/Dot-v0", {}, 1)
+    (_, *moments, _), pictures = messages(tmp_path / "dots", 0, seeing_policy())
+    assert len(moments) == len(episode.actions)
+    assert all(len(moment["scores"]) == 3 and moment["vitals"] == {} for moment in moments)
+    assert all(size > 100 for size in pictures[1:-1])
 
 
 def test_damaged_data_set_is_an_error(recorded, tmp_path):

@@ -50,6 +50,7 @@ def test_states_of_runs_without_a_process(tmp_path):
     assert state(tmp_path, [started(), progress(1)]) is RunState.FAILED
     assert state(tmp_path, [started(), finished(1)]) is RunState.FINISHED
     assert state(tmp_path, [started(), finished(1, "interrupted")]) is RunState.STOPPED
+    assert state(tmp_path, [started(), finished(1, "pruned")]) is RunState.PRUNED
     assert state(tmp_path, [started(), finished(1), started(1, is_resumed=True)]) is RunState.FAILED
 
 

@@ -9,6 +9,7 @@ from soulslab.learn.archive import read_archive
 from soulslab.learn.environment import make_vector
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
+from soulslab.learn.rainbow.local_actor import LocalActor
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.rainbow_settings import (
     QLearningSettings,
@@ -16,7 +17,6 @@ from soulslab.learn.rainbow.rainbow_settings import (
     RainbowRunSettings,
     RainbowSettings,
 )
-from soulslab.learn.rainbow.transition_actor import LocalActor
 from soulslab.learn.run_folder import BEST_POLICY_NAME, StopReason
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
 from soulslab.learn.telemetry import CheckpointSaved, Evaluated, LearningStats

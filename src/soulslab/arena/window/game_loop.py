@@ -191,6 +191,18 @@ def new_fight(settings: WindowSettings) -> LiveFight:
     return LiveFight(boss, LiveFightOptions(phase=settings.phase, random_pose=settings.random_pose, seed=settings.seed))
 
 
+def compile_rules(settings: WindowSettings) -> None:
+    """Compile all rules of a fight if they are not compiled yet, which takes seconds.
+
+    It is done before the game can be found: compiling reads the time thousands of times, and a thread that does nothing
+    but that counts as waiting for time in lockstep, so steps would end without a tick.
+    """
+    fight = new_fight(settings)
+    fight.tick(("forward",))
+    fight.duel.p_falling = 1
+    fight.stand_up()
+
+
 def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory], replay: Replay | None = None) -> None:
     """Run the game until the window is closed, the replay is over, or the process is asked to end (SIGTERM, Ctrl-C).
 
@@ -200,8 +212,7 @@ def run(settings: WindowSettings, open_memory: Callable[[LiveFight], GameMemory]
     with ExitStack() as undo:
         is_asked_to_end = undo.enter_context(_end_signals())
         fight = replay.fight if replay else new_fight(settings)  # reports an invalid boss before a window opens
-        # Compiles the rules if they are not compiled yet, before the game can be found.
-        new_fight(settings).tick(())
+        compile_rules(settings)
         window = Window(settings)
         undo.callback(window.close)
         game = Game(settings, window, fight, replay)

@@ -10,7 +10,7 @@ from fastapi import Query
 from nicegui import ui
 
 from soulslab.dashboard.charts import AXIS_TITLES, Line, chart_options
-from soulslab.dashboard.pages.frame import REFRESH_S, UNKNOWN, Site, empty_state, frame, theme
+from soulslab.dashboard.pages.frame import REFRESH_S, RESPONSE_TIMEOUT_S, UNKNOWN, Site, empty_state, frame, theme
 from soulslab.dashboard.pages.run_charts import CHARTS, WIN_RATE, ChartSpec, run_lines, win_rate_lines
 from soulslab.dashboard.run_log import AXES
 
@@ -21,7 +21,7 @@ _NO_RUNS: Final[list[str]] = []
 def add(site: Site) -> None:
     """Register the page."""
 
-    @ui.page("/compare")
+    @ui.page("/compare", response_timeout=RESPONSE_TIMEOUT_S)
     async def compare_page(run: list[str] = Query(_NO_RUNS)) -> None:  # noqa: B008  (FastAPI's notation)
         known = site.library.run_ids()
         with frame("Compare", "/compare"):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 from html import escape
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
-from soulslab.dashboard.pages.frame import UNKNOWN, Site, empty_state, frame, tiles
+from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, UNKNOWN, Site, empty_state, frame, tiles
 from soulslab.dashboard.pages.live_page import add_live_view
-from soulslab.dashboard.recorded_fights import RecordedFight, find_data_sets, list_fights
+from soulslab.dashboard.recorded_fights import RecordedFight, find_data_sets, is_repeatable, list_fights
 from soulslab.errors import SoulslabError
+from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.run_folder import POLICY_NAME
 
 _COLUMNS: Final[list[dict[Any, Any]]] = [
@@ -21,6 +23,7 @@ _COLUMNS: Final[list[dict[Any, Any]]] = [
     for name, label, align in (
         ("number", "Fight", "left"),
         ("result", "Result", "left"),
+        ("killed_by", "Ended by", "left"),
         ("steps", "Steps", "right"),
         ("total", "Return", "right"),
         ("seed", "Seed", "right"),
@@ -34,7 +37,7 @@ _NO_POLICY: Final = "no policy"
 def add(site: Site) -> None:
     """Register the pages."""
 
-    @ui.page("/fights")
+    @ui.page("/fights", response_timeout=RESPONSE_TIMEOUT_S)
     async def fights_page() -> None:
         with frame("Fights", "/fights"):
             ui.html("<h1>Recorded fights</h1>", sanitize=False)
@@ -42,10 +45,11 @@ def add(site: Site) -> None:
             if not found:
                 command = f"soulslab fights record {site.library.root / 'fights'} --fights 20"
                 empty_state("No recorded fights yet", f"{site.library.root} has no data set. Record one:", command)
-            items = [f'<li><a href="/fights/{quote(name)}">{escape(name)}</a></li>' for name in found]
-            ui.html(f'<ul class="links">{"".join(items)}</ul>', sanitize=False)
+            rows = await asyncio.to_thread(lambda: [_data_set_row(name, folder) for name, folder in found.items()])
+            if rows:
+                ui.html(_data_sets_html(rows), sanitize=False).classes("wide scroll")
 
-    @ui.page("/fights/{name:path}")
+    @ui.page("/fights/{name:path}", response_timeout=RESPONSE_TIMEOUT_S)
     async def data_set_page(name: str) -> None:
         with frame(f"Fights: {name}", "/fights"):
             ui.html(f"<h1>{escape(name)}</h1>", sanitize=False)
@@ -64,25 +68,53 @@ def add(site: Site) -> None:
             ui.html(tiles(values), sanitize=False).classes("wide")
             _fights_table(name, fights)
 
-    @ui.page("/replay/{name:path}")
+    @ui.page("/replay/{name:path}", response_timeout=RESPONSE_TIMEOUT_S)
     async def replay_page(name: str, fight: int = 0, policy: str = "") -> None:
         with frame(f"Fight {fight} of {name}", "/fights"):
-            if name not in await asyncio.to_thread(find_data_sets, site.library.root):
+            folder = (await asyncio.to_thread(find_data_sets, site.library.root)).get(name)
+            if folder is None:
                 empty_state("No such data set", f"There is no data set {name} in {site.library.root}.")
                 return
+            has_video = await asyncio.to_thread(_has_video, folder, fight)
             with ui.element("div").classes("heading"):
                 ui.html(f"<h1>{escape(name)}, fight {fight}</h1>", sanitize=False)
                 ui.html('<span id="live-state" class="state finished">recorded</span>', sanitize=False)
                 ui.space()
                 file = f"{name.replace('/', '_')}_{fight}.mp4"
                 link = f"/video/{quote(name)}?{urlencode({'fight': fight})}"
-                ui.html(
-                    f'<a class="link-button" href="{escape(link)}" download="{escape(file)}">Save as video</a>',
-                    sanitize=False,
-                )
+                if has_video:
+                    button = f'<a class="link-button" href="{escape(link)}" download="{escape(file)}">Save as video</a>'
+                    ui.html(button, sanitize=False)
                 _policy_choice(site, name, fight, policy)
             query = urlencode({"fight": fight, "policy": policy})
             add_live_view(f"/replayed/{quote(name)}?{query}", is_recorded=True)
+
+
+def _data_set_row(name: str, folder: Path) -> tuple[str, str, str, str]:
+    """Return name, environment, player and number of fights of a data set; what cannot be read is unknown."""
+    try:
+        description = describe(folder)
+    except SoulslabError:
+        return name, UNKNOWN, UNKNOWN, UNKNOWN
+    return name, description.env_id, description.player or UNKNOWN, str(description.n_episodes)
+
+
+def _data_sets_html(rows: list[tuple[str, str, str, str]]) -> str:
+    head = "".join(f"<th>{each}</th>" for each in ("data set", "environment", "player", "fights"))
+    lines = []
+    for name, *others in rows:
+        link = f'<a href="/fights/{quote(name)}">{escape(name)}</a>'
+        lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in (link, *map(escape, others))) + "</tr>")
+    return f'<table class="plain trials"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+
+
+def _has_video(folder: Path, number: int) -> bool:
+    """Return whether a fight can be saved as a video."""
+    try:
+        description, fights = list_fights(folder)
+    except SoulslabError:
+        return False
+    return 0 <= number < len(fights) and is_repeatable(description, fights[number])
 
 
 def _rounded(value: float | None) -> float | None:
@@ -96,6 +128,7 @@ def _fights_table(name: str, fights: list[RecordedFight]) -> None:
         {
             "number": fight.number,
             "result": _RESULTS[fight.is_won],
+            "killed_by": fight.killed_by.replace("_", " "),
             "steps": fight.n_steps,
             "total": _rounded(fight.total_return),
             "seed": fight.seed,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
+from soulslab.dashboard.live_relay import feed_path, last_frame
 from soulslab.dashboard.pages.frame import (
     REFRESH_S,
+    RESPONSE_TIMEOUT_S,
     UNKNOWN,
     Site,
     empty_state,
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from soulslab.fleet.operating import FleetStatus, Order
 
 _FLEET_NAME: Final = "fleet"
+_N_FRAMES: Final = 12
+_FRAMES_EVERY_S: Final = 4.0
 _CONTROLS: Final[tuple[tuple[str, Order, str], ...]] = (
     ("Pause", "pause", "Each game waits when its episode has ended."),
     ("Continue", "run", "The games continue."),
@@ -47,7 +53,7 @@ def find_fleets(site: Site) -> list[str]:
 def add(site: Site) -> None:
     """Register the pages."""
 
-    @ui.page("/fleet")
+    @ui.page("/fleet", response_timeout=RESPONSE_TIMEOUT_S)
     async def fleets_page() -> None:
         with frame("Fleet", "/fleet"):
             ui.html("<h1>Fleets</h1>", sanitize=False)
@@ -58,7 +64,7 @@ def add(site: Site) -> None:
             items = [f'<li><a href="/fleet/{quote(name)}">{escape(name)}</a></li>' for name in found]
             ui.html(f'<ul class="links">{"".join(items)}</ul>', sanitize=False)
 
-    @ui.page("/fleet/{run_id:path}")
+    @ui.page("/fleet/{run_id:path}", response_timeout=RESPONSE_TIMEOUT_S)
     async def fleet_page(run_id: str) -> None:
         with frame(f"Fleet of {run_id}", "/fleet"):
             if run_id not in await asyncio.to_thread(find_fleets, site):
@@ -71,13 +77,16 @@ def add(site: Site) -> None:
             view = _FleetView(site, run_id)
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
+            ui.timer(_FRAMES_EVERY_S, view.look)
 
 
 class _FleetView:
     """The elements of the page of a fleet, and their update."""
 
     def __init__(self, site: Site, run_id: str) -> None:
-        self._folder = site.library.path(run_id)
+        self._folder, self._run_id = site.library.path(run_id), run_id
+        self._names: tuple[str, ...] = ()
+        self._frames: dict[str, bytes] = {}
         with ui.element("div").classes("heading"):
             ui.html(f"<h1>{escape(run_id)}</h1>", sanitize=False)
             self._state = ui.html("", sanitize=False)
@@ -110,7 +119,16 @@ class _FleetView:
         state = words[found.state] if is_running else "no learner"
         self._state.content = f'<span class="state {"running" if is_running else "stopped"}">{state}</span>'
         self._tiles.content = _learner_tiles(found)
-        self._games.content = _games_html(found.games, self._folder)
+        self._names = tuple(game.worker for game in found.games)
+        self._games.content = games_html(found.games, self._folder, self._run_id, self._frames)
+
+    async def look(self) -> None:
+        """Fetch the newest picture of each game on this machine, of at most `_N_FRAMES`."""
+        paths = {name: feed_path(self._folder, name) for name in self._names[:_N_FRAMES]}
+        known = {name: path for name, path in paths.items() if path is not None}
+        frames = await asyncio.gather(*(last_frame(path) for path in known.values()))
+        # A game between two fights has no new picture; the last one stays.
+        self._frames = {name: frame or self._frames.get(name, b"") for name, frame in zip(known, frames, strict=True)}
 
     async def _order(self, order: Order, effect: str) -> None:
         try:
@@ -150,6 +168,8 @@ def _learner_tiles(found: FleetStatus) -> str:
         ("Decisions", short(learner.env_steps)),
         ("Updates", short(learner.n_updates)),
         ("Steps that wait for the learner", short(learner.n_waiting_rows)),
+        ("Memory of the learner", f"{short(learner.memory_mb)} MB"),
+        ("Memory of Redis", f"{short(found.redis_mb)} MB"),
         ("From step to learner, 95 %", delay),
         ("Dropped steps", short(learner.n_dropped)),
         ("Restarts of Redis", str(learner.n_restarts_of_redis)),
@@ -167,8 +187,8 @@ def _evaluation_tiles(evaluation: EvaluationStatus | None) -> list[tuple[str, st
     return [("Wins in the last evaluation", f"{100 * last.win_rate:.0f} % <small>{interval}</small>")]
 
 
-def _games_html(games: tuple[Lease, ...], run_dir: Path) -> str:
-    """Return a table of the games."""
+def games_html(games: tuple[Lease, ...], run_dir: Path, run_id: str, frames: Mapping[str, bytes]) -> str:
+    """Return a table of the games; those on this machine have a picture and a link to their live page."""
     if not games:
         command = escape(f"soulslab fleet play {run_dir / 'join.toml'}")
         return (
@@ -176,8 +196,20 @@ def _games_html(games: tuple[Lease, ...], run_dir: Path) -> str:
             f"another one:</div><pre>{command}</pre></section>"
         )
     head = "".join(f"<th>{each}</th>" for each in _COLUMNS)
-    rows = "".join("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in _cells(game)) + "</tr>" for game in games)
-    return f'<table class="plain numbers games"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    rows = []
+    for game in games:
+        first = _game_html(game.worker, run_id, frames) if game.worker in frames else escape(game.worker)
+        cells = [first, *map(escape, _cells(game)[1:])]
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    return f'<table class="plain numbers games"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def _game_html(name: str, run_id: str, frames: Mapping[str, bytes]) -> str:
+    """Return the name of a game with its last picture, as a link to its live page."""
+    picture = frames[name]
+    image = f'<img src="data:image/jpeg;base64,{b64encode(picture).decode()}" alt="" width="120">' if picture else ""
+    link = escape(f"{run_path(run_id, 'live')}?{urlencode({'game': name})}")
+    return f'<a class="game" href="{link}" title="Watch this game">{image}{escape(name)}</a>'
 
 
 def _cells(game: Lease) -> tuple[str, ...]:

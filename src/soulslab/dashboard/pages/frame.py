@@ -25,6 +25,9 @@ UNKNOWN: Final = "\N{EN DASH}"
 REFRESH_S: Final = 2.0
 """Time between two updates of a page (s)."""
 
+RESPONSE_TIMEOUT_S: Final = 30.0
+"""Time in which a page is made (s); NiceGUI's default of 3 s is too short on a busy machine."""
+
 _PAGES: Final = (
     ("Runs", "/"),
     ("Compare", "/compare"),

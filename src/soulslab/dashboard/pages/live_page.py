@@ -5,11 +5,12 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
-from soulslab.dashboard.pages.frame import Site, empty_state, frame, run_path
+from soulslab.dashboard.live_relay import feed_path
+from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, Site, empty_state, frame, run_path
 from soulslab.version import VERSION
 
 #: The elements that `static/live.js` fills.
@@ -19,20 +20,28 @@ _PAGE: Final = Path(__file__).parents[1] / "static" / "live.html"
 def add(site: Site) -> None:
     """Register the page."""
 
-    @ui.page("/live/{run_id:path}")
-    async def live_page(run_id: str) -> None:
-        title = run_id
-        with frame(f"Live: {title}", "/"):
-            if site.library.folder(run_id) is None:
+    @ui.page("/live/{run_id:path}", response_timeout=RESPONSE_TIMEOUT_S)
+    async def live_page(run_id: str, game: str = "") -> None:
+        title = f"{run_id}, {game}" if game else run_id
+        with frame(f"Live: {title}", "/fleet" if game else "/"):
+            folder = site.library.folder(run_id)
+            if folder is None:
                 empty_state("No such run", f"There is no run {run_id} in {site.library.root}.")
                 ui.link("All runs", "/")
+                return
+            if feed_path(folder, game) is None:
+                text = "The live page shows the games that play on the machine of the dashboard."
+                empty_state(f"No game {game} on this machine", text)
+                ui.link("All games", run_path(run_id, "fleet"))
                 return
             with ui.element("div").classes("heading"):
                 ui.html(f"<h1>{escape(title)}</h1>", sanitize=False)
                 ui.html('<span id="live-state" class="state new">connecting</span>', sanitize=False)
                 ui.space()
+                if game:
+                    ui.link("All games", run_path(run_id, "fleet")).classes("link-button")
                 ui.link("Charts of this run", run_path(run_id)).classes("link-button")
-            add_live_view(f"/feed/{quote(run_id)}", is_recorded=False)
+            add_live_view(f"/feed/{quote(run_id)}?{urlencode({'game': game})}", is_recorded=False)
 
 
 def add_live_view(socket: str, *, is_recorded: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from soulslab.dashboard.charts import Line, Theme, bar_options, chart_options
-from soulslab.dashboard.run_log import RunLog
+from soulslab.dashboard.run_log import RunLog, Series
 from soulslab.learn.telemetry import FightStats
 
 
@@ -20,11 +20,18 @@ class ChartSpec(NamedTuple):
 
 
 WIN_RATE: Final = ChartSpec("Win rate", "%")
+AVOIDED: Final = ChartSpec("Avoided attacks", "%", prefix="fight/attack_uses/")
+"""Share of the uses of each attack that did not hit the player."""
+
+_HITS: Final = "fight/attack_hits/"
 CHARTS: Final = (
     WIN_RATE,
     ChartSpec("Return", "per fight", ("train/mean_return", "evaluation/mean_return")),
     ChartSpec("Fight length", "decisions", ("train/mean_decisions",)),
+    ChartSpec("Damage", "hit points per fight", ("fight/damage_dealt", "fight/damage_taken")),
     ChartSpec("Damage taken by attack", "hit points per fight", prefix="fight/damage/"),
+    ChartSpec("Attacks used", "per fight", prefix="fight/attack_uses/"),
+    AVOIDED,
     ChartSpec("Fights ended by attack", "share", prefix="fight/kills/"),
     ChartSpec("Wins by start pose", "share", prefix="fight/wins/"),
     ChartSpec("Return by term", "per fight", prefix="fight/reward/"),
@@ -47,6 +54,8 @@ CHARTS: Final = (
 _NAMES: Final = {
     "train/mean_return": "last training fights",
     "evaluation/mean_return": "evaluation",
+    "fight/damage_dealt": "dealt",
+    "fight/damage_taken": "taken",
     "update/q_mean": "taken actions",
     "update/q_max": "best actions",
     "update/policy_loss": "policy loss",
@@ -74,10 +83,21 @@ def run_lines(spec: ChartSpec, log: RunLog, axis: str, decision_s: float) -> lis
     lines = []
     for tag in shown_tags(spec, log):
         series = log.series(tag)
+        if spec is AVOIDED:
+            series = _avoided(log, tag)
         name = _NAMES.get(tag, tag.rpartition("/")[2].replace("_", " "))
         is_rare = tag.startswith("evaluation/")
         lines.append(Line(name, log.axis(axis, series, decision_s), series.values, has_marks=is_rare))
     return lines
+
+
+def _avoided(log: RunLog, tag: str) -> Series:
+    """Return the share of the uses of an attack that did not hit, in %, where the attack was used."""
+    uses, hits = log.series(tag), log.series(_HITS + tag.removeprefix(AVOIDED.prefix))
+    if len(uses.values) != len(hits.values):
+        return Series(*(part[:0] for part in uses))
+    known = uses.values > 0.0
+    return Series(uses.env_steps[known], uses.wall_s[known], 100.0 * (1.0 - hits.values[known] / uses.values[known]))
 
 
 def win_rate_lines(log: RunLog, axis: str, decision_s: float, names: Sequence[str] = ()) -> list[Line]:

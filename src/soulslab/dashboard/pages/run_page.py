@@ -14,6 +14,7 @@ from soulslab.arena.vocabulary import N_ACTIONS, action_name
 from soulslab.dashboard.charts import AXIS_TITLES
 from soulslab.dashboard.pages.frame import (
     REFRESH_S,
+    RESPONSE_TIMEOUT_S,
     Site,
     empty_state,
     frame,
@@ -28,6 +29,7 @@ from soulslab.dashboard.pages.frame import (
     time_html,
 )
 from soulslab.dashboard.pages.run_charts import CHARTS, action_chart, run_chart
+from soulslab.dashboard.pages.run_tables import attacks_html, phases_html, saved_html, saved_policies, situations_html
 from soulslab.dashboard.run_library import RunState, RunSummary
 from soulslab.dashboard.run_log import AXES, Event, RunLog
 from soulslab.dashboard.run_starter import read_console, resume_run
@@ -44,7 +46,7 @@ _log = logging.getLogger(__name__)
 def add(site: Site) -> None:
     """Register the page."""
 
-    @ui.page("/run/{run_id:path}")
+    @ui.page("/run/{run_id:path}", response_timeout=RESPONSE_TIMEOUT_S)
     async def run_page(run_id: str, axis: str = AXES[0]) -> None:
         with frame(run_id, "/"):
             if site.library.folder(run_id) is None:
@@ -63,7 +65,8 @@ class _Content(NamedTuple):
 
     state: RunState
     tiles: str
-    attacks: str
+    tables: str
+    saved: str
     events: str
     console: str
     charts: dict[str, dict[str, Any]]
@@ -96,7 +99,8 @@ class _RunView:
         self._hint = ui.element("div")
         with self._hint:
             empty_state("No measurements yet", "The charts appear with the first message of the run.")
-        self._attacks = ui.html("", sanitize=False).classes("wide")
+        self._tables = ui.html("", sanitize=False).classes("wide tables")
+        self._saved = ui.html("", sanitize=False).classes("wide")
         ui.html("<h2>Events</h2>", sanitize=False)
         self._events = ui.html("", sanitize=False).classes("wide")
         with ui.expansion("Log").classes("settings").props("dense") as self._log:
@@ -121,7 +125,8 @@ class _RunView:
             return
         self._state.content = state_html(content.state)
         self._tiles.content = content.tiles
-        self._attacks.content = content.attacks
+        self._tables.content = content.tables
+        self._saved.content = content.saved
         self._events.content = content.events
         self._console.content = f"<pre>{escape(content.console)}</pre>"
         self._log.visible = bool(content.console)
@@ -140,11 +145,13 @@ class _RunView:
             return None
         self._seen = seen
         charts = {spec.title: run_chart(spec, log, self._axis, self._decision_s, self._theme) for spec in CHARTS}
-        charts["actions"] = action_chart(log, [action_name(i) for i in range(N_ACTIONS)], self._theme)
+        names = [action_name(i) for i in range(N_ACTIONS)]
+        charts["actions"] = action_chart(log, names, self._theme)
         return _Content(
             state=summary.state,
             tiles=_summary_tiles(summary, log),
-            attacks=_attacks_html(log),
+            tables=attacks_html(log) + phases_html(log) + situations_html(log, names),
+            saved=saved_html(saved_policies(self._site.library.path(self._run_id)), log),
             events=_events_html(log.events),
             console=console,
             charts={title: options for title, options in charts.items() if options is not None},
@@ -239,33 +246,6 @@ def _summary_tiles(summary: RunSummary, log: RunLog) -> str:
     if log.n_malformed:
         values.append(("Unreadable lines", str(log.n_malformed)))
     return tiles(values)
-
-
-def _attacks_html(log: RunLog) -> str:
-    """Return a table of the boss's attacks that hit, the most harmful first, in training and evaluated."""
-    fights, evaluated = log.last.get(telemetry.FightStats), log.last.get(telemetry.Evaluated)
-    columns = [
-        (title, message)
-        for title, message in (("training", fights), ("evaluation", evaluated))
-        if isinstance(message, telemetry.FightStats | telemetry.Evaluated) and message.damage_by_attack
-    ]
-    if not columns:
-        return ""
-    harmful = dict.fromkeys(name for _, message in columns for name, lost in message.damage_by_attack.items() if lost)
-    order = sorted(harmful, key=lambda name: -columns[0][1].damage_by_attack.get(name, 0.0))
-    titles = [f"{what}, {title}" for title, _ in columns for what in ("hit points per fight", "fights ended")]
-    head = "".join(f"<th>{each}</th>" for each in ("attack", *titles))
-    rows = []
-    for name in order:
-        cells = [escape(name)]
-        for _, message in columns:
-            cells += [
-                f"{message.damage_by_attack.get(name, 0.0):.1f}",
-                f"{100.0 * message.kills_by_attack.get(name, 0.0):.1f} %",
-            ]
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    table = f'<table class="plain numbers"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    return f'<h2>Attacks</h2><div class="scroll">{table}</div>'
 
 
 def _events_html(events: list[Event]) -> str:

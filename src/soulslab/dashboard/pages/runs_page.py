@@ -10,7 +10,17 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from soulslab.dashboard.pages.frame import REFRESH_S, UNKNOWN, Site, empty_state, frame, hours, run_path, short
+from soulslab.dashboard.pages.frame import (
+    REFRESH_S,
+    RESPONSE_TIMEOUT_S,
+    UNKNOWN,
+    Site,
+    empty_state,
+    frame,
+    hours,
+    run_path,
+    short,
+)
 from soulslab.dashboard.run_library import STATE_MEANINGS, RunState, RunSummary
 from soulslab.dashboard.run_starter import start_run
 from soulslab.errors import SoulslabError
@@ -61,7 +71,7 @@ _CARD: Final = """
 def add(site: Site) -> None:
     """Register the page."""
 
-    @ui.page("/")
+    @ui.page("/", response_timeout=RESPONSE_TIMEOUT_S)
     async def runs_page() -> None:
         tables: list[ui.table] = []
         with frame("Runs", "/"):

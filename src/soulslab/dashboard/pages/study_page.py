@@ -12,7 +12,17 @@ import numpy as np
 from nicegui import ui
 
 from soulslab.dashboard.charts import Line, bar_options, chart_options
-from soulslab.dashboard.pages.frame import REFRESH_S, UNKNOWN, Site, empty_state, frame, short, theme, tiles
+from soulslab.dashboard.pages.frame import (
+    REFRESH_S,
+    RESPONSE_TIMEOUT_S,
+    UNKNOWN,
+    Site,
+    empty_state,
+    frame,
+    short,
+    theme,
+    tiles,
+)
 from soulslab.errors import SoulslabError
 from soulslab.learn.tuning.settings import TuneSettings, load_tune_settings
 from soulslab.learn.tuning.study_folder import STUDY_NAME, StudyFolder
@@ -52,7 +62,7 @@ def read_study(folder: Path) -> Study:
 def add(site: Site) -> None:
     """Register the pages."""
 
-    @ui.page("/studies")
+    @ui.page("/studies", response_timeout=RESPONSE_TIMEOUT_S)
     async def studies_page() -> None:
         with frame("Studies", "/studies"):
             ui.html("<h1>Studies</h1>", sanitize=False)
@@ -63,7 +73,7 @@ def add(site: Site) -> None:
             items = [f'<li><a href="/study/{quote(name)}">{escape(name)}</a></li>' for name in found]
             ui.html(f'<ul class="links">{"".join(items)}</ul>', sanitize=False)
 
-    @ui.page("/study/{study_id:path}")
+    @ui.page("/study/{study_id:path}", response_timeout=RESPONSE_TIMEOUT_S)
     async def study_page(study_id: str) -> None:
         with frame(f"Study {study_id}", "/studies"):
             folder = (await asyncio.to_thread(find_studies, site.library.root)).get(study_id)

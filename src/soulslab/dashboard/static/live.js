@@ -17,7 +17,8 @@
     const style = getComputedStyle(document.body);
     const get = (name) => style.getPropertyValue(name).trim();
     return { ink: get("--ink"), faint: get("--faint"), line: get("--line"), surface: get("--surface"),
-      blue: get("--blue"), orange: get("--orange"), green: get("--green"), track: get("--track") };
+      blue: get("--blue"), orange: get("--orange"), green: get("--green"), track: get("--track"),
+      purple: get("--purple"), yellow: get("--yellow"), teal: get("--teal") };
   }
 
   // --- receiving ---------------------------------------------------------------------------------------------
@@ -177,8 +178,9 @@
   function drawFacts(moment) {
     const v = moment.vitals, facts = [];
     if (v.boss_hp !== undefined) {
-      facts.push(["Boss", `${v.boss_animation}, ${v.boss_s.toFixed(1)} s`], ["Player", `${v.player_animation}, ${v.player_s.toFixed(1)} s`],
-        ["Distance", `${v.distance_m.toFixed(1)} m`], ["Phase", v.phase]);
+      const timed = (name, seconds) => seconds === undefined ? name : `${name}, ${seconds.toFixed(1)} s`;
+      facts.push(["Boss", timed(v.boss_animation, v.boss_s)], ["Player", timed(v.player_animation, v.player_s)]);
+      if (v.distance_m !== undefined) facts.push(["Distance", `${v.distance_m.toFixed(1)} m`], ["Phase", v.phase]);
     }
     const ending = state.endings.get(moment.fight);
     const result = ending === undefined ? "" : ending === null ? ", over" : ending ? ", won" : ", lost";
@@ -382,17 +384,81 @@
     const c = colours(), ofFight = state.moments.filter((each) => each.fight === moment.fight);
     if (moment.value !== null) drawLines("value", moment, ofFight, [[(each) => each.value, c.blue, ""]]);
     const hasHealth = moment.vitals.boss_hp !== undefined;
-    $("health").closest("section").hidden = !hasHealth;
+    $("health-box").hidden = !hasHealth;
     if (hasHealth) drawLines("health", moment, ofFight, [
       [(each) => 100 * Math.max(each.vitals.boss_hp, 0) / each.vitals.boss_max_hp, c.orange, "boss (%)"],
       [(each) => 100 * Math.max(each.vitals.player_hp, 0) / each.vitals.player_max_hp, c.blue, "player (%)"]]);
+    drawTimeline(moment, ofFight);
+  }
+
+  // Rows of the timeline: a name, and what a decision shows in it.
+  const ROWS = [["boss", (each) => each.vitals.boss_animation], ["player", (each) => each.vitals.player_animation],
+    ["action", (each) => state.info.actions[each.action] ?? String(each.action)]];
+  const ROW_HEIGHT = 24, STAGES = { "wind-up": 0.4, active: 0.8, recovery: 0.2 };
+
+  const isQuiet = (name) => /^(idle|move|walk|turn|run|none|nothing|unknown)/i.test(name);
+
+  // Boxes of equal names in a row; the name of an attack may end with its stage.
+  function segments(shown, read) {
+    const found = [];
+    shown.forEach((each) => {
+      const name = read(each), last = found[found.length - 1];
+      if (last && last.name === name && each.decision === last.to + 1) last.to = each.decision;
+      else found.push({ name, from: each.decision, to: each.decision });
+    });
+    return found;
+  }
+
+  function drawTimeline(moment, shown) {
+    const rows = ROWS.filter(([, read]) => read(moment) !== undefined);
+    const c = colours(), [g, width] = prepare("timeline", ROW_HEIGHT * rows.length + 4);
+    const palette = [c.blue, c.orange, c.green, c.purple, c.yellow, c.teal];
+    const [x, first, last] = timeAxis(shown, width);
+    state.timeline = { shown, first, last, width, rows };
+    const right = x(last + 1);
+    rows.forEach(([title, read], k) => {
+      const y = k * ROW_HEIGHT + 2, numbers = new Map();
+      g.fillStyle = c.faint;
+      g.fillText(title, 0, y + 14);
+      for (const { name, from, to } of segments(shown, read)) {
+        const [base, stage] = name.split(", ");
+        const begin = x(from), end = Math.min(Math.max(x(to + 1), begin + 1), right), isLoud = !isQuiet(base);
+        if (isLoud && !numbers.has(base)) numbers.set(base, numbers.size);
+        g.fillStyle = isLoud ? palette[numbers.get(base) % palette.length] : c.track;
+        g.globalAlpha = isLoud ? STAGES[stage] ?? 0.5 : 1;
+        g.fillRect(begin, y, Math.max(end - begin - 0.5, 0.5), ROW_HEIGHT - 5);
+        g.globalAlpha = 1;
+        if (end - begin > g.measureText(base).width + 6) {
+          g.fillStyle = isLoud ? c.ink : c.faint;
+          g.fillText(base, begin + 3, y + 13);
+        }
+      }
+    });
+    g.strokeStyle = c.ink; g.lineWidth = 1.5;
+    const at = x(moment.decision + 0.5);
+    g.beginPath(); g.moveTo(at, 0); g.lineTo(at, ROW_HEIGHT * rows.length); g.stroke();
+  }
+
+  // The decision of the timeline under the pointer.
+  function momentAt(event) {
+    if (!state.timeline) return null;
+    const { shown, first, last, width } = state.timeline, [left, span] = axisBox(width);
+    const decision = Math.floor(first + (event.offsetX - left) / span * Math.max(last - first, 1));
+    return shown.find((each) => each.decision === decision) ?? null;
+  }
+
+  const axisBox = (width) => [38, width - 46];
+
+  // Horizontal axis of the fight: a function from a decision to px, and the first and the last decision.
+  function timeAxis(shown, width) {
+    const last = Math.max(shown[shown.length - 1].decision, 20), first = shown[0].decision, [left, span] = axisBox(width);
+    return [(decision) => left + span * (decision - first) / Math.max(last - first, 1), first, last];
   }
 
   function drawLines(id, moment, shown, lines) {
     const c = colours(), [g, width, height] = prepare(id, 130);
     const values = lines.flatMap(([read]) => shown.map(read)), low = Math.min(0, ...values), high = Math.max(0, ...values), span = Math.max(high - low, 1e-6);
-    const last = Math.max(shown[shown.length - 1].decision, 20), first = shown[0].decision;
-    const x = (decision) => 38 + (width - 46) * (decision - first) / Math.max(last - first, 1), y = (value) => 8 + (height - 30) * (high - value) / span;
+    const [x, , last] = timeAxis(shown, width), y = (value) => 8 + (height - 30) * (high - value) / span;
     g.strokeStyle = c.line; g.fillStyle = c.faint;
     const marks = [low, 0, high].filter((mark, i, all) => i === 1 || Math.abs(y(mark) - y(all[1])) > 14);
     for (const value of marks) {
@@ -455,6 +521,15 @@
       state.hovered = hit ? hit[0] : null;
       $("hover").textContent = hit ? `${featureName(hit[0])} = ${moment.features[hit[0]]}` : "point at an input for its value";
       requestDraw();
+    };
+    $("timeline").onmousemove = (event) => {
+      const moment = momentAt(event);
+      $("at").textContent = moment ? `step ${moment.decision}: ${state.timeline.rows.map(([title, read]) => `${title} ${read(moment)}`).join(" · ")}`
+        : "point at the timeline for names, click to go there";
+    };
+    $("timeline").onclick = (event) => {
+      const moment = momentAt(event);
+      if (moment) { setPaused(true); state.head = state.moments.indexOf(moment); requestDraw(); }
     };
     new ResizeObserver(() => { state.layout = null; requestDraw(); }).observe($("network").parentElement);
     setInterval(() => advance(performance.now()), 20);

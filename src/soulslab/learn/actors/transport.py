@@ -13,11 +13,23 @@ from soulslab.learn.archive import Tensors
 from soulslab.learn.replay.step_rows import Outcome
 
 
+class FightCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of a fight as in `FightStats`, by the name of an attack, a phase or a situation; empty if unknown."""
+
+    uses_by_attack: dict[str, float] = {}
+    hits_by_attack: dict[str, float] = {}
+    decisions_by_phase: dict[str, float] = {}
+    damage_dealt_by_phase: dict[str, float] = {}
+    damage_taken_by_phase: dict[str, float] = {}
+    actions_by_situation: dict[str, tuple[int, ...]] = {}
+
+
 class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an episode; ``is_won`` may be unknown (None), for example after its game failed.
 
     ``total_reward`` is the undiscounted return, ``reward_terms`` the sums of its terms and ``damage_by_attack`` the
-    lost hit points, if the environment reports them. ``killed_by`` is the attack that ended the episode, "" for none.
+    lost hit points, if the environment reports them; ``fight`` has its other counts. ``killed_by`` is the attack that
+    ended the episode, "" for none.
     ``start_pose`` is the index of the start pose, -1 for the fixed one. ``actions`` counts how often each action was
     chosen, (A,). ``candidate`` is the number of the policy that an evaluation game played greedily in the whole
     episode; 0 for an episode of training.
@@ -34,6 +46,7 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
     killed_by: str = ""
     start_pose: int = -1
     candidate: int = 0
+    fight: FightCounts = FightCounts()
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):

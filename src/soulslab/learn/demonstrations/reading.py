@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 from gymnasium import Space
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces import Dict as DictSpace
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from soulslab.learn.settings import EnvSettings
 _DAMAGE: Final = (OSError, KeyError, ValueError, TypeError, AssertionError, RuntimeError, IndexError, AttributeError)
 """Errors that are raised for a damaged file."""
 
-_OUTCOMES: Final = ("total_steps", "seed", "total_reward", "is_won")
+_OUTCOMES: Final = ("total_steps", "seed", "total_reward", "is_won", "killed_by")
 
 
 def read_demonstrations(
@@ -63,7 +63,8 @@ def read_demonstrations(
         frame_stack=settings.frame_stack,
     )
     parts = []
-    for number, episode in enumerate(_read_episodes(description, env)):
+    _check_spaces(description, env)
+    for number, episode in enumerate(_read_episodes(description, env.single_observation_space)):
         fail = partial(DemonstrationError, description.folder, episode=number)
         _check(episode, fail, n_actions, is_masked=is_masked)
         rows = rows_of_episode(episode, shape, seen, extras)
@@ -85,11 +86,28 @@ def read_episode(description: Description, env: VectorEnv[Any, Any, Any], number
     """
     if not 0 <= number < description.n_episodes:
         raise DemonstrationError(description.folder, f"has {description.n_episodes} episodes, and no episode {number}")
-    return next(_read_episodes(description, env, range(number, number + 1)))
+    _check_spaces(description, env)
+    return next(_read_episodes(description, env.single_observation_space, range(number, number + 1)))
+
+
+def read_recorded(description: Description, number: int) -> tuple[Episode, Space[Any], int]:
+    """Return one episode of a data set, its observation space and its number of actions, without its environment.
+
+    Raises DemonstrationError if there is no such episode, the file is damaged, or its actions are not numbers;
+    MissingDependencyError without Minari.
+    """
+    if not 0 <= number < description.n_episodes:
+        raise DemonstrationError(description.folder, f"has {description.n_episodes} episodes, and no episode {number}")
+    space, actions = _spaces(description)
+    if not isinstance(actions, Discrete):
+        raise DemonstrationError(description.folder, f"has actions of {_in_short(actions)}, not numbers of actions")
+    episode = next(_read_episodes(description, space, range(number, number + 1)))
+    _check(episode, partial(DemonstrationError, description.folder, episode=number), int(actions.n), is_masked=False)
+    return episode, space, int(actions.n)
 
 
 def read_outcomes(description: Description) -> list[dict[str, Any]]:
-    """Return ``total_steps`` and, if known, ``seed``, ``total_reward`` and ``is_won`` of each episode."""
+    """Return the values of `_OUTCOMES` of each episode that are known."""
     with Hdf5Reader() as reader:
         path = description.folder / DATA_NAME
         root = reader.read(path, partial(_damaged, description.folder), only=_names(description), rows=(0, 0))
@@ -113,28 +131,31 @@ def _names(description: Description) -> list[str]:
     return [f"episode_{number}" for number in range(description.n_episodes)]
 
 
-def _read_episodes(
-    description: Description, env: VectorEnv[Any, Any, Any], numbers: range | None = None
-) -> Iterator[Episode]:
-    """Yield the episodes of a file, by default all, after checking their spaces."""
+def _spaces(description: Description) -> tuple[Space[Any], Space[Any]]:
+    """Return the spaces of the observations and the actions of a data set."""
     with optional_imports():  # learn works without Minari
         from minari import supported_dataset_versions  # noqa: PLC0415
         from minari.serialization import deserialize_space  # noqa: PLC0415
 
-    wanted = numbers if numbers is not None else range(description.n_episodes)
-    folder, n_read = description.folder, wanted.start
+    folder = description.folder
     if description.minari_version not in supported_dataset_versions:
         raise DemonstrationError(
             folder,
             f"was written by Minari {description.minari_version or 'of unknown version'}, which the installed Minari "
             "cannot read; install another version of Minari",
         )
-    for what, text, ours in (
-        ("observations", description.observation_space, env.single_observation_space),
-        ("actions", description.action_space, env.single_action_space),
+    with _damage(folder):
+        return deserialize_space(description.observation_space), deserialize_space(description.action_space)
+
+
+def _check_spaces(description: Description, env: VectorEnv[Any, Any, Any]) -> None:
+    """Check that a data set has the spaces of an environment."""
+    observations, actions = _spaces(description)
+    folder = description.folder
+    for what, theirs, ours in (
+        ("observations", observations, env.single_observation_space),
+        ("actions", actions, env.single_action_space),
     ):
-        with _damage(folder):
-            theirs = deserialize_space(text)
         if theirs != ours:
             bounds = ", with other bounds" if _in_short(theirs) == _in_short(ours) else ""
             raise DemonstrationError(
@@ -142,12 +163,18 @@ def _read_episodes(
                 f"its {what} are {_in_short(theirs)}, but those of {description.env_id} are {_in_short(ours)} here"
                 f"{bounds}; check env.options, or record new episodes",
             )
+
+
+def _read_episodes(description: Description, space: Space[Any], numbers: range | None = None) -> Iterator[Episode]:
+    """Yield the episodes of a file, by default all, with observations of a space."""
+    wanted = numbers if numbers is not None else range(description.n_episodes)
+    folder, n_read = description.folder, wanted.start
     with Hdf5Reader() as reader:
         names = [f"episode_{number}" for number in wanted]
         nodes = reader.read_items(folder / DATA_NAME, lambda problem: _damaged(folder, problem, n_read), names)
         for _, node in nodes:
             with _damage(folder, n_read):
-                episode = _episode_of(node, env.single_observation_space, has_jpeg=description.has_jpeg)
+                episode = _episode_of(node, space, has_jpeg=description.has_jpeg)
             yield episode
             n_read += 1
 

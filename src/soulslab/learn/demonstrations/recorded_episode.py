@@ -5,13 +5,16 @@ Shapes: T steps, A actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import gymnasium
+import msgspec
 import numpy as np
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from soulslab.learn.environment import fight_names
 from soulslab.learn.inputs import Inputs, Layout, Observer
 from soulslab.learn.policy_header import ActionScores, Player
 
@@ -29,6 +32,7 @@ class Episode(NamedTuple):
     Observations are stacked along a first axis of T + 1, in a dict for a Dict space. Actions and game decisions are
     int64 (T,), rewards float64 (T,). Masks are True for allowed actions, before each step and at the end, bool (T + 1,
     A). ``is_won`` may be unknown (None); an episode has no ``seed`` if it followed the episode before without a seed.
+    ``killed_by`` is the attack that ended it, "" for none.
     """
 
     observations: Any
@@ -39,6 +43,7 @@ class Episode(NamedTuple):
     is_terminated: bool
     is_won: bool | None = None
     seed: int | None = None
+    killed_by: str = ""
 
 
 def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None) -> Episode:
@@ -67,7 +72,82 @@ def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None
         is_terminated=bool(terminated),
         is_won=info.get("fight", {}).get("won"),
         seed=seed,
+        killed_by=_killer(info.get("fight", {}), getattr(env.unwrapped, "attack_names", ())),
     )
+
+
+def _killer(fight: Mapping[str, Any], attacks: Sequence[str]) -> str:
+    """Return the attack that ended a fight, from its report; "" for none."""
+    number = int(fight.get("killed_by", -1))
+    return attacks[number] if 0 <= number < len(attacks) else ""
+
+
+class EpisodeCollector:
+    """Collects the episodes of N environments with same-step autoreset that are stepped together."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], seed: int, observation: Any, info: Mapping[str, Any]) -> None:
+        """Begin with what ``env.reset(seed=seed)`` returned; only the first episode of an environment has a seed."""
+        self._attacks = fight_names(env).attacks
+        self._running = [_Running([_one(observation, i)], [_mask(info, i)], seed=seed + i) for i in range(env.num_envs)]
+
+    def follow(
+        self,
+        actions: NDArray[np.int64],
+        step: tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], Mapping[str, Any]],
+        n_decisions: NDArray[np.int64],
+    ) -> dict[int, Episode]:
+        """Add what ``env.step(actions)`` returned; return the episodes that ended, by the number of the environment."""
+        observation, rewards, terminated, truncated, info = step
+        ended = {}
+        for i, running in enumerate(self._running):
+            is_over = bool(terminated[i] or truncated[i])
+            running.actions.append(int(actions[i]))
+            running.rewards.append(float(rewards[i]))
+            running.n_decisions.append(int(n_decisions[i]))
+            final = info.get("final_info", {})
+            running.observations.append(_one(info["final_obs"][i] if is_over else observation, None if is_over else i))
+            running.masks.append(_mask(final if is_over and "action_mask" in final else info, i))
+            if is_over:
+                report = final.get("fight", {})
+                fight = {name: report[name][i] for name in ("won", "killed_by") if name in report}
+                ended[i] = running.episode(fight, self._attacks, is_terminated=bool(terminated[i]))
+                self._running[i] = _Running([_one(observation, i)], [_mask(info, i)])
+        return ended
+
+
+class _Running(msgspec.Struct):
+    """The steps of an episode that has not ended."""
+
+    observations: list[Any]
+    masks: list[Any]
+    seed: int | None = None
+    actions: list[int] = []
+    rewards: list[float] = []
+    n_decisions: list[int] = []
+
+    def episode(self, fight: Mapping[str, Any], attacks: Sequence[str], *, is_terminated: bool) -> Episode:
+        return Episode(
+            observations=stack(self.observations),
+            actions=np.array(self.actions, np.int64),
+            rewards=np.array(self.rewards),
+            masks=np.array(self.masks, np.bool_) if self.masks[0] is not None else None,
+            n_decisions=np.array(self.n_decisions, np.int64),
+            is_terminated=is_terminated,
+            is_won=bool(fight["won"]) if "won" in fight else None,
+            seed=self.seed,
+            killed_by=_killer(fight, attacks),
+        )
+
+
+def _one(observations: Any, i: int | None) -> Any:
+    """Return a copy of the observation of environment ``i`` of N, or of a single observation (None)."""
+    if isinstance(observations, dict):
+        return {name: _one(values, i) for name, values in observations.items()}
+    return np.array(observations if i is None else observations[i])
+
+
+def _mask(info: Mapping[str, Any], i: int) -> NDArray[np.bool_] | None:
+    return np.array(info["action_mask"][i], np.bool_) if "action_mask" in info else None
 
 
 class PolicyActor:

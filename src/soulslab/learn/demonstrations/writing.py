@@ -137,9 +137,11 @@ class DemonstrationWriter:
             truncations=at_end & (not episode.is_terminated),
             infos=infos,
         )
-        result = {"total_reward": float(episode.rewards.sum())}
+        result: dict[str, float | str] = {"total_reward": float(episode.rewards.sum())}
         if episode.is_won is not None:
             result["is_won"] = bool(episode.is_won)
+        if episode.killed_by:
+            result["killed_by"] = episode.killed_by
         number = self._storage.total_episodes
         try:
             self._storage.update_episodes([buffer])

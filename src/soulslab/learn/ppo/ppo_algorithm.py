@@ -35,7 +35,8 @@ from soulslab.learn.environment import TRAINING, environment_seed, make_vector, 
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.policy import Policy, PolicyHeader, masked_log_probs
-from soulslab.learn.ppo.rollout import Collector, EpisodeTracker, Minibatch, Rollout, generalised_advantages
+from soulslab.learn.ppo.episode_tracker import EpisodeTracker
+from soulslab.learn.ppo.rollout import Collector, Minibatch, Rollout, RolloutSource, generalised_advantages
 from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.settings import PPOSettings, TrainSettings
 from soulslab.learn.telemetry import Message, UpdateStats
@@ -61,9 +62,9 @@ class PPO:
         self._parameters = list(policy.network.parameters())
         self._optimiser = torch.optim.Adam(self._parameters, lr=settings.lr, eps=_ADAM_EPSILON, fused=True)
 
-    def collect(self, collector: Collector) -> None:
+    def collect(self, source: RolloutSource) -> None:
         """Collect one rollout; raises NonFiniteError if an environment returned NaN or infinity."""
-        collector.collect(self._policy, self._rollout, self._generator)
+        source.collect(self._policy, self._rollout, self._generator)
 
     def update(self, progress: float, env_steps: int) -> UpdateStats:
         """Update the policy with the last rollout and return statistics of the update.
@@ -88,15 +89,18 @@ class PPO:
         """Compute advantages and value targets; return the explained variance of the critic."""
         rollout, moments = self._rollout, self._policy.value_moments
         advantages = generalised_advantages(rollout, self._settings.gae_lambda)
-        returns = advantages + rollout.values[:-1]
+        corrections = rollout.weights * advantages
+        returns = corrections + rollout.values[:-1]
         old = (float(moments.mean), float(moments.std))
         moments.update(returns.reshape(-1))
         new = (float(moments.mean), float(moments.std))
         self._policy.network.rescale_critic(old, new)
         rollout.returns.copy_(torch.from_numpy((returns - new[0]) / new[1]))
         normalised = (advantages - advantages.mean()) / (advantages.std() + _MIN_STD)
-        rollout.advantages.copy_(torch.from_numpy(normalised))
-        return 1.0 - float(advantages.var() / max(returns.var(), _MIN_STD))
+        # With the weights, the ratio in the loss starts at 1 for steps of an older policy, too: the decoupled objective
+        # of Hilton et al. 2021, "Batch size-invariance for policy optimization", equation 5.
+        rollout.advantages.copy_(torch.from_numpy(rollout.weights * normalised))
+        return 1.0 - float(corrections.var() / max(returns.var(), _MIN_STD))
 
     def _optimise(self, entropy_coef: float) -> dict[str, float]:
         """Pass over the rollout ``n_epochs`` times; return the means of the measurements by name."""
@@ -230,7 +234,11 @@ class PPOAlgorithm(Algorithm):
         tensors = checkpoint.tensors
         self._policy.load_state(take_part(tensors, "policy"), checkpoint.path)
         self._learner.load(take_part(tensors, "learner"))
-        self._collector.load(take_part(tensors, "collector"))
+        if "run/counts" in tensors:  # of a fleet, whose environments are elsewhere
+            env_steps, n_episodes, _ = tensors["run/counts"].tolist()
+            self._collector.continue_from(env_steps, n_episodes)
+        else:
+            self._collector.load(take_part(tensors, "collector"))
         env_state, base = take_part(tensors, "env"), stateful(self._env)
         # Gymnasium requires a reset first; the saved state then replaces its result.
         seed = environment_seed(self._settings.run.seed + self.env_steps, TRAINING)
@@ -251,8 +259,7 @@ class PPOAlgorithm(Algorithm):
 
     def report(self, seconds: float) -> list[Message]:
         """Return the statistics of the updates since the last call, and of the fights."""
-        del seconds
-        fights = self.episodes.fights.take(self.env_steps)
+        fights = self.episodes.fights.take(self.env_steps, seconds)
         stats: list[Message] = [*self._stats, *([fights] if fights is not None else [])]
         self._stats.clear()
         return stats

@@ -1,4 +1,4 @@
-"""Rollouts of N environments in preallocated memory, their advantages, and statistics of the episodes.
+"""Rollouts of N environments in preallocated memory, and their advantages.
 
 Shapes: T steps, N environments, F features, H W C pixels, A actions. The transitions are stored in (T, N, ...) arrays
 and read by the learner as flat (T * N, ...) views; nothing is allocated per step.
@@ -6,8 +6,7 @@ and read by the learner as flat (T * N, ...) views; nothing is allocated per ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -18,10 +17,10 @@ from torch import Tensor
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.environment import (
     Info,
-    attack_names,
     blocked_actions,
     check_finite,
     decisions_taken,
+    fight_names,
     first_lateness,
     first_result,
     layout,
@@ -30,7 +29,7 @@ from soulslab.learn.environment import (
 from soulslab.learn.inputs import Observer
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy import Policy, masked_log_probs, sample
-from soulslab.learn.ppo.fight_sums import FightSums
+from soulslab.learn.ppo.episode_tracker import EpisodeTracker
 
 
 class Minibatch(NamedTuple):
@@ -62,7 +61,8 @@ class Rollout:
         self.pixels = torch.zeros(*shape, *pixels, dtype=torch.uint8) if pixels is not None else None
         self.blocked = torch.zeros(*shape, n_actions, dtype=torch.bool)
         self.actions = torch.zeros(*shape, 1, dtype=torch.int64)
-        self.log_probs = torch.zeros(shape)  # of the action taken
+        self.log_probs = torch.zeros(shape)  # of the action taken, with the weights before the update
+        self.weights = np.ones(shape)  # importance weights of V-trace; 1 for actions of the current policy
         self.advantages = torch.zeros(shape)
         self.returns = torch.zeros(shape)
         self.rewards = np.zeros(shape)
@@ -86,7 +86,12 @@ def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.fl
     Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation", equation 16, as
     the recursion A_t = delta_t + gamma * lambda * A_{t+1}. A step of k game decisions is discounted by gamma**k. A
     terminated episode does not bootstrap; a truncated one bootstraps from its final observation (Pardo et al. 2018,
-    "Time limits in RL"). The value targets are the advantages plus ``rollout.values[:-1]``.
+    "Time limits in RL").
+
+    If the actions were drawn from an older policy, ``rollout.weights`` are the V-trace weights rho_t, the probability
+    ratios between the current and the older policy, truncated at 1 (Espeholt et al. 2018, "IMPALA", equation 1, with
+    c_t = lambda * rho_t). The recursion is then A_t = delta_t + gamma * lambda * rho_{t+1} * A_{t+1}. The value
+    targets are ``rollout.weights * advantages + rollout.values[:-1]``.
     """
     n_steps, n_envs = rollout.rewards.shape
     advantages = np.empty((n_steps, n_envs))
@@ -95,108 +100,16 @@ def generalised_advantages(rollout: Rollout, gae_lambda: float) -> NDArray[np.fl
         done = rollout.dones[t]
         next_value = np.where(done, rollout.bootstrap[t], rollout.values[t + 1])
         delta = rollout.rewards[t] + rollout.discounts[t] * next_value - rollout.values[t]
-        carried = delta + np.where(done, 0.0, rollout.discounts[t] * gae_lambda * carried)
-        advantages[t] = carried
+        advantages[t] = delta + np.where(done, 0.0, rollout.discounts[t] * gae_lambda * carried)
+        carried = rollout.weights[t] * advantages[t]
     return advantages
 
 
-WINDOW: Final = 1000
-"""Number of episodes in the moving averages."""
+class RolloutSource(Protocol):
+    """Writes rollouts: environments in this process, or steps of actors."""
 
-_WIN, _RETURN, _DECISIONS = range(3)
-
-
-class EpisodeTracker:
-    """Moving averages over the last episodes of N environments; ``steps`` (N,) counts the running ones.
-
-    Attributes:
-        fights: Sums over the fights since the last message; a checkpoint does not hold them.
-    """
-
-    def __init__(self, n_envs: int, attack_names: Sequence[str] = ()) -> None:
-        self.fights = FightSums(attack_names)
-        self.n_episodes = 0
-        self.steps = np.zeros(n_envs, np.int64)
-        self._decisions = np.zeros(n_envs, np.int64)
-        self._returns = np.zeros(n_envs)
-        # One row per finished episode: won (NaN if unknown), return, decisions.
-        self._window = np.full((WINDOW, 3), np.nan)
-
-    def record(
-        self,
-        rewards: NDArray[np.float64],
-        decisions: NDArray[np.int64],
-        dones: NDArray[np.bool_],
-        info: dict[str, Any],
-    ) -> None:
-        """Record one step of all environments, arrays (N,); wins are in ``final_info["fight"]["won"]``."""
-        self.steps += 1
-        self._decisions += decisions
-        self._returns += rewards
-        finished = np.flatnonzero(dones)
-        if len(finished) == 0:
-            return
-        rows = np.full((len(finished), 3), np.nan)
-        fight = info.get("final_info", {}).get("fight", {})
-        if "won" in fight:
-            # An episode that ended because its game failed has no result.
-            known = fight.get("_won", dones)[finished]
-            rows[known, _WIN] = fight["won"][finished][known]
-            self.fights.add(fight, finished[known])
-        rows[:, _RETURN] = self._returns[finished]
-        rows[:, _DECISIONS] = self._decisions[finished]
-        places = (self.n_episodes + np.arange(len(finished))) % WINDOW
-        self._window[places] = rows
-        self.n_episodes += len(finished)
-        self.forget_running(finished)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the averages cover a full window."""
-        return self.n_episodes >= WINDOW
-
-    @property
-    def win_rate(self) -> float | None:
-        """Share of wins among the last episodes; None if no result is known."""
-        return self._mean(_WIN)
-
-    @property
-    def mean_return(self) -> float | None:
-        """Mean return of the last episodes; None before the first."""
-        return self._mean(_RETURN)
-
-    @property
-    def mean_decisions(self) -> float | None:
-        """Mean length of the last episodes (game decisions); None before the first."""
-        return self._mean(_DECISIONS)
-
-    def state(self) -> Tensors:
-        """Return copies of everything that :meth:`load` needs."""
-        return {
-            "n_episodes": np.array([self.n_episodes]),
-            "steps": self.steps.copy(),
-            "decisions": self._decisions.copy(),
-            "returns": self._returns.copy(),
-            "window": self._window.copy(),
-        }
-
-    def load(self, state: Tensors) -> None:
-        """Continue from what :meth:`state` returned."""
-        self.n_episodes = int(state["n_episodes"][0])
-        self.steps[:] = state["steps"]
-        self._decisions[:] = state["decisions"]
-        self._returns[:] = state["returns"]
-        self._window[:] = state["window"]
-
-    def forget_running(self, envs: NDArray[np.intp] | slice = slice(None)) -> None:
-        """Discard the running episodes of environments that were reset, by default of all."""
-        for values in (self.steps, self._decisions, self._returns):
-            values[envs] = 0
-
-    def _mean(self, column: int) -> float | None:
-        values = self._window[: min(self.n_episodes, WINDOW), column]
-        values = values[~np.isnan(values)]
-        return float(values.mean()) if len(values) else None
+    def collect(self, policy: Policy, rollout: Rollout, generator: torch.Generator) -> None:
+        """Overwrite a rollout, except for advantages and returns; raises NonFiniteError."""
 
 
 class Collector:
@@ -213,7 +126,7 @@ class Collector:
         self._gamma = gamma
         self._sizes = sizes(env)
         n_envs = self._sizes.n_envs
-        self.tracker = EpisodeTracker(n_envs, attack_names(env))
+        self.tracker = EpisodeTracker(n_envs, self._sizes.n_actions, fight_names(env))
         self.env_steps = 0
         self._observer = Observer(layout(env), n_envs, frame_stack)
         self._blocked = np.zeros((n_envs, self._sizes.n_actions), np.bool_)
@@ -235,6 +148,7 @@ class Collector:
                 rollout.values[t] += mean
                 self._step(t, policy, rollout)
             rollout.values[-1] = policy.judge(self._observer.inputs) * std + mean
+        self.tracker.fights.add_actions(rollout.actions.numpy())
 
     def state(self) -> Tensors:
         """Return copies of everything that :meth:`load` needs, without the state of the environment."""
@@ -253,6 +167,10 @@ class Collector:
             raise ValueError("an environment has no allowed action")
         self.env_steps = int(state["env_steps"][0])
         self.tracker.load(take_part(state, "tracker"))
+
+    def continue_from(self, env_steps: int, n_episodes: int) -> None:
+        """Count from a run whose environments were elsewhere; :meth:`reset` must follow."""
+        self.env_steps, self.tracker.n_episodes = env_steps, n_episodes
 
     def _act(self, t: int, policy: Policy, rollout: Rollout, generator: torch.Generator) -> NDArray[np.float32]:
         """Choose and record the actions of step t; return the normalised values of the critic, float32 (N,)."""

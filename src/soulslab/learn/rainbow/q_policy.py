@@ -14,7 +14,7 @@ from torch import Tensor
 
 from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.network_policy import NetworkPolicy, RunningMoments
+from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, header_errors, parse_header
 from soulslab.learn.policy_view import PolicyView, attribute, gradients, to_array
 from soulslab.learn.rainbow.feature_encoding import Encoding, check_bins, count_outputs
@@ -55,12 +55,6 @@ class QPolicy(NetworkPolicy[QHeader]):
         self._noise = generator or torch.Generator().manual_seed(0)
         self.network = self._new_network()
         self.moments = RunningMoments((self.encoding.n_outputs,))
-
-    def copy(self) -> QPolicy:
-        """Return a policy on the CPU with the same header, and copies of weights and moments."""
-        policy = QPolicy(self.header)
-        policy.load_weights(self.weights())
-        return policy
 
     def copy_network(self) -> QNetwork:
         """Return a network with a copy of the weights and the same random generator for its noise."""
@@ -123,6 +117,24 @@ class QPolicy(NetworkPolicy[QHeader]):
             hidden=[to_array(layer) for layer in hidden],
             attribution=attribution,
         )
+
+    def explore(self, inputs: Inputs, mask: NDArray[np.bool_], epsilon: float, rng: np.random.Generator) -> Choice:
+        """Choose the best allowed actions, or random allowed ones with probability epsilon."""
+        is_random = rng.random(len(mask)) < epsilon
+        if is_random.all():
+            actions = np.zeros(len(mask), np.int64)
+        else:
+            self.network.draw_noise()
+            actions = self.act(inputs, mask)
+        if is_random.any():
+            # The argmax of uniform numbers over the allowed actions is uniformly distributed.
+            scores = rng.random(mask.shape) - ~mask
+            actions[is_random] = scores.argmax(axis=1)[is_random]
+        return Choice(actions)
+
+    def zero_noise(self) -> None:
+        """Remove the noise of the head."""
+        self.network.zero_noise()
 
     def weights(self) -> Tensors:
         """Return copies of what an actor needs: all parameters in one array, and the moments."""

@@ -13,24 +13,23 @@ import torch
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from soulslab.config import Secret
-from soulslab.errors import ConfigError
+from soulslab.learn.actors.episode_window import EpisodeWindow
+from soulslab.learn.actors.transition_actor import ActorHandle, refuse_secrets, step_shape
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.algorithm import AlgorithmState
 from soulslab.learn.archive import Tensors, check_shapes, join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint, load_rng, rng_state
 from soulslab.learn.demonstrations.reading import read_demonstrations
-from soulslab.learn.environment import feature_names, make_vector, sizes
+from soulslab.learn.environment import feature_names, make_vector, sizes, without_functions
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import header_fields
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
-from soulslab.learn.rainbow.episode_window import EpisodeWindow
 from soulslab.learn.rainbow.feature_encoding import resolve_bins
+from soulslab.learn.rainbow.local_actor import LocalActor
 from soulslab.learn.rainbow.q_learner import Learner, Measured
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings, adjust_settings
 from soulslab.learn.rainbow.remote_actor import RemoteActor
-from soulslab.learn.rainbow.transition_actor import ActorHandle, LocalActor, step_shape
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import Outcome
@@ -68,7 +67,7 @@ class RainbowAlgorithm:
         self._policy = policy
         self._rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_LEARNING,)))
         mapped = folder.path / REPLAY_NAME if settings.replay.is_mapped else None
-        shape = step_shape(self._policy)
+        shape = step_shape(policy.header)
         self._replay = ReplayBuffer(shape, settings.replay, settings.env.n_envs, mapped)
         self._demonstrations = None
         if demonstrations is not None:
@@ -265,7 +264,7 @@ class RainbowAlgorithm:
         )
 
 
-OpenActor: TypeAlias = Callable[[RunFolder[RainbowSettings], QHeader], ActorHandle]
+OpenActor: TypeAlias = Callable[[RunFolder[Any], QHeader], ActorHandle]
 """Makes the actors of a run from the header of their policy."""
 
 
@@ -284,7 +283,8 @@ def open_rainbow(
     EnvironmentUsageError if the environment does not support training.
     """
     settings = folder.settings
-    env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
+    options = folder.options if open_actor is None else without_functions(folder.options)
+    env = make_vector(settings.env.id, settings.env.n_envs, options)
     actor: ActorHandle | None = None
     try:
         found = sizes(env)
@@ -300,7 +300,7 @@ def open_rainbow(
         demonstrations = _read_demonstrations(folder, env) if settings.demonstrations.path else None
         if open_actor is not None or settings.run.actor == "apart":
             env.close()
-            _refuse_secrets(folder.options)
+            refuse_secrets(folder.options)
             actor = open_actor(folder, header) if open_actor is not None else RemoteActor(folder.path, header)
         else:
             actor = LocalActor(env, QPolicy(header), settings.run.seed)
@@ -308,16 +308,6 @@ def open_rainbow(
     except BaseException:
         (actor or env).close()
         raise
-
-
-def _refuse_secrets(options: Mapping[str, Any]) -> None:
-    for name, value in options.items():
-        if isinstance(value, Secret):
-            raise ConfigError(
-                "is a secret, which cannot be passed to the process of a remote actor; give the path of a file that "
-                "holds it (token_file), or set the environment variable SOULSLAB_TOKEN",
-                path=f"env.options.{name}",
-            )
 
 
 def _read_demonstrations(folder: RunFolder[RainbowSettings], env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:

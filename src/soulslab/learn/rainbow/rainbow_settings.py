@@ -174,13 +174,11 @@ class RainbowRunSettings(RunSettings, frozen=True, forbid_unknown_fields=True, k
             with the highest evaluated win rate is saved as ``policy_best.safetensors``.
         actor: Where the environments run: ``here`` alternates with learning, ``apart`` uses a separate process that
             never waits for the learner.
-        actor_alone_s: Time that a remote actor continues without a learner before it ends (s).
     """
 
     total_steps: Positive = 200_000
     evaluate_every: Count = 10_000
     actor: Literal["here", "apart"] = "here"
-    actor_alone_s: Coefficient = 1800.0
 
 
 class RainbowSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -26,11 +26,11 @@ from soulslab.learn.actors.shared_memory import (
     write_header,
 )
 from soulslab.learn.actors.shared_memory_transport import SharedLearnerEnd, SharedMemoryTransport
+from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.archive import Tensors, writing
 from soulslab.learn.environment import require_functions
 from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
-from soulslab.learn.rainbow.transition_actor import step_shape
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.telemetry import ActorStats
@@ -64,7 +64,7 @@ class RemoteActor:
         policy = QPolicy(header)
         self._run_dir = run_dir
         self._header = header
-        self._row_type = row_type(step_shape(policy))
+        self._row_type = row_type(step_shape(policy.header))
         self._tensors = policy.weights()
         with writing(run_dir):
             run_dir.mkdir(parents=True, exist_ok=True)

@@ -31,12 +31,12 @@ from soulslab.learn.actors.shared_memory import (
     read_header,
 )
 from soulslab.learn.actors.shared_memory_transport import SharedMemoryTransport
+from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, require_functions
 from soulslab.learn.live_feed import FEED_NAME, LiveFeed
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
-from soulslab.learn.rainbow.transition_actor import Actor, step_shape
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.stop_request import StopRequest
@@ -77,7 +77,7 @@ def play(run_dir: Path) -> None:
         settings = load_settings(RainbowSettings, run_dir / CONFIG_NAME)
         require_functions(settings.env.options, run_dir / CONFIG_NAME)
         policy = QPolicy(read_header(place, QHeader))
-        memory = open_memory(place, row_type(step_shape(policy)))
+        memory = open_memory(place, row_type(step_shape(policy.header)))
         memory.status.begin(os.getpid())
         watch = _Watch(memory, place, settings.run.actor_alone_s, request)
         try:

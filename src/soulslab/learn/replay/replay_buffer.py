@@ -19,7 +19,7 @@ from soulslab.learn.replay.n_step_accumulator import Accumulator, BatchArrays
 from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.row_ring import Ring
 from soulslab.learn.replay.samplers import PrioritisedSampler, Sampler, UniformSampler
-from soulslab.learn.replay.step_rows import Batch, Outcome, StepShape, row_type
+from soulslab.learn.replay.step_rows import Batch, Outcome, StepShape, Transitions, row_type
 from soulslab.learn.settings import ReplaySettings
 
 MAP_NAME: Final = "replay.rows"
@@ -74,7 +74,7 @@ class ReplayBuffer:
         if shape.pixels is not None:
             size = (n, shape.pixels.height_px, shape.pixels.width_px, shape.pixels.n_channels * shape.frame_stack)
             pixels, next_pixels = (torch.zeros(size, dtype=torch.uint8) for _ in range(2))
-        return Batch(
+        return Transitions(
             features=torch.zeros(n, shape.n_features),
             pixels=pixels,
             blocked=torch.zeros(n, shape.n_actions, dtype=torch.bool),
@@ -167,6 +167,11 @@ def check_rows(rows: NDArray[Any], shape: StepShape, n_streams: int) -> NDArray[
     i = _find_wrong(words[:, : shape.n_features], *columns, shape.n_actions, n_streams)
     if i >= 0:
         _complain(i, rows, shape, n_streams)
+    if shape.has_log_probs:
+        wrong = np.flatnonzero(~(np.isfinite(rows["log_prob"]) & (rows["log_prob"] <= 0.0)))
+        if len(wrong):
+            found = rows["log_prob"][wrong[0]]
+            raise ReplayError(f"row {wrong[0]} of {len(rows)}: {found} is not the logarithm of a probability")
     return rows
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from soulslab.learn.inputs import PixelShape
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Outcome(enum.IntEnum):
@@ -32,12 +34,16 @@ class Outcome(enum.IntEnum):
 
 
 class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Sizes of a step; features include the extra inputs, and each of the K frames is stored once."""
+    """Sizes of a step; features include the extra inputs, and each of the K frames is stored once.
+
+    ``has_log_probs`` is whether rows hold the log-probability of their action.
+    """
 
     n_features: int
     n_actions: int
     pixels: PixelShape | None = None
     frame_stack: int = 1
+    has_log_probs: bool = False
 
 
 @cache
@@ -48,7 +54,8 @@ def row_type(shape: StepShape) -> np.dtype[Any]:
     (game decisions that the step took), ``stream`` u2 (number of the environment), ``outcome`` u1 (`Outcome`) and
     ``is_first`` u1 (whether the row before it is not its predecessor: at the start of an episode, or after lost steps).
     ``blocked`` u1 (ceil(A / 8),) are the forbidden actions of the observation, packed with ``numpy.packbits``.
-    ``pixels`` u1 (H, W, C), if any, belong to the observation.
+    ``pixels`` u1 (H, W, C), if any, belong to the observation. ``log_prob`` f4, if any, is the logarithm of the
+    probability with which the action was chosen.
 
     The numbers are aligned, which costs a few bytes per row and allows reading a column as an ordinary array.
     """
@@ -58,6 +65,8 @@ def row_type(shape: StepShape) -> np.dtype[Any]:
     if shape.pixels is not None:
         pixels = shape.pixels
         columns.append(("pixels", "u1", (pixels.height_px, pixels.width_px, pixels.n_channels)))
+    if shape.has_log_probs:
+        columns.append(("log_prob", "<f4"))
     return np.dtype(columns, align=True)
 
 
@@ -125,4 +134,4 @@ class Transitions(NamedTuple, Generic[Column]):
 
 
 #: Transitions as tensors on the CPU.
-Batch: TypeAlias = Transitions[Tensor]
+Batch: TypeAlias = "Transitions[Tensor]"

@@ -7,6 +7,7 @@ from typing import Final
 
 from soulslab.learn.live_feed import FEED_NAME, LiveFeed
 from soulslab.learn.remote_access import RemoteAccess
+from soulslab.learn.settings import SinkSettings
 from soulslab.learn.sinks.console_sink import ConsoleSink
 from soulslab.learn.sinks.json_lines_sink import JsonLinesSink, read_json_lines
 from soulslab.learn.sinks.prometheus_sink import PrometheusSink
@@ -31,14 +32,19 @@ PROGRESS_NAME: Final = "progress.jsonl"
 TENSORBOARD_NAME: Final = "tensorboard"
 
 
+_NO_OTHERS: Final = SinkSettings()
+
+
 def run_sinks(
-    run_dir: Path, *, prometheus_port: int | None = None, wandb_project: str | None = None
+    run_dir: Path, others: SinkSettings = _NO_OTHERS, *, prometheus_port: int | None = None
 ) -> tuple[Sink, ...]:
     """Return the usual sinks of a run: a progress bar, and in its folder JSON lines, TensorBoard and a live feed.
 
-    ``prometheus_port`` is that of an endpoint on this machine; 0 uses a free port. ``wandb_project`` is a project of
-    Weights & Biases. Raises ConfigError if the port cannot be used, MissingDependencyError if TensorBoard,
-    prometheus-client or wandb is not installed.
+    ``others`` are the further sinks of the settings of the run (``settings.sinks``). ``prometheus_port`` is that of an
+    endpoint on this machine; 0 uses a free port.
+
+    Raises ConfigError if the port cannot be used, MissingDependencyError if TensorBoard, prometheus-client or wandb is
+    not installed.
     """
     sinks: list[Sink] = [
         ConsoleSink(),
@@ -46,8 +52,8 @@ def run_sinks(
         TensorBoardSink(run_dir / TENSORBOARD_NAME),
         LiveFeed(run_dir / FEED_NAME),
     ]
-    if wandb_project is not None:
-        sinks.append(WandbSink(run_dir, wandb_project))
+    if others.wandb:
+        sinks.append(WandbSink(run_dir, others.wandb))
     if prometheus_port is not None:
         # Created last, because it is the only one that holds a resource (the port) before the first message.
         sinks.append(PrometheusSink(prometheus_port))

@@ -61,7 +61,14 @@ _SPREAD: Final = {
     "kills_by_attack": ("kills", "attack"),
     "wins_by_pose": ("wins", "pose"),
     "action_shares": ("actions", "action"),
+    "uses_by_attack": ("attack_uses", "attack"),
+    "hits_by_attack": ("attack_hits", "attack"),
+    "decisions_by_phase": ("phase_decisions", "phase"),
+    "damage_dealt_by_phase": ("phase_damage_dealt", "phase"),
+    "damage_taken_by_phase": ("phase_damage_taken", "phase"),
 }
+#: Fields that only the dashboard shows: a table for each value.
+_TABLES: Final = frozenset({"actions_by_situation"})
 #: Fields that TensorBoard shows as one histogram instead of one chart per action.
 _HISTOGRAMS: Final = frozenset({"action_shares"})
 #: Messages with texts that describe the run; in Prometheus they are labels of a metric whose value is 1.
@@ -93,6 +100,13 @@ _METRICS: Final[dict[str, str]] = {
     "FightStats.kills_by_attack": "fight_killed_ratio",
     "FightStats.wins_by_pose": "fight_pose_win_ratio",
     "FightStats.action_shares": "fight_action_ratio",
+    "FightStats.uses_by_attack": "fight_attack_uses",
+    "FightStats.hits_by_attack": "fight_attack_hits",
+    "FightStats.damage_dealt": "fight_damage_dealt_hit_points",
+    "FightStats.damage_taken": "fight_damage_taken_hit_points",
+    "FightStats.decisions_by_phase": "fight_phase_decisions",
+    "FightStats.damage_dealt_by_phase": "fight_phase_damage_dealt_hit_points",
+    "FightStats.damage_taken_by_phase": "fight_phase_damage_taken_hit_points",
     "Evaluated.env_steps": "evaluation_decisions",
     "Evaluated.n_fights": "evaluation_fights",
     "Evaluated.win_rate": "evaluation_win_ratio",
@@ -101,6 +115,8 @@ _METRICS: Final[dict[str, str]] = {
     "Evaluated.damage_by_attack": "evaluation_damage_hit_points",
     "Evaluated.kills_by_attack": "evaluation_killed_ratio",
     "Evaluated.wins_by_pose": "evaluation_pose_win_ratio",
+    "Evaluated.uses_by_attack": "evaluation_attack_uses",
+    "Evaluated.hits_by_attack": "evaluation_attack_hits",
     "CheckpointSaved.env_steps": "checkpoint_decisions",
     "EvaluationProgress.n_done": "evaluation_progress_fights",
     "EvaluationProgress.n_fights": "evaluation_planned_fights",
@@ -128,9 +144,9 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 def numbers(kind: type[telemetry.Message]) -> tuple[Number, ...]:
     """Return the numbers of a type of message, in the order of its fields."""
     tag = NAME_TAGS.get(kind)
-    words = {"path", *tag.fields} if tag is not None else {"path"}
+    left_out = {"path", *_TABLES, *(tag.fields if tag is not None else ())}
     rows = describe_settings(kind)
-    return tuple(_number(kind, row.path, row.doc) for row in rows if row.path not in words)
+    return tuple(_number(kind, row.path, row.doc) for row in rows if row.path not in left_out)
 
 
 def values(number: Number, message: telemetry.Message) -> list[tuple[str, float]]:

@@ -69,7 +69,7 @@ class WandbSink:
         except wandb.Error as error:
             raise ConfigError(
                 f"Weights & Biases cannot be used: {error}; log in with wandb login, or set WANDB_MODE=offline",
-                source="--wandb",
+                path="sinks.wandb",
             ) from error
         run.define_metric("*", step_metric=_STEP)
         return run

@@ -20,14 +20,13 @@ from typing import Final, Protocol
 import msgspec
 
 from soulslab.errors import SoulslabError
+from soulslab.learn.actors import episode_window as episodes
 from soulslab.learn.actors.shared_memory import find_memory_folder
-from soulslab.learn.ppo import rollout
-from soulslab.learn.rainbow import episode_window as episodes
+from soulslab.learn.ppo import episode_tracker
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import BEST_POLICY_NAME, CONFIG_NAME, POLICY_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME, JsonLinesSink
-from soulslab.learn.telemetry import Evaluated, Message, TrainProgress
-from soulslab.learn.train import train
+from soulslab.learn.telemetry import Evaluated, Message, TrainFinished, TrainProgress
 from soulslab.learn.training import AnySettings, load_run_settings
 from soulslab.learn.tuning.settings import Objective, StudySettings
 
@@ -56,7 +55,7 @@ class RunValue:
         self.seconds = 0.0
         self.win_rate: float | None = None
         self._run = settings.run
-        self._full_window = episodes.WINDOW if isinstance(settings, RainbowSettings) else rollout.WINDOW
+        self._full_window = episodes.WINDOW if isinstance(settings, RainbowSettings) else episode_tracker.WINDOW
         self._objective = study.objective
         self._last: deque[tuple[float | None, float]] = deque(maxlen=study.window)  # win rate, mean return
         self._best_win_rate = 0.0
@@ -236,8 +235,13 @@ def remove_unneeded_files(folder: Path) -> None:
 
 
 def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
+    from soulslab.learn.train import train  # noqa: PLC0415  (imports torch, which takes a second)
+
     try:
         result = train(settings, run_dir, sinks=(JsonLinesSink(run_dir / PROGRESS_NAME), watcher))
+    except _Ended as ended:
+        _note_end(run_dir / PROGRESS_NAME, watcher.measure, ended.state)
+        raise
     finally:
         remove_unneeded_files(run_dir.parent)
     if result.reason is StopReason.INTERRUPTED:
@@ -248,6 +252,15 @@ def _train(settings: AnySettings, run_dir: Path, watcher: _Watcher) -> None:
             f"nothing was measured in {result.env_steps} decisions and {result.train_seconds:.0f} s; make the runs "
             "longer, evaluate more often, or choose an objective that the environment reports (return)",
         )
+
+
+def _note_end(path: Path, measure: RunValue, state: TrialStatus) -> None:
+    """Write the end of a run that the study ended, so that readers of its telemetry know why."""
+    sink = JsonLinesSink(path)
+    try:
+        sink.write(TrainFinished(env_steps=measure.env_steps, seconds=measure.seconds, reason=state.value))
+    finally:
+        sink.close()
 
 
 class _Watcher:

@@ -177,12 +177,24 @@ class WindowsMemory:
         call = self._read_part if size <= _MAX_LOCKED_BYTES else partial(read_function(is_large=True), self.handle)
         if not call(address, target, size, None):
             raise self.explain_read(address, size, error_code())
-        if ignores_protection() and not self.is_readable(address, size):
+        if ignores_protection() and not self.are_readable([(address, address + size)]):
             raise self.explain_read(address, size, ERROR_NOACCESS)
 
-    def is_readable(self, address: int, size: int) -> bool:
-        """Return whether the process may read a range."""
-        return _first_without(lambda pages: pages.is_readable, self.handle, address, size) == address + size
+    def are_readable(self, spans: Sequence[tuple[int, int]]) -> bool:
+        """Return whether the process may read some ranges, each with its end; equal pages are queried once."""
+        known: list[tuple[int, int]] = []
+        for start, end in spans:
+            if any(first <= start and end <= last for first, last in known):
+                continue
+            at = start
+            for pages in ranges(self.handle, start, end):
+                if not pages.is_readable:
+                    return False
+                known.append((pages.start, pages.end))
+                at = pages.end
+            if at < end:
+                return False
+        return True
 
     def _check_open(self, address: int, size: int) -> None:
         """Raise the error of a process that has ended, or of a closed memory."""
@@ -207,6 +219,7 @@ class WindowsBatch:
         self._view = self._buffer.data
         self._planned: bytes | None = None
         self._scratch = np.zeros(0, np.uint8)
+        self._spans: list[tuple[int, int]] = []
         self._calls: list[Callable[[], int]] = []
         self._copies: list[tuple[memoryview, memoryview]] = []
 
@@ -216,10 +229,8 @@ class WindowsBatch:
             raise self._memory.explain(0, 0, ERROR_NOACCESS)
         if self.addresses.tobytes() != self._planned:
             self._plan()
-        for call in self._calls:
-            if not call():
-                self._find_fault()
-                break
+        if not self._read_spans():
+            self._find_fault()
         for target, source in self._copies:
             target[:] = source
         return self._view
@@ -251,16 +262,17 @@ class WindowsBatch:
             source_at = scratch_at[span] + start - spans[span][0]
             self._copies.append((self._view[at : at + size], self._scratch.data[source_at : source_at + size]))
         read = partial(read_function(), self._memory.handle)
-        calls = [
+        self._spans = spans
+        self._calls = [
             partial(read, start, target, end - start, None) for (start, end), target in zip(spans, targets, strict=True)
         ]
-        self._calls = [partial(self._read_checked, call) for call in calls] if ignores_protection() else [*calls]
         self._planned = self.addresses.tobytes()
 
-    def _read_checked(self, call: partial[int]) -> int:
-        """Read a span under Wine; return 0 if a byte cannot be read."""
-        address, _, size, _ = call.args[-4:]
-        return call() and self._memory.is_readable(address, size)
+    def _read_spans(self) -> bool:
+        """Read all spans in their order; return whether all of their bytes could be read."""
+        if not all(call() for call in self._calls):
+            return False
+        return not ignores_protection() or self._memory.are_readable(self._spans)
 
     def _read_parts(self) -> None:
         """Read the parts one by one, and so raise the error of the first one that cannot be read."""
@@ -272,7 +284,7 @@ class WindowsBatch:
         for _ in range(_N_RETRIES):
             self._read_parts()
             # A page was being mapped or moved. The values are read again, so that their order remains.
-            if all(call() for call in self._calls):
+            if self._read_spans():
                 return
         address, size = int(self.addresses[0]), int(self._sizes[0])
         raise MemoryAccessError("is mapped anew all the time", address=address, size=size, pid=self._memory.pid)

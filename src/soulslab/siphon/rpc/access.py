@@ -305,6 +305,24 @@ def read_token(file: Path) -> Secret:
     return Secret(token)
 
 
+def read_or_make_token(file: Path) -> Secret:
+    """Return the token in a file; if there is none, write a new token into it, for this user only.
+
+    Raises `ConfigError` if the file cannot be read or written, or another user may know or change it.
+    """
+    if file.exists():
+        return read_token(file)
+    token = secrets.token_urlsafe(32)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as stream:
+            stream.write(f"{token}\n")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror or error}", source=file) from error
+    return Secret(token)
+
+
 def _check_owner(file: Path, about: os.stat_result) -> None:
     """Raise `ConfigError` if another user could have chosen the token in a file."""
     if not stat.S_ISREG(about.st_mode):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import shlex
 import signal
 from collections.abc import Iterator
@@ -13,9 +11,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from soulslab.config import Secret
-from soulslab.errors import ConfigError
-from soulslab.siphon.rpc.access import read_token
+from soulslab.siphon.rpc.access import read_or_make_token
 from soulslab.siphon.rpc.address import parse_address
 from soulslab.siphon.rpc.public.service import PublicOptions, PublicService
 from soulslab.siphon.rpc.server import RunningServer, ServerOptions, serve
@@ -35,7 +31,7 @@ def serve_until_stopped(
     Raises `ConfigError` if the token file or the address cannot be used.
     """
     if token_file is not None:
-        options = msgspec.structs.replace(options, token=_token_of(token_file))
+        options = msgspec.structs.replace(options, token=read_or_make_token(token_file))
     with ExitStack() as running:
         # SIGTERM stops the server as Ctrl-C does, so that keys are released and the game is ended.
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -51,20 +47,6 @@ def serve_until_stopped(
                 pass
         except KeyboardInterrupt:
             console.print("stopped", highlight=False)
-
-
-def _token_of(file: Path) -> Secret:
-    """Return the token of a file; a new token if the file does not exist."""
-    if file.exists():
-        return read_token(file)
-    token = secrets.token_urlsafe(32)
-    try:
-        fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as stream:
-            stream.write(f"{token}\n")
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror or error}", source=file) from error
-    return Secret(token)
 
 
 def _how_to_connect(

@@ -4,10 +4,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from soulslab.arena import live_fight
 from soulslab.arena.live_fight import CODE_ACTION, HISTORY_TICKS, buttons_of
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.arena.window.controls import ButtonEvent, PadState
-from soulslab.arena.window.game_loop import HELP_TICKS, MAX_TICKS_UNSEEN, REPLAY_END_TICKS, Game, new_fight
+from soulslab.arena.window.game_loop import (
+    HELP_TICKS,
+    MAX_TICKS_UNSEEN,
+    REPLAY_END_TICKS,
+    Game,
+    compile_rules,
+    new_fight,
+)
 from soulslab.arena.window.key_log import KeyLogWriter, Replay, State, read_key_log
 from soulslab.arena.window.settings import WindowSettings
 from soulslab.errors import WindowError
@@ -250,3 +258,16 @@ def test_a_replay_plays_instead_of_the_keys_and_ends(window, tmp_path):
         assert not play.game.is_over
         play.turn()
     assert play.game.is_over
+
+
+def test_every_compiled_function_of_a_fight_is_called_before_the_game_can_be_found(monkeypatch):
+    names, called = ("_live_tick", "_is_open_now", "start_animation"), []
+
+    def noting(name):
+        original = getattr(live_fight, name)
+        return lambda *arguments: (called.append(name), original(*arguments))[1]
+
+    for name in names:
+        monkeypatch.setattr(live_fight, name, noting(name))
+    compile_rules(WindowSettings())
+    assert set(called) == set(names)

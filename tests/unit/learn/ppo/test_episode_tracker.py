@@ -1,6 +1,7 @@
 import numpy as np
 
-from soulslab.learn.ppo.rollout import WINDOW, EpisodeTracker
+from soulslab.learn.environment import FightNames
+from soulslab.learn.ppo.episode_tracker import WINDOW, EpisodeTracker
 
 
 def play(tracker, n_episodes, won):
@@ -12,7 +13,7 @@ def play(tracker, n_episodes, won):
 
 
 def test_averages_are_over_the_last_episodes():
-    tracker = EpisodeTracker(2)
+    tracker = EpisodeTracker(2, 4, FightNames())
     assert (tracker.win_rate, tracker.mean_return, tracker.mean_decisions) == (None, None, None)
     play(tracker, 100, won=False)
     assert (tracker.win_rate, tracker.mean_return, tracker.mean_decisions) == (0.0, 1.0, 6.0)
@@ -25,14 +26,14 @@ def test_averages_are_over_the_last_episodes():
 
 
 def test_without_word_of_wins_there_is_no_win_rate():
-    tracker = EpisodeTracker(1)
+    tracker = EpisodeTracker(1, 4, FightNames())
     tracker.record(np.array([2.0]), np.array([1]), np.array([True]), {"final_info": {}})
     assert tracker.win_rate is None
     assert tracker.mean_return == 2.0
 
 
 def test_an_episode_that_a_failure_ended_is_neither_won_nor_lost():
-    tracker = EpisodeTracker(2)
+    tracker = EpisodeTracker(2, 4, FightNames())
     fight = {"won": np.array([True, False]), "_won": np.array([True, False])}
     info = {"final_info": {"fight": fight, "_fight": np.array([True, False]), "_failure": np.array([False, True])}}
     tracker.record(np.array([1.0, 3.0]), np.array([1, 1]), np.array([True, True]), info)
@@ -41,7 +42,7 @@ def test_an_episode_that_a_failure_ended_is_neither_won_nor_lost():
 
 
 def test_state_goes_on_exactly():
-    first, second = EpisodeTracker(2), EpisodeTracker(2)
+    first, second = EpisodeTracker(2, 4, FightNames()), EpisodeTracker(2, 4, FightNames())
     play(first, 30, won=True)
     second.load(first.state())
     for tracker in (first, second):

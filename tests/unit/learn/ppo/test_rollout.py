@@ -44,6 +44,33 @@ def test_recursion_equals_the_sum(seed, n_steps, n_envs, gae_lambda):
     np.testing.assert_allclose(generalised_advantages(rollout, gae_lambda), expected, atol=1e-10)
 
 
+def naive_v_trace(rollout, gae_lambda):
+    """Equation 1 of Espeholt et al. 2018 as it is written, with c_i = lambda * rho_i: the target of each value."""
+    n_steps, n_envs = rollout.rewards.shape
+    targets = np.zeros((n_steps, n_envs))
+    for n in range(n_envs):
+        for s in range(n_steps):
+            targets[s, n], weight = rollout.values[s, n], 1.0
+            for t in range(s, n_steps):
+                done = rollout.dones[t, n]
+                after = rollout.bootstrap[t, n] if done else rollout.values[t + 1, n]
+                delta = rollout.rewards[t, n] + rollout.discounts[t, n] * after - rollout.values[t, n]
+                targets[s, n] += weight * rollout.weights[t, n] * delta
+                if done:
+                    break
+                weight *= rollout.discounts[t, n] * gae_lambda * rollout.weights[t, n]
+    return targets
+
+
+@given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 5), st.floats(0.0, 1.0))
+def test_with_weights_the_targets_are_those_of_v_trace(seed, n_steps, n_envs, gae_lambda):
+    rollout = random_rollout(seed, n_steps, n_envs)
+    rollout.weights[:] = np.minimum(np.random.default_rng(seed).exponential(size=(n_steps, n_envs)), 1.0)
+    advantages = generalised_advantages(rollout, gae_lambda)
+    targets = rollout.weights * advantages + rollout.values[:-1]
+    np.testing.assert_allclose(targets, naive_v_trace(rollout, gae_lambda), atol=1e-10)
+
+
 def test_lambda_one_without_values_gives_the_discounted_return():
     rollout = Rollout(3, 1, 1, 2)
     rollout.rewards[:, 0] = [1.0, 2.0, 4.0]

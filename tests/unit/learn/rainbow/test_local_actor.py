@@ -4,7 +4,7 @@ import pytest
 
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.environment import make_vector
-from soulslab.learn.rainbow.transition_actor import LocalActor
+from soulslab.learn.rainbow.local_actor import LocalActor
 from support.policies import q_policy
 
 

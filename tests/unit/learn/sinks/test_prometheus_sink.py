@@ -44,7 +44,9 @@ def test_every_number_is_exported(sink, kind):
     sink.write(message)
     found = samples(sink.url)
     shown = {*found.values(), *(text for _, labels in found for _, text in labels)}
-    for field, part in msgspec.structs.asdict(message).items():
+    fields = msgspec.structs.asdict(message)
+    fields.pop("actions_by_situation", None)  # a table, which only the dashboard shows
+    for field, part in fields.items():
         scale = 1000.0 if field.endswith("_ms") else 1.0
         for number in numbers_of(part):
             assert {number / scale, str(number)} & shown, f"{field} = {number}"

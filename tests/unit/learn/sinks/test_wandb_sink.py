@@ -7,6 +7,8 @@ import wandb
 from wandb.proto.wandb_internal_pb2 import Record
 
 from soulslab.errors import ConfigError
+from soulslab.learn.settings import SinkSettings
+from soulslab.learn.sinks import run_sinks
 from soulslab.learn.sinks.metric_names import MESSAGES, tagged_values
 from soulslab.learn.sinks.wandb_sink import WandbSink
 from soulslab.learn.telemetry import EvaluationProgress, TrainProgress
@@ -48,7 +50,7 @@ def test_numbers_settings_and_name_arrive(tmp_path, offline):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "config.toml").write_text("[learner]\nlr = 0.25\n")
-    sink = WandbSink(folder, "souls")
+    [sink] = [each for each in run_sinks(folder, SinkSettings(wandb="souls")) if isinstance(each, WandbSink)]
     messages = [example(kind) for kind in MESSAGES]
     for message in messages:
         sink.write(message)

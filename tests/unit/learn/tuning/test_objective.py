@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulslab.learn.ppo.rollout import WINDOW
-from soulslab.learn.rainbow import episode_window as episodes
+from soulslab.learn.actors import episode_window as episodes
+from soulslab.learn.ppo.episode_tracker import WINDOW
 from soulslab.learn.rainbow.rainbow_settings import RainbowRunSettings, RainbowSettings
 from soulslab.learn.settings import RunSettings, TrainSettings
 from soulslab.learn.telemetry import Evaluated, TrainFinished, TrainProgress

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from soulslab.errors import ConfigError, MissingDependencyError, StudyError
 from soulslab.learn.settings import EnvSettings
+from soulslab.learn.sinks import PROGRESS_NAME, read_json_lines
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
 from soulslab.learn.tuning.running import tune
@@ -97,7 +98,10 @@ def test_hopeless_candidates_end_early(short, rates, tmp_path, counted):
         assert row.value is not None
         assert row.outcome.env_steps < short.run.total_steps
         # Nothing was saved for the end, as it is for an error: a checkpoint with a replay buffer takes its time.
-        assert not (StudyFolder(tmp_path / "study").trial(row.number) / "seed_0" / "policy.safetensors").exists()
+        run = StudyFolder(tmp_path / "study").trial(row.number) / "seed_0"
+        assert not (run / "policy.safetensors").exists()
+        *_, last = read_json_lines(run / PROGRESS_NAME)
+        assert (last.reason, last.env_steps) == ("pruned", row.outcome.env_steps)
     assert result.best.params == {"learner.lr": "0.003"}
 
 

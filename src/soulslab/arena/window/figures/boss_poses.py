@@ -37,7 +37,7 @@ from soulslab.arena.window.figures.pose import (
     walk,
 )
 from soulslab.arena.window.figures.rig import Build
-from soulslab.arena.window.figures.strikes import Strike, Style, active_pose, wind_up_pose
+from soulslab.arena.window.figures.strikes import Strike, Style, active_pose, strike_patterns, wind_up_pose
 from soulslab.config.loading import read_toml
 
 #: Arcs below the first are thrusts, below the second overhead strikes, and above the third spins.
@@ -74,6 +74,10 @@ def _facts() -> dict[str, dict[str, Any]]:
 
 def figure_of(boss: Boss) -> Figure:
     """Return a boss's figure, derived from its size and moves, as boss files do not describe appearance."""
+    # Reading the files takes some hundredths of a second, which would delay a picture of the fight. In lockstep, a
+    # thread that computes for so long may count as one that waits, and the next step then ends before its ticks.
+    _patterns()
+    strike_patterns()
     body = look_of(boss).body
     facts = _facts()[body]
     build = msgspec.convert(facts["build"], Build)

@@ -64,7 +64,7 @@ def active_pose(build: Build, rest: Pose, strike: Strike, share: float) -> Pose:
     """Return the pose after a share of the active part."""
     if strike.style in BY_WEAPON:
         return _reaching(build, rest, strike, share)
-    return _patterns()["active"][strike.style].of(rest, ease(0.3 + 1.4 * share))
+    return strike_patterns()["active"][strike.style].of(rest, ease(0.3 + 1.4 * share))
 
 
 def wind_up_pose(rest: Pose, strike: Strike) -> Pose:
@@ -72,7 +72,7 @@ def wind_up_pose(rest: Pose, strike: Strike) -> Pose:
     if strike.style in ("sweep", "charge"):
         return _wind_up_aside(rest, strike)
     style: Style = "overhead" if strike.style == "leap" else strike.style
-    return _patterns()["wind_up"][style].of(rest, strike.side)
+    return strike_patterns()["wind_up"][style].of(rest, strike.side)
 
 
 def _wind_up_aside(rest: Pose, strike: Strike) -> Pose:
@@ -97,7 +97,8 @@ def _wind_up_aside(rest: Pose, strike: Strike) -> Pose:
 
 
 @cache
-def _patterns() -> dict[str, dict[str, PosePattern]]:
+def strike_patterns() -> dict[str, dict[str, PosePattern]]:
+    """Return the patterns of poses of the wind-up and of the active part, by the style of the strike."""
     return {part: read_patterns("strike_poses.toml", part) for part in ("wind_up", "active")}
 
 

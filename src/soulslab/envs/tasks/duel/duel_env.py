@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 from gymnasium.vector import AutoresetMode
 
-from soulslab.arena.records import Record
+from soulslab.arena.records import SITUATIONS, Record
 from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info
 from soulslab.envs.game.session_holder import AttributeGate, SessionHolder
 from soulslab.envs.game.timing import LockstepTiming, RealtimeTiming
@@ -74,6 +74,7 @@ class DuelEnv(GameEnv):
         game: Access to the game by quantity; it can be used from the first reset on.
         episode: Begins and ends episodes; its ``log`` counts resets and their retries.
         attack_names: Names of the boss's attacks (``damage_by_attack`` and ``killed_by`` count by them).
+        situation_names: Names of the situations of ``actions_by_situation``.
         feature_names: Names of the features, in their order; empty for observations without features.
         action_names: Names of the actions, or of the buttons.
 
@@ -90,6 +91,7 @@ class DuelEnv(GameEnv):
         self._duel = DuelTask(self.game, setup.scenario, self.episode, options, is_read_only=setup.is_read_only)
         self.action_names = self._duel.actions.names
         self.attack_names = self._duel.score.attack_names
+        self.situation_names = SITUATIONS
         self.feature_names = self._duel.observation_builder.feature_names
         times = msgspec.structs.replace(options.times, is_paced=render_mode == "human")
         settings = GameEnvSettings(
@@ -149,7 +151,8 @@ class DuelVectorEnv(GameVectorEnv):
     """N duels in N games (`GameVectorEnv` of `DuelEnv`).
 
     At most as many games start at the same time as the machine has cores. A game that is reset in place loads nothing
-    and does not wait. `attack_names` and `feature_names` are those of `DuelEnv`.
+    and does not wait. `attack_names`, `situation_names` and `feature_names` are those of
+    `DuelEnv`.
     """
 
     single: ClassVar[Callable[..., DuelEnv]]
@@ -165,6 +168,7 @@ class DuelVectorEnv(GameVectorEnv):
     ) -> None:
         super().__init__(num_envs, autoreset_mode, copy, render_mode, **options)
         self.attack_names = self.envs[0].attack_names
+        self.situation_names = SITUATIONS
         self.feature_names = self.envs[0].feature_names
         gate = threading.BoundedSemaphore(os.cpu_count() or 1)
         for env in self.envs:

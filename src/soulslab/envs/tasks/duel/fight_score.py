@@ -18,7 +18,7 @@ from soulslab.arena.boss_rules import MAX_STREAK
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.records import REWARD_TERMS, Record
 from soulslab.arena.simulator import CENTRE_FREE_M
-from soulslab.arena.vocabulary import FIRST_ROLL, HEAVY_ATTACK, LIGHT_ATTACK
+from soulslab.arena.vocabulary import FIRST_ROLL, HEAVY_ATTACK, LIGHT_ATTACK, N_ACTIONS
 from soulslab.envs.rewards import Reward, Transition, call_reward, reward_weights
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
 from soulslab.envs.tasks.duel.episode import Outcome
@@ -34,6 +34,9 @@ class _ScoreState(NamedTuple):
     player_hp: float
     boss_hp: float
     centre_m: float
+    distance_m: float
+    boss_animation_s: float
+    phase: int
 
 
 class FightScore:
@@ -52,7 +55,7 @@ class FightScore:
         self._attacks = {name: self.attack_names.index(attack) for name, attack in scenario.attacks.items()}
         # Only reward functions need complete states.
         self._states_before, self._states = np.zeros(1, DUEL_STATE), np.zeros(1, DUEL_STATE)
-        self._before = self._last = _ScoreState(0.0, 0.0, 0.0)
+        self._before = self._last = _ScoreState(0.0, 0.0, 0.0, 0.0, 0.0, 1)
         self._terms = np.zeros(st.N_TERMS)
         self._has_function = callable(reward)
         self.term_names = ("function",) if self._has_function else REWARD_TERMS
@@ -88,7 +91,11 @@ class FightScore:
     def add(self, action: int, state: Record, boss_animation: str, *, is_falling: bool, is_over: bool) -> None:
         """Add a decision to the step: one of the 20 actions, and the state and animation of the boss after it."""
         last, now = self._last, self._score_state(state)
+        if self._n == 0:
+            self._actions[2 * (self._running >= 0) + (last.distance_m < st.NEAR_M), action] += 1
         self._n += 1
+        self._decisions_by_phase[last.phase - 1] += 1
+        self._dealt_by_phase[last.phase - 1] += max(0.0, last.boss_hp - now.boss_hp)
         self.n_decisions += 1
         if FIRST_ROLL <= action < LIGHT_ATTACK:
             self._terms[st.ROLL] += 1
@@ -100,9 +107,8 @@ class FightScore:
             self._terms[st.HIT_STREAK] += min(self._streak, MAX_STREAK)
         # A player that dies while it falls died of the fall, even if a blow pushed it over the edge.
         if now.player_hp < last.player_hp and not (is_falling and now.player_hp <= 0.0):
-            self._count_hit(last.player_hp - now.player_hp, now.player_hp <= 0.0, boss_animation)
-        if boss_animation in self._attacks:
-            self._attack = self._attacks[boss_animation]
+            self._count_hit(last, now, boss_animation)
+        self._follow_attack(boss_animation, is_restarted=now.boss_animation_s < last.boss_animation_s)
         if not is_over and now.centre_m > CENTRE_FREE_M:
             self._terms[st.CENTRE] += last.centre_m - now.centre_m
         self._keep(state, now)
@@ -142,15 +148,24 @@ class FightScore:
             "won": is_won,
             "return": np.float64(self._return),
             "time_s": np.float64(self.n_decisions * self._step_s),
+            "decisions_by_phase": self._decisions_by_phase.copy(),
+            "damage_taken_by_phase": self._taken_by_phase.copy(),
+            "damage_dealt_by_phase": self._dealt_by_phase.copy(),
             "damage_by_attack": self._damage_by_attack.copy(),
+            "uses_by_attack": self._uses_by_attack.copy(),
+            "hits_by_attack": self._hits_by_attack.copy(),
+            "actions_by_situation": self._actions.copy(),
         }
 
     def empty_report(self) -> dict[str, Any]:
         """Return the report of a fight without decisions, with the keys and types of `report`."""
         report = self.report(is_won=False)
-        damage = {"damage_by_attack": np.zeros_like(report.pop("damage_by_attack"))}
         unknown = {name: np.int64(-1) for name in ("start_pose", "killed_by")}
-        return {name: type(value)(0) for name, value in report.items()} | unknown | damage
+        zeros = {
+            name: np.zeros_like(value) if isinstance(value, np.ndarray) else type(value)(0)
+            for name, value in report.items()
+        }
+        return zeros | unknown
 
     def _keep(self, state: Record, values: _ScoreState) -> None:
         self._last = values
@@ -161,24 +176,56 @@ class FightScore:
         self._n = 0
         self._streak = self._hits_dealt = self._hits_taken = self._rolls = self._attacks_begun = 0
         self._damage_taken = self._return = 0.0
-        self._damage_by_attack: NDArray[np.float64] = np.zeros(len(self.attack_names))
-        self._attack = self._killed_by = self._start_pose = -1
+        n = len(self.attack_names)
+        self._damage_by_attack: NDArray[np.float64] = np.zeros(n)
+        self._uses_by_attack: NDArray[np.uint16] = np.zeros(n, np.uint16)
+        self._hits_by_attack: NDArray[np.uint16] = np.zeros(n, np.uint16)
+        self._decisions_by_phase: NDArray[np.int64] = np.zeros(st.N_PHASES, np.int64)
+        self._taken_by_phase: NDArray[np.float64] = np.zeros(st.N_PHASES)
+        self._dealt_by_phase: NDArray[np.float64] = np.zeros(st.N_PHASES)
+        self._actions: NDArray[np.uint16] = np.zeros((len(st.SITUATIONS), N_ACTIONS), np.uint16)
+        self._unhit: set[int] = set()
+        self._boss_animation = ""
+        self._attack = self._running = self._killed_by = self._start_pose = -1
 
-    def _count_hit(self, damage: float, is_deadly: bool, boss_animation: str) -> None:
+    def _follow_attack(self, boss_animation: str, *, is_restarted: bool) -> None:
+        """Count a use of an attack when it begins; an attack of several animations is one use."""
+        running = self._attacks.get(boss_animation, -1)
+        is_new = running != self._running or (is_restarted and boss_animation == self._boss_animation)
+        self._running, self._boss_animation = running, boss_animation
+        if running >= 0:
+            self._attack = running
+            if is_new:
+                self._uses_by_attack[running] += 1
+                self._unhit.add(running)
+
+    def _count_hit(self, last: _ScoreState, now: _ScoreState, boss_animation: str) -> None:
+        damage = last.player_hp - now.player_hp
         self._hits_taken += 1
         self._damage_taken += damage
+        self._taken_by_phase[last.phase - 1] += damage
         self._streak = 0
         # An attack does not hit in its first tenth of a second, so the blow belongs to the attack observed before.
         attack = self._attack if self._attack >= 0 else self._attacks.get(boss_animation, -1)
         if attack >= 0:
             self._damage_by_attack[attack] += damage
-        if is_deadly:
+            if attack in self._unhit:
+                self._unhit.remove(attack)
+                self._hits_by_attack[attack] += 1
+        if now.player_hp <= 0.0:
             self._killed_by = attack
 
     def _score_state(self, state: Record) -> _ScoreState:
         x, y = self._scenario.reward_centre_m
-        pose = state["player_pose"].tolist()
-        return _ScoreState(float(state["player_hp"]), float(state["boss_hp"]), math.hypot(pose[0] - x, pose[1] - y))
+        pose, boss = state["player_pose"].tolist(), state["boss_pose"].tolist()
+        return _ScoreState(
+            player_hp=float(state["player_hp"]),
+            boss_hp=float(state["boss_hp"]),
+            centre_m=math.hypot(pose[0] - x, pose[1] - y),
+            distance_m=math.hypot(pose[0] - boss[0], pose[1] - boss[1]),
+            boss_animation_s=float(state["boss_animation_duration"]),
+            phase=min(max(int(state["phase"]), 1), st.N_PHASES),  # a game may report any number
+        )
 
 
 def nearest_pose(scenario: Scenario, state: Record) -> int:

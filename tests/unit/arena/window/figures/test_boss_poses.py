@@ -18,7 +18,7 @@ from soulslab.arena.records import ATTACKING, PARRIED, ROAMING, STAGGERED, THROW
 from soulslab.arena.window.figures.boss_poses import boss_pose, figure_of, strike_now
 from soulslab.arena.window.figures.effects import tendril_line
 from soulslab.arena.window.figures.rig import free_palm_of, place_parts, tip_of
-from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, Style, wind_up_pose
+from soulslab.arena.window.figures.strikes import BY_WEAPON, Strike, Style, strike_patterns, wind_up_pose
 
 KNOCK_BACKS = tuple(load_knight().knock_backs)
 
@@ -167,3 +167,9 @@ def test_moves_of_unknown_names_get_their_style_from_their_numbers() -> None:
     assert styles["overhead"] == ("overhead",)
     assert styles["sweep_right"] == ("sweep",)
     assert styles["spin_behind"] == ("spin",)
+
+
+def test_the_poses_of_strikes_are_read_before_a_fight() -> None:
+    strike_patterns.cache_clear()
+    figure_of(load_boss("judge", list(load_knight().knock_backs)))
+    assert strike_patterns.cache_info().currsize == 1

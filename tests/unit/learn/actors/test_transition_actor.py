@@ -8,12 +8,12 @@ from gymnasium.vector.utils import batch_space
 
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import NonFiniteError
+from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.actors.transport import InProcessTransport, Weights
 from soulslab.learn.checkpoint import load_rng, rng_state
 from soulslab.learn.environment import make_vector, sizes
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
-from soulslab.learn.rainbow.transition_actor import Actor, step_shape
 from soulslab.learn.replay.step_rows import Outcome, row_type
 from support.policies import MEMORY, q_policy
 
@@ -32,7 +32,7 @@ def open_actor(env_id, n_envs=3, options=None, *, epsilon=0.5, seed=1, wrap=None
     env = make_vector(env_id, n_envs, options or {})
     _, n_features, n_actions, pixels, _ = sizes(env)
     policy = q_policy(env_id=env_id, n_features=n_features, n_actions=n_actions, pixels=pixels, **header)
-    channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
+    channel = InProcessTransport(row_type(step_shape(policy.header)), env.num_envs)
     publish(channel, policy, 1, epsilon)
     actor = Actor(wrap(env) if wrap else env, policy, channel, np.random.default_rng(seed))
     actor.reset(seed)
@@ -229,7 +229,7 @@ class Whims(VectorEnv):
 def test_no_mask_is_violated_in_a_million_steps():
     env = Whims(10_000, 5)
     policy = q_policy(n_actions=5, network=NOISY)
-    channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
+    channel = InProcessTransport(row_type(step_shape(policy.header)), env.num_envs)
     publish(channel, policy, 1, 0.3)
     actor = Actor(env, policy, channel, np.random.default_rng(0))
     actor.reset(0)
@@ -270,7 +270,7 @@ def test_the_newest_weights_act_and_results_tell_their_version():
 def test_it_acts_at_random_before_there_are_weights():
     env = make_vector(LIGHTS, 50, {})
     policy = q_policy(env_id=LIGHTS, n_features=4, n_actions=4)
-    channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
+    channel = InProcessTransport(row_type(step_shape(policy.header)), env.num_envs)
     actor = Actor(env, policy, channel, np.random.default_rng(0))
     actor.reset(0)
     for _ in range(20):
@@ -309,7 +309,7 @@ def test_what_is_loaded_goes_on_as_what_was_saved(header):
     rng = np.random.default_rng(1)
     other_env = make_vector(CORRIDOR, 4, {})
     other_policy = q_policy(**header)
-    other_channel = InProcessTransport(row_type(step_shape(other_policy)), other_env.num_envs)
+    other_channel = InProcessTransport(row_type(step_shape(other_policy.header)), other_env.num_envs)
     publish(other_channel, other_policy, 1, 0.5)
     other = Actor(other_env, other_policy, other_channel, rng)
     for _ in range(33):

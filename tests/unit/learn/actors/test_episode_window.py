@@ -8,20 +8,20 @@ from gymnasium.vector import AutoresetMode
 
 from soulslab.envs.arena import ArenaVectorEnv
 from soulslab.envs.registration import ARENA_ID
-from soulslab.learn.environment import decisions_taken, make_vector
-from soulslab.learn.rainbow.episode_window import MIN_REPORTED_EPISODES, WINDOW, EpisodeCounter, EpisodeWindow
+from soulslab.learn.actors.episode_window import MIN_REPORTED_EPISODES, WINDOW, EpisodeCounter, EpisodeWindow
+from soulslab.learn.environment import FightNames, decisions_taken, fight_names, make_vector
 from support.steps import result
 
-ATTACKS = ("fall", "boredom")
+ATTACKS = FightNames(("fall", "boredom"))
 REWARD = {"boss_damage": 3.0, "win": 5.0, "time": -0.01}
 OPTIONS = {"phase": "1", "random_pose": True, "skip_locked": True, "reward": REWARD}
 
 
-def play(env, n_steps, n_actions, attack_names, seed=3):
+def play(env, n_steps, n_actions, names, seed=3):
     """Play open actions at random; return the results, and a plain account of the same episodes."""
     rng = np.random.default_rng(seed)
     n_envs = env.num_envs
-    counter = EpisodeCounter(n_envs, n_actions, attack_names)
+    counter = EpisodeCounter(n_envs, n_actions, names)
     results, account = [], []
     running = [[] for _ in range(n_envs)]
     _, info = env.reset(seed=seed)
@@ -69,20 +69,20 @@ def test_the_corridor_tells_who_won_and_what_hurt(monkeypatch):
 
 
 def test_an_environment_that_tells_nothing():
-    results, account = play(make_vector("toys/Lights-v0", 3, {}), 20, 4, ())
+    results, account = play(make_vector("toys/Lights-v0", 3, {}), 20, 4, FightNames())
     assert_like(results, account, 4)
     assert all(told.is_won is None and told.damage_by_attack == {} for told in results)
 
 
 def test_without_names_of_attacks_nothing_is_told_of_them():
-    results, _ = play(make_vector("toys/Corridor-v0", 3, {}), 50, 4, ())
+    results, _ = play(make_vector("toys/Corridor-v0", 3, {}), 50, 4, FightNames())
     assert all(told.damage_by_attack == {} and told.is_won is not None for told in results)
 
 
 def test_the_terms_of_the_reward_add_up_to_the_return():
     env = make_vector(ARENA_ID, 8, OPTIONS)
     assert isinstance(env.unwrapped, ArenaVectorEnv)
-    results, account = play(env, 400, 20, env.unwrapped.attack_names)
+    results, account = play(env, 400, 20, fight_names(env))
     assert_like(results, account, 20)
     for told in results:
         assert sum(told.reward_terms.values()) == pytest.approx(told.total_reward, abs=1e-5)
@@ -93,6 +93,11 @@ def test_the_terms_of_the_reward_add_up_to_the_return():
     assert killed
     assert all(told.damage_by_attack[told.killed_by] > 0.0 and not told.is_won for told in killed)
     assert min(told.start_pose for told in results) >= 0
+    for told in results:
+        counts = told.fight
+        assert all(counts.hits_by_attack[name] <= counts.uses_by_attack[name] for name in counts.uses_by_attack)
+        assert all((told.damage_by_attack[name] > 0.0) == (n > 0) for name, n in counts.hits_by_attack.items())
+        assert sum(counts.damage_taken_by_phase.values()) == pytest.approx(sum(told.damage_by_attack.values()))
     env.close()
 
 
@@ -105,7 +110,7 @@ def test_gymnasiums_own_loop_tells_the_same():
         vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
         **OPTIONS,
     )
-    names = vector.unwrapped.attack_names
+    names = fight_names(vector)
     ours, _ = play(vector, 300, 20, names)
     theirs, account = play(loop, 300, 20, names)
     assert_like(theirs, account, 20)
@@ -115,6 +120,9 @@ def test_gymnasiums_own_loop_tells_the_same():
             other.is_won,
             other.damage_by_attack,
         )
+        assert one.fight == other.fight
+        assert sum(map(sum, one.fight.actions_by_situation.values())) == one.n_steps
+        assert sum(one.fight.decisions_by_phase.values()) == one.n_decisions
         assert one.reward_terms == pytest.approx(other.reward_terms, abs=1e-6)
         assert sum(other.reward_terms.values()) == pytest.approx(other.total_reward, abs=1e-5)
     vector.close()
@@ -123,7 +131,7 @@ def test_gymnasiums_own_loop_tells_the_same():
 
 def test_a_function_as_reward_is_its_only_term():
     env = make_vector(ARENA_ID, 4, {**OPTIONS, "reward": lambda step: step.terms["boss_damage"] + 1.0})
-    results, account = play(env, 300, 20, env.unwrapped.attack_names)
+    results, account = play(env, 300, 20, fight_names(env))
     assert_like(results, account, 20)
     assert all(told.reward_terms == {"function": pytest.approx(told.total_reward)} for told in results)
     env.close()
@@ -149,12 +157,12 @@ def test_an_episode_whose_game_failed_has_no_result():
 
 
 def test_what_is_loaded_counts_on_and_what_is_forgotten_does_not():
-    counter = EpisodeCounter(2, 3, ())
+    counter = EpisodeCounter(2, 3, FightNames())
     step = (np.array([0, 2]), np.array([1.5, -1.0]), np.array([1, 4]))
     terms = {"reward_terms": {"win": np.array([1.5, -1.0]), "_win": np.ones(2, np.bool_)}}
     none, all_envs = np.zeros(2, np.bool_), np.ones(2, np.bool_)
     assert counter.record(*step, none, terms, 0) == []
-    other = EpisodeCounter(2, 3, ())
+    other = EpisodeCounter(2, 3, FightNames())
     other.load(counter.state())
     first, second = other.record(*step, all_envs, terms, 5)
     assert (first.total_reward, first.n_decisions, first.actions) == (3.0, 2, (2, 0, 0))

@@ -1,37 +1,33 @@
-"""Stepping N environments with the newest weights and sending the transitions, without waiting for the learner.
-
-`Actor` takes the steps; `LocalActor` runs it in the process of the learner.
-"""
+"""Stepping N environments with the newest weights and sending the transitions, without waiting for the learner."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from soulslab.learn.actors.actor_status import LATE_S, LatenessWrapper
-from soulslab.learn.actors.transport import ActorEnd, InProcessTransport, LearnerEnd
-from soulslab.learn.archive import Tensors, join_parts, take_part
-from soulslab.learn.checkpoint import load_rng, rng_state
+from soulslab.config import Secret
+from soulslab.errors import ConfigError
+from soulslab.learn.actors.episode_window import EpisodeCounter
+from soulslab.learn.actors.transport import ActorEnd, LearnerEnd
+from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import (
-    TRAINING,
     Info,
-    attack_names,
     blocked_actions,
     check_finite,
     decisions_taken,
-    environment_seed,
+    fight_names,
     first_lateness,
     first_result,
     layout,
-    stateful,
 )
 from soulslab.learn.inputs import Inputs, Observer
 from soulslab.learn.live_feed import LiveFeed
-from soulslab.learn.rainbow.episode_window import EpisodeCounter
-from soulslab.learn.rainbow.q_policy import QPolicy
+from soulslab.learn.network_policy import Choice, NetworkPolicy
+from soulslab.learn.policy_header import Header
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
 from soulslab.learn.telemetry import ActorStats
 
@@ -48,7 +44,7 @@ class Actor:
     def __init__(
         self,
         env: VectorEnv[Any, Any, Any],
-        policy: QPolicy,
+        policy: NetworkPolicy[Any],
         channel: ActorEnd,
         rng: np.random.Generator,
         *,
@@ -66,15 +62,15 @@ class Actor:
         self._rng = rng
         self._is_greedy = is_greedy
         if is_greedy:
-            policy.network.zero_noise()
+            policy.zero_noise()
         self._n_envs, self._n_actions = env.num_envs, header.n_actions
         self._observer = Observer(
             layout(env), self._n_envs, header.frame_stack, extras=header.extras, n_actions=header.n_actions
         )
         self._blocked = np.zeros((self._n_envs, self._n_actions), np.bool_)
-        self._row_type = row_type(step_shape(policy))
+        self._row_type = row_type(step_shape(header))
         self._episode_steps = np.zeros(self._n_envs, np.int64)
-        self._counter = EpisodeCounter(self._n_envs, self._n_actions, attack_names(env))
+        self._counter = EpisodeCounter(self._n_envs, self._n_actions, fight_names(env))
         self.live: LiveFeed | None = None
         self.weights_version = -1
         self._epsilon = 1.0
@@ -94,13 +90,16 @@ class Actor:
         if weights is not None:
             self._policy.load_weights(weights.tensors)
             self.weights_version, self._epsilon = weights.version, weights.epsilon
-        actions = self._choose()
+        choice = self._choose()
+        actions = choice.actions
         live = self.live
         if live is not None and live.is_watched:
             live.show(self._env, self._policy, self._observer.inputs, ~self._blocked, actions)
         rows = self._observed(self._observer.inputs, np.arange(self._n_envs))
         rows["blocked"] = np.packbits(self._blocked, axis=1)
         rows["action"], rows["is_first"] = actions, self._episode_steps == 0
+        if choice.log_probs is not None:
+            rows["log_prob"] = choice.log_probs
         obs, rewards, terminated, truncated, info = self._env.step(actions)
         decisions = decisions_taken(info, self._n_envs)
         dones = terminated | truncated
@@ -150,21 +149,15 @@ class Actor:
         self.env_steps = int(state["env_steps"][0])
         self._counter.load(state["episodes"].tobytes())
 
-    def _choose(self) -> NDArray[np.int64]:
-        """Return the best allowed actions, or random allowed ones with probability epsilon, int64 (N,)."""
+    def _choose(self) -> Choice:
+        """Return actions for training, or the best allowed ones of a greedy actor.
+
+        The policy of a greedy actor is deterministic: the logarithm of the probability of its actions is 0.
+        """
+        inputs, allowed = self._observer.inputs, ~self._blocked
         if self._is_greedy:
-            return self._policy.act(self._observer.inputs, ~self._blocked)
-        is_random = self._rng.random(self._n_envs) < self._epsilon
-        if is_random.all():
-            actions = np.zeros(self._n_envs, np.int64)
-        else:
-            self._policy.network.draw_noise()
-            actions = self._policy.act(self._observer.inputs, ~self._blocked)
-        if is_random.any():
-            # The argmax of uniform numbers over the allowed actions is uniformly distributed.
-            scores = self._rng.random(self._blocked.shape) - self._blocked
-            actions[is_random] = scores.argmax(axis=1)[is_random]
-        return actions
+            return Choice(self._policy.act(inputs, allowed))
+        return self._policy.explore(inputs, allowed, self._epsilon, self._rng)
 
     def _final_rows(
         self, info: Info, where: NDArray[np.intp], actions: NDArray[np.int64], decisions: NDArray[np.int64]
@@ -195,14 +188,14 @@ class Actor:
         check_finite("observation", self._observer.inputs.features, self._episode_steps)
 
 
-def step_shape(policy: QPolicy) -> StepShape:
+def step_shape(header: Header) -> StepShape:
     """Return the sizes of the steps from which a policy learns."""
-    header = policy.header
     return StepShape(
         n_features=header.n_inputs,
         n_actions=header.n_actions,
         pixels=header.pixels,
         frame_stack=header.frame_stack,
+        has_log_probs=header.has_log_probs,
     )
 
 
@@ -245,80 +238,12 @@ class ActorHandle(Protocol):
         """Stop, and free all resources."""
 
 
-_PLAYING = 2
-"""Number of the purpose "random actions" in seed sequences; environments use 0 and 1."""
-
-
-class LocalActor:
-    """An actor in this process, as an `ActorHandle`."""
-
-    is_remote = False
-
-    def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
-        """Make the actor for an environment, which it closes, with a separate policy for the actor."""
-        self._n_late = 0
-        self._unreported_s: list[float] = []  # lateness of the steps since the last statistics
-        self._env = LatenessWrapper(env, self.note_step)
-        self._seed = seed
-        self.channel = InProcessTransport(row_type(step_shape(policy)), env.num_envs)
-        self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PLAYING,)))
-        self._actor = Actor(self._env, policy, self.channel, self._rng)
-
-    def begin(self, state: Tensors | None, env_steps: int) -> None:
-        """Start a new run, or continue exactly if the state of the environment is stored; else start new episodes."""
-        self._actor.reset(environment_seed(self._seed + env_steps, TRAINING))
-        if state is None or "rng" not in state:  # checkpoints with a remote actor have no generator
-            return
-        load_rng(self._rng, state["rng"])
-        if "n_late" in state:  # older checkpoints lack it
-            self._n_late = int(state["n_late"][0])
-        env_state, base = take_part(state, "env"), stateful(self._env)
-        if env_state and base is not None:
-            base.set_state(env_state)
-            self._actor.load(take_part(state, "actor"))
-        else:
-            self._actor.env_steps = env_steps
-
-    def show_live(self, live: LiveFeed) -> None:
-        """Show the first environment in a feed."""
-        live.open(self._env)
-        self._actor.live = live
-
-    def advance(self, n_updates_due: float = 0.0) -> None:
-        """Step the environments once; the learner calls this only when no updates are due."""
-        del n_updates_due
-        self._actor.step()
-
-    def note_step(self, late_s: float | None) -> None:
-        """Count a step with its lateness (s), which a game that does not wait reports in its info."""
-        if late_s is not None:
-            self._n_late += late_s > LATE_S
-            self._unreported_s.append(late_s)
-
-    def stats(self, env_steps: int, version: int) -> ActorStats:
-        """Return statistics of the actor; no steps are lost, but steps are late if the game does not wait."""
-        late_s, self._unreported_s = self._unreported_s, []
-        return ActorStats(
-            env_steps=env_steps,
-            staleness_updates=version - max(0, self._actor.weights_version),
-            n_dropped=0,
-            n_late=self._n_late,
-            lateness_p99_ms=1000.0 * float(np.quantile(late_s, 0.99)) if late_s else None,
-            n_restarts=0,
-        )
-
-    def state(self, *, with_env: bool) -> Tensors:
-        """Return what :meth:`begin` needs."""
-        base = stateful(self._env) if with_env else None
-        parts = join_parts({"actor": self._actor.state(), "env": base.get_state() if base else {}})
-        return {"rng": rng_state(self._rng), "n_late": np.array([self._n_late]), **parts}
-
-    def saved(self) -> None:
-        """Do nothing: no steps are stored."""
-
-    def finish(self) -> None:
-        """Do nothing: this actor steps only when called."""
-
-    def close(self) -> None:
-        """Close the environments."""
-        self._env.close()
+def refuse_secrets(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError if an option is a secret, which cannot be passed to the process of a remote actor."""
+    for name, value in options.items():
+        if isinstance(value, Secret):
+            raise ConfigError(
+                "is a secret, which cannot be passed to the process of a remote actor; give the path of a file that "
+                "holds it (token_file), or set the environment variable SOULSLAB_TOKEN",
+                path=f"env.options.{name}",
+            )

@@ -1,4 +1,4 @@
-"""Statistics of Rainbow's training episodes: counted by the actor, averaged by the learner."""
+"""Statistics of training episodes: counted by the actor, averaged by the learner."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.learn.actors.transport import EpisodeResult
-from soulslab.learn.environment import Info
+from soulslab.learn.actors.transport import EpisodeResult, FightCounts
+from soulslab.learn.environment import FightNames, Info
 from soulslab.learn.telemetry import FightStats
 
 WINDOW: Final = 100
@@ -22,13 +22,18 @@ MIN_REPORTED_EPISODES: Final = 20
 noisy and shows few of the boss's attacks."""
 
 
+_BY_ATTACK: Final = ("uses_by_attack", "hits_by_attack")
+_BY_PHASE: Final = ("decisions_by_phase", "damage_dealt_by_phase", "damage_taken_by_phase")
+_REPORTED: Final = ("damage_by_attack", "start_pose", "actions_by_situation", *_BY_ATTACK, *_BY_PHASE)
+
+
 class EpisodeCounter:
     """Sums over the running episodes of N environments."""
 
-    def __init__(self, n_envs: int, n_actions: int, attack_names: Sequence[str]) -> None:
-        """Start with new episodes; the names are in the order of ``info["fight"]["damage_by_attack"]``."""
+    def __init__(self, n_envs: int, n_actions: int, names: FightNames) -> None:
+        """Start with new episodes; ``names`` are those of the environment's reports."""
         self._n_actions = n_actions
-        self._attack_names = tuple(attack_names)
+        self._names = names
         self._running = [self._fresh() for _ in range(n_envs)]
 
     def record(
@@ -74,10 +79,8 @@ class EpisodeCounter:
         fight = info.get("final_info", {}).get("fight", {})
         # An episode that ended because its game failed has no result.
         is_known = "won" in fight and bool(fight.get("_won", np.ones(i + 1, np.bool_))[i])
-        damage: dict[str, float] = {}
-        if is_known and self._attack_names and "damage_by_attack" in fight:
-            taken = np.asarray(fight["damage_by_attack"][i], np.float64).tolist()
-            damage = dict(zip(self._attack_names, taken, strict=True))
+        row = {name: fight[name][i] for name in _REPORTED if is_known and name in fight}
+        damage = _by_name(row, "damage_by_attack", self._names.attacks)
         killer = int(fight["killed_by"][i]) if damage and "killed_by" in fight else -1
         sums = msgspec.structs.asdict(running) | {"actions": tuple(running.actions)}
         return EpisodeResult(
@@ -85,8 +88,9 @@ class EpisodeCounter:
             is_won=bool(fight["won"][i]) if is_known else None,
             damage_by_attack=damage,
             weights_version=version,
-            killed_by=self._attack_names[killer] if killer >= 0 else "",
-            start_pose=int(fight["start_pose"][i]) if is_known and "start_pose" in fight else -1,
+            killed_by=self._names.attacks[killer] if killer >= 0 else "",
+            start_pose=int(row.get("start_pose", -1)),
+            fight=_counts(row, self._names),
         )
 
 
@@ -134,7 +138,9 @@ class EpisodeWindow:
             return None
         results = list(self._last)[-max(self._n_unreported, MIN_REPORTED_EPISODES) :]
         self._n_unreported = 0
-        actions = np.sum([result.actions for result in results], axis=0)
+        fights = [result.fight for result in results]
+        dealt = means_by_name([fight.damage_dealt_by_phase for fight in fights])
+        taken = means_by_name([fight.damage_taken_by_phase for fight in fights])
         return FightStats(
             env_steps=env_steps,
             n_fights=len(results),
@@ -142,7 +148,15 @@ class EpisodeWindow:
             damage_by_attack=means_by_name([result.damage_by_attack for result in results]),
             kills_by_attack=kills_by_attack(results),
             wins_by_pose=wins_by_pose(results),
-            action_shares=tuple((actions / max(1, actions.sum())).tolist()),
+            action_shares=_shares([result.actions for result in results]),
+            uses_by_attack=means_by_name([fight.uses_by_attack for fight in fights]),
+            hits_by_attack=means_by_name([fight.hits_by_attack for fight in fights]),
+            damage_dealt=sum(dealt.values()) if dealt else None,
+            damage_taken=sum(taken.values()) if taken else None,
+            decisions_by_phase=means_by_name([fight.decisions_by_phase for fight in fights]),
+            damage_dealt_by_phase=dealt,
+            damage_taken_by_phase=taken,
+            actions_by_situation=_actions_by_situation(fights),
         )
 
     def state(self) -> bytes:
@@ -174,6 +188,42 @@ def _terms_of(info: Info) -> dict[str, NDArray[Any]]:
             # Gymnasium's SyncVectorEnv reports the last step of an episode only there.
             terms[name] = np.where(where, values, terms.get(name, 0.0))
     return terms
+
+
+def _counts(row: dict[str, Any], names: FightNames) -> FightCounts:
+    """Return the counts of the report of a fight; empty for what it does not have."""
+    actions = row.get("actions_by_situation", ())
+    return FightCounts(
+        **{name: _by_name(row, name, names.attacks) for name in _BY_ATTACK},
+        **{name: _by_name(row, name) for name in _BY_PHASE},
+        actions_by_situation={
+            situation: tuple(np.asarray(counts, np.int64).tolist())
+            for situation, counts in zip(names.situations, actions, strict=False)
+        },
+    )
+
+
+def _by_name(row: dict[str, Any], name: str, columns: Sequence[str] | None = None) -> dict[str, float]:
+    """Return a value of a report by the names of its columns, by default "1", "2" ...; empty if it is unknown."""
+    if name not in row or columns == ():
+        return {}
+    values = np.asarray(row[name], np.float64).tolist()
+    return dict(zip(columns or map(str, range(1, len(values) + 1)), values, strict=True))
+
+
+def _shares(rows: Sequence[Sequence[int]]) -> tuple[float, ...]:
+    """Return the share of each column in the sum of all rows; empty if that is 0."""
+    counts = np.sum(rows, axis=0)
+    return tuple((counts / counts.sum()).tolist()) if counts.sum() else ()
+
+
+def _actions_by_situation(fights: Sequence[FightCounts]) -> dict[str, tuple[float, ...]]:
+    """Return the share of each action among those of all fights, by situation."""
+    names = dict.fromkeys(name for fight in fights for name in fight.actions_by_situation)
+    return {
+        name: _shares([fight.actions_by_situation[name] for fight in fights if name in fight.actions_by_situation])
+        for name in names
+    }
 
 
 def _mean(values: Sequence[float]) -> float | None:

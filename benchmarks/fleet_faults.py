@@ -1,0 +1,200 @@
+"""``python -m benchmarks fleet-faults``: kills at random, full disks, and the time until everything works again.
+
+The times are those of real processes, started with the command line: a learner with ``rainbow.toml``, and a machine
+with two games of the built-in fight. The other tables are from processes that only push and take numbered rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from subprocess import Popen
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import numpy as np
+import psutil
+from redis import Redis
+from redis.exceptions import RedisError
+
+from benchmarks.fleet_chaos import ChaosSettings, run_chaos
+from benchmarks.fleet_processes import FleetProcesses, end, game_processes
+from benchmarks.full_disk import fill_disk, small_disk
+from benchmarks.result import Result, Row
+from soulslab.fleet.access import Keys, connect
+
+
+class FaultSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the benchmark.
+
+    Attributes:
+        chaos: Faults at random.
+        n_disks: Number of times that the disk of a server is full.
+        n_recoveries: Number of times that the time after each kind of fault is measured.
+    """
+
+    chaos: ChaosSettings = ChaosSettings(n_kills=1000, n_freezes=100)
+    n_disks: int = 20
+    n_recoveries: int = 10
+
+    def quick(self) -> FaultSettings:
+        """Return settings for a short run."""
+        return FaultSettings(chaos=ChaosSettings(n_kills=20, n_freezes=1), n_disks=1, n_recoveries=2)
+
+
+def measure_faults(settings: FaultSettings | None = None) -> list[Result]:
+    """Measure faults at random, full disks, and the time until everything works again."""
+    settings = settings or FaultSettings()
+    title = "SIGKILL and interruptions at random; goal: nothing lost or repeated"
+    results = [Result(title=title, rows=[_chaos_row(settings.chaos)])]
+    disks = _disk_row(settings.n_disks)
+    if disks is not None:
+        results.append(Result(title="full disks of the server; goal: nothing lost or repeated", rows=[disks]))
+    title = "time until the games play and the learner learns again after SIGKILL (s); goals: game 3 s, learner 10 s"
+    return [*results, Result(title=title, rows=_recovery_rows(settings.n_recoveries))]
+
+
+def _chaos_row(settings: ChaosSettings) -> Row:
+    start = time.perf_counter()
+    with TemporaryDirectory() as folder:
+        report = run_chaos(Path(folder), settings)
+    return {
+        "kills of games": report.n_kills["game"],
+        "of the learner": report.n_kills["learner"],
+        "of the server": report.n_kills["redis"],
+        "interruptions": report.n_freezes,
+        "rows": report.n_rows,
+        "acknowledged messages lost": report.n_acknowledged_lost,
+        "rows repeated": report.n_repeated,
+        "gaps": report.n_gaps,
+        "s": round(time.perf_counter() - start),
+    }
+
+
+def _disk_row(n_disks: int) -> Row | None:
+    """Fill disks; return None if this user may not mount a file system."""
+    reports = []
+    for _ in range(n_disks):
+        with TemporaryDirectory() as folder, small_disk(Path(folder) / "disk") as disk:
+            if disk is None:
+                return None
+            reports.append(fill_disk(disk, Path(folder)))
+    return {
+        "full disks": len(reports),
+        "ends of the server": sum(each.n_failures for each in reports),
+        "rows lost": sum(each.n_lost for each in reports),
+        "rows repeated": sum(each.n_repeated for each in reports),
+        "rows dropped": sum(each.n_dropped for each in reports),
+        "space to next row, longest s": round(max(each.back_s for each in reports), 2),
+    }
+
+
+def _recovery_rows(n: int) -> list[Row]:
+    with TemporaryDirectory() as folder:
+        trial = _Recovery(Path(folder))
+        try:
+            trial.begin()
+            faults: dict[str, Callable[[], float]] = {
+                "a game": trial.kill_game,
+                "the server": trial.kill_server,
+                "the learner, and its server with it": trial.kill_learner,
+            }
+            return [_recovery_row(name, [fault() for _ in range(n)]) for name, fault in faults.items()]
+        finally:
+            trial.close()
+
+
+def _recovery_row(name: str, times_s: list[float]) -> Row:
+    return {
+        "killed": name,
+        "times": len(times_s),
+        "median s": round(float(np.median(times_s)), 2),
+        "longest s": round(max(times_s), 2),
+    }
+
+
+class _Recovery:
+    """A fleet whose processes are killed, one at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._fleet = FleetProcesses(folder)
+        self._learner: Popen[bytes]
+        self._machine: Popen[bytes]
+        self._client: Redis
+        self._keys: Keys
+
+    def begin(self) -> None:
+        """Start everything, and wait until the learner learns from both games."""
+        fleet = self._fleet
+        options = ("--set", "env.n_envs=2", "--set", "run.evaluate_every=0", "--set", "run.checkpoint_every_s=2")
+        self._learner = fleet.start_learner("--run-dir", fleet.run_dir, *options)
+        self._machine = fleet.start("fleet", "play", fleet.join, "--games", 2)
+        access = fleet.fleet.admin()
+        self._client, self._keys = connect(access), Keys(access.run)
+        self._wait_for_learning()
+
+    def close(self) -> None:
+        """Kill everything."""
+        self._fleet.close()
+        if hasattr(self, "_client"):
+            self._client.close()
+
+    def kill_game(self) -> float:
+        """Kill a game; return the time until the next start of it has sent steps."""
+        before = self._streams()
+        game_processes(self._machine)[0].kill()
+        return self._fleet.wait_for(lambda: self._streams() - before, "the steps of a game")
+
+    def kill_server(self) -> float:
+        """Kill the server; return the time until it has stored new steps of a game."""
+        before = self._positions()
+        for child in psutil.Process(self._learner.pid).children():
+            if child.name() == "redis-server":
+                child.kill()
+        return self._fleet.wait_for(lambda: self._positions() - before, "new steps on the server")
+
+    def kill_learner(self) -> float:
+        """Kill the learner and start it again at once; return the time until it has made updates."""
+        end(self._learner)
+        start = time.monotonic()
+        self._learner = self._fleet.start_learner("--resume", self._fleet.run_dir)
+        self._wait_for_learning()
+        return time.monotonic() - start
+
+    def _wait_for_learning(self) -> None:
+        """Wait until a learner has published weights, and further ones after updates."""
+        found: list[tuple[int, int]] = []
+
+        def has_learned() -> bool:
+            version = self._ask(lambda: self._client.get(self._keys.weights_version))
+            if version is None:
+                return False
+            era, number, _ = (int(part) for part in version.split(b":"))
+            if not found or found[-1][0] != era:
+                found.append((era, number))
+            return number > found[-1][1]
+
+        self._fleet.wait_for(has_learned, "updates")
+
+    def _streams(self) -> set[bytes]:
+        """Return the streams of all starts of games that have sent steps."""
+        found = self._ask(lambda: set(self._client.scan_iter(match=f"{self._keys.steps_of_all}*", count=1000)))
+        return found or set()
+
+    def _positions(self) -> set[tuple[bytes, bytes]]:
+        """Return the last entries of all streams."""
+
+        def read() -> set[tuple[bytes, bytes]]:
+            entries: Any = [(key, self._client.xrevrange(key, count=1)) for key in self._streams()]
+            return {(key, last[0][0]) for key, last in entries if last}
+
+        return self._ask(read) or set()
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        """Return the answer of the server; None while there is none."""
+        with suppress(RedisError):
+            return question()
+        return None

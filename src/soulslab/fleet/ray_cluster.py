@@ -1,0 +1,192 @@
+"""A fleet on a Ray cluster: the learner and the games of several machines, started and restarted by Ray.
+
+Ray only places and restarts processes. Steps and weights travel over Redis, as in a fleet that is started by hand.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from soulslab.errors import ConfigError, FleetError, optional_imports
+from soulslab.fleet.access import write_private
+from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
+from soulslab.fleet.learning import learn
+from soulslab.fleet.operating import give_order
+from soulslab.fleet.playing import PlaySettings, play
+from soulslab.learn.configs import config_path
+from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, TrainResult
+from soulslab.learn.sinks import run_sinks
+from soulslab.learn.stop_request import StopRequest
+from soulslab.learn.training import load_run_settings
+
+with optional_imports():
+    import ray
+    import yaml
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+GAME: Final = "souls_game"
+"""Custom resource of the machines of a cluster that have a game: the number of games that they can play at a time."""
+
+_POLL_S: Final = 0.5
+_RESTARTED: Final = {"max_restarts": -1, "max_task_retries": -1}
+
+_log = logging.getLogger(__name__)
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Actors of Ray that play, all with the same settings.
+
+    Attributes:
+        count: Number of actors.
+        games: Games of each actor; each has its own process.
+        envs: Environments in each process; more than 1 only for simulators.
+        evaluate: Whether the games evaluate.
+        cpus: Processor cores that Ray reserves for each actor.
+        souls_game: Units of the resource `GAME` that each actor needs; 0 for simulators, which run on any machine.
+        options: Options of the environment that only the machine may determine, such as its launch.
+    """
+
+    count: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    games: Annotated[int, Meta(ge=1, le=1024)] = 1
+    envs: Annotated[int, Meta(ge=1, le=1024)] = 1
+    evaluate: bool = False
+    cpus: Annotated[float, Meta(ge=0.0)] = 1.0
+    souls_game: Annotated[float, Meta(ge=0.0)] = 0.0
+    options: dict[str, Any] = {}
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A fleet on a cluster.
+
+    Attributes:
+        config: Config of the run: a TOML file, or the name of a shipped config.
+        run_dir: Folder of the run on this machine, on which the learner runs.
+        overrides: Changed settings of the run, as ``learner.lr=1e-4``.
+        address: Address of the cluster, as ``auto`` or ``192.168.1.5:6379``; "" starts one on this machine.
+        listen: Address at which the other machines reach the Redis server, as ``192.168.1.5:6390``; "" if there are
+            none.
+        games: Units of the resource `GAME` of a cluster that is started on this machine.
+        workers: The actors that play.
+    """
+
+    config: str = "rainbow.toml"
+    run_dir: str
+    overrides: tuple[str, ...] = ()
+    address: str = ""
+    listen: str = ""
+    games: Annotated[float, Meta(ge=0.0)] = 0.0
+    workers: Annotated[tuple[WorkerSettings, ...], Meta(min_length=1)]
+
+
+def read_cluster(path: Path) -> ClusterSettings:
+    """Read a YAML file; raises ConfigError for an unknown setting or a value out of range."""
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), ClusterSettings)
+    except OSError as error:
+        raise ConfigError(error.strerror or str(error), source=path) from error
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ConfigError(str(error), source=path) from error
+
+
+class _Learner:
+    """The learner; Ray starts it again after a failure, and it resumes the run."""
+
+    def learn(self, data: bytes) -> TrainResult:
+        """Train until the run is complete; the settings of the cluster are JSON."""
+        settings = msgspec.json.decode(data, type=ClusterSettings)
+        run_dir = Path(settings.run_dir)
+        is_resumed = any((run_dir / CHECKPOINTS_NAME).glob("*"))
+        source = run_dir / CONFIG_NAME if is_resumed else config_path(settings.config)
+        return learn(
+            load_run_settings(source, settings.overrides),
+            run_dir,
+            fleet=FleetSettings(listen=settings.listen),
+            resume=is_resumed,
+            sinks=run_sinks(run_dir),
+        )
+
+
+class _Worker:
+    """The games of an actor; Ray starts them again on the same or another machine after a failure."""
+
+    def play(self, join: bytes, data: bytes) -> int:
+        """Play until the fleet ends; the join file and, as JSON, the settings of the games. See `playing.play`."""
+        with tempfile.TemporaryDirectory(prefix="soulslab-ray-") as folder:
+            path = Path(folder) / JOIN_NAME
+            write_private(path, join)
+            return play(path, msgspec.json.decode(data, type=PlaySettings))
+
+
+def up(settings: ClusterSettings) -> TrainResult:
+    """Start the learner on this machine and the games on the cluster, and wait until the run is complete.
+
+    After SIGINT or SIGTERM, the run is saved and everything ends. A run that exists is resumed.
+
+    Raises ConfigError for wrong settings of the run, FleetError if the cluster cannot be reached, or if the learner
+    failed.
+    """
+    settings = msgspec.structs.replace(settings, run_dir=str(Path(settings.run_dir).resolve()))
+    load_run_settings(config_path(settings.config), settings.overrides)  # reports errors before anything starts
+    folder = FleetFolder(Path(settings.run_dir))
+    folder.make(listen=settings.listen)
+    if not folder.players():
+        folder.invite(folder.run_dir / JOIN_NAME)
+    _connect(settings)
+    try:
+        return _run(settings, folder)
+    finally:
+        ray.shutdown()
+
+
+def _connect(settings: ClusterSettings) -> None:
+    """Connect to the cluster, or start one on this machine; raises FleetError."""
+    own = {"include_dashboard": False, "resources": {GAME: settings.games} if settings.games else None}
+    try:
+        ray.init(**({"address": settings.address} if settings.address else own), logging_level=logging.WARNING)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise FleetError(settings.address or "ray", f"the cluster cannot be reached: {error}") from error
+
+
+def _run(settings: ClusterSettings, folder: FleetFolder) -> TrainResult:
+    """Start all actors, and wait for the learner."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    learner = ray.remote(_Learner).options(**_RESTARTED, num_cpus=1, scheduling_strategy=here).remote()
+    result = learner.learn.remote(msgspec.json.encode(settings))
+    join = (folder.run_dir / JOIN_NAME).read_bytes()
+    playing = [
+        _start_worker(worker, f"worker-{i}-{j}", join)
+        for i, worker in enumerate(settings.workers)
+        for j in range(worker.count)
+    ]
+    _log.info("%d actors play for the learner in %s", len(playing), folder.run_dir)
+    with StopRequest() as request:
+        is_stopping = False
+        while not ray.wait([result], timeout=_POLL_S)[0]:
+            if request.signal_name and not is_stopping:
+                is_stopping = True
+                give_order(folder, "stop")
+    try:
+        found: TrainResult = ray.get(result)
+    except ray.exceptions.RayError as error:
+        raise FleetError(str(folder.run_dir), f"the learner failed: {error}") from error
+    return found
+
+
+def _start_worker(worker: WorkerSettings, name: str, join: bytes) -> Any:
+    """Start an actor that plays; return it, because Ray ends an actor without references, and its result."""
+    settings = PlaySettings(
+        n_games=worker.games,
+        n_envs=worker.envs,
+        name=name,
+        role="evaluating" if worker.evaluate else "exploring",
+        options=worker.options,
+    )
+    resources = {GAME: worker.souls_game} if worker.souls_game else {}
+    actor = ray.remote(_Worker).options(**_RESTARTED, num_cpus=worker.cpus, resources=resources).remote()
+    return actor, actor.play.remote(join, msgspec.json.encode(settings))

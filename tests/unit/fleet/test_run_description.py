@@ -1,0 +1,38 @@
+"""Functions that a learner names: only those that a machine allows are used."""
+
+import pytest
+
+from soulslab.errors import ConfigError, FleetError
+from soulslab.fleet.run_description import with_functions
+from soulslab.learn.environment import describe_function
+from soulslab.learn.untrusted import find_decisions
+from support.rewards import thousand
+
+OPTIONS = {"phase": "1", "reward": describe_function("bold")}
+
+
+def test_a_name_is_replaced_by_the_function_of_this_machine():
+    found = with_functions(OPTIONS, {"bold": "support.rewards:thousand", "other": "nowhere:x"}, "here")
+    assert found == {"phase": "1", "reward": thousand}
+    assert with_functions({"phase": "1"}, {}, "here") == {"phase": "1"}
+
+
+@pytest.mark.parametrize(("allowed", "listed"), [({}, "allows none"), ({"b": "x:y", "a": "x:y"}, "allows a, b;")])
+def test_another_name_is_refused_with_the_list(allowed, listed):
+    with pytest.raises(FleetError, match=f"names the function 'bold' as reward.*{listed}.*--allow-reward bold="):
+        with_functions(OPTIONS, allowed, "here")
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [("no_such_module:f", "no_such_module"), ("support.rewards:f", "has no attribute"), ("math:pi", "not a function")],
+)
+def test_a_function_that_this_machine_lacks_is_an_error_of_its_configuration(target, problem):
+    with pytest.raises(ConfigError, match=problem):
+        with_functions(OPTIONS, {"bold": target}, "here")
+
+
+def test_a_name_of_a_function_needs_no_trust_but_other_text_does():
+    assert not list(find_decisions("soulslab/Arena-v0", OPTIONS))
+    assert list(find_decisions("soulslab/Arena-v0", {"reward": "<function a/../b>"}))
+    assert list(find_decisions("soulslab/Arena-v0", {"profile": "<function bold>"}))
