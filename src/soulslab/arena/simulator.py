@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from soulslab.arena import records as st
 from soulslab.arena.boss_file import MAX_MOVES, MAX_WINDOWS_OF_ALL, Boss
-from soulslab.arena.boss_rules import THROW_DEF, boss_is_beaten
+from soulslab.arena.boss_rules import boss_is_beaten
 from soulslab.arena.duel_rules import begin, duel_tick, late_keys
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import BOSS_BIN, N_FEATURES, PLAYER_BIN, write_features, write_state
@@ -108,10 +108,13 @@ def _decide(d: Record, f: Record, action: int, terms: NDArray[np.float64]) -> No
 
 
 @rule
-def _situation(d: Record) -> int:
+def _situation(d: Record, f: Record) -> int:
     """Return the index of the present situation in `SITUATIONS`; an attack is recognised by its animation."""
     dx, dy = d.p_x - d.b_x, d.p_y - d.b_y
-    return 2 * int(0 <= d.b_anim < THROW_DEF) + int(dx * dx + dy * dy < NEAR_M * NEAR_M)
+    attacks = 0
+    for i in range(f.n_moves):  # the transformation is a move whose animation is not among the numbers of attacks
+        attacks |= int(f.moves[i].animation == d.b_anim)
+    return 2 * attacks + int(dx * dx + dy * dy < NEAR_M * NEAR_M)
 
 
 @rule
@@ -121,7 +124,7 @@ def _play(d: Record, f: Record, action: int, mask: NDArray[np.bool_], r: Record)
         action = NOTHING
         d.s_masked += 1
     boss_hp, player_hp = d.b_hp, d.p_hp
-    d.s_actions_by_situation[_situation(d), action] += 1
+    d.s_actions_by_situation[_situation(d, f), action] += 1
     d.n_rolls = d.n_attacks = d.streak_gain = 0
     terms = r.terms
     terms[:] = 0.0

@@ -11,7 +11,7 @@ from soulslab.arena.simulator import FightOptions, Simulator
 
 #: What is counted once a decision or at the end of a fight, and not by the rules of a tick.
 BOOKKEEPING = {"decision", "over", "won", "truncated", "n_rolls", "n_attacks", "streak_gain"}
-BOOKKEEPING |= {"s_masked", "s_rolls", "s_attacks", "s_return"}
+BOOKKEEPING |= {"s_masked", "s_rolls", "s_attacks", "s_return", "s_decisions_by_phase", "s_actions_by_situation"}
 FIELDS = [name for name in DUEL.names if name not in BOOKKEEPING]
 N_DECISIONS = 260
 

@@ -182,6 +182,7 @@ def test_a_part_of_a_figure_is_placed_and_turned_to_the_left():
 
 COUNTED_BY_THE_STEP = {"decision", "over", "won", "truncated", "n_rolls", "n_attacks", "streak_gain"}
 COUNTED_BY_THE_STEP |= {"s_masked", "s_rolls", "s_attacks", "s_return"}
+COUNTED_BY_THE_STEP |= {"s_decisions_by_phase", "s_actions_by_situation"}
 
 
 @pytest.mark.parametrize("skip_locked", [False, True])
