@@ -243,7 +243,9 @@ def _budget_row(name: str, sent: int, ran: _Ran, others: Mapping[str, float | No
 
 
 def _servers() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children(recursive=True) if each.name() == "redis-server"]
+    """Return the servers, without the child with which each rewrites its log, which soon ends."""
+    found = [each for each in psutil.Process().children(recursive=True) if each.name() == "redis-server"]
+    return [each for each in found if each.ppid() not in {server.pid for server in found}]
 
 
 def _processor_s(processes: list[psutil.Process]) -> float:
