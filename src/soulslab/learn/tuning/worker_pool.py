@@ -42,7 +42,7 @@ class Worker:
             context = get_context("spawn")
         else:
             context = get_context("forkserver")
-            context.set_forkserver_preload([__name__])
+            context.set_forkserver_preload([__name__, "soulslab.learn.train"])
         self.connection, theirs = context.Pipe()
         # Not a daemon process: those cannot have child processes, and an environment may start some.
         self._process: BaseProcess = context.Process(target=_work, args=(theirs, prepare), name="soulslab-tune")
