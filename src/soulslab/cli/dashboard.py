@@ -73,7 +73,7 @@ def _token(file: Path | None) -> Secret:
         return read_or_make_token(file)
     try:
         return read_or_make_token(_state_folder() / TOKEN_NAME)
-    except ConfigError as error:
+    except (ConfigError, RuntimeError) as error:  # RuntimeError: this user has no home folder
         _log.warning("%s; the link is only valid until the dashboard ends", error)
         return Secret("")
 

@@ -90,6 +90,7 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
     else:
         settings = load_run_settings(config_path(flags.config), overrides)
     if flags.reward:
+        _check_function_name(flags.reward, "--reward")
         settings = with_env_options(settings, {"reward": describe_function(flags.reward)})
     fleet_settings = FleetSettings(
         listen=flags.listen, max_memory_mb=flags.max_memory_mb, epsilon_alpha=flags.epsilon_alpha
@@ -212,8 +213,18 @@ def _functions(flags: PlayFlags) -> dict[str, str]:
         name, _, target = each.partition("=")
         if not name or ":" not in target:
             raise ConfigError(f"{each!r} is not of the form name=module:function", source="--allow-reward")
+        _check_function_name(name, "--allow-reward")
         found[name] = target
     return found
+
+
+def _check_function_name(name: str, source: str) -> None:
+    from soulslab.learn.untrusted import FUNCTION_NAME
+
+    if not FUNCTION_NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is not a name of letters, digits, _ and ., of at most 128 characters", source=source
+        )
 
 
 def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:

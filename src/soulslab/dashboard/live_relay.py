@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -127,8 +128,9 @@ def feed_path(folder: Path, game: str = "") -> Path | None:
     if not game:
         return folder / FEED_NAME
     path = game_feed(folder / GAME_FEEDS, game)
-    # The name comes from the address of the page, and must not name another folder.
-    return path if path.parent.parent == folder / GAME_FEEDS and path.parent.name != ".." and path.exists() else None
+    # The name comes from the address of the page: it must not name another folder, and may be too long for a file.
+    is_inside = path.parent.parent == folder / GAME_FEEDS and path.parent.name != ".."
+    return path if is_inside and os.path.exists(path) else None  # noqa: PTH110 - Path.exists raises for long names
 
 
 async def last_frame(path: Path) -> bytes:

@@ -2,7 +2,7 @@
 
 RLlib has no place for the action mask that an environment reports in its info. Here the mask is the first part of the
 observation, followed by the features, and the modules read it from there: a forbidden action is never drawn, has
-probability 0 in the loss of PPO, and is no candidate in the targets of DQN.
+probability 0 in the loss of PPO, and the targets of DQN leave it out.
 
 Shapes: B batch, A actions, F features.
 """

@@ -142,7 +142,7 @@ FeedMessage = FeedInfo | Moment | Ending
 class LiveFeed:
     """Sends the decisions of one environment to viewers; a telemetry sink that the training loop opens.
 
-    It does nothing before `open`, and while there is no viewer.
+    It does nothing before `open`, and while no viewer is connected.
 
     Attributes:
         is_watched: Whether a viewer is connected.
@@ -206,7 +206,7 @@ class LiveFeed:
         self._send(msgspec.structs.replace(moment, **place))
 
     def follow(self, reward: float, *, is_over: bool, is_won: bool | None = None, late_s: float = 0.0) -> None:
-        """Count the step of the first environment; call it after each step, also while there is no viewer."""
+        """Count the step of the first environment; call it after each step, also while no viewer is connected."""
         self._reward, self._late_s = reward, late_s
         self._decision += 1
         if not is_over:

@@ -36,7 +36,9 @@ _REFUSED: Final = frozenset(
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]{0,63}")
 """Text that is neither a path nor ``module:name``."""
 
-_FUNCTION: Final = re.compile(r"<function [A-Za-z_][A-Za-z0-9_.]{0,127}>")
+FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,127}")
+"""Name of a function in a file."""
+_FUNCTION: Final = re.compile(f"<function {FUNCTION_NAME.pattern}>")
 """Name of a function, which selects nothing by itself: only Python or the owner of a machine passes functions."""
 
 

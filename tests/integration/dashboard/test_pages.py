@@ -220,7 +220,7 @@ def test_unknown_run_says_so(dashboard, open_page):
         expect(page.locator("#content")).to_contain_text("No such run")
     page.goto(f"{dashboard.base}/fleet/missing")
     expect(page.locator("#content")).to_contain_text("No such fleet")
-    for game in ("..", "../../second", "pc/0"):
+    for game in ("..", "../../second", "pc/0", 300 * "a"):
         page.goto(f"{dashboard.base}/live/first?game={game}")
         expect(page.locator("#content")).to_contain_text("on this machine")
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from soulslab.cli import EXIT_USAGE, run
 from soulslab.errors import ConfigError, FleetError
 from soulslab.fleet.run_description import with_functions
 from soulslab.learn.environment import describe_function
@@ -30,6 +31,18 @@ def test_another_name_is_refused_with_the_list(allowed, listed):
 def test_a_function_that_this_machine_lacks_is_an_error_of_its_configuration(target, problem):
     with pytest.raises(ConfigError, match=problem):
         with_functions(OPTIONS, {"bold": target}, "here")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["learn", "--config", "rainbow.toml", "--run-dir", "run", "--reward", "be-bold"],
+     ["play", "join.toml", "--allow-reward", "be-bold=support.rewards:thousand"]],
+)  # fmt: skip
+def test_both_commands_refuse_a_name_that_no_header_may_hold(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["fleet", *command]) == EXIT_USAGE
+    assert "'be-bold' is not a name" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_name_of_a_function_needs_no_trust_but_other_text_does():

@@ -27,7 +27,7 @@ def add(site: Site) -> None:
         with frame("Compare", "/compare"):
             ui.html("<h1>Compare runs</h1>", sanitize=False)
             if not known:
-                empty_state("No runs yet", f"There is no run in {site.library.root}.", "soulslab train")
+                empty_state("No runs yet", f"{site.library.root} has no runs.", "soulslab train")
                 return
             view = _CompareView(site, known, [each for each in run if each in known])
             await view.refresh()

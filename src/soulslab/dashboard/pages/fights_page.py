@@ -55,7 +55,7 @@ def add(site: Site) -> None:
             ui.html(f"<h1>{escape(name)}</h1>", sanitize=False)
             folder = (await asyncio.to_thread(find_data_sets, site.library.root)).get(name)
             if folder is None:
-                empty_state("No such data set", f"There is no data set {name} in {site.library.root}.")
+                empty_state("No such data set", f"{site.library.root} has no data set {name}.")
                 return
             try:
                 description, fights = await asyncio.to_thread(list_fights, folder)
@@ -73,7 +73,7 @@ def add(site: Site) -> None:
         with frame(f"Fight {fight} of {name}", "/fights"):
             folder = (await asyncio.to_thread(find_data_sets, site.library.root)).get(name)
             if folder is None:
-                empty_state("No such data set", f"There is no data set {name} in {site.library.root}.")
+                empty_state("No such data set", f"{site.library.root} has no data set {name}.")
                 return
             has_video = await asyncio.to_thread(_has_video, folder, fight)
             with ui.element("div").classes("heading"):

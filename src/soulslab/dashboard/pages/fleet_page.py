@@ -68,9 +68,7 @@ def add(site: Site) -> None:
     async def fleet_page(run_id: str) -> None:
         with frame(f"Fleet of {run_id}", "/fleet"):
             if run_id not in await asyncio.to_thread(find_fleets, site):
-                text = (
-                    f"There is no run {run_id} with a fleet in {site.library.root}. If it starts now, it appears here."
-                )
+                text = f"{site.library.root} has no run {run_id} with a fleet. If it starts now, it appears here."
                 empty_state("No such fleet", text)
                 reload_when(lambda: run_id in find_fleets(site))
                 return

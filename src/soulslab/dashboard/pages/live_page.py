@@ -26,7 +26,7 @@ def add(site: Site) -> None:
         with frame(f"Live: {title}", "/fleet" if game else "/"):
             folder = site.library.folder(run_id)
             if folder is None:
-                empty_state("No such run", f"There is no run {run_id} in {site.library.root}.")
+                empty_state("No such run", f"{site.library.root} has no run {run_id}.")
                 ui.link("All runs", "/")
                 return
             if feed_path(folder, game) is None:

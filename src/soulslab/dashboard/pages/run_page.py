@@ -50,7 +50,7 @@ def add(site: Site) -> None:
     async def run_page(run_id: str, axis: str = AXES[0]) -> None:
         with frame(run_id, "/"):
             if site.library.folder(run_id) is None:
-                text = f"There is no run {run_id} in {site.library.root}. If it starts now, it appears here."
+                text = f"{site.library.root} has no run {run_id}. If it starts now, it appears here."
                 empty_state("No such run", text)
                 ui.link("All runs", "/")
                 reload_when(lambda: site.library.folder(run_id) is not None)

@@ -87,7 +87,7 @@ def add(site: Site) -> None:
             with empty:
                 empty_state(
                     "No runs yet",
-                    f"There is no run in {site.library.root}. Start one, and it appears here:",
+                    f"{site.library.root} has no runs. Start one, and it appears here:",
                     f"soulslab train --config demo.toml --run-dir {site.library.root / 'first'}",
                 )
             table = _table()

@@ -69,7 +69,7 @@ def add(site: Site) -> None:
             found = await asyncio.to_thread(find_studies, site.library.root)
             if not found:
                 command = f"soulslab tune --study {site.library.root / 'first'} --search learner.lr=1e-4..1e-2:log"
-                empty_state("No studies yet", f"There is no study in {site.library.root}. Start one:", command)
+                empty_state("No studies yet", f"{site.library.root} has no studies. Start one:", command)
             items = [f'<li><a href="/study/{quote(name)}">{escape(name)}</a></li>' for name in found]
             ui.html(f'<ul class="links">{"".join(items)}</ul>', sanitize=False)
 
@@ -78,7 +78,7 @@ def add(site: Site) -> None:
         with frame(f"Study {study_id}", "/studies"):
             folder = (await asyncio.to_thread(find_studies, site.library.root)).get(study_id)
             if folder is None:
-                empty_state("No such study", f"There is no study {study_id} in {site.library.root}.")
+                empty_state("No such study", f"{site.library.root} has no study {study_id}.")
                 return
             ui.html(f"<h1>{escape(study_id)}</h1>", sanitize=False)
             view = _StudyView(folder)

@@ -23,7 +23,7 @@ class PolicyCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         commit: Commit of soulslab that trained it.
         env_steps: Game decisions of the training.
         train_minutes: Duration of the training on one core of a busy machine (min).
-        fights: Greedy evaluation fights, which are no training fights.
+        fights: Greedy evaluation fights; none of them was used for training.
         wins: Number of these fights that it won.
         low: Lower end of the 95 % Wilson interval of the win rate, 0..1.
         high: Upper end of that interval.
@@ -55,5 +55,5 @@ def shipped_policies() -> dict[str, PolicyCard]:
 
 
 def shipped_policy(name: str) -> Path | None:
-    """Return the file of a policy by its name, such as ``judge``; None if there is none of that name."""
+    """Return the file of a policy by its name, such as ``judge``; None for an unknown name."""
     return POLICY_DIR / f"{name}.safetensors" if name in shipped_policies() else None

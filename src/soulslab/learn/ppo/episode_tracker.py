@@ -94,20 +94,20 @@ class FightSums:
         rows = self._all(name) if self._names.attacks else None
         if rows is None:
             return {}
-        return dict(zip(self._names.attacks, (rows.sum(axis=0) / self.n_fights).tolist(), strict=True))
+        return dict(zip(self._names.attacks, rows.mean(axis=0).tolist(), strict=True))
 
     def _by_phase(self, name: str) -> dict[str, float]:
         rows = self._all(name)
         if rows is None:
             return {}
-        return {str(phase): mean for phase, mean in enumerate((rows.sum(axis=0) / self.n_fights).tolist(), start=1)}
+        return {str(phase): mean for phase, mean in enumerate(rows.mean(axis=0).tolist(), start=1)}
 
     def _kills(self) -> dict[str, float]:
         killers = self._all("killed_by") if self._names.attacks else None
         if killers is None:
             return {}
         counts = np.bincount(killers[killers >= 0].astype(np.int64), minlength=len(self._names.attacks))
-        return dict(zip(self._names.attacks, (counts / self.n_fights).tolist(), strict=True))
+        return dict(zip(self._names.attacks, (counts / len(killers)).tolist(), strict=True))
 
     def _wins_by_pose(self) -> dict[str, float]:
         poses, won = self._all("start_pose"), self._all("won")

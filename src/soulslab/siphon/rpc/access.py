@@ -310,14 +310,14 @@ def read_or_make_token(file: Path) -> Secret:
 
     Raises `ConfigError` if the file cannot be read or written, or another user may know or change it.
     """
-    if file.exists():
-        return read_token(file)
     token = secrets.token_urlsafe(32)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8") as stream:
             stream.write(f"{token}\n")
+    except FileExistsError:
+        return read_token(file)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror or error}", source=file) from error
     return Secret(token)

@@ -48,6 +48,17 @@ def test_means_are_over_the_finished_fights():
     assert sums.take(8, 0.5 * REPORT_EVERY_S) is not None
 
 
+def test_an_episode_without_a_report_does_not_change_the_means():
+    sums = FightSums(FightNames(("sweep", "grab"), ("far", "near")), 2)
+    for _ in range(MIN_REPORTED // 2):
+        sums.add(reports(0, False, 0), np.array([0, 1]))
+        sums.add({}, np.array([2]))  # its game failed
+    stats = sums.take(7, REPORT_EVERY_S)
+    assert stats.damage_by_attack == pytest.approx({"sweep": 6.0, "grab": 2.0})
+    assert stats.kills_by_attack == {"sweep": 0.5, "grab": 0.0}
+    assert stats.damage_dealt == 300.0
+
+
 def test_fixed_poses_and_unnamed_attacks_are_left_out():
     sums = FightSums(FightNames(), 2)
     for _ in range(MIN_REPORTED):

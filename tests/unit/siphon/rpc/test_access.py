@@ -17,7 +17,7 @@ from soulslab.siphon.capture import FrameFormat
 from soulslab.siphon.pad import Pad
 from soulslab.siphon.rpc import messages as m
 from soulslab.siphon.rpc import server as server_module
-from soulslab.siphon.rpc.access import read_token, user_of_peer
+from soulslab.siphon.rpc.access import read_or_make_token, read_token, user_of_peer
 from soulslab.siphon.rpc.address import parse_address
 from soulslab.siphon.rpc.client import ClientOptions, connect
 from soulslab.siphon.rpc.connection import make_endpoint
@@ -176,6 +176,15 @@ def test_a_frame_that_cannot_be_sent_is_refused_before_it_is_made(toys, frame):
 
 
 # --- tokens, sockets, names ---------------------------------------------------------------------------------
+
+
+def test_a_new_token_is_private_and_kept(tmp_path):
+    file = tmp_path / "state" / "token"
+    token = read_or_make_token(file)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)] == [0o700, 0o600]
+    assert read_or_make_token(file) == token
+    with pytest.raises(ConfigError, match="Not a directory"):
+        read_or_make_token(file / "below")
 
 
 def test_a_short_token_is_refused_at_every_address(toys, tmp_path):
