@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 import xcffib.res
 
 from soulslab.siphon.process.x11 import XConnection
+
+_FILE_OF_THREAD = re.compile(r"/proc/(\d+)/task/")
 
 
 def held() -> dict[str, object]:
@@ -27,10 +30,17 @@ def held() -> dict[str, object]:
 
 
 def descriptors() -> Iterator[str]:
-    """Yield the kind of each open descriptor of this process: ``file``, ``pipe``, ``socket``, ``anon_inode``."""
+    """Yield the kind of each open descriptor of this process: ``file``, ``pipe``, ``socket``, ``anon_inode``.
+
+    Files about the threads of a running game are left out: a session holds three for each thread, and a game may start
+    and end threads at any time. Those of a game that has ended count.
+    """
     for entry in Path("/proc/self/fd").iterdir():
         try:
             target = str(entry.readlink())
+            of_thread = _FILE_OF_THREAD.match(target)
+            if of_thread and Path("/proc", of_thread[1]).exists():
+                continue
             yield "file" if target.startswith("/") else target.partition(":")[0]
         except FileNotFoundError:  # the descriptor of this listing
             continue
