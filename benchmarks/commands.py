@@ -202,6 +202,15 @@ def siphon(*, quick: Quick = False, json: Json = None) -> None:
 
 
 @app.command
+def windows(*, quick: Quick = False, json: Json = None) -> None:
+    """Measure the lockstep clock and reading memory on Windows, by a Python for Windows under Wine."""
+    from benchmarks.windows import WindowsBenchSettings, measure_windows
+
+    settings = WindowsBenchSettings.quick() if quick else WindowsBenchSettings()
+    _report(json, lambda: measure_windows(settings))
+
+
+@app.command
 def window(*, boss: Boss = None, steps: Steps = None, quick: Quick = False, json: Json = None) -> None:
     """Measure frames and steps of the built-in fight in its window."""
     from benchmarks.window import WindowBenchSettings, measure_window
@@ -513,6 +522,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "train": train,
     "bosses": bosses,
     "siphon": siphon,
+    "windows": windows,
     "doom": doom,
     "window": window,
     "live": live,

@@ -1,7 +1,8 @@
 /* A program with a window whose loop never sleeps, for the tests of the tick boundary.
  *
  * Usage: loop_program REPORT LOOP TICK_MS. The report is a file that the test reads while the program runs. A tick is
- * due every TICK_MS; the program makes one tick at a time and does not make up for a tick that it missed.
+ * due every TICK_MS; the program makes one tick at a time and does not make up for a tick that it missed. The loop counting
+ * counts while it waits, and the loop computing computes for some time in every 25th tick.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -30,6 +31,10 @@ int SDL_PollEvent(union event *event);
 uint32_t SDL_GetTicks(void);
 uint64_t SDL_GetPerformanceCounter(void);
 uint64_t SDL_GetPerformanceFrequency(void);
+
+#define COMPUTED_NS 60e6
+#define MEASURED_TURNS 10000000
+#define COMPUTED_TICKS 25
 
 #define KEY_PRESS 2
 union x_event {
@@ -165,6 +170,25 @@ static void x_loop(const char *loop)
 }
 
 static _Atomic bool is_due;
+static volatile uint64_t result;
+
+/* A loop of a few instructions without a call, for COMPUTED_NS of processor time. */
+static void compute(void)
+{
+    static uint64_t n_turns;
+    struct timespec start, now;
+    uint64_t value = 1;
+    if (n_turns == 0) { /* measure how many turns that takes */
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+        for (n_turns = 0; n_turns < MEASURED_TURNS; n_turns++)
+            value = value * 6364136223846793005u + n_turns;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        n_turns = (uint64_t)(n_turns * COMPUTED_NS / ((now.tv_sec - start.tv_sec) * 1e9 + now.tv_nsec - start.tv_nsec));
+    }
+    for (uint64_t i = 0; i < n_turns; i++)
+        value = value * 6364136223846793005u + i;
+    result = value;
+}
 
 static void *set_variable(void *nothing)
 {
@@ -176,15 +200,24 @@ static void *set_variable(void *nothing)
     return nothing;
 }
 
-static void variable_loop(void)
+static void variable_loop(const char *loop)
 {
+    bool is_counting = strcmp(loop, "counting") == 0, is_computing = strcmp(loop, "computing") == 0;
     pthread_t timer;
     pthread_create(&timer, NULL, set_variable, NULL);
     for (;; atomic_fetch_add(&report->n_turns, 1)) {
+        if (is_counting) {
+            uint64_t n_looks = 0;
+            while (!is_due)
+                n_looks++;
+            result = n_looks;
+        }
         while (!is_due)
             ;
         is_due = false;
         x_take_events();
+        if (is_computing && report->n_ticks % COMPUTED_TICKS == 0)
+            compute();
         tick();
         x_draw();
         XSync(display, 0);
@@ -231,7 +264,7 @@ int main(int n, char **arguments)
     }
     open_x_window();
     next_s = now_s();
-    if (strcmp(loop, "variable") == 0)
-        variable_loop();
-    x_loop(loop);
+    if (strncmp(loop, "x_", 2) == 0)
+        x_loop(loop);
+    variable_loop(loop);
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import math
 import threading
 import time
@@ -20,6 +21,7 @@ from soulslab.siphon.clock.lockstep_page import (
     CROWDED,
     FOREVER_NS,
     IS_WINDOWS,
+    LOOPED,
     MAX_THREADS,
     RUNS,
     UNIT_SPEED,
@@ -39,6 +41,8 @@ DEFAULT_STEP_S = 1 / 60
 _SLICE_NS = 20_000_000
 _LOAD_DEADLINE_S = 5.0
 _MAX_SPEED = 1000.0
+
+_log = logging.getLogger(__name__)
 
 
 class LockstepClock:
@@ -200,6 +204,14 @@ class LockstepClock:
             raise ClockUnavailableError(
                 f"process {self.pid} has had more than {MAX_THREADS} threads at once, and lockstep holds no more. "
                 "Use the grade realtime, or scaled if the profile has an attribute for the speed"
+            )
+        if result == LOOPED:
+            _log.warning(
+                "process %d: a loop at address %#x ran for long without a call while time stood, so it is held as one "
+                "that waits for another thread. If the game computes there, steps end before its ticks are done: set "
+                'clock.boundary = "sleep" in the profile (docs/clock.md)',
+                self.pid,
+                self._native.take_loop(self._address()),
             )
 
     def _why(self) -> str:

@@ -25,8 +25,8 @@ from soulslab.siphon.win32 import explain
 UNIT_SPEED = 2**32
 FOREVER_NS = 2**63 - 1
 #: Results of `soulslab_clock_wait`: the game runs; all of its threads wait for time; it is proven that none can run;
-#: there are more than `MAX_THREADS`.
-RUNS, PARKED, STILL, CROWDED = 0, 1, 2, 3
+#: there are more than `MAX_THREADS`; none can run, and `soulslab_clock_take_loop` returns a loop to report.
+RUNS, PARKED, STILL, CROWDED, LOOPED = 0, 1, 2, 3, 4
 #: `CLOCK_N_SLOTS`: number of threads of a game and of its other processes that can be held.
 MAX_THREADS = 4096
 #: Numbers of `enum clock_boundary`.
@@ -52,6 +52,7 @@ _SIGNATURES = {
     "now": (_NS, (_PAGE, ctypes.POINTER(_NS), ctypes.POINTER(_NS))),
     "time_reads": (ctypes.c_uint64, (_PAGE,)),
     "counter_at": (ctypes.c_uint64, (_PAGE,)),
+    "take_loop": (ctypes.c_uint64, (_PAGE,)),
     "wait": (_INT, (_PAGE, _INT, _NS)),
     "step": (_INT, (_PAGE, _INT, _NS, _NS)),
     "parked": (_INT, (_PAGE, _INT, ctypes.POINTER(_INT), _INT)),

@@ -30,7 +30,7 @@
 #endif
 
 #define CLOCK_MAGIC 0x4b4c4353u
-#define CLOCK_LAYOUT 11u
+#define CLOCK_LAYOUT 12u
 #define CLOCK_N_SLOTS 4096
 #define CLOCK_N_PROCESSES 128
 #define CLOCK_N_SERVERS 8
@@ -123,6 +123,7 @@ struct clock_page {
     _Atomic uint32_t is_crowded;  /* all slots for threads were in use */
     _Atomic uint32_t needs_proof; /* the game was last proven to stand, as not all of its threads waited for time */
     _Atomic uint64_t counter_at;  /* address of a loop of the game that reads the counter of the processor; 0: none */
+    _Atomic uint64_t loop_at; /* of one that was held because of its duration and is to be reported (spin.c); 0: none */
     struct clock_line lines[2];
     _Atomic uint32_t has_pad; /* the game has a gamepad, at rest while the page has no owner */
     _Atomic uint32_t n_pads;  /* how many states it has had; the last ones are kept */

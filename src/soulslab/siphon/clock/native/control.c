@@ -11,7 +11,7 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 /* Results of soulslab_clock_wait. */
-enum { RUNS, PARKED, STILL, CROWDED };
+enum { RUNS, PARKED, STILL, CROWDED, LOOPED };
 /* How long the game may run before the first attempt to prove that it stands; each further attempt comes half as late
  * again. An attempt that fails slows the game down by 10 %, so it comes late where the last step ended without a proof. */
 #define FIRST_PROOF_NS (CLOCK_MS / 10)
@@ -62,6 +62,7 @@ void soulslab_clock_publish(struct clock_page *page, int64_t speed, int64_t jump
 int64_t soulslab_clock_now(struct clock_page *page, int64_t *started_ns, int64_t *speed);
 uint64_t soulslab_clock_time_reads(struct clock_page *page);
 uint64_t soulslab_clock_counter_at(struct clock_page *page);
+uint64_t soulslab_clock_take_loop(struct clock_page *page);
 int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns);
 int soulslab_clock_step(struct clock_page *page, int pid, int64_t jump_ns, int64_t timeout_ns);
 int soulslab_clock_parked(struct clock_page *page, int pid, int *tids, int n);
@@ -261,6 +262,12 @@ PUBLIC uint64_t soulslab_clock_counter_at(struct clock_page *page)
     return atomic_load(&page->counter_at);
 }
 
+/* The address of a loop that was held because of its duration, once; 0 if there is none. */
+PUBLIC uint64_t soulslab_clock_take_loop(struct clock_page *page)
+{
+    return atomic_exchange(&page->loop_at, 0);
+}
+
 /* Let the thread with the earliest deadline go on; false if none waits for its turn. */
 static bool begin_turn(struct clock_page *page)
 {
@@ -317,7 +324,8 @@ static void sample(struct clock_page *page, uint32_t generation)
 }
 
 /* Wait until time stands and the game does, too. Returns RUNS when the timeout is over. CROWDED: it has more threads
- * than there are slots, so the others may run. */
+ * than there are slots, so the others may run. LOOPED: it stands, and there is a loop to report
+ * (soulslab_clock_take_loop). */
 PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout_ns)
 {
     int64_t started_ns = clock_real_ns(), deadline_ns = started_ns + timeout_ns;
@@ -354,7 +362,9 @@ PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout
     if (result != RUNS)
         atomic_store(&page->needs_proof, result == STILL);
     atomic_fetch_sub(&page->n_watchers, 1);
-    return result != RUNS && atomic_load(&page->is_crowded) ? CROWDED : result;
+    if (result != RUNS && atomic_load(&page->is_crowded))
+        return CROWDED;
+    return result != RUNS && atomic_load(&page->loop_at) ? LOOPED : result;
 }
 
 /* Let so much game time pass at once, and wait. */

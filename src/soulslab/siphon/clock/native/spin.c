@@ -5,7 +5,8 @@
  * between, and if one of these is true:
  *
  * - all of its general registers have the same content each time: the loop has no counter and no result;
- * - it has computed for long in this loop. A loop that was found so several times is known, and found at once.
+ * - it has computed for long in this loop, unless the boundary is "sleep". A loop that was found so several times is known,
+ *   and found at once. It may also be one that computes for so long, so the controller reports it.
  *
  * A thread may enter a wait before the signal comes. The wait must not end then, as the program would see an end without
  * a cause: blocking calls hold the signal back (`without_samples`), and others are repeated (`was_sampled`).
@@ -25,8 +26,8 @@
 #define SAMPLE_CPU_NS (CLOCK_MS / 20)
 /* The longest loop, in bytes of code. */
 #define LOOP_BYTES 64
-/* A loop that takes so long, with so many samples, waits. */
-#define LONG_LOOP_NS (20 * CLOCK_MS)
+/* A loop that takes so long, with so many samples, waits. A game that computes so long for a tick is loading. */
+#define LONG_LOOP_NS (250 * CLOCK_MS)
 #define LONG_LOOP_SAMPLES 20
 /* A loop is known when it was found so often. */
 #define KNOWN_LOOP 3
@@ -59,12 +60,16 @@ static bool is_near(greg_t one, greg_t other)
 
 static bool is_long_loop(struct samples *seen, int64_t cpu_ns)
 {
+    if (atomic_load_explicit(&page->boundary, memory_order_relaxed) == CLOCK_BOUNDARY_SLEEP)
+        return false;
     if (seen->n >= N_SAMPLES && seen->n_known >= KNOWN_LOOP && is_near(seen->instruction, seen->known_instruction))
         return true;
     if (seen->n < LONG_LOOP_SAMPLES || cpu_ns - seen->first_cpu_ns < LONG_LOOP_NS)
         return false;
     seen->n_known = is_near(seen->instruction, seen->known_instruction) ? seen->n_known + 1 : 1;
     seen->known_instruction = seen->instruction;
+    if (seen->n_known == 1)
+        atomic_store(&page->loop_at, (uint64_t)seen->instruction);
     return true;
 }
 

@@ -8,9 +8,11 @@
 #define FIRST_PROOF_NS CLOCK_MS
 #define UNLIKELY_PROOF_NS (20 * CLOCK_MS)
 /* A thread is blocked if so many samples are equal, and the last is so much later than the first. A call of the kernel
- * that is about to return must not take longer than that. */
+ * that is about to return must not take longer than that. A thread that has been woken has to get on meanwhile. How long
+ * that takes depends on the load of the machine: a sample shows it, as the thread has to run for it, too. */
 #define N_SAMPLES 4
 #define SAMPLE_MS 10
+#define TIMES_AS_LONG_AS_A_SAMPLE 10
 /* More blocked threads than these are not sampled. */
 #define N_SAMPLED 512
 
@@ -179,6 +181,12 @@ EXPORT uint64_t soulslab_clock_counter_at(struct clock_page *page)
     return atomic_load(&page->counter_at);
 }
 
+/* No loop is held because of its duration on Windows. */
+EXPORT uint64_t soulslab_clock_take_loop(struct clock_page *page)
+{
+    return atomic_exchange(&page->loop_at, 0);
+}
+
 static uint64_t count_returns(struct clock_page *page)
 {
     uint64_t n_returns = 0;
@@ -240,11 +248,12 @@ static bool is_in_wait(DWORD64 address)
 }
 
 /* Sample a thread; false if it is not in a function of the system that waits. To be suspended it has to run for
- * a moment, so one that has been woken gets on between two samples. */
-static bool take_sample(struct clock_slot *slot, struct sample *sample)
+ * a moment, so one that has been woken gets on between two samples. `longest_ns` grows to the time that this took. */
+static bool take_sample(struct clock_slot *slot, struct sample *sample, int64_t *longest_ns)
 {
     CONTEXT context = {.ContextFlags = CONTEXT_CONTROL | CONTEXT_INTEGER};
     int32_t tid = atomic_load(&slot->tid);
+    int64_t started_ns = clock_real_ns();
     HANDLE thread = OpenThread(THREAD_SUSPEND_RESUME | THREAD_GET_CONTEXT | SYNCHRONIZE, FALSE, (DWORD)tid);
     bool has_ended = thread == NULL ? GetLastError() == ERROR_INVALID_PARAMETER : WaitForSingleObject(thread, 0) == WAIT_OBJECT_0;
     if (has_ended) /* it was terminated, so the library in the game was not told */
@@ -256,6 +265,8 @@ static bool take_sample(struct clock_slot *slot, struct sample *sample)
         is_known = GetThreadContext(thread, &context);
         ResumeThread(thread);
     }
+    int64_t taken_ns = clock_real_ns() - started_ns;
+    *longest_ns = taken_ns > *longest_ns ? taken_ns : *longest_ns;
     CloseHandle(thread);
     *sample = (struct sample){slot, {context.Rip, context.Rsp, context.Rbx, context.Rbp, context.Rsi, context.Rdi,
                                      context.R12, context.R13, context.R14, context.R15}};
@@ -271,23 +282,26 @@ static bool is_same(const struct sample *one, const struct sample *other)
 }
 
 /* Whether the threads that have not parked are blocked: in functions that the library does not replace, such as those of
- * critical sections. The others have to stay parked meanwhile. */
+ * critical sections. The others have to stay parked meanwhile. A thread in a function that the library replaces is not
+ * blocked: it is about to park. */
 static bool are_blocked(struct clock_page *page, uint32_t generation)
 {
     struct sample next, *first = HeapAlloc(GetProcessHeap(), HEAP_GENERATE_EXCEPTIONS, N_SAMPLED * sizeof *first);
     uint64_t n_returns = count_returns(page);
     uint32_t n_slots = atomic_load(&page->n_slots);
+    int64_t longest_ns = SAMPLE_MS * CLOCK_MS / TIMES_AS_LONG_AS_A_SAMPLE;
     bool is_blocked = true;
     int n = 0;
     for (uint32_t i = 0; i < n_slots && is_blocked; i++) {
         struct clock_slot *slot = &page->slots[i];
-        if (atomic_load(&slot->tid) != 0 && atomic_load(&slot->parked) != generation)
-            is_blocked = n < N_SAMPLED && take_sample(slot, &first[n++]);
+        uint32_t parked = atomic_load(&slot->parked);
+        if (atomic_load(&slot->tid) != 0 && parked != generation)
+            is_blocked = n < N_SAMPLED && take_sample(slot, &first[n++], &longest_ns) && parked == 0;
     }
     for (int i = 1; i < N_SAMPLES && is_blocked; i++) {
-        Sleep(i == N_SAMPLES - 1 ? SAMPLE_MS : 0);
+        Sleep(i == N_SAMPLES - 1 ? to_wait_ms(longest_ns * TIMES_AS_LONG_AS_A_SAMPLE) : 0);
         for (int k = 0; k < n && is_blocked; k++)
-            is_blocked = atomic_load(&first[k].slot->parked) == 0 && take_sample(first[k].slot, &next) &&
+            is_blocked = atomic_load(&first[k].slot->parked) == 0 && take_sample(first[k].slot, &next, &longest_ns) &&
                          is_same(&first[k], &next);
     }
     HeapFree(GetProcessHeap(), 0, first);

@@ -48,8 +48,8 @@ void allocate_thread_index(void);
 struct thread *this_thread(void);
 void release_thread(void);
 
-/* Announce that this thread waits in this generation, in which time stands; and that it goes on. */
-void park(struct thread *thread, uint32_t generation, enum clock_wait kind);
+/* Announce that this thread waits, in this generation if time stands in it; and that it goes on. */
+void park(struct thread *thread, const struct clock_moment *moment, enum clock_wait kind);
 void unpark(struct thread *thread);
 /* In intervals of CHECK_MS: end the game, or let it run, if the controller has died. */
 void check_owner(int64_t real_ns);

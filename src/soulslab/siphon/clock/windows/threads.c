@@ -67,8 +67,11 @@ void release_thread(void)
     HeapFree(GetProcessHeap(), 0, thread);
 }
 
-void park(struct thread *thread, uint32_t generation, enum clock_wait kind)
+/* A thread that waits while time runs looks at the clock again when that changes. It must not be taken for one that is
+ * blocked in a function that is not replaced. */
+void park(struct thread *thread, const struct clock_moment *moment, enum clock_wait kind)
 {
+    uint32_t generation = moment->is_frozen ? moment->generation : CLOCK_ALERTED;
     if (thread->slot == NULL)
         return;
     atomic_store(&thread->slot->kind, kind);

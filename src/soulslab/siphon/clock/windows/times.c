@@ -33,7 +33,7 @@ static bool hold(struct thread *thread, struct clock_moment *moment)
     bool has_message = false;
     while (moment->is_frozen && moment->virtual_ns == held_ns && !has_message) {
         HANDLE end = end_of(view, moment->generation);
-        park(thread, moment->generation, thread->has_queue ? CLOCK_WAIT_FILE : CLOCK_WAIT_TIME);
+        park(thread, moment, thread->has_queue ? CLOCK_WAIT_FILE : CLOCK_WAIT_TIME);
         DWORD result = thread->has_queue
                            ? real.wait_for_messages(1, &end, CHECK_MS, QS_ALLINPUT | QS_ALLPOSTMESSAGE, 0)
                            : WaitForMultipleObjectsEx(1, &end, FALSE, CHECK_MS, FALSE);

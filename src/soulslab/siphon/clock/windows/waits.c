@@ -64,8 +64,7 @@ static DWORD wait_in_slices(const struct wait *wait, struct thread *thread)
             result = wait_really(wait, wait->handles, wait->n, 0);
         if (result != WAIT_TIMEOUT || is_over)
             return result;
-        if (moment.is_frozen)
-            park(thread, moment.generation, CLOCK_WAIT_THREAD);
+        park(thread, &moment, CLOCK_WAIT_THREAD);
         result = wait_really(wait, wait->handles, wait->n, SLICE_MS);
         if (result != WAIT_TIMEOUT)
             return result;
@@ -120,8 +119,7 @@ static DWORD wait_with_end(const struct wait *wait, struct thread *thread)
             result = wait_really(wait, wait->handles, wait->n, 0);
         if (result != WAIT_TIMEOUT || is_over)
             return result;
-        if (moment.is_frozen)
-            park(thread, moment.generation, kind);
+        park(thread, &moment, kind);
         result = wait_once(wait, handles, &moment, deadline_of(wait));
         if (result != ENDED && result != LATE)
             return result;
