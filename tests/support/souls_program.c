@@ -3,13 +3,14 @@
  * What it holds is in two generated files (souls_program.py): souls_layout.h says what lies where, souls_code.S has the
  * code that the patterns are found in. The program fills its own cells and two heaps from that, points from one to the
  * other, and plays: a window, keys of each kind, 60 frames a second as QueryPerformanceCounter counts, and a speed of
- * its own. A frame may take longer, as in games whose step varies.
+ * its own. A frame may take longer, as in games whose step varies. With the argument pad it also reads a gamepad.
  */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <windows.h>
+#include <xinput.h>
 
 enum region { PROGRAM, LASTING, FIGHT };
 enum kind { SECONDS, MILLISECONDS };
@@ -60,6 +61,8 @@ extern volatile struct counters souls_counters;
 static unsigned char *regions[3];
 static long long frequency, started;
 static bool is_loading;
+static bool is_walking_by_pad;
+static DWORD(WINAPI *read_pad)(DWORD, XINPUT_STATE *); /* NULL: it reads none */
 
 static void *cell(enum region region, unsigned at)
 {
@@ -129,7 +132,7 @@ static void pass(double frame_s, double game_s)
     volatile float *last_s = find("game.frame_time_s");
     if (last_s != NULL)
         *last_s = (float)game_s;
-    if (GetAsyncKeyState(KEY_FORWARD) & 0x8000)
+    if (is_walking_by_pad || GetAsyncKeyState(KEY_FORWARD) & 0x8000)
         ((volatile float *)attribute("player.position"))[2] += (float)(WALK_M_S * game_s);
 }
 
@@ -158,6 +161,43 @@ static void draw(HWND window)
     GdiFlush();
 }
 
+static bool is_pressed(const XINPUT_GAMEPAD *pad, const XINPUT_GAMEPAD *control)
+{
+    return (pad->wButtons & control->wButtons) == control->wButtons && pad->bLeftTrigger >= control->bLeftTrigger &&
+           pad->bRightTrigger >= control->bRightTrigger && pad->sThumbLY >= control->sThumbLY;
+}
+
+static void hurt_boss(int damage)
+{
+    volatile int *hp = attribute("boss.hp");
+    *hp = *hp > damage ? *hp - damage : 0;
+}
+
+static void lock_on(void)
+{
+    *(volatile unsigned char *)attribute("lock_on") ^= 1;
+}
+
+/* What the pad does once per press, and walking. */
+static void play_by_pad(void)
+{
+    static const XINPUT_GAMEPAD forward = PAD_FORWARD;
+    static const XINPUT_GAMEPAD actions[] = {PAD_LIGHT_ATTACK, PAD_HEAVY_ATTACK, PAD_LOCK_ON};
+    static bool were_down[3];
+    XINPUT_STATE state;
+    if (read_pad == NULL || read_pad(0, &state) != ERROR_SUCCESS)
+        return;
+    is_walking_by_pad = is_pressed(&state.Gamepad, &forward);
+    for (int i = 0; i < 3; i++) {
+        bool is_down = is_pressed(&state.Gamepad, &actions[i]), is_new = is_down && !were_down[i];
+        were_down[i] = is_down;
+        if (is_new && i < 2)
+            hurt_boss(i == 0 ? LIGHT_DAMAGE : HEAVY_DAMAGE);
+        if (is_new && i == 2)
+            lock_on();
+    }
+}
+
 /* Make a frame if one is due; returns how long it is to the next, in us. */
 static long long play(HWND window)
 {
@@ -166,6 +206,7 @@ static long long play(HWND window)
     if (now >= due_us) {
         double frame_s = (now - last_us) / 1e6;
         souls_counters.n_begun++;
+        play_by_pad();
         pass(frame_s, frame_s * *(volatile float *)attribute("game.speed"));
         if (now - last_us > souls_counters.longest_us)
             souls_counters.longest_us = (unsigned)(now - last_us);
@@ -181,12 +222,6 @@ static long long play(HWND window)
 }
 
 /* --- keys ------------------------------------------------------------------------------------------------------ */
-
-static void hurt_boss(int damage)
-{
-    volatile int *hp = attribute("boss.hp");
-    *hp = *hp > damage ? *hp - damage : 0;
-}
 
 /* Raw input of a key, which most games read. */
 static void read_raw(HRAWINPUT handle)
@@ -214,7 +249,7 @@ static LRESULT CALLBACK answer(HWND window, UINT message, WPARAM word, LPARAM de
         if (word == KEY_LIGHT_ATTACK)
             hurt_boss(LIGHT_DAMAGE);
         if (word == KEY_LOCK_ON)
-            *(volatile unsigned char *)attribute("lock_on") ^= 1;
+            lock_on();
         if (word == VK_F9) { /* a loading screen, until it is pressed again */
             is_loading = !is_loading;
             point(!is_loading);
@@ -237,7 +272,9 @@ static HWND open_window(HINSTANCE program)
 
 int WINAPI WinMain(HINSTANCE program, HINSTANCE before, LPSTR arguments, int show)
 {
-    (void)before, (void)arguments, (void)show;
+    (void)before, (void)show;
+    if (arguments[0])
+        read_pad = (void *)GetProcAddress(LoadLibraryW(L"xinput1_4.dll"), "XInputGetState");
     timeBeginPeriod(1);
     make_world();
     HWND window = open_window(program);

@@ -6,12 +6,14 @@ other memory when it starts.
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,14 +23,19 @@ from soulslab.errors import MemoryAccessError
 from soulslab.games.facts import GAMES
 from soulslab.siphon.attributes.value_codecs import Codec
 from soulslab.siphon.keys import KEYS
-from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.memory.opening import open_memory
+from soulslab.siphon.pad import Pad
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.session import Session, Snapshot
 from support.waiting import wait_for
-from support.wine import COMPILER, WindowsInstallation, program
+
+if TYPE_CHECKING:
+    from support.wine import WindowsInstallation
 
 SOURCE = Path(__file__).with_name("souls_program.c")
+#: Environment variable with the compiled programs, for tests by a Python for Windows.
+VARIABLE = "WINDOWS_SOULS"
 NAMES = ("elden_ring", "dark_souls_3")
 PROFILES: dict[str, Profile] = {name: load_profile(GAMES / name / "profile.toml") for name in NAMES}
 COUNTERS_SIZE = 0x1000
@@ -82,7 +89,7 @@ class Frames:
     """
 
     def __init__(self, one: SoulsProgram, pid: int) -> None:
-        self._memory = LinuxMemory(pid)
+        self._memory = open_memory(pid)
         self._at = PREFERRED_BASE + one.counters_at
 
     @property
@@ -131,6 +138,8 @@ class Frames:
 
 def build(profile: Profile, folder: Path) -> SoulsProgram:
     """Compile the program with the layout of a profile and the first version that it lists, in a new folder."""
+    from support.wine import COMPILER, program  # noqa: PLC0415  (Linux only)
+
     folder.mkdir()
     layout = synthesise(profile)
     ((code_at, code_end),) = layout.code_pages
@@ -170,6 +179,11 @@ def build(profile: Profile, folder: Path) -> SoulsProgram:
     return SoulsProgram(path, counters_at)
 
 
+def compiled() -> dict[str, SoulsProgram]:
+    """Return the programs that the tests have compiled for a Python for Windows, by game."""
+    return msgspec.json.decode(os.environ[VARIABLE], type=dict[str, SoulsProgram], dec_hook=lambda kind, text: kind(text))
+
+
 def changed(one: SoulsProgram, profile: Profile, folder: Path, *, version: str = "", without: str = "") -> SoulsProgram:
     """Return a copy of a program with changes, in a new folder.
 
@@ -200,6 +214,8 @@ def changed(one: SoulsProgram, profile: Profile, folder: Path, *, version: str =
 @contextmanager
 def playing(windows: WindowsInstallation, one: SoulsProgram, display: str) -> Iterator[int]:
     """A context with the program, started without soulslab; yields its process once it draws frames."""
+    from support.wine import program  # noqa: PLC0415  (Linux only)
+
     with subprocess.Popen(
         [program("wine"), str(one.path)],
         env=windows.environment(display),
@@ -208,19 +224,19 @@ def playing(windows: WindowsInstallation, one: SoulsProgram, display: str) -> It
         stderr=subprocess.DEVNULL,
     ) as child:
         try:
-            wait_for(lambda: _plays(one, child.pid))
+            wait_for(lambda: plays(one, child.pid))
             yield child.pid
         finally:
             child.kill()
 
 
-def _plays(one: SoulsProgram, pid: int) -> bool:
+def plays(one: SoulsProgram, pid: int) -> bool:
     """Return whether the program is loaded and draws frames."""
     frames = Frames(one, pid)
     try:
         return frames.n_done > 0
     except MemoryAccessError:
-        return False  # not mapped by Wine yet
+        return False  # not mapped yet
     finally:
         frames.close()
 
@@ -275,6 +291,7 @@ def _header(profile: Profile, layout: Layout, pieces: list[tuple[Place, bytes]])
         f"#define LIGHT_DAMAGE {LIGHT_DAMAGE}",
         f"#define HEAVY_DAMAGE {HEAVY_DAMAGE}",
         *(f"#define KEY_{action.upper()} {KEYS[profile.keys[action]].virtual_key:#x}" for action in ACTIONS),
+        *(f"#define PAD_{action.upper()} {_pad(profile.pad[action])}" for action in ACTIONS),
     ]
     fight_pointers = set(layout.fight_pointers)
     moving = [(layout.places[name], one) for name, one in layout.attributes.items() if one.is_moving]
@@ -290,6 +307,11 @@ def _header(profile: Profile, layout: Layout, pieces: list[tuple[Place, bytes]])
     for name, rows in tables.items():
         lines += [f"static const struct {name}[] = {{", *(f"    {{{row}}}," for row in rows), "};"]
     return "\n".join([*lines, ""])
+
+
+def _pad(control: str) -> str:
+    """Return the state of a gamepad with a control pressed, as a literal of XINPUT_GAMEPAD."""
+    return f"{{{', '.join(map(str, struct.unpack('<HBB4h', Pad().with_controls([control]).to_bytes())))}}}"
 
 
 def _at(place: Place) -> str:

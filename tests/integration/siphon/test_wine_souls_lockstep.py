@@ -8,18 +8,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from soulslab.games.dark_souls_3 import DarkSouls3
-from soulslab.games.elden_ring import EldenRing
 from soulslab.siphon.session import SessionOptions, Step
 from support.long_form import IS_LONG
 from support.souls_program import NAMES, WALK_M_S, Frames
+from support.souls_program_contract import GAMES, TICK_S, TIMES, go_to_the_middle_of_a_frame
 from support.waiting import wait_for
 
-TICK_S = 1 / 60
 #: Frames that are stepped one by one, and rounds of all else that is done to time.
 N_FRAMES, N_ROUNDS = (20_000, 100) if IS_LONG else (600, 1)
-TIMES = ("boss.animation_time", "game.time_s")
-GAMES = {"elden_ring": EldenRing, "dark_souls_3": DarkSouls3}
 LOCKSTEP = SessionOptions(launch="always", clock="lockstep", screen_px=(640, 360))
 PROTON = """\
 #!/bin/sh
@@ -72,16 +68,6 @@ def test_each_step_is_one_frame(launched):
         keys_last_as_long_as_they_are_held(game)
         its_own_speed_multiplies_what_is_stepped(game, frames)
         it_runs_until_it_is_paused(game, frames)
-
-
-def go_to_the_middle_of_a_frame(session, frames):
-    """Advance to half a frame before the next frame, so that no frame ends at the end of a step."""
-    session.clock.pause()
-    last = frames.n_done + 2  # the first may be one that was due long ago
-    while frames.n_done < last:
-        session.clock.advance(TICK_S / 16)
-    session.clock.advance(TICK_S / 2)
-    session.clock.advance(TICK_S)  # its frame is made when the step ends, as those of all that follow
 
 
 def check_passed(before_s, after_s, wanted_s, n_frames):

@@ -1,0 +1,64 @@
+"""The bridge with the programs that have the memory of Elden Ring and Dark Souls III, on Windows."""
+
+import subprocess
+
+import msgspec
+import pytest
+
+from soulslab.siphon.local import open_session
+from soulslab.siphon.session import SessionOptions, Step
+from support.souls_program import HEAVY_DAMAGE, LIGHT_DAMAGE, PROFILES, WALK_M_S, Frames, compiled, plays
+from support.souls_program_contract import GAMES, TICK_S, SoulsProgramContract, go_to_the_middle_of_a_frame
+from support.waiting import wait_for
+
+LOCKSTEP = SessionOptions(launch="always", clock="lockstep", input_backend="pad")
+N_FRAMES, N_WALKED = 60, 30
+
+
+class TestSoulsPrograms(SoulsProgramContract):
+    input_backend = "sendinput"
+
+    @pytest.fixture(scope="module")
+    def running(self, name):
+        one = compiled()[name]
+        with subprocess.Popen([one.path]) as process:
+            try:
+                wait_for(lambda: plays(one, process.pid), "the game")
+                frames = Frames(one, process.pid)
+                yield process.pid, frames
+                frames.close()
+            finally:
+                process.kill()
+
+
+@pytest.fixture(params=PROFILES)
+def started(request):
+    """A game that the session has started with the clock library, and its counters."""
+    one, profile = compiled()[request.param], PROFILES[request.param]
+    process = msgspec.structs.replace(profile.process, command=(str(one.path), "pad"))
+    session = open_session(msgspec.structs.replace(profile, process=process), LOCKSTEP)
+    with GAMES[request.param](session) as game:
+        frames = Frames(one, session.info.pid)
+        yield game, frames
+        frames.close()
+
+
+def test_in_lockstep_each_step_is_a_frame_and_each_action_works_by_pad(started):
+    game, frames = started
+    session, keys = game.session, game.session.profile.keys
+    assert (session.info.clock_grade, session.info.input_backend) == ("lockstep", "pad")
+    go_to_the_middle_of_a_frame(session, frames)
+    first = frames.n_done
+    for n in range(1, N_FRAMES + 1):
+        session.clock.advance(TICK_S)
+        assert frames.n_done == first + n
+    hp, locked = game.boss.hp, session.read("lock_on")
+    for action in ("light_attack", "heavy_attack", "lock_on"):
+        for held in ((keys[action],), ()):
+            session.step(Step(held=held, advance_s=TICK_S))
+    assert hp - game.boss.hp == LIGHT_DAMAGE + HEAVY_DAMAGE
+    assert session.read("lock_on") is not locked
+    before = game.player.position_m
+    for held in [(keys["forward"],)] * N_WALKED + [()] * 2:
+        session.step(Step(held=held, advance_s=TICK_S))
+    assert game.player.position_m[1] - before[1] == pytest.approx(N_WALKED * TICK_S * WALK_M_S, abs=1e-3)
