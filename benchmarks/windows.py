@@ -80,7 +80,7 @@ def measure_windows(settings: WindowsBenchSettings) -> list[Result]:
         SoulslabError: This is Windows, which has no Wine.
     """
     if sys.platform == "win32":
-        raise SoulslabError("this benchmark runs Wine on Linux; on Windows, the benchmark siphon measures reading memory")
+        raise SoulslabError("this benchmark needs Wine, on Linux; on Windows, run the benchmark siphon")
     sys.path.append(str(SUPPORT))
     from soulslab.siphon.process.private_display import PrivateDisplay  # noqa: PLC0415  (Linux only)
     from support.windows_python import WindowsPython  # noqa: PLC0415  (not on the path before)

@@ -181,7 +181,8 @@ def build(profile: Profile, folder: Path) -> SoulsProgram:
 
 def compiled() -> dict[str, SoulsProgram]:
     """Return the programs that the tests have compiled for a Python for Windows, by game."""
-    return msgspec.json.decode(os.environ[VARIABLE], type=dict[str, SoulsProgram], dec_hook=lambda kind, text: kind(text))
+    found = msgspec.json.decode(os.environ[VARIABLE], type=dict[str, tuple[str, int]])
+    return {name: SoulsProgram(Path(path), counters_at) for name, (path, counters_at) in found.items()}
 
 
 def changed(one: SoulsProgram, profile: Profile, folder: Path, *, version: str = "", without: str = "") -> SoulsProgram:

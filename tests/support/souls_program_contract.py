@@ -14,7 +14,7 @@ from soulslab.siphon.local import open_session
 from soulslab.siphon.process.discovery import find_process
 from soulslab.siphon.session import SessionOptions
 from support.long_form import IS_LONG
-from support.souls_program import HEAVY_DAMAGE, LIGHT_DAMAGE, NAMES, PROFILES, START, WALK_M_S
+from support.souls_program import HEAVY_DAMAGE, LIGHT_DAMAGE, PROFILES, START, WALK_M_S
 from support.waiting import wait_for
 
 GAMES = {"elden_ring": EldenRing, "dark_souls_3": DarkSouls3}
@@ -61,13 +61,9 @@ def go_to_the_middle_of_a_frame(session, frames):
 
 
 class SoulsProgramContract:
-    """A subclass has the fixture `running`: the process of the game `name`, which runs for all tests, and its `Frames`."""
+    """The module has the fixtures `name`, of the game, and `running`: its process for all tests, and its `Frames`."""
 
     input_backend: str
-
-    @pytest.fixture(scope="module", params=NAMES)
-    def name(self, request):
-        return request.param
 
     @pytest.fixture
     def frames(self, running):

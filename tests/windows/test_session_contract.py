@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from benchmarks.windows import WindowsBenchSettings, measure_clock
 from soulslab.errors import ConfigError, SessionStateError
 from soulslab.siphon.local import open_session
 from soulslab.siphon.session import Step
@@ -69,6 +70,12 @@ def test_each_step_of_a_tick_makes_one_tick_with_other_keys_in_each(loop):
         for n in range(1, 121):
             result = session.step(Step(held=("D",) if n % 2 else ("A",), advance_s=TICK_S, attributes=("ticks",)))
             assert result.snapshot["ticks"] == first + n
+
+
+def test_the_benchmark_makes_a_tick_in_each_step():
+    row = measure_clock("sleep", WindowsBenchSettings(n_steps=10, n_rounds=2))
+    assert (row["ticks"], row["steps"]) == (20, 20)
+    assert row["steps/s"] > 0
 
 
 def test_deterministic_starts_are_refused():

@@ -7,7 +7,7 @@ import pytest
 
 from soulslab.siphon.local import open_session
 from soulslab.siphon.session import SessionOptions, Step
-from support.souls_program import HEAVY_DAMAGE, LIGHT_DAMAGE, PROFILES, WALK_M_S, Frames, compiled, plays
+from support.souls_program import HEAVY_DAMAGE, LIGHT_DAMAGE, NAMES, PROFILES, WALK_M_S, Frames, compiled, plays
 from support.souls_program_contract import GAMES, TICK_S, SoulsProgramContract, go_to_the_middle_of_a_frame
 from support.waiting import wait_for
 
@@ -15,20 +15,26 @@ LOCKSTEP = SessionOptions(launch="always", clock="lockstep", input_backend="pad"
 N_FRAMES, N_WALKED = 60, 30
 
 
+@pytest.fixture(scope="module", params=NAMES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def running(name):
+    one = compiled()[name]
+    with subprocess.Popen([one.path]) as process:
+        try:
+            wait_for(lambda: plays(one, process.pid), "the game")
+            frames = Frames(one, process.pid)
+            yield process.pid, frames
+            frames.close()
+        finally:
+            process.kill()
+
+
 class TestSoulsPrograms(SoulsProgramContract):
     input_backend = "sendinput"
-
-    @pytest.fixture(scope="module")
-    def running(self, name):
-        one = compiled()[name]
-        with subprocess.Popen([one.path]) as process:
-            try:
-                wait_for(lambda: plays(one, process.pid), "the game")
-                frames = Frames(one, process.pid)
-                yield process.pid, frames
-                frames.close()
-            finally:
-                process.kill()
 
 
 @pytest.fixture(params=PROFILES)

@@ -50,7 +50,7 @@ def test_no_tick_is_lost_when_keys_change_in_each_step(start, loop, caplog):
     session, report = start(loop)
     draw = random.Random(5)  # noqa: S311 - no secrets
     held, n_pressed, n_ticks = set(), 0, report()["n_ticks"]
-    for i in range(1, N_STEPS + 1):
+    for i in range(1, (N_STEPS if loop in LOOPS else 100) + 1):
         before, held = held, set(draw.sample(KEYS, draw.randrange(1, 4)))
         n_pressed += len(held - before)
         session.step(Step(held=tuple(held), advance_s=TICK_S, attributes=()))

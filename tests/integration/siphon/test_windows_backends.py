@@ -12,7 +12,7 @@ FOLDER = ROOT / "tests" / "windows"
 def test_the_backends_work_under_wine(windows, souls, request, monkeypatch):
     # One Python runs all files, because its start and its imports take seconds under Wine.
     options = ["--long"] if request.config.getoption("long") else []
-    programs = {name: {"path": f"Z:{souls(name).path}", "counters_at": souls(name).counters_at} for name in NAMES}
+    programs = {name: (f"Z:{souls(name).path}", souls(name).counters_at) for name in NAMES}
     monkeypatch.setenv(VARIABLE, msgspec.json.encode(programs).decode())
     with windows.occupied(), PrivateDisplay((800, 600)) as display:
         python = WindowsPython(request.config.cache.mkdir("windows_python"), windows)

@@ -13,7 +13,7 @@ from soulslab.cli import run
 from soulslab.errors import GameVersionError, PatternError, SelfCheckError
 from soulslab.games.self_check import Verdict, check_session
 from soulslab.siphon.session import LOADING
-from support.souls_program import LIGHT_DAMAGE, PROFILES, START, Frames, changed, playing
+from support.souls_program import LIGHT_DAMAGE, NAMES, PROFILES, START, Frames, changed, playing
 from support.souls_program_contract import GAMES, SoulsProgramContract, hold
 
 SCREEN_PX = (640, 360)
@@ -24,19 +24,25 @@ DOUBTS = {
 }
 
 
+@pytest.fixture(scope="module", params=NAMES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def running(name, windows, display, souls):
+    """One of the games, running for all its tests: its process and its counters."""
+    with windows.occupied(), playing(windows, souls(name), display.name) as pid:
+        frames = Frames(souls(name), pid)
+        yield pid, frames
+        frames.close()
+
+
 class TestSoulsPrograms(SoulsProgramContract):
     input_backend = "xtest"
 
-    @pytest.fixture(scope="module")
-    def running(self, name, windows, display, souls):
-        """One of the games, running for all its tests: its process and its counters."""
-        with windows.occupied(), playing(windows, souls(name), display.name) as pid:
-            frames = Frames(souls(name), pid)
-            yield pid, frames
-            frames.close()
-
     @pytest.fixture
-    def variant(self, name, windows, running, display, souls, tmp_path):
+    def variant(self, name, windows, display, souls, tmp_path):
         """Start a second copy of the game, and yield its process."""
 
         @contextmanager
@@ -74,7 +80,8 @@ class TestSoulsPrograms(SoulsProgramContract):
 
     def test_another_version_is_refused_unless_it_is_allowed(self, variant, attach, name):
         with variant(version="9.8.7.6") as pid:
-            with pytest.raises(GameVersionError, match=rf"is version 9\.8\.7\.6, .* {PROFILES[name].process.versions[0]}"):
+            known = PROFILES[name].process.versions[0]
+            with pytest.raises(GameVersionError, match=rf"is version 9\.8\.7\.6, .* {known}"):
                 attach(pid=pid)
             with attach(pid=pid, allow_unknown_version=True) as session:
                 check = check_session(session, span_s=0.2)

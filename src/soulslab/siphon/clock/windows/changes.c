@@ -17,8 +17,7 @@ BOOL WINAPI our_wait_on_address(volatile void *address, void *seen, SIZE_T size,
         check_owner(moment.real_ns);
         BOOL is_changed = real.wait_on_address(address, seen, size, 0);
         if (!is_changed && moment.virtual_ns < until_ns) {
-            if (moment.is_frozen)
-                park(thread, moment.generation, CLOCK_WAIT_THREAD);
+            park(thread, &moment, CLOCK_WAIT_THREAD);
             /* While time runs, only the beginning of a pause has to be noticed. */
             is_changed = real.wait_on_address(address, seen, size, moment.is_frozen || ms != INFINITE ? SLICE_MS : CHECK_MS);
             if (!is_changed) {
