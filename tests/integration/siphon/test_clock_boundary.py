@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from soulslab.siphon.local import open_session
@@ -26,9 +27,11 @@ def start(loop_program, tmp_path):
     """Start a loop in the middle of a tick; return its session and a function that reads its report."""
     sessions = []
 
-    def start(loop):
+    def start(loop, boundary="auto"):
         report = tmp_path / "report"
-        session = open_session(loop_profile(loop_program, report, loop))
+        profile = loop_profile(loop_program, report, loop)
+        clock = msgspec.structs.replace(profile.clock, boundary=boundary)
+        session = open_session(msgspec.structs.replace(profile, clock=clock))
         sessions.append(session)
         if loop != "sdl_variable":  # a tick of this one is a step, however long
             assert advance_to_tick_middle(lambda seconds: count(session, report, seconds), TICK_S)
@@ -61,6 +64,16 @@ def test_no_tick_is_lost_when_keys_change_in_each_step(start, loop, caplog):
         assert seen["keys_at_tick"] == n_pressed  # the tick of a step sees the keys of that step
     # Only the duration shows that a loop waits which counts, so it is reported.
     assert ("ran for long without a call" in caplog.text) == (loop == "counting")
+
+
+def test_a_loop_that_computes_for_long_is_not_held_with_the_boundary_sleep(start, monkeypatch, caplog):
+    monkeypatch.setenv("COMPUTED_MS", "300")
+    session, report = start("computing", "sleep")
+    first = report()["n_ticks"]
+    for i in range(1, 31):
+        session.clock.advance(TICK_S)
+        assert report()["n_ticks"] - first == i
+    assert "ran for long without a call" not in caplog.text
 
 
 @pytest.mark.parametrize("loop", LOOPS)
