@@ -3,7 +3,8 @@
  * Its argument says how its loop waits for the next tick, as games differ in that: sleep, spin, event, timer, condition,
  * address, thread, and with other sources of time: coarse (timeGetTime), tick_count (GetTickCount), multimedia
  * (timeSetEvent), window_timer (SetTimer), workers (each tick is computed by another thread), conditions (the same with
- * condition variables). With the argument pad it sleeps, and reads a gamepad once in each tick, in the ways of games: by
+ * condition variables). With sources it waits by another function in each tick, and compares all sources of time, also that
+ * of a library that it loads later. With the argument pad it sleeps, and reads a gamepad once in each tick, in the ways of games: by
  * an import of XInput, and by functions of libraries that it loads later.
  */
 #include <stdbool.h>
@@ -12,6 +13,8 @@
 #include <xinput.h>
 
 #define TICK_HZ 60
+#define N_SOURCES 7
+#define N_WAITS 9
 #define MAX_CATCH_UP 5 /* like many games, it drops what it is later than that */
 
 struct player {
@@ -31,7 +34,8 @@ struct player {
     unsigned pad_presses; /* 0x58: buttons that were up in the tick before */
     unsigned packet;      /* 0x5c */
     unsigned n_packets;   /* 0x60: changes of it */
-    char gap[0x200];
+    unsigned n_wrong;     /* 0x64: sources of time that differed from the first one in a tick */
+    char gap[0x1fc];
     float frame_s;    /* 0x264: what the last tick took */
     char gap_2[0x4c];
     float before_s;   /* 0x2b4: and the one before */
@@ -128,6 +132,73 @@ static void read_pad(struct player *player)
     player->pad = first.Gamepad;
 }
 
+static unsigned long long to_ms(void(WINAPI *source)(FILETIME *))
+{
+    FILETIME time;
+    source(&time);
+    return ((unsigned long long)time.dwHighDateTime << 32 | time.dwLowDateTime) / 10000;
+}
+
+/* While time stands, all sources are read at one time, so the same time has passed since the last tick in all of them. */
+static void compare_sources(struct player *player)
+{
+    static unsigned long long before[N_SOURCES];
+    static ULONGLONG(WINAPI *of_library)(void);
+    if (of_library == NULL) {
+        wchar_t path[MAX_PATH];
+        GetEnvironmentVariableW(L"WINDOWS_XINPUT", path, MAX_PATH);
+        of_library = (void *)GetProcAddress(LoadLibraryW(path), "tick_count_of_library");
+    }
+    LARGE_INTEGER count;
+    QueryPerformanceCounter(&count);
+    unsigned long long now[N_SOURCES] = {
+        count.QuadPart * 1000 / frequency, timeGetTime(), GetTickCount(), GetTickCount64(),
+        to_ms(GetSystemTimeAsFileTime), to_ms(GetSystemTimePreciseAsFileTime), of_library(),
+    };
+    long long passed_ms = (long long)(now[0] - before[0]);
+    for (int i = 0; i < N_SOURCES; i++) {
+        long long difference = (long long)(now[i] - before[i]) - passed_ms;
+        player->n_wrong += difference > 1 || difference < -1; /* they are counted in whole milliseconds */
+        before[i] = now[i];
+    }
+}
+
+/* Wait by one of the functions that wait. */
+static void wait_in_turn(unsigned turn, DWORD ms, HANDLE event, HANDLE timer)
+{
+    HANDLE events[] = {event, timer};
+    LARGE_INTEGER due = {.QuadPart = -10000ll * ms};
+    switch (turn % N_WAITS) {
+    case 0:
+        SleepEx(ms, TRUE);
+        break;
+    case 1:
+        WaitForSingleObject(event, ms);
+        break;
+    case 2:
+        WaitForSingleObjectEx(event, ms, TRUE);
+        break;
+    case 3:
+        WaitForMultipleObjects(2, events, FALSE, ms);
+        break;
+    case 4:
+        WaitForMultipleObjects(2, events, TRUE, ms);
+        break;
+    case 5:
+        WaitForMultipleObjectsEx(2, events, FALSE, ms, TRUE);
+        break;
+    case 6:
+        MsgWaitForMultipleObjects(1, &event, FALSE, ms, QS_ALLINPUT);
+        break;
+    case 7:
+        MsgWaitForMultipleObjectsEx(1, &event, ms, QS_ALLINPUT, MWMO_INPUTAVAILABLE);
+        break;
+    default:
+        SetWaitableTimerEx(timer, &due, 0, NULL, NULL, NULL, 0);
+        WaitForSingleObject(timer, INFINITE);
+    }
+}
+
 /* Let another thread compute a tick, and wait for it. */
 static void order_tick(void)
 {
@@ -178,6 +249,8 @@ static long long play(HWND window)
         }
         if (is_loop("pad"))
             read_pad(player);
+        if (is_loop("sources"))
+            compare_sources(player);
         keep_frame(player);
         player->frame_s = 1.0f / TICK_HZ + (player->ticks & 1) / 1024.0f;
         player->ticks++;
@@ -217,6 +290,8 @@ static void wait_for_tick(long long left_us)
         AcquireSRWLockExclusive(&lock);
         SleepConditionVariableSRW(&condition, &lock, left_ms, 0);
         ReleaseSRWLockExclusive(&lock);
+    } else if (is_loop("sources")) {
+        wait_in_turn(the_player()->ticks, left_ms, event, timer);
     } else if (is_loop("multimedia")) {
         WaitForSingleObject(event, INFINITE);
     } else if (is_loop("coarse") || is_loop("tick_count")) {

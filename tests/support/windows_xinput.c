@@ -16,3 +16,9 @@ __declspec(dllexport) DWORD WINAPI XInputGetCapabilities(DWORD index, DWORD flag
     *abilities = (XINPUT_CAPABILITIES){0};
     return index == 0 ? ERROR_SUCCESS : ERROR_DEVICE_NOT_CONNECTED;
 }
+
+/* A library that a game loads later, with imports of its own. */
+__declspec(dllexport) ULONGLONG WINAPI tick_count_of_library(void)
+{
+    return GetTickCount64();
+}

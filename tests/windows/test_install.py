@@ -20,6 +20,7 @@ from soulslab.siphon.pad import Pad
 from soulslab.siphon.session import SessionOptions, Step
 from soulslab.siphon.tick_alignment import TickAlignment
 from support import windows_profile
+from support.long_form import IS_LONG
 from support.waiting import wait_for
 from support.windows_profile import PROFILE, start_options
 
@@ -97,7 +98,7 @@ def test_a_session_attaches_with_lockstep(program, loop):
         with attached(process, clock="lockstep") as session:
             session.clock.pause()
             assert (session.info.clock_grade, session.info.is_child) == ("lockstep", False)
-            assert count_ticks(session, 600 if loop != "workers" else 100).keys() == {1}
+            assert count_ticks(session, 600 if IS_LONG else 100).keys() == {1}
         with attached(process) as session:
             before = session.read("ticks")
             wait_for(lambda: session.read("ticks") > before, "the game to run between two sessions")
