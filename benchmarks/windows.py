@@ -64,7 +64,7 @@ class WindowsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     n_steps: int = 600
-    n_rounds: int = 5
+    n_rounds: int = 3
     memory: MemoryBenchSettings = MemoryBenchSettings(n_reads=20, n_rounds=10)
 
     @classmethod

