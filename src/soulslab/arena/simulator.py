@@ -431,8 +431,11 @@ def find_impossible_field(duels: Table, fight: Record) -> str | None:
 def _limits(fight: Record) -> dict[str, tuple[float, float]]:
     """Return the least and the greatest value of each field, except for the generator, which can have any."""
     n_moves = int(fight.n_moves)
-    most = {name: _MOST[st.DUEL[name].base.kind] for name in st.DUEL.names or () if name != "rng"}
-    limits: dict[str, tuple[float, float]] = {name: (-value, value) for name, value in most.items()}
+    kinds = {name: st.DUEL[name].base.kind for name in st.DUEL.names or () if name != "rng"}
+    # No negative number for unsigned fields: numpy 2.0 on Windows crashes when it compares parts of records with one.
+    limits: dict[str, tuple[float, float]] = {
+        name: (0 if kind == "u" else -_MOST[kind], _MOST[kind]) for name, kind in kinds.items()
+    }
     limits |= dict.fromkeys(("over", "won", "truncated", "lock_on"), (0, 1))
     limits |= {
         "phase": (0, 2),  # 0 before the first reset
