@@ -59,7 +59,8 @@ class Inputs(NamedTuple):
 
     def select(self, rows: slice | NDArray[np.intp]) -> Inputs:
         """Return some rows; with a slice they are views."""
-        return Inputs(*(each[rows] if each is not None else None for each in self))
+        parts: list[Any] = [each[rows] if each is not None else None for each in self]
+        return Inputs(*parts)
 
 
 class ExtraInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -149,8 +150,8 @@ class Observer:
     ) -> None:
         """Allocate the arrays; :meth:`begin` or :meth:`load` must follow.
 
-        ``n_actions`` is only needed for extra inputs. ``n_memory`` is M, or 0 without a recurrent layer. Raises EnvironmentUsageError if frames are to be stacked, but the
-        observations have no pixels.
+        ``n_actions`` is only needed for extra inputs. ``n_memory`` is M, or 0 without a recurrent layer. Raises
+        EnvironmentUsageError if frames are to be stacked, but the observations have no pixels.
         """
         if n_frames > 1 and layout.pixels is None:
             raise EnvironmentUsageError(

@@ -97,7 +97,7 @@ class ActorCritic(nn.Module):
         if self.memory is None:
             raise TypeError("the network has no recurrent layer")
         joined = self._join(obs.flatten(0, 1), pixels.flatten(0, 1) if pixels is not None else None)
-        seen, states = joined.unflatten(0, obs.shape[:2]), []
+        seen, states = joined.view(*obs.shape[:2], -1), []
         for one, begins in zip(seen, is_first, strict=True):
             memory = self.memory(one, memory.masked_fill(begins, 0.0))
             states.append(memory)

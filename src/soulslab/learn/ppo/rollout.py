@@ -93,11 +93,11 @@ class Rollout:
     def select_environments(self, index: Tensor, device: torch.device) -> Minibatch:
         """Return all steps of the environments ``index``, int64 (B,), for a recurrent policy, on a device."""
         is_first = torch.zeros(self.actions.shape, dtype=torch.bool)
-        is_first[1:, :, 0] = torch.from_numpy(self.dones[:-1])  # the memory before the first step is that of its episode
+        is_first[1:, :, 0] = torch.from_numpy(
+            self.dones[:-1]
+        )  # the memory before the first step is that of its episode
         columns = (*(getattr(self, name) for name in _COLUMNS), self.memory.unsqueeze(0), is_first)
-        selected: list[Any] = [
-            each.index_select(1, index).to(device) if each is not None else None for each in columns
-        ]
+        selected: list[Any] = [each.index_select(1, index).to(device) if each is not None else None for each in columns]
         selected[-2] = selected[-2].squeeze(0)
         return Minibatch(*selected)
 
@@ -141,9 +141,7 @@ class Collector:
         live: Feed that shows the first environment, if any.
     """
 
-    def __init__(
-        self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1, n_memory: int = 0
-    ) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1, n_memory: int = 0) -> None:
         """Make a collector; :meth:`reset` or :meth:`load` must follow."""
         self._env = env
         self.live: LiveFeed | None = None

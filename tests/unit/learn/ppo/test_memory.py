@@ -147,7 +147,7 @@ def test_parameters_are_counted_without_building_the_network(shared):
 
 def test_observations_without_their_history_are_refused():
     policy = make_policy()
-    with pytest.raises(EnvironmentUsageError, match="network.memory = 16 needs to know the observations before"):
+    with pytest.raises(EnvironmentUsageError, match=r"network\.memory = 16 needs to know the observations before"):
         policy.act(np.zeros((2, N_CUES + 1), np.float32))
     with pytest.raises(EnvironmentUsageError, match="inputs of an Observer with this memory"):
         policy.scores(Inputs(np.zeros((2, N_CUES + 1), np.float32)))
