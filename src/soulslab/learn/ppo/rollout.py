@@ -1,7 +1,7 @@
 """Rollouts of N environments in preallocated memory, and their advantages.
 
-Shapes: T steps, N environments, F features, H W C pixels, A actions, M units of a recurrent layer. The transitions are stored in (T, N, ...) arrays
-and read by the learner as flat (T * N, ...) views; nothing is allocated per step.
+Shapes: T steps, N environments, F features, H W C pixels, A actions, M units of a recurrent layer. The transitions are
+stored in (T, N, ...) arrays and read by the learner as flat (T * N, ...) views; nothing is allocated per step.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def test_a_decision_is_shown_as_it_was_made():
     policy = make_policy()
     env = make_vector(RECALL, 3, {})
     observer = Observer(layout(env), 3, n_memory=N_UNITS)
-    obs, info = env.reset(seed=1)
+    obs, _ = env.reset(seed=1)
     observer.begin(obs)
     for _ in range(3):
         mask = np.ones((3, N_CUES), np.bool_)
@@ -115,7 +115,7 @@ def test_a_decision_is_shown_as_it_was_made():
         np.testing.assert_allclose(view.scores, probabilities[0], atol=1e-6)
         np.testing.assert_allclose(view.hidden[0], following[0], atol=1e-6)
         np.testing.assert_allclose(observer.inputs.next_memory, following, atol=1e-6)
-        obs, _, terminated, truncated, info = env.step(actions)
+        obs, _, terminated, truncated, _ = env.step(actions)
         observer.follow(obs, terminated | truncated, actions, np.ones(3, np.int64))
     env.close()
 
