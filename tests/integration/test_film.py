@@ -71,7 +71,8 @@ def test_without_a_won_fight_no_file_is_written(policy, tmp_path, monkeypatch):
     assert not (tmp_path / "won.mp4").exists()
 
 
-def test_video_of_another_game(tmp_path):
+def test_video_of_another_game(tmp_path, caplog):
+    caplog.set_level("INFO", "soulslab.cli.policies")
     options = {"observation": "features", "frame_skip": 4, "max_tics": 120}
     with closing(gymnasium.make("soulslab/Doom-v0", **options)) as env:
         sizes = sizes_of_one(env)
@@ -85,6 +86,7 @@ def test_video_of_another_game(tmp_path):
     )
     player.save(file)
     assert cli.run(["film", str(file), str(tmp_path / "doom.mp4"), "--explain"]) == 0
+    assert "doom.mp4: an episode" in caplog.text
     pictures, _ = frames_of(tmp_path / "doom.mp4")
     assert len(pictures) > 30
     height, width = pictures[0].shape[:2]

@@ -109,7 +109,8 @@ def film(
         if environment.option:
             raise ConfigError("is for another environment; name it with --env", source="--option")
         is_won = film_policy(player, file, {"boss": environment.boss, "phase": environment.phase}, options)
-    _log.info("%s: a fight that was %s", file, "won" if is_won else "lost")
+    result = {True: "a fight that was won", False: "a fight that was lost", None: "an episode"}[is_won]
+    _log.info("%s: %s", file, result)
     return EXIT_OK
 
 
