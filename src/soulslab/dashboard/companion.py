@@ -13,18 +13,24 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from soulslab.dashboard.run_starter import own_session
-from soulslab.dashboard.server import DashboardOptions, serve_dashboard
+from soulslab.errors import MissingDependencyError
 
 _END_TIMEOUT_S: Final = 5.0
 
 
 @contextmanager
 def companion(root: Path, page: str, print_line: Callable[[str], None]) -> Iterator[None]:
-    """Serve a dashboard in another process while the block runs, and print the link to a page of it."""
+    """Serve a dashboard in another process while the block runs, and print the link to a page of it.
+
+    Raises MissingDependencyError without NiceGUI.
+    """
+    if find_spec("nicegui") is None:
+        raise MissingDependencyError("nicegui", "dashboard")
     command = [sys.executable, "-m", "soulslab.dashboard.companion", str(root), page]
     process = subprocess.Popen(  # noqa: S603
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **own_session()
@@ -55,6 +61,9 @@ def _print_link(process: subprocess.Popen[str], print_line: Callable[[str], None
 
 def main(root: str, page: str) -> None:
     """Serve a dashboard until standard input is closed."""
+    # Imported here, because the process of the command does not need NiceGUI, which takes two seconds.
+    from soulslab.dashboard.server import DashboardOptions, serve_dashboard  # noqa: PLC0415
+
     threading.Thread(target=_end_with_input, daemon=True).start()
 
     def print_link(link: str) -> None:

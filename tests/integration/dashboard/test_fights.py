@@ -37,8 +37,7 @@ def wait_for_replay(page):
 
 def test_recorded_fight_can_be_found_and_replayed(recorded, open_page):
     dashboard, episode = recorded
-    page = open_page(dashboard.link)
-    page.goto(f"{dashboard.base}/fights")
+    page = open_page(dashboard.at("/fights"))
     page.locator("#content a", has_text="set").click()
     row = page.locator("tbody tr", has_text="Fight 0")
     expect(row).to_contain_text("lost")
@@ -68,8 +67,7 @@ def test_recorded_fight_can_be_found_and_replayed(recorded, open_page):
 
 def test_policy_is_asked_in_a_fight_without_a_seed(recorded, open_page):
     dashboard, episode = recorded
-    page = open_page(dashboard.link)
-    page.goto(f"{dashboard.base}/replay/person?fight=0&policy=mine")
+    page = open_page(dashboard.at("/replay/person?fight=0&policy=mine"))
     wait_for_replay(page)
     expect(page.get_by_role("link", name="Save as video")).to_have_count(0)
     assert page.evaluate("soulslabLive.moments.map(each => each.action)") == episode.actions.tolist()
