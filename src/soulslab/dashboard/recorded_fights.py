@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from soulslab.dashboard.run_library import RunLibrary
-from soulslab.dashboard.scene_view import SceneView, pack, picture_of, state_scene
+from soulslab.dashboard.scene_view import SceneView, is_own_environment, pack, picture_of, state_scene
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.spaces import ROW_NAMES
 from soulslab.errors import DemonstrationError
@@ -44,7 +44,6 @@ from soulslab.learn.untrusted import find_decisions
 from soulslab.video import Mp4Writer
 
 _MAX_DEPTH: Final = 3
-_OUR_IDS: Final = "soulslab/"
 
 class RecordedFight(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded fight; unknown values are None.
@@ -225,8 +224,8 @@ def _show_recording(
     """Yield the messages of `replay_fight` from the observations and the actions of a recording alone."""
     episode, space, n_actions = recorded
     layout = Layout(space, description.env_id)
-    is_ours = description.env_id.startswith(_OUR_IDS)
-    names = next((names for names in ROW_NAMES.values() if is_ours and len(names) == layout.n_features), ())
+    is_own = is_own_environment(description.env_id)
+    names = next((names for names in ROW_NAMES.values() if is_own and len(names) == layout.n_features), ())
     header = player.header if player is not None else None
     if header is not None:
         sizes = Sizes(1, layout.n_features, n_actions, layout.pixels, header.feature_names)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from nicegui import ui
 
-from soulslab.arena.vocabulary import N_ACTIONS, action_name
 from soulslab.dashboard.charts import AXIS_TITLES
 from soulslab.dashboard.pages.frame import (
     REFRESH_S,
@@ -33,6 +32,7 @@ from soulslab.dashboard.pages.run_tables import attacks_html, phases_html, saved
 from soulslab.dashboard.run_library import RunState, RunSummary
 from soulslab.dashboard.run_log import AXES, Event, RunLog
 from soulslab.dashboard.run_starter import read_console, resume_run
+from soulslab.dashboard.scene_view import duel_action_names
 from soulslab.errors import SoulslabError
 from soulslab.learn import telemetry
 from soulslab.learn.live_feed import FEED_NAME
@@ -145,7 +145,7 @@ class _RunView:
             return None
         self._seen = seen
         charts = {spec.title: run_chart(spec, log, self._axis, self._decision_s, self._theme) for spec in CHARTS}
-        names = [action_name(i) for i in range(N_ACTIONS)]
+        names = duel_action_names(summary.env_id)
         charts["actions"] = action_chart(log, names, self._theme)
         return _Content(
             state=summary.state,
