@@ -45,6 +45,7 @@ from soulslab.video import Mp4Writer
 
 _MAX_DEPTH: Final = 3
 
+
 class RecordedFight(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded fight; unknown values are None.
 

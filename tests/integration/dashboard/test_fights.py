@@ -21,7 +21,7 @@ OPTIONS = {"boss": "judge", "phase": "1", "observation": "features"}
 
 @pytest.fixture(scope="module")
 def recorded(shelf):
-    """A lost fight, and the same fight as if a person had played it; and a run with a policy that was evaluated in it."""
+    """A lost fight, the same fight as if a person had played it, and a run that was evaluated in this fight."""
     root, dashboard = shelf
     episode = random_fight(OPTIONS, 5)
     with FightRecorder(root / "set", ARENA_ID, OPTIONS, "dice") as recorder:

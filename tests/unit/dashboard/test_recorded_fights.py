@@ -134,7 +134,7 @@ def test_fight_of_another_environment_is_shown_without_it(recorded, tmp_path):
         # The features of an environment of other people have no known names, even if there are as many.
         ({"id": "somewhere.else:Game-v0", "kwargs": {}}, []),
         # An option of a file may not select a file, so the fight is not repeated.
-        ({"id": ARENA_ID, "kwargs": {**OPTIONS, "boss": "/tmp/boss.toml"}}, list(FEATURE_NAMES)),
+        ({"id": ARENA_ID, "kwargs": {**OPTIONS, "boss": "folder/boss.toml"}}, list(FEATURE_NAMES)),
     ],
 )
 def test_foreign_data_set_runs_nothing(recorded, tmp_path, spec, features):

@@ -8,6 +8,7 @@ from soulslab.errors import ConfigError, IncompatibleCheckpointError
 from soulslab.learn.archive import read_archive
 from soulslab.learn.environment import make_vector
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.evaluated_fights import N_FIGHTS, read_evaluated_fights
 from soulslab.learn.players import load_player
 from soulslab.learn.rainbow.local_actor import LocalActor
 from soulslab.learn.rainbow.q_policy import QPolicy
@@ -17,7 +18,6 @@ from soulslab.learn.rainbow.rainbow_settings import (
     RainbowRunSettings,
     RainbowSettings,
 )
-from soulslab.learn.evaluated_fights import N_FIGHTS, read_evaluated_fights
 from soulslab.learn.run_folder import BEST_POLICY_NAME, StopReason
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
 from soulslab.learn.telemetry import CheckpointSaved, Evaluated, LearningStats

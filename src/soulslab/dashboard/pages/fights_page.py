@@ -53,9 +53,7 @@ def add(site: Site) -> None:
             found = await asyncio.to_thread(find_fight_sets, site.library)
             if not found:
                 command = f"soulslab fights record {site.library.root / 'fights'} --fights 20"
-                text = (
-                    f"{site.library.root} has no data set, and no run that evaluates (run.evaluate_every). Record fights:"
-                )
+                text = f"{site.library.root} has no data set and no run with evaluations. Record fights:"
                 empty_state("No recorded fights yet", text, command)
             rows = await asyncio.to_thread(lambda: [_set_row(name, folder) for name, folder in found.items()])
             if rows:
@@ -74,7 +72,10 @@ def add(site: Site) -> None:
                     ui.link("Charts of this run", run_path(name)).classes("link-button")
             known = [fight.is_won for fight in found.fights if fight.is_won is not None]
             values = [("Environment", escape(found.env_id)), ("Player", escape(found.player))]
-            values += [("Fights", f"{len(found.fights):,}"), ("Won", f"{sum(known):,} <small>of {len(known):,}</small>")]
+            values += [
+                ("Fights", f"{len(found.fights):,}"),
+                ("Won", f"{sum(known):,} <small>of {len(known):,}</small>"),
+            ]
             ui.html(tiles(values), sanitize=False).classes("wide")
             _fights_table(name, found)
 
@@ -142,7 +143,9 @@ def _fights_table(name: str, found: FightSet) -> None:
     columns = _COLUMNS if found.data is not None else [*_COLUMNS, _EVALUATED_AT]
     with ui.element("div").classes("choices"):
         result = ui.toggle({"": "all", "won": "won", "lost": "lost"}, value="").props("no-caps unelevated dense")
-        killer = ui.select({"": "any", **{each: each.replace("_", " ") for each in killers}}, value="", label="ended by")
+        killer = ui.select(
+            {"": "any", **{each: each.replace("_", " ") for each in killers}}, value="", label="ended by"
+        )
         killer.classes("axis").props("dense outlined options-dense")
     note = ui.label().classes("faint")
     table = ui.table(columns=columns, rows=[], row_key="number", pagination=50).classes("runs")
