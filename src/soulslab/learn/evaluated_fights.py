@@ -71,7 +71,7 @@ def append_evaluated_fights(folder: Path, env_steps: int, episodes: Iterable[Epi
 def read_evaluated_fights(folder: Path) -> list[EvaluatedFight]:
     """Return the fights of a run, in order; raises DemonstrationError if the file cannot be read.
 
-    Incomplete lines are left out. A resumed run repeats the evaluations after its checkpoint; their fights are replaced.
+    Incomplete lines are left out. A resumed run repeats evaluations, whose earlier fights are replaced.
     """
     path = folder / FIGHTS_NAME
     found: dict[tuple[int, int | None], EvaluatedFight] = {}

@@ -172,7 +172,8 @@ def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, 
     before = decisions.inner_text()
     [server] = psutil.Process(dashboard.process.pid).children()
     server.terminate()
-    server.wait(20.0)
+    # The run does not wait for its end, so that it remains as a zombie.
+    wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE, "the server to end")
     log = tmp_path / "dashboard.log"
     token_file(log).parent.mkdir(parents=True, mode=0o700)
     token_file(log).touch(0o600)
