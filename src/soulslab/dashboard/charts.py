@@ -112,12 +112,13 @@ def chart_options(title: str, unit: str, axis: str, lines: Sequence[Line], theme
         },
         "legend": {
             "type": "scroll",
-            "top": 22,
+            "top": 19,
             "left": 0,
             "itemWidth": 14,
             "itemHeight": 8,
             "icon": "roundRect",
-            "textStyle": {"color": theme.faint},
+            # The height keeps a legend with several pages from being cut off.
+            "textStyle": {"color": theme.faint, "lineHeight": 18},
             "pageTextStyle": {"color": theme.faint},
             "data": [line.name for line in lines],
         },

@@ -60,7 +60,7 @@ def append_evaluated_fights(folder: Path, env_steps: int, episodes: Iterable[Epi
                 killed_by=episode.killed_by,
             )
         )
-        for episode in episodes
+        for episode in sorted(episodes, key=lambda each: each.seed or 0)  # equal fights have equal places
     ]
     path = folder / FIGHTS_NAME
     with writing(path), path.open("ab") as file:

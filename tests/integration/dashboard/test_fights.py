@@ -94,7 +94,7 @@ def test_fight_of_an_evaluation_is_repeated(recorded, open_page):
     page = open_page(dashboard.at("/fights"))
     page.locator("#content a", has_text="mine").click()
     row = page.locator("tbody tr", has_text="Fight 0")
-    expect(row).to_contain_text("4000")
+    expect(row).to_contain_text("4,000")
     page.get_by_role("link", name="Fight 0").click()
     wait_for_replay(page)
     assert page.evaluate("soulslabLive.moments.map(each => each.action)") == episode.actions.tolist()

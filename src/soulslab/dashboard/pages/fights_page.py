@@ -23,19 +23,29 @@ from soulslab.dashboard.recorded_fights import (
 from soulslab.errors import SoulslabError
 from soulslab.learn.run_folder import POLICY_NAME
 
+_TEXT: Final = f"value => value || '{UNKNOWN}'"
+_COUNT: Final = f"value => value === null ? '{UNKNOWN}' : value.toLocaleString('en')"
 _COLUMNS: Final[list[dict[Any, Any]]] = [
-    {"name": name, "label": label, "field": name, "align": align, "sortable": True}
-    for name, label, align in (
-        ("number", "Fight", "left"),
-        ("result", "Result", "left"),
-        ("killed_by", "Ended by", "left"),
-        ("steps", "Steps", "right"),
-        ("total", "Return", "right"),
-        ("seed", "Seed", "right"),
+    {"name": name, "label": label, "field": name, "align": align, "sortable": True, ":format": text}
+    for name, label, align, text in (
+        ("number", "Fight", "left", _COUNT),
+        ("result", "Result", "left", _TEXT),
+        ("killed_by", "Ended by", "left", _TEXT),
+        ("steps", "Steps", "right", _COUNT),
+        ("total", "Return", "right", f"value => value === null ? '{UNKNOWN}' : value.toFixed(2)"),
+        ("seed", "Seed", "right", f"value => value ?? '{UNKNOWN}'"),
     )
 ]
 _LINK_CELL: Final = '<q-td :props="props"><a :href="props.row.link">Fight {{ props.row.number }}</a></q-td>'
-_EVALUATED_AT: Final = {**_COLUMNS[-1], "name": "env_steps", "label": "Evaluated at (decisions)", "field": "env_steps"}
+_EVALUATED_AT: Final = {
+    **_COLUMNS[-1],
+    "name": "env_steps",
+    "label": "After decisions",
+    "field": "env_steps",
+    ":format": _COUNT,
+}
+"""Game decisions of the training before an evaluation."""
+
 _MAX_ROWS: Final = 1000
 """Largest number of fights in the table; each is sent to the browser."""
 
@@ -97,7 +107,7 @@ def add(site: Site) -> None:
                     ui.html(button, sanitize=False)
                 _policy_choice(site, name, fight, policy)
             query = urlencode({"fight": fight, "policy": policy})
-            add_live_view(f"/replayed/{quote(name)}?{query}", is_recorded=True)
+            add_live_view(f"/replayed/{quote(name)}?{query}")
 
 
 async def _find(site: Site, name: str) -> FightSet | None:
@@ -131,11 +141,6 @@ def _sets_html(rows: list[tuple[str, str, str, str]]) -> str:
     return f'<table class="plain trials"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
 
 
-def _rounded(value: float | None) -> float | None:
-    """Return a number with three digits; None if it is unknown or infinite, which JSON cannot hold."""
-    return float(f"{value:.3g}") if value is not None and math.isfinite(value) else None
-
-
 def _fights_table(name: str, found: FightSet) -> None:
     """Show the fights, the newest evaluation of a run first, with a choice of results and attacks."""
     fights = found.fights if found.data is not None else tuple(reversed(found.fights))
@@ -148,7 +153,7 @@ def _fights_table(name: str, found: FightSet) -> None:
         )
         killer.classes("axis").props("dense outlined options-dense")
     note = ui.label().classes("faint")
-    table = ui.table(columns=columns, rows=[], row_key="number", pagination=50).classes("runs")
+    table = ui.table(columns=columns, rows=[], row_key="number", pagination=50).classes("runs fights")
     table.props('flat dense aria-label="Fights"').add_slot("body-cell-number", _LINK_CELL)
 
     def show() -> None:
@@ -172,7 +177,8 @@ def _fight_row(name: str, fight: RecordedFight) -> dict[str, Any]:
         "result": _RESULTS[fight.is_won],
         "killed_by": fight.killed_by.replace("_", " "),
         "steps": fight.n_steps,
-        "total": _rounded(fight.total_return),
+        # JSON cannot hold an infinite number.
+        "total": fight.total_return if fight.total_return is not None and math.isfinite(fight.total_return) else None,
         "seed": fight.seed,
         "env_steps": fight.env_steps,
         "link": f"/replay/{quote(name)}?{urlencode({'fight': fight.number})}",

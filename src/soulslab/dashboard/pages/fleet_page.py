@@ -107,7 +107,10 @@ class _FleetView:
             found = await asyncio.to_thread(_read, self._folder)
         except SoulslabError as error:
             self._state.content = '<span class="state stopped">not reachable</span>'
-            self._tiles.content = f'<p class="faint">{escape(str(error))}</p>'
+            self._tiles.content = (
+                f'<section class="empty"><h2>The fleet does not answer</h2><div>{escape(str(error))}</div>'
+                f"<div>Continue it:</div><pre>{escape(f'soulslab fleet learn --resume {self._folder}')}</pre></section>"
+            )
             self._games.content = ""
             return
         finally:
