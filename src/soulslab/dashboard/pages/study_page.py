@@ -153,6 +153,7 @@ class _StudyView:
                 options["legend"]["show"] = False
                 options["xAxis"] |= {
                     "min": "dataMin",
+                    "minInterval": 1 if all(isinstance(row.params.get(name), int) for row in rows) else 0,
                     "type": "log" if x.min() > 0 and x.max() / x.min() > 30 else "value",
                 }
                 charts[name] = options
