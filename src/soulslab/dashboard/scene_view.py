@@ -20,7 +20,7 @@ from soulslab.arena.duel_state import DUEL_FIELDS, DUEL_STATE
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DUEL, FIGHT
 from soulslab.arena.top_down import draw_duel
-from soulslab.arena.vocabulary import BOSS_ANIMATIONS, N_ACTIONS, action_name
+from soulslab.arena.vocabulary import ACTION_NAMES, BOSS_ANIMATIONS
 from soulslab.learn.live_feed import FeedInfo, Moment
 
 PICTURE_HEIGHT_PX: Final = 288
@@ -53,7 +53,7 @@ def is_own_environment(env_id: str) -> bool:
 
 def duel_action_names(env_id: str) -> tuple[str, ...]:
     """Return the names of the actions in soulslab's duels; empty for an environment of other people."""
-    return tuple(map(action_name, range(N_ACTIONS))) if is_own_environment(env_id) else ()
+    return ACTION_NAMES if is_own_environment(env_id) else ()
 
 
 class SceneView:

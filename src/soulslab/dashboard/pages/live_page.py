@@ -12,6 +12,7 @@ from nicegui import ui
 from soulslab.dashboard.live_relay import feed_path
 from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, Site, empty_state, frame, run_path
 from soulslab.learn.run_folder import POLICY_NAME
+from soulslab.learn.sinks import PROGRESS_NAME
 from soulslab.version import VERSION
 
 #: The elements that `static/live.js` fills.
@@ -41,7 +42,10 @@ def add(site: Site) -> None:
                 ui.space()
                 if game:
                     ui.link("All games", run_path(run_id, "fleet")).classes("link-button")
-                ui.link("Charts of this run", run_path(run_id)).classes("link-button")
+                if (folder / PROGRESS_NAME).exists():
+                    ui.link("Charts of this run", run_path(run_id)).classes("link-button")
+                elif not game:  # a game without a run, of soulslab play or of a fleet on another machine
+                    ui.link("All games", "/").classes("link-button")
             idle = "No fight is shown now. It appears when a game plays."
             if (folder / POLICY_NAME).exists() and not game:
                 idle = (
