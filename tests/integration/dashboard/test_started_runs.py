@@ -63,6 +63,7 @@ def test_empty_pages_say_what_to_do_and_a_run_is_started_stopped_and_resumed(tmp
             wait_for_end()
             page.get_by_text("Log", exact=True).click()
             expect(page.locator("pre")).to_contain_text("to resume: soulslab train --resume")
+            page.close()  # before its server ends
     finally:
         if folder.exists() and is_held(folder / LOCK_NAME):  # the run is no child of this process
             request(folder, STOP_NAME)
