@@ -2,6 +2,7 @@
 
 import re
 
+import psutil
 from playwright.sync_api import expect
 
 from soulslab.learn.process_lock import is_held
@@ -49,17 +50,21 @@ def test_empty_pages_say_what_to_do_and_a_run_is_started_stopped_and_resumed(tmp
             page.get_by_label("name").fill("mine")
             page.get_by_role("button", name="Start", exact=True).click()
             expect(page.locator(".card", has_text="mine")).to_be_visible()
-            page.goto(f"{dashboard.base}/run/mine")
             wait_for_start(1)
-            expect(page.locator(".state")).to_have_text("running", timeout=60_000)
+            [run] = psutil.Process(dashboard.process.pid).children()
+            run.suspend()  # it would train with all cores while the browser is waited for
+            page.goto(f"{dashboard.base}/run/mine")
+            expect(page.locator(".state")).to_have_text("running")
             page.get_by_role("button", name="Stop", exact=True).click()
             page.get_by_role("button", name="Stop the run").click()
+            wait_for((folder / STOP_NAME).exists, "the request")
+            run.resume()
             wait_for_end()
             expect(page.locator(".state")).to_have_text("stopped")
             expect(page.get_by_role("button", name="Save now")).to_be_hidden()
             page.get_by_role("button", name="Resume").click()
             wait_for_start(2)
-            request(folder, STOP_NAME)  # a run trains with all cores
+            request(folder, STOP_NAME)
             wait_for_end()
             page.get_by_text("Log", exact=True).click()
             expect(page.locator("pre")).to_contain_text("to resume: soulslab train --resume")
