@@ -97,7 +97,8 @@ def _measure_cost(
     shares: list[float] = []
     with _command(arguments, root / "train.log") as training, _dashboard(root) as (server, link):
         _wait_for((root / "run" / FEED_NAME).exists)
-        _wait_for(lambda: _work(root, unit) > 0)
+        _wait_for((root / "run" / PROGRESS_NAME).exists)
+        _next_work(root, unit)
         time.sleep(settings.window_s)  # the policy and the caches settle
         for i in range(settings.n_rounds):
             # Each second round in reversed order: the rate drifts while the policy learns.
@@ -161,10 +162,15 @@ def _read_feed(connection: socket.socket) -> None:
 def _rate(
     training: psutil.Process, server: psutil.Process, root: Path, unit: str, window_s: float
 ) -> tuple[float, float]:
-    """Return the work of a run per second of its processor time, and the share of a core that the server used."""
-    before, busy_s, server_s, start_s = _work(root, unit), _busy_s(training), _busy_s(server), time.monotonic()
+    """Return the work of a run per second of its processor time, and the share of a core that the server used.
+
+    Both ends of the window are reports of the run: it reports a few times per second, which is up to 2 % of a window.
+    """
+    before = _next_work(root, unit)
+    busy_s, server_s, start_s = _busy_s(training), _busy_s(server), time.monotonic()
     time.sleep(window_s)
-    work, wall_s = _work(root, unit) - before, time.monotonic() - start_s
+    work = _next_work(root, unit) - before
+    wall_s = time.monotonic() - start_s
     return work / (_busy_s(training) - busy_s), (_busy_s(server) - server_s) / wall_s
 
 
@@ -173,9 +179,16 @@ def _busy_s(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _work(root: Path, unit: str) -> float:
-    """Return the decisions, or the updates, that a run has reported."""
+def _next_work(root: Path, unit: str) -> float:
+    """Wait for the next report of a run; return the decisions, or the updates, that it has reported."""
     log = RunLog(root / "run" / PROGRESS_NAME)
+    before = _work(log, unit)
+    _wait_for(lambda: _work(log, unit) > before, poll_s=0.005)
+    return _work(log, unit)
+
+
+def _work(log: RunLog, unit: str) -> float:
+    """Return the decisions, or the updates, that a run has reported."""
     log.update()
     found = log.series("update/n_updates").values if unit == "updates" else log.series("train/n_fights").env_steps
     return float(found[-1]) if len(found) else 0.0
@@ -299,9 +312,9 @@ def _dashboard(root: Path) -> Iterator[tuple[psutil.Process, str]]:
         yield command.process, command.output.readline().split()[-1]
 
 
-def _wait_for(condition: Callable[[], bool]) -> None:
+def _wait_for(condition: Callable[[], bool], poll_s: float = 0.1) -> None:
     end_s = time.monotonic() + _START_S
     while not condition():
         if time.monotonic() > end_s:
             raise TimeoutError(f"waited {_START_S:.0f} s in vain; see the logs of the commands")
-        time.sleep(0.1)
+        time.sleep(poll_s)

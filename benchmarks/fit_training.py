@@ -75,8 +75,8 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
         decisions: Decisions of each training, in which its schedules end; by default, those of the config.
         limit_s: Maximum training time per run (s).
         n_refine_fights: Fights that the policy then plays against the true boss, of which it learns in one more round
-            (`soulslab.fights.refinement`); 0 plays none. Only with the source ``fit`` and the use ``drawn``.
-        refine_s: Training time of this round (s).
+            (`soulslab.fights.refinement`); 0 plays none. Only with a fit and the use ``drawn``.
+        refine_decisions: Decisions of the training of this round.
     """
 
     train: TrainSettings
@@ -90,7 +90,7 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int | None = None
     limit_s: float = float("inf")
     n_refine_fights: int = 0
-    refine_s: float = 120.0
+    refine_decisions: int = 20_000_000
 
     def quick(self) -> FitTrainingSettings:
         """Return settings for a run of a minute, in which little is learned."""
@@ -201,7 +201,7 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
                 env_options=true_fight,
                 n_fights=settings.n_refine_fights,
                 max_rounds=2,
-                train_s=settings.refine_s,
+                decisions=settings.refine_decisions,
                 seed=seed,
             )
             rounds = list(refine(run, [recording], Path(folder) / "rounds", more))

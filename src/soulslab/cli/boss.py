@@ -182,7 +182,7 @@ def refine(
     option: Repeated = None,
     n_fights: Annotated[int, Parameter(name="--fights", validator=Number(gte=1))] = 20,
     rounds: Annotated[int, Parameter(validator=Number(gte=1))] = 5,
-    train_s: Annotated[float, Parameter(validator=Number(gt=0))] = 120.0,
+    decisions: Annotated[int, Parameter(validator=Number(gt=0))] = 20_000_000,
     seed: Seed = 0,
     token_file: TokenFile = None,
     trust: Flag = False,
@@ -199,7 +199,7 @@ def refine(
         option: Value of an option of the environment, as boss=judge; may be repeated.
         n_fights: Fights of each round.
         rounds: Greatest number of rounds.
-        train_s: Training time of each round in seconds.
+        decisions: Decisions of the training of each round, in the simulator.
         seed: Seed of the fights.
         trust: The policy's file may choose programs, profiles, servers and modules of the environment.
     """
@@ -212,7 +212,7 @@ def refine(
     flags = EnvironmentFlags(env=env, option=option, token_file=token_file, trust=trust)
     env_id, options = flags.choose(header.env_id, header.env_options, run)
     settings = RefineSettings(
-        env_id=env_id, env_options=options, n_fights=n_fights, max_rounds=rounds, train_s=train_s, seed=seed
+        env_id=env_id, env_options=options, n_fights=n_fights, max_rounds=rounds, decisions=decisions, seed=seed
     )
     rows = []
     for each in refine(run, recordings, out, settings, run_sinks):

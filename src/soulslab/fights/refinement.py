@@ -53,7 +53,7 @@ class RefineSettings(msgspec.Struct, frozen=True, kw_only=True):
         env_options: Its options.
         n_fights: Fights of each round.
         max_rounds: Greatest number of rounds.
-        train_s: Training time of each round (s).
+        decisions: Decisions of the training of each round, in the simulator.
         seed: Seed of the fights and of the training.
     """
 
@@ -61,7 +61,7 @@ class RefineSettings(msgspec.Struct, frozen=True, kw_only=True):
     env_options: dict[str, Any]
     n_fights: int = 20
     max_rounds: int = 5
-    train_s: float = 120.0
+    decisions: int = 20_000_000
     seed: int = 0
 
 
@@ -143,7 +143,7 @@ def _continued(trained: TrainSettings, run: Path, boss: Path, settings: RefineSe
             trained.learner, lr=LR_FACTOR * trained.learner.lr, entropy=trained.learner.entropy_end
         ),
         run=msgspec.structs.replace(
-            trained.run, start_from=str(run), max_seconds=settings.train_s, seed=settings.seed + number
+            trained.run, start_from=str(run), total_steps=settings.decisions, seed=settings.seed + number
         ),
     )
 

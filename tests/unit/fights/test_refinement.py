@@ -46,7 +46,7 @@ def fitted(tmp_path_factory):
 
 def settings(**changes):
     options = {**FIGHTS, "boss": "trickster", **changes.pop("options", {})}
-    return RefineSettings(env_id=ARENA_ID, env_options=options, n_fights=2, train_s=0.5, **changes)
+    return RefineSettings(env_id=ARENA_ID, env_options=options, n_fights=2, decisions=1000, **changes)
 
 
 def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
