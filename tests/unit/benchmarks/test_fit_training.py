@@ -54,7 +54,13 @@ def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):
     options = {**small_config.env.options, "boss_intervals": (1.0, 1.0)}
     train = msgspec.structs.replace(small_config, env=msgspec.structs.replace(small_config.env, options=options))
     settings = FitTrainingSettings(
-        train=train, sources=("fit",), uses=("drawn",), minutes=2.0, n_fights=4, n_refine_fights=2, refine_decisions=1000
+        train=train,
+        sources=("fit",),
+        uses=("drawn",),
+        minutes=2.0,
+        n_fights=4,
+        n_refine_fights=2,
+        refine_decisions=1000,
     )
     (row,) = measure_fit_training(settings)[0].rows
     assert row["played (min)"] > 0.0
