@@ -29,7 +29,10 @@ def contexts():
         def context(width, theme):
             if (width, theme) not in made:
                 made[width, theme] = browser.new_context(
-                    viewport={"width": width, "height": 800}, color_scheme=theme, reduced_motion="reduce"
+                    viewport={"width": width, "height": 800},
+                    color_scheme=theme,
+                    reduced_motion="reduce",
+                    ignore_https_errors=True,  # the certificates of tests have an authority of their own
                 )
             return made[width, theme]
 

@@ -1,10 +1,11 @@
-"""Runs that are started and resumed in the browser, in a folder that is empty at first."""
+"""Runs that are started and resumed in the browser over TLS, in a folder that is empty at first."""
 
 import re
 
 import psutil
 from playwright.sync_api import expect
 
+from soulslab.fleet.certificates import server_certificates
 from soulslab.learn.process_lock import is_held
 from soulslab.learn.run_folder import LOCK_NAME
 from soulslab.learn.run_requests import STOP_NAME, request
@@ -20,9 +21,20 @@ COMMANDS = {
 }
 
 
+def check_empty_pages(page, base):
+    for path, command in COMMANDS.items():
+        page.goto(f"{base}{path}")
+        expect(page.locator("pre")).to_contain_text(command)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
+    page.goto(f"{base}/")
+    expect(page.locator("#content")).to_contain_text("No runs yet")
+
+
 def test_empty_pages_say_what_to_do_and_a_run_is_started_stopped_and_resumed(tmp_path, open_page):
     root = tmp_path / "runs"
     folder = root / "mine"
+    made = server_certificates(tmp_path / "tls", "127.0.0.1")
+    tls = ("--certificate", str(made.certificate), "--key", str(made.key))
 
     def wait_for_end():
         wait_for(lambda: not is_held(folder / LOCK_NAME), "the run to end", deadline_s=120.0)
@@ -34,14 +46,10 @@ def test_empty_pages_say_what_to_do_and_a_run_is_started_stopped_and_resumed(tmp
         wait_for(is_started, "the run to start", deadline_s=120.0)
 
     try:
-        with running_dashboard(root, tmp_path / "dashboard.log") as dashboard:
+        with running_dashboard(root, tmp_path / "dashboard.log", *tls) as dashboard:
+            assert dashboard.base.startswith("https://127.0.0.1:")
             page = open_page(dashboard.at("/"), width=400)
-            for path, command in COMMANDS.items():
-                page.goto(f"{dashboard.base}{path}")
-                expect(page.locator("pre")).to_contain_text(command)
-                assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
-            page.goto(f"{dashboard.base}/")
-            expect(page.locator("#content")).to_contain_text("No runs yet")
+            check_empty_pages(page, dashboard.base)
             page.get_by_role("button", name="Start a run").click()
             page.get_by_label("name").fill("../outside")
             page.get_by_role("button", name="Start", exact=True).click()
