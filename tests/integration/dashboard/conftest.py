@@ -31,6 +31,7 @@ def contexts():
                 made[width, theme] = browser.new_context(
                     viewport={"width": width, "height": 800},
                     color_scheme=theme,
+                    timezone_id="Asia/Tokyo",
                     reduced_motion="reduce",
                     ignore_https_errors=True,  # the certificates of tests have an authority of their own
                 )

@@ -126,6 +126,8 @@ def test_list_shows_the_runs(dashboard, open_page):
     expect(row).to_contain_text("70.0 %")
     expect(row).to_contain_text("60 to 80 %")
     expect(page.locator("tr", has_text="second")).to_contain_text("failed")
+    # Times are those of the viewer's zone; the last of 100 messages came 99 s after the first one.
+    expect(page.locator("tr", has_text="second").locator("time")).to_have_attribute("title", "11/15/2023, 7:14:59 AM")
     expect(page.locator("tr", has_text=ATTACK)).to_be_visible()
     assert page.title() == "Runs · soulslab"
     assert "token" not in page.url

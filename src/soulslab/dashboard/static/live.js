@@ -18,7 +18,7 @@
     const get = (name) => style.getPropertyValue(name).trim();
     return { ink: get("--ink"), faint: get("--faint"), line: get("--line"), surface: get("--surface"),
       blue: get("--blue"), orange: get("--orange"), green: get("--green"), track: get("--track"),
-      purple: get("--purple"), yellow: get("--yellow"), teal: get("--teal") };
+      purple: get("--purple"), brown: get("--brown"), violet: get("--violet") };
   }
 
   // --- receiving ---------------------------------------------------------------------------------------------
@@ -414,7 +414,7 @@
   function drawTimeline(moment, shown) {
     const rows = ROWS.filter(([, read]) => read(moment) !== undefined);
     const c = colours(), [g, width] = prepare("timeline", ROW_HEIGHT * rows.length + 4);
-    const palette = [c.blue, c.orange, c.green, c.purple, c.yellow, c.teal];
+    const palette = [c.blue, c.orange, c.green, c.purple, c.brown, c.violet];
     const [x, first, last] = timeAxis(shown, width);
     state.timeline = { shown, first, last, width, rows };
     const right = x(last + 1);
