@@ -95,8 +95,10 @@ def test_live_page_shows_what_the_policy_computed(live):
     live.locator("#position").fill("0")
     first = live.evaluate("[soulslabLive.moments[0].fight, soulslabLive.moments[0].decision].join(':')")
     live.wait_for_function(f"document.body.dataset.decision === '{first}'")
+    live.locator("#speed").select_option("0.25")
+    live.wait_for_function("soulslabLive.speed === 0.25 && !soulslabLive.isLive && soulslabLive.head > 0")
     live.locator("#live").click()
-    live.wait_for_function("soulslabLive.head > 5")
+    live.wait_for_function("soulslabLive.head > 5 && soulslabLive.speed === 1")
 
 
 def test_decisions_are_consecutive_and_continue_after_a_reload(live):
