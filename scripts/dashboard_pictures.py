@@ -69,6 +69,8 @@ def _take(browser: Browser, addresses: Sequence[str], name: str, **options: Any)
         page.goto(address)
     if page.locator("[data-socket]").count():
         page.wait_for_function("window.soulslabLive?.moments.length > 60", timeout=_FIGHT_MS)
+    if page.locator("table.games").count():
+        page.wait_for_selector(".game img", timeout=_FIGHT_MS)
     page.wait_for_timeout(_SETTLE_MS)
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         raise SystemExit(f"{name} is wider than its window")
