@@ -91,8 +91,8 @@ def test_policy_is_asked_in_a_fight_without_a_seed(recorded, open_page):
 
 def test_fight_of_an_evaluation_is_repeated(recorded, open_page):
     dashboard, episode = recorded
-    page = open_page(dashboard.at("/fights"))
-    page.locator("#content a", has_text="mine").click()
+    page = open_page(dashboard.at("/run/mine"))
+    page.get_by_role("link", name="Evaluated fights").click()
     row = page.locator("tbody tr", has_text="Fight 0")
     expect(row).to_contain_text("4,000")
     page.get_by_role("link", name="Fight 0").click()

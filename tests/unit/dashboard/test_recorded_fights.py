@@ -4,6 +4,7 @@ import json
 import shutil
 import struct
 
+import psutil
 import pytest
 
 from soulslab.arena.features import FEATURE_NAMES
@@ -14,6 +15,7 @@ from soulslab.dashboard.recorded_fights import (
     read_fight_set,
     replay_fight,
 )
+from soulslab.dashboard.replay_process import END, FAILURE, ReplayProcess, ReplayRequest
 from soulslab.dashboard.run_library import RunLibrary
 from soulslab.envs.registration import ARENA_ID, IUDEX_ID
 from soulslab.errors import DemonstrationError, IncompatibleCheckpointError
@@ -195,6 +197,19 @@ def test_evaluated_fights_survive_a_killed_process_and_a_resume(recorded, tmp_pa
     (tmp_path / "config.toml").write_text('env.id = "toys/Corridor-v0"\n')
     with pytest.raises(DemonstrationError, match="evaluate --record"):
         next(replay_fight(tmp_path, 0))
+
+
+def test_replay_process_that_was_killed_is_reported(tmp_path):
+    with ReplayProcess() as process:
+        [child] = [
+            each for each in psutil.Process().children() if "soulslab.dashboard.replay_process" in each.cmdline()
+        ]
+        child.kill()
+        process.ask(ReplayRequest(folder=str(tmp_path), fight=0))
+        kind, text = process.read()
+        assert (kind, process.is_waiting) == (FAILURE, False)
+        assert b"has ended" in text
+        assert process.read() == (END, b"")
 
 
 def test_recorded_pixels_are_the_picture(tmp_path):
