@@ -208,7 +208,9 @@ def games_html(games: tuple[Lease, ...], run_dir: Path, run_id: str, frames: Map
 def _game_html(name: str, run_id: str, frames: Mapping[str, bytes]) -> str:
     """Return the name of a game with its last picture, as a link to its live page."""
     picture = frames[name]
-    image = f'<img src="data:image/jpeg;base64,{b64encode(picture).decode()}" alt="" width="120">' if picture else ""
+    image = '<span class="blank"></span>'  # a game between two fights has no picture yet
+    if picture:
+        image = f'<img src="data:image/jpeg;base64,{b64encode(picture).decode()}" alt="" width="120">'
     link = escape(f"{run_path(run_id, 'live')}?{urlencode({'game': name})}")
     return f'<a class="game" href="{link}" title="Watch this game">{image}{escape(name)}</a>'
 
