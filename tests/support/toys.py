@@ -2,7 +2,7 @@
 
 ``Lights`` is a contextual bandit: the observation shows the correct lever, and masked levers would have a larger
 reward. ``Corridor`` is a walk of six cells with a reward at the end; its vector form can be saved, reports wins,
-and has steps of two decisions. ``Late`` is a game in real time.
+and has steps of two decisions. ``Late`` is a game in real time. ``Recall`` needs a policy that remembers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 N_LEVERS = 4
+N_CUES = 2
+N_TO_REMEMBER = 4
 LENGTH = 6
 LIMIT = 20
 
@@ -160,6 +162,32 @@ class Corridor(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return mask
 
 
+class Recall(gymnasium.Env[np.ndarray, int]):
+    """The first observation shows a cue, the last one asks for it: reward 1 for the action with its number."""
+
+    def __init__(self) -> None:
+        self.observation_space = Box(0.0, 1.0, (N_CUES + 1,), np.float32)
+        self.action_space = Discrete(N_CUES)
+        self._cue = self._age = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:  # noqa: ARG002
+        super().reset(seed=seed)
+        self._cue, self._age = int(self.np_random.integers(N_CUES)), 0
+        return self._obs(), {}
+
+    def step(self, action: int) -> Any:
+        self._age += 1
+        is_over = self._age > N_TO_REMEMBER
+        return self._obs(), float(is_over and action == self._cue), is_over, False, {}
+
+    def _obs(self) -> np.ndarray:
+        obs = np.zeros(N_CUES + 1, np.float32)
+        if self._age == 0:
+            obs[self._cue] = 1.0
+        obs[-1] = self._age / N_TO_REMEMBER
+        return obs
+
+
 class Late(gymnasium.Env[np.ndarray, int]):
     """Reports a lateness of 10 ms for each of the three steps of an episode."""
 
@@ -182,3 +210,4 @@ def register_toys() -> None:
         gymnasium.register("toys/Lights-v0", entry_point=Lights)
         gymnasium.register("toys/Corridor-v0", vector_entry_point=Corridor)
         gymnasium.register("toys/Late-v0", entry_point=Late)
+        gymnasium.register("toys/Recall-v0", entry_point=Recall)

@@ -9,7 +9,7 @@ from typing import Any
 POLL_S = 0.005
 
 
-def wait_for(condition: Callable[[], Any], what: str = "it", *, deadline_s: float = 20.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str = "it", *, deadline_s: float = 60.0) -> Any:
     """Return the first true result of a condition; raise an error after the deadline."""
     end = time.monotonic() + deadline_s
     while not (result := condition()):

@@ -237,6 +237,7 @@ def _show_recording(
         header.frame_stack if header else 1,
         extras=header.extras if header else None,
         n_actions=n_actions,
+        n_memory=header.n_memory if header else 0,
     )
     info = FeedInfo(env_id=description.env_id, feature_names=names, n_actions=n_actions, action_names=(), scene={})
     view = SceneView(info)
@@ -294,6 +295,7 @@ def _replay(
         header.frame_stack if header else 1,
         extras=header.extras if header else None,
         n_actions=header.n_actions if header else 0,
+        n_memory=header.n_memory if header else 0,
     )
     observation, info = env.reset(seed=fight.seed)
     observer.begin(stack([observation]))

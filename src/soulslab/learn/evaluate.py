@@ -168,7 +168,14 @@ def evaluate(
         alike = env.metadata.get("policies_of", ())
         policy.header.check_env(settings.env_id, sizes(env), alike=alike)
         header, n_actions = policy.header, policy.header.n_actions
-        observer = Observer(layout(env), n_envs, header.frame_stack, extras=header.extras, n_actions=n_actions)
+        observer = Observer(
+            layout(env),
+            n_envs,
+            header.frame_stack,
+            extras=header.extras,
+            n_actions=n_actions,
+            n_memory=header.n_memory,
+        )
         policy.seed(environment_seed(settings.seed, EVALUATION))
         with one_core():
             act = partial(policy.act, deterministic=settings.deterministic)

@@ -199,7 +199,7 @@ class LiveFeed:
         if self._n_sent >= MAX_WAITING and self._is_faster_than_a_game(now_s):
             return  # viewers skip to the end of a long simulated fight
         self._n_sent += 1
-        first = Inputs(inputs.features[:1], inputs.pixels[:1] if inputs.pixels is not None else None)
+        first = inputs.select(slice(1))
         action = int(actions[0])
         moment = make_moment(env, first, mask[0], action, player.view(first, mask[0], action))
         place = {"fight": self._fight, "decision": self._decision, "reward": self._reward, "late_s": self._late_s}

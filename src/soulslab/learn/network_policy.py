@@ -219,7 +219,7 @@ class NetworkPolicy(ABC, Generic[H]):
         header = cls.read_header(raw, path)
         with header_errors(path):
             archive.check_n_parameters(tensors, cls.count_parameters(header), path)
-        policy = cls(header)
+            policy = cls(header)
         policy.load_state(tensors, path)
         return policy
 

@@ -135,7 +135,7 @@ class PhasePolicy:
             rows = np.flatnonzero(phases == number)
             if len(rows) == 0:
                 continue
-            seen = Inputs(inputs.features[rows], inputs.pixels[rows] if inputs.pixels is not None else None)
+            seen = inputs.select(rows)
             open_ = masks[rows] if masks is not None else None
             actions[rows] = member.act(seen, open_, deterministic=deterministic)
         return actions if isinstance(obs, Inputs) else actions.reshape(np.shape(obs)[:-1])
@@ -186,6 +186,11 @@ class PhasePolicy:
 
 def _check_alike(headers: Sequence[Header], names: Sequence[str | Path]) -> None:
     first = headers[0]
+    for header, name in zip(headers, names, strict=True):
+        if header.n_memory:
+            raise IncompatibleCheckpointError(
+                name, "remembers earlier observations (network.memory); only policies without memory can be joined"
+            )
     for header, name in zip(headers[1:], names[1:], strict=True):
         differences = (
             f"{field} {here}, but {names[0]} has {there}"

@@ -3,7 +3,7 @@
 The file is a safetensors archive (:mod:`soulslab.learn.archive`) with the weights of the network, the moments of the
 observation and value normalisers, and a header that describes the training environment and the version of soulslab.
 
-Shapes: B batch, F features, H W C pixels, A actions.
+Shapes: B batch, T steps, F features, H W C pixels, A actions, M units of the recurrent layer.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.archive import Tensors
+from soulslab.learn.environment import find_feature
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, parse_header
@@ -49,6 +50,9 @@ class Estimate(NamedTuple):
 class ActorCritic(nn.Module):
     """Separate perceptrons for actor and critic, or one with two heads; pixels first pass through convolutions.
 
+    With ``network.memory`` a gated recurrent unit (Cho et al. 2014, "Learning phrase representations using RNN
+    encoder-decoder", section 2.3) reads the inputs, and the perceptrons read the inputs and its state.
+
     The weights are orthogonal, and those of the heads so small that the initial policy is nearly uniform and the
     initial values are nearly 0: Engstrom et al. 2020, "Implementation matters"; Andrychowicz et al. 2021, "What matters
     in on-policy reinforcement learning?", section 3.2.
@@ -66,31 +70,67 @@ class ActorCritic(nn.Module):
         """Build the network; raises EnvironmentUsageError if the pixels (H, W, C) are too small."""
         super().__init__()
         self.eye = PixelEncoder(pixels, settings, generator) if pixels is not None else None
-        n_inputs = n_features + (self.eye.n_outputs if self.eye else 0)
+        n_seen = n_features + (self.eye.n_outputs if self.eye else 0)
+        self.memory = _recurrent(n_seen, settings.memory, generator) if settings.memory else None
+        n_inputs = n_seen + settings.memory
         self.trunk = _trunk(n_inputs, settings, generator)
         self.critic_trunk = None if settings.shared else _trunk(n_inputs, settings, generator)
         self.actor = _initialised(nn.Linear(settings.widths[-1], n_actions), _HEAD_GAIN, generator)
         self.critic = _initialised(nn.Linear(settings.widths[-1], 1), _HEAD_GAIN, generator)
 
-    def forward(self, obs: Tensor, pixels: Tensor | None = None) -> Estimate:
-        """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C)."""
-        seen = self.join_inputs(obs, pixels)
+    def forward(self, obs: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None) -> Estimate:
+        """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C).
+
+        ``memory`` is the state of the recurrent layer before the observations, float32 (B, M), if there is one.
+        """
+        return self.estimate(self.see(obs, pixels, memory)[0])
+
+    def unroll(self, obs: Tensor, pixels: Tensor | None, memory: Tensor, is_first: Tensor) -> Estimate:
+        """Estimate actions and values of T consecutive steps, with gradients through all of them.
+
+        Args:
+            obs: Normalised features, float32 (T, B, F).
+            pixels: Pixels, uint8 (T, B, H, W, C), or None.
+            memory: State of the recurrent layer before the first step, float32 (B, M).
+            is_first: Whether an observation is the first one of an episode, bool (T, B, 1).
+        """
+        if self.memory is None:
+            raise TypeError("the network has no recurrent layer")
+        joined = self._join(obs.flatten(0, 1), pixels.flatten(0, 1) if pixels is not None else None)
+        seen, states = joined.view(*obs.shape[:2], -1), []
+        for one, begins in zip(seen, is_first, strict=True):
+            memory = self.memory(one, memory.masked_fill(begins, 0.0))
+            states.append(memory)
+        return self.estimate(torch.cat((seen, torch.stack(states)), dim=-1))
+
+    def see(
+        self, obs: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the inputs of the hidden layers, float32 (B, n_inputs), and the next state of the recurrent layer."""
+        seen = self._join(obs, pixels)
+        if self.memory is None:
+            return seen, None
+        memory = self.memory(seen, memory)
+        return torch.cat((seen, memory), dim=-1), memory
+
+    def estimate(self, seen: Tensor) -> Estimate:
+        """Estimate actions and values from the result of :meth:`see`."""
         hidden: Tensor = self.trunk(seen)
         critic_hidden = self.critic_trunk(seen) if self.critic_trunk is not None else hidden
         return Estimate(self.actor(hidden), self.critic(critic_hidden).squeeze(-1))
 
-    def logits(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
-        """Return the actor's logits alone, float32 (B, A), for the inputs of :meth:`forward`."""
-        result: Tensor = self.actor(self.trunk(self.join_inputs(obs, pixels)))
+    def logits(self, seen: Tensor) -> Tensor:
+        """Return the actor's logits alone, float32 (B, A), for the result of :meth:`see`."""
+        result: Tensor = self.actor(self.trunk(seen))
         return result
 
-    def value(self, obs: Tensor, pixels: Tensor | None = None) -> Tensor:
-        """Return the critic's normalised values alone, float32 (B,), for the inputs of :meth:`forward`."""
-        result: Tensor = self.critic((self.critic_trunk or self.trunk)(self.join_inputs(obs, pixels))).squeeze(-1)
+    def value(self, seen: Tensor) -> Tensor:
+        """Return the critic's normalised values alone, float32 (B,), for the result of :meth:`see`."""
+        result: Tensor = self.critic((self.critic_trunk or self.trunk)(seen)).squeeze(-1)
         return result
 
-    def join_inputs(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
-        """Return the inputs of the hidden layers, float32 (B, n_inputs)."""
+    def _join(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
+        """Return features and encoded pixels, float32 (B, n)."""
         if self.eye is not None and pixels is not None:
             return torch.cat((self.eye(pixels), obs), dim=-1)
         return obs
@@ -142,8 +182,10 @@ def count_parameters(
             n_eye += (n_in * kernel_px**2 + 1) * n_out
             n_in = n_out
         n_inputs += _n_seen(pixels, settings)
+    n_memory = 3 * settings.memory * (n_inputs + settings.memory + 2)
+    n_inputs += settings.memory
     n_trunk = sum((n_in + 1) * n_out for n_in, n_out in pairwise((n_inputs, *settings.widths)))
-    return n_eye + n_trunk * (1 if settings.shared else 2) + (settings.widths[-1] + 1) * (n_actions + 1)
+    return n_eye + n_memory + n_trunk * (1 if settings.shared else 2) + (settings.widths[-1] + 1) * (n_actions + 1)
 
 
 def masked_log_probs(logits: Tensor, blocked: Tensor) -> Tensor:
@@ -187,6 +229,15 @@ def _trunk(n_features: int, settings: NetworkSettings, generator: torch.Generato
     return nn.Sequential(*layers)
 
 
+def _recurrent(n_in: int, n_units: int, generator: torch.Generator) -> nn.GRUCell:
+    layer = nn.GRUCell(n_in, n_units)
+    for weights in (*layer.weight_ih.chunk(3), *layer.weight_hh.chunk(3)):  # of the two gates and the new state
+        nn.init.orthogonal_(weights, generator=generator)
+    nn.init.zeros_(layer.bias_ih)
+    nn.init.zeros_(layer.bias_hh)
+    return layer
+
+
 def _convolution(n_in: int, n_out: int, window: tuple[int, int], generator: torch.Generator) -> nn.Conv2d:
     layer = _initialised(nn.Conv2d(n_in, n_out, *window), _HIDDEN_GAIN, generator)
     layer.weight = nn.Parameter(layer.weight.detach().contiguous(memory_format=torch.channels_last))
@@ -202,8 +253,8 @@ def _initialised(layer: Layer, gain: float, generator: torch.Generator) -> Layer
 
 
 FORMAT: Final = "soulslab-policy"
-FORMAT_VERSION: Final = 2
-_READ_VERSIONS: Final = (1, FORMAT_VERSION)  # version 1 had no pixels
+FORMAT_VERSION: Final = 3
+_READ_VERSIONS: Final = (1, 2, FORMAT_VERSION)  # version 1 had no pixels, and version 2 no memory
 MAX_NORMALISED: Final = 10.0
 """Normalised features are clipped to this many standard deviations, so that rare large values do not dominate."""
 
@@ -219,6 +270,16 @@ class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True
     format: str = FORMAT
     version: int = FORMAT_VERSION
     network: NetworkSettings
+
+    @property
+    def n_memory(self) -> int:
+        """Number of units of the recurrent layer; 0 without one."""
+        return self.network.memory
+
+    def find_hidden_features(self) -> list[int]:
+        """Return the indices of the features that the policy ignores; raises ConfigError for an unknown one."""
+        names = self.network.hidden_features
+        return [find_feature(name, self.feature_names, self.env_id, "network.hidden_features") for name in names]
 
 
 class Policy(NetworkPolicy[PolicyHeader]):
@@ -240,8 +301,8 @@ class Policy(NetworkPolicy[PolicyHeader]):
         ).to(device)
         self.observation_moments = RunningMoments((header.n_features,))
         self.value_moments = RunningMoments((), max_count=_VALUE_MEMORY)
-        self._shift = torch.zeros(header.n_features)
-        self._scale = torch.ones(header.n_features)
+        self._hidden_features = header.find_hidden_features()
+        self._refresh()
 
     def observe(self, obs: NDArray[np.float32]) -> None:
         """Update the observation normaliser with a batch, float32 (B, F)."""
@@ -253,16 +314,19 @@ class Policy(NetworkPolicy[PolicyHeader]):
         centred = torch.sub(torch.from_numpy(obs), self._shift, out=out)
         return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
 
-    def estimate(self, obs: Tensor, pixels: Tensor | None) -> Estimate:
-        """Return logits and normalised values on the CPU, for normalised features (B, F) and pixels or None."""
+    def estimate(self, obs: Tensor, pixels: Tensor | None, inputs: Inputs | None = None) -> Estimate:
+        """Return logits and normalised values on the CPU, for normalised features (B, F) and pixels or None.
+
+        A recurrent policy reads its memory from ``inputs``, and writes the next one there.
+        """
         on_device = pixels.to(self.device) if pixels is not None else None
-        logits, values = self.network(obs.to(self.device), on_device)
+        logits, values = self.network.estimate(self._see(obs.to(self.device), on_device, inputs))
         return Estimate(logits.cpu(), values.cpu())
 
     def judge(self, inputs: Inputs) -> NDArray[np.float32]:
         """Return the normalised values of the critic, float32 (B,)."""
         with torch.inference_mode():
-            values: NDArray[np.float32] = self.network.value(*self._tensors(inputs)).cpu().numpy()
+            values: NDArray[np.float32] = self.network.value(self._see_all(inputs)).cpu().numpy()
         return values
 
     def scores(self, inputs: Inputs, mask: NDArray[np.bool_] | None = None) -> ActionScores:
@@ -276,8 +340,8 @@ class Policy(NetworkPolicy[PolicyHeader]):
         network = self.network
         with gradients():
             obs = self.normalise(inputs.features).to(self.device).requires_grad_()
-            layer = seen = network.join_inputs(obs, self._pixels(inputs))
-            hidden = []
+            layer = seen = self._see(obs, self._pixels(inputs), inputs)
+            hidden = [inputs.next_memory[0].copy()] if inputs.next_memory is not None else []
             for module in network.trunk:
                 layer = module(layer)
                 if not isinstance(module, nn.Linear):
@@ -332,11 +396,29 @@ class Policy(NetworkPolicy[PolicyHeader]):
         return log_probs.argmax(-1) if deterministic else sample(log_probs, self._generator).squeeze(-1)
 
     def _log_probs(self, inputs: Inputs, blocked: Tensor) -> Tensor:
-        return masked_log_probs(self.network.logits(*self._tensors(inputs)).cpu(), blocked)
+        return masked_log_probs(self.network.logits(self._see_all(inputs)).cpu(), blocked)
 
-    def _tensors(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
+    def _see_all(self, inputs: Inputs) -> Tensor:
+        """Return the inputs of the hidden layers on the device."""
         pixels = self._pixels(inputs)
-        return self.normalise(inputs.features).to(self.device), pixels
+        return self._see(self.normalise(inputs.features).to(self.device), pixels, inputs)
+
+    def _see(self, obs: Tensor, pixels: Tensor | None, inputs: Inputs | None) -> Tensor:
+        """Return the inputs of the hidden layers; a recurrent policy writes its next memory to ``inputs``.
+
+        Raises EnvironmentUsageError if ``inputs`` do not have the memory of the policy.
+        """
+        if self.network.memory is None:
+            return self.network.see(obs, pixels)[0]
+        if inputs is None or inputs.memory is None or inputs.next_memory is None:
+            raise EnvironmentUsageError(
+                f"a policy with network.memory = {self.header.n_memory} needs to know the observations before this "
+                "one; give it the inputs of an Observer with this memory"
+            )
+        seen, following = self.network.see(obs, pixels, torch.from_numpy(inputs.memory).to(self.device))
+        if following is not None:
+            inputs.next_memory[:] = following.detach().cpu().numpy()
+        return seen
 
     def _moments(self) -> dict[str, RunningMoments]:
         return {"observation": self.observation_moments, "value": self.value_moments}
@@ -344,3 +426,4 @@ class Policy(NetworkPolicy[PolicyHeader]):
     def _refresh(self) -> None:
         self._shift = torch.from_numpy(self.observation_moments.mean.astype(np.float32))
         self._scale = torch.from_numpy((1.0 / self.observation_moments.std).astype(np.float32))
+        self._scale[self._hidden_features] = 0.0

@@ -64,6 +64,11 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return self.n_features + self.extras.n_features(self.n_actions)
 
     @property
+    def n_memory(self) -> int:
+        """Number of units of the recurrent layer; 0 without one."""
+        return 0
+
+    @property
     def stacked_pixels(self) -> tuple[int, int, int] | None:
         """Height, width and channels of the stacked pixels that the network sees; None without pixels."""
         if self.pixels is None:

@@ -84,6 +84,9 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         widths: Number of units of each hidden layer.
         activation: Activation function after each hidden layer.
         shared: Whether actor and critic share the hidden layers (nearly twice as fast) or have separate ones.
+        memory: Number of units of a gated recurrent unit before the hidden layers, with which the policy remembers
+            earlier observations of the episode; 0 for none.
+        hidden_features: Names of features that the policy ignores, such as those that another game does not show.
     """
 
     convolutions: Annotated[tuple[tuple[Positive, Positive, Positive], ...], Meta(min_length=1, max_length=8)] = (
@@ -94,6 +97,8 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     widths: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=8)] = (128, 128)
     activation: Literal["tanh", "relu", "silu"] = "relu"
     shared: bool = False
+    memory: Annotated[int, Meta(ge=0, le=4096)] = 0
+    hidden_features: Annotated[tuple[str, ...], Meta(max_length=1024)] = ()
 
 
 class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

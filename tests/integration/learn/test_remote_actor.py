@@ -215,7 +215,7 @@ def test_training_is_killed_and_resumed(run_dir):
         learner=QLearningSettings(learning_starts=50, updates_per_step=0.5, batch_size=8, epsilon_decisions=100),
         replay=ReplaySettings(capacity=5000),
         run=RainbowRunSettings(
-            total_steps=10_000, evaluate_every=0, checkpoint_every_s=0.5, actor="apart", actor_alone_s=60.0
+            total_steps=10_000, evaluate_every=0, checkpoint_every_s=0.5, actor="apart", actor_alone_s=600.0
         ),
     )
     run_dir.parent.mkdir(exist_ok=True)

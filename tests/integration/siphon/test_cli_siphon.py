@@ -121,10 +121,12 @@ def test_a_recording_contains_the_requested_parts(soulslab, doom, tmp_path):
     file = tmp_path / "doom.h5"
     flags = ("--pid", doom.pid, "--seconds", "1", "--rate-hz", "20", "--attribute", "health")
     said = soulslab("record", "doom", file, *flags, "--frames", "none")
-    assert "0 dropped" in said
+    # In real time samples are late on a busy machine; none is lost otherwise.
+    n_samples, n_dropped, n_late = re.search(r"(\d+) samples .* (\d+) dropped(?: \((\d+) late)?", said).groups("0")
+    assert (int(n_samples) + int(n_dropped), n_dropped) == (20, n_late)
     recording = read_recording(file)
     assert list(recording.attributes) == ["health"]
-    assert len(recording) > 10
+    assert len(recording) == int(n_samples)
     assert "exists" in soulslab("record", "doom", file, *flags, "--frames", "none", code=1)
 
 

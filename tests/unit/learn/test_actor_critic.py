@@ -58,7 +58,7 @@ def test_a_row_that_forbids_everything_is_uniform_not_nan():
 def test_parts_agree_with_the_whole(shared):
     net, obs = network(shared), torch.randn(7, 6, generator=torch.Generator().manual_seed(0))
     logits, values = net(obs)
-    torch.testing.assert_close(net.logits(obs), logits)
+    torch.testing.assert_close(net.logits(net.see(obs)[0]), logits)
     torch.testing.assert_close(net.value(obs), values)
 
 
@@ -77,7 +77,7 @@ def test_the_same_seed_gives_the_same_weights():
 
 
 def test_the_first_policy_is_nearly_uniform():
-    probabilities = network(shared=False).logits(torch.randn(50, 6)).softmax(1)
+    probabilities = network(shared=False)(torch.randn(50, 6)).logits.softmax(1)
     assert (probabilities - 0.2).abs().max() < 0.02
 
 
@@ -89,8 +89,8 @@ def test_pixels_and_features_meet_in_the_trunk(shared, n_features):
     features = torch.randn(7, n_features, generator=generator)
     pixels = torch.randint(256, (7, 84, 60, 2), dtype=torch.uint8, generator=generator)
     logits, values = net(features, pixels)
-    torch.testing.assert_close(net.logits(features, pixels), logits)
-    torch.testing.assert_close(net.value(features, pixels), values)
+    torch.testing.assert_close(net.logits(net.see(features, pixels)[0]), logits)
+    torch.testing.assert_close(net.value(net.see(features, pixels)[0]), values)
     for changed in (net(features, 255 - pixels), net(features + 1.0, pixels)) if n_features else ():
         assert (changed.logits != logits).any()
     # Nothing of one picture leaks into the answer about another.

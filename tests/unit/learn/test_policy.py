@@ -149,12 +149,12 @@ def test_files_from_before_there_were_pixels_are_read(policy, tmp_path):
         (
             {"format": "soulslab-checkpoint"},
             IncompatibleCheckpointError,
-            "this soulslab reads 'soulslab-policy' version 1 or 2",
+            "this soulslab reads 'soulslab-policy' version 1 or 2 or 3",
         ),
         (
-            {"version": 3},
+            {"version": 4},
             IncompatibleCheckpointError,
-            "version 3; this soulslab reads 'soulslab-policy' version 1 or 2",
+            "version 4; this soulslab reads 'soulslab-policy' version 1 or 2 or 3",
         ),
         ({"n_actions": 5}, IncompatibleCheckpointError, "a network of 214 parameters, but the file holds 197"),
         ({"n_features": 7}, IncompatibleCheckpointError, r"a network of \d+ parameters, but the file holds 197"),

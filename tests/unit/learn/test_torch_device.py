@@ -64,7 +64,7 @@ def test_network_of_ppo_is_on_the_device():
         commit="",
     )
     policy = Policy(header, device=META)
-    logits, values = policy.network(*policy._tensors(Inputs(np.zeros((3, 6), np.float32))))
+    logits, values = policy.network.estimate(policy._see_all(Inputs(np.zeros((3, 6), np.float32))))
     assert devices(policy.network) == {logits.device, values.device} == {META}
 
 
@@ -85,8 +85,9 @@ def test_network_of_rainbow_is_on_the_device(pixels, is_noisy):
 
 def test_minibatch_moves_to_the_device():
     rollout = Rollout(n_steps=2, n_envs=3, n_features=4, n_actions=5, pixels=(8, 8, 1))
-    assert {tensor.device for tensor in rollout.select(torch.arange(4), META)} == {META}
-    assert {tensor.device for tensor in rollout.select(torch.arange(4), CPU)} == {CPU}
+    for device in (META, CPU):
+        for batch in (rollout.select(torch.arange(4), device), rollout.select_environments(torch.arange(2), device)):
+            assert {tensor.device for tensor in batch if tensor is not None} == {device}
 
 
 @needs_no_gpu

@@ -182,7 +182,14 @@ class PolicyActor:
         header = player.header
         self._player = player
         layout = Layout(space, env_name)
-        self._observer = Observer(layout, 1, header.frame_stack, extras=header.extras, n_actions=header.n_actions)
+        self._observer = Observer(
+            layout,
+            1,
+            header.frame_stack,
+            extras=header.extras,
+            n_actions=header.n_actions,
+            n_memory=header.n_memory,
+        )
         self._last = np.zeros(1, np.int64)
         self._n_decisions = 0
         self._mask: NDArray[np.bool_] | None = None

@@ -57,8 +57,11 @@ class PPO:
         self._policy = policy
         self._generator = generator
         header = policy.header
-        self._rollout = Rollout(settings.n_steps, n_envs, header.n_features, header.n_actions, header.stacked_pixels)
-        self._order = torch.empty(self._rollout.n_transitions, dtype=torch.int64)
+        self._rollout = Rollout(
+            settings.n_steps, n_envs, header.n_features, header.n_actions, header.stacked_pixels, header.n_memory
+        )
+        # A recurrent policy learns from whole sequences of steps, so its minibatches are parts of the environments.
+        self._order = torch.empty(n_envs if header.n_memory else self._rollout.n_transitions, dtype=torch.int64)
         self._parameters = list(policy.network.parameters())
         self._optimiser = torch.optim.Adam(self._parameters, lr=settings.lr, eps=_ADAM_EPSILON, fused=True)
 
@@ -123,15 +126,19 @@ class PPO:
 
     def _minibatches(self) -> Iterator[Minibatch]:
         """Yield the rollout in shuffled parts of equal size."""
-        n_transitions = self._rollout.n_transitions
-        torch.randperm(n_transitions, generator=self._generator, out=self._order)
-        n_parts = max(1, round(n_transitions / self._settings.minibatch_size))
-        for index in self._order.tensor_split(n_parts):
-            yield self._rollout.select(index, self._policy.device)
+        n_parts = max(1, round(self._rollout.n_transitions / self._settings.minibatch_size))
+        select = self._rollout.select_environments if self._policy.header.n_memory else self._rollout.select
+        torch.randperm(len(self._order), generator=self._generator, out=self._order)
+        for index in self._order.tensor_split(min(n_parts, len(self._order))):
+            yield select(index, self._policy.device)
 
     def _loss(self, batch: Minibatch, entropy_coef: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of a minibatch, and measurements by name."""
-        logits, values = self._policy.network(batch.obs, batch.pixels)
+        network = self._policy.network
+        if batch.memory is not None and batch.is_first is not None:
+            logits, values = network.unroll(batch.obs, batch.pixels, batch.memory, batch.is_first)
+        else:
+            logits, values = network(batch.obs, batch.pixels)
         log_probs = masked_log_probs(logits, batch.blocked)
         # Equation 7 of Schulman et al. 2017, negated: the minimum of the unclipped and the clipped objective.
         log_ratio = log_probs.gather(-1, batch.actions).squeeze(-1) - batch.log_probs
@@ -186,7 +193,7 @@ class PPOAlgorithm(Algorithm):
         self._env = env
         self._policy = policy
         self._learner = PPO(settings.learner, policy, env.num_envs, generator)
-        self._collector = Collector(env, settings.learner.gamma, settings.env.frame_stack)
+        self._collector = Collector(env, settings.learner.gamma, settings.env.frame_stack, settings.network.memory)
         self._progress = 0.0
         self._stats: list[UpdateStats] = []
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 
+from soulslab.errors import ConfigError
 from soulslab.learn.actors.episode_window import EpisodeWindow
 from soulslab.learn.actors.transition_actor import ActorHandle, refuse_secrets, step_shape
 from soulslab.learn.actors.transport import Weights
@@ -165,10 +166,13 @@ def open_remote_ppo(
     """Make the policy of a run and its actors; the environments are only made to read their spaces.
 
     ``initialise`` is called with the new policy and the environments; it may replace the random weights. Raises
-    EnvironmentUsageError if the environment does not support training, ConfigError if an actor would need a secret.
+    EnvironmentUsageError if the environment does not support training, ConfigError if an actor would need a secret or
+    the policy is recurrent.
     """
     settings = folder.settings
     refuse_secrets(folder.options)
+    if settings.network.memory:
+        raise ConfigError("must be 0 in a fleet, whose chunks hold no states of a policy", path="network.memory")
     with closing(make_vector(settings.env.id, settings.env.n_envs, without_functions(folder.options))) as env:
         generator = torch.Generator().manual_seed(settings.run.seed)
         header = PolicyHeader(**header_fields(settings, sizes(env)), network=settings.network)

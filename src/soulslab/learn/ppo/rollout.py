@@ -1,12 +1,12 @@
 """Rollouts of N environments in preallocated memory, and their advantages.
 
-Shapes: T steps, N environments, F features, H W C pixels, A actions. The transitions are stored in (T, N, ...) arrays
-and read by the learner as flat (T * N, ...) views; nothing is allocated per step.
+Shapes: T steps, N environments, F features, H W C pixels, A actions, M units of a recurrent layer. The transitions are
+stored in (T, N, ...) arrays and read by the learner as flat (T * N, ...) views; nothing is allocated per step.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -33,7 +33,11 @@ from soulslab.learn.ppo.episode_tracker import EpisodeTracker
 
 
 class Minibatch(NamedTuple):
-    """Transitions selected from a `Rollout`, with the same columns; the first axis of all arrays is B."""
+    """Transitions selected from a `Rollout`, with the same columns; the first axis of all arrays is B.
+
+    For a recurrent policy the first two axes are T and B, and ``memory`` is the state of its recurrent layer before the
+    first step, (B, M).
+    """
 
     obs: Tensor
     pixels: Tensor | None
@@ -42,6 +46,11 @@ class Minibatch(NamedTuple):
     log_probs: Tensor
     advantages: Tensor
     returns: Tensor
+    memory: Tensor | None = None
+    is_first: Tensor | None = None
+
+
+_COLUMNS: Final = Minibatch._fields[:-2]
 
 
 class Rollout:
@@ -54,6 +63,7 @@ class Rollout:
         n_features: int,
         n_actions: int,
         pixels: tuple[int, int, int] | None = None,
+        n_memory: int = 0,
     ) -> None:
         shape = (n_steps, n_envs)
         self.n_transitions = n_steps * n_envs
@@ -65,6 +75,7 @@ class Rollout:
         self.weights = np.ones(shape)  # importance weights of V-trace; 1 for actions of the current policy
         self.advantages = torch.zeros(shape)
         self.returns = torch.zeros(shape)
+        self.memory = torch.zeros(n_envs, n_memory)  # before the first step
         self.rewards = np.zeros(shape)
         self.discounts = np.zeros(shape)  # gamma ** n_decisions
         self.dones = np.zeros(shape, np.bool_)  # the episode ended with this step
@@ -73,10 +84,21 @@ class Rollout:
 
     def select(self, index: Tensor, device: torch.device) -> Minibatch:
         """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1, on a device."""
-        columns = (getattr(self, name) for name in Minibatch._fields)
+        columns = (getattr(self, name) for name in _COLUMNS)
         selected: list[Any] = [
             each.flatten(0, 1).index_select(0, index).to(device) if each is not None else None for each in columns
         ]
+        return Minibatch(*selected)
+
+    def select_environments(self, index: Tensor, device: torch.device) -> Minibatch:
+        """Return all steps of the environments ``index``, int64 (B,), for a recurrent policy, on a device."""
+        is_first = torch.zeros(self.actions.shape, dtype=torch.bool)
+        is_first[1:, :, 0] = torch.from_numpy(
+            self.dones[:-1]
+        )  # the memory before the first step is that of its episode
+        columns = (*(getattr(self, name) for name in _COLUMNS), self.memory.unsqueeze(0), is_first)
+        selected: list[Any] = [each.index_select(1, index).to(device) if each is not None else None for each in columns]
+        selected[-2] = selected[-2].squeeze(0)
         return Minibatch(*selected)
 
 
@@ -119,7 +141,7 @@ class Collector:
         live: Feed that shows the first environment, if any.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1, n_memory: int = 0) -> None:
         """Make a collector; :meth:`reset` or :meth:`load` must follow."""
         self._env = env
         self.live: LiveFeed | None = None
@@ -128,7 +150,7 @@ class Collector:
         n_envs = self._sizes.n_envs
         self.tracker = EpisodeTracker(n_envs, self._sizes.n_actions, fight_names(env))
         self.env_steps = 0
-        self._observer = Observer(layout(env), n_envs, frame_stack)
+        self._observer = Observer(layout(env), n_envs, frame_stack, n_memory=n_memory)
         self._blocked = np.zeros((n_envs, self._sizes.n_actions), np.bool_)
 
     def reset(self, seed: int) -> None:
@@ -174,14 +196,16 @@ class Collector:
 
     def _act(self, t: int, policy: Policy, rollout: Rollout, generator: torch.Generator) -> NDArray[np.float32]:
         """Choose and record the actions of step t; return the normalised values of the critic, float32 (N,)."""
-        features, frames = self._observer.inputs
-        policy.observe(features)
-        obs = policy.normalise(features, out=rollout.obs[t])
+        inputs = self._observer.inputs
+        policy.observe(inputs.features)
+        obs = policy.normalise(inputs.features, out=rollout.obs[t])
         pixels = None
-        if frames is not None and rollout.pixels is not None:
-            pixels = rollout.pixels[t].copy_(torch.from_numpy(frames))
+        if inputs.pixels is not None and rollout.pixels is not None:
+            pixels = rollout.pixels[t].copy_(torch.from_numpy(inputs.pixels))
+        if inputs.memory is not None and t == 0:
+            rollout.memory.copy_(torch.from_numpy(inputs.memory))
         blocked = rollout.blocked[t].copy_(torch.from_numpy(self._blocked))
-        logits, values = policy.estimate(obs, pixels)
+        logits, values = policy.estimate(obs, pixels, inputs)
         log_probs = masked_log_probs(logits, blocked)
         actions = sample(log_probs, generator)
         rollout.actions[t] = actions
