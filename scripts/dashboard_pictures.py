@@ -2,16 +2,16 @@
 
 ::
 
-    soulslab demo --run-dir runs/demo
+    soulslab demo --run-dir runs/demo --set run.evaluate_every=600_000
     soulslab train --config rainbow.toml --run-dir runs/rainbow          # stop it when it has learned something
     soulslab tune --study runs/study --config demo.toml --search learner.lr=1e-4..1e-2:log
     soulslab evaluate runs/demo --fights 12 --greedy --record runs/judged
     soulslab fleet learn --run-dir runs/fleet                            # and soulslab fleet play beside it
     soulslab play --policy runs/rainbow --dashboard                      # prints the second link
     soulslab dashboard runs                                              # prints the first link
-    python scripts/dashboard_pictures.py LINK PLAY_LINK
+    python scripts/dashboard_pictures.py LINK PLAY_LINK [NAME ...]
 
-Pages of runs that do not exist are left out. The browser is Debian's Chromium.
+Names select pictures; without names all are taken. The browser is Debian's Chromium.
 """
 
 from __future__ import annotations
@@ -31,23 +31,33 @@ PAGES: Final = {
     "run": "/run/demo",
     "compare": "/compare?run=demo&run=rainbow",
     "fleet": "/fleet/fleet",
+    "fights": "/fights/demo",
     "replay": "/replay/judged?fight=1&policy=demo",
     "study": "/study/study",
+}
+LIVE: Final[dict[str, dict[str, Any]]] = {
+    "live": {},
+    "live_dark": {"color_scheme": "dark"},
+    "live_phone": {"viewport": {"width": 400, "height": 800}},
 }
 _SETTLE_MS: Final = 12_000
 """Time in which a page draws, and a fight is watched (ms)."""
 
+_FIGHT_MS: Final = 180_000
+"""Longest time until a page shows a fight (ms)."""
 
-def main(link: str, play_link: str) -> None:
-    """Take all pictures, and check that no page is wider than its window."""
+
+def main(link: str, play_link: str, *names: str) -> None:
+    """Take pictures, and check that no page is wider than its window."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         base = link.partition("/?")[0]
         for name, path in PAGES.items():
-            _take(browser, [link, base + path], name)
-        _take(browser, [play_link], "live")
-        _take(browser, [play_link], "live_dark", color_scheme="dark")
-        _take(browser, [play_link], "live_phone", viewport={"width": 400, "height": 800})
+            if not names or name in names:
+                _take(browser, [link, base + path], name)
+        for name, options in LIVE.items():
+            if not names or name in names:
+                _take(browser, [play_link], name, **options)
         browser.close()
 
 
@@ -57,6 +67,10 @@ def _take(browser: Browser, addresses: Sequence[str], name: str, **options: Any)
     page = context.new_page()
     for address in addresses:
         page.goto(address)
+    if page.locator("[data-socket]").count():
+        page.wait_for_function("window.soulslabLive?.moments.length > 60", timeout=_FIGHT_MS)
+    if page.locator("table.games").count():
+        page.wait_for_selector(".game img", timeout=_FIGHT_MS)
     page.wait_for_timeout(_SETTLE_MS)
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         raise SystemExit(f"{name} is wider than its window")

@@ -33,7 +33,14 @@ OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK_GB = 2.0
 VIDEO_CODECS = ("libx264", "mpeg4")
 #: Purpose of each extra for users.
-USER_EXTRAS = {"learn": "training", "tune": "tuning", "window": "the window of the built-in fight", "siphon": "games"}
+USER_EXTRAS = {
+    "learn": "training",
+    "tune": "tuning",
+    "window": "the window of the built-in fight",
+    "siphon": "games",
+    "dashboard": "runs in a browser",
+    "fleet": "many games with one learner",
+}
 SET_UP = r"run: py scripts\bootstrap.py setup" if sys.platform == "win32" else "run: make setup"
 
 

@@ -43,7 +43,7 @@ class FilmOptions(msgspec.Struct, frozen=True, kw_only=True):
     explain: bool = False
 
 
-def film_policy(player: Player, path: Path, fight: dict[str, Any], film: FilmOptions) -> bool:
+def film_policy(player: Player, path: Path, fight: dict[str, Any], film: FilmOptions) -> bool | None:
     """Play one fight with a policy and write it as an MP4 file; return whether the fight was won.
 
     ``fight`` has the ``boss`` and ``phase`` to use instead of those of the training.
@@ -64,7 +64,7 @@ def film_policy(player: Player, path: Path, fight: dict[str, Any], film: FilmOpt
         return _film(env, policy_actions(player, env, path), path, film, seed)
 
 
-def film_in(player: Player, path: Path, env_id: str, options: dict[str, Any], film: FilmOptions) -> bool:
+def film_in(player: Player, path: Path, env_id: str, options: dict[str, Any], film: FilmOptions) -> bool | None:
     """Play one episode with a policy in any environment that renders, and write it as an MP4 file.
 
     Args:
@@ -75,7 +75,7 @@ def film_in(player: Player, path: Path, env_id: str, options: dict[str, Any], fi
         film: Options of the film; ``in_window`` has no effect.
 
     Returns:
-        Whether the fight was won; False if the environment does not report wins.
+        Whether the fight was won; None if the environment reports no fight.
 
     Raises:
         EnvironmentUsageError: The environment cannot be made, or does not render images.
@@ -88,7 +88,7 @@ def film_in(player: Player, path: Path, env_id: str, options: dict[str, Any], fi
         return _film(env, policy_actions(player, env, path), path, film, film.seed)
 
 
-def _film(env: gymnasium.Env[Any, Any], act: PolicyActions, path: Path, film: FilmOptions, seed: int) -> bool:
+def _film(env: gymnasium.Env[Any, Any], act: PolicyActions, path: Path, film: FilmOptions, seed: int) -> bool | None:
     filmed = _Explained(env, act) if film.explain else env
     if not film.needs_win:
         return record_fight(filmed, act, path, seed=seed)

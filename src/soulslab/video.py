@@ -123,8 +123,12 @@ def record_won_fight(
     )
 
 
-def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0, needs_win: bool = False) -> bool:
+def record_fight(
+    env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: int = 0, needs_win: bool = False
+) -> bool | None:
     """Play one fight and write it as an MP4 file; return whether it was won (``info["fight"]["won"]`` at its end).
+
+    The result is None if the environment reports no fight.
 
     The environment must be made with ``render_mode="rgb_array_list"`` (the arena then renders 30 frames per second) or
     ``"rgb_array"`` (one frame per step). The file is replaced only by a complete video; with ``needs_win``, only by
@@ -142,7 +146,7 @@ def record_fight(env: gymnasium.Env[Any, Any], act: Act, path: Path, *, seed: in
     return is_won
 
 
-def _play_until_won(play: Callable[[int], bool], seed: int, max_attempts: int) -> int:
+def _play_until_won(play: Callable[[int], bool | None], seed: int, max_attempts: int) -> int:
     """Play fights with consecutive seeds until one is won; return how many were played."""
     for attempt in range(max_attempts):
         if play((seed + attempt) % SEEDS):
@@ -151,8 +155,8 @@ def _play_until_won(play: Callable[[int], bool], seed: int, max_attempts: int) -
     raise NoWinError(max_attempts)
 
 
-def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer | None = None) -> bool:
-    """Play one fight, and record it with its last frame held if there is a film; return whether it was won."""
+def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer | None = None) -> bool | None:
+    """Play one fight, and record it with its last frame held if there is a film; return as `record_fight`."""
     observation, info = env.reset(seed=seed)
     is_over, n_decisions = False, 0
     while True:
@@ -162,7 +166,7 @@ def _play(env: gymnasium.Env[Any, Any], act: Act, seed: int, film: Mp4Writer | N
             for frame in frames + frames[-1:] * (round(HOLD_S * _fps(env)) if is_over else 0):
                 film.write(frame)
         if is_over:
-            return bool(info.get("fight", {}).get("won", False))
+            return bool(info["fight"]["won"]) if "fight" in info else None
         action = act(observation, info.get("action_mask"), n_decisions)
         observation, _, terminated, truncated, info = env.step(action)
         n_decisions += info.get("n_decisions", 1)

@@ -17,6 +17,7 @@ from soulslab.learn.policy import Policy
 from support.waiting import wait_for
 
 MAIN = "from soulslab.cli import main; main()"
+DEMO = ["demo", "--no-dashboard"]
 
 
 def write_boss(path, hp, damage):
@@ -82,7 +83,7 @@ def test_demo_leaves_everything_behind_and_says_how_it_went(finished, easy_boss)
 def test_a_finished_demo_is_moved_aside_not_overwritten(tmp_path, finished, hard_boss):
     first = (finished[0] / "policy.safetensors").read_bytes()
     shutil.copytree(finished[0], tmp_path / "demo")
-    assert cli.run(["demo", *flags(tmp_path / "demo", hard_boss, seed=5, total_steps=1)]) == 0
+    assert cli.run([*DEMO, *flags(tmp_path / "demo", hard_boss, seed=5, total_steps=1)]) == 0
     kept = [path for path in tmp_path.iterdir() if path.name.startswith("demo_")]
     assert len(kept) == 1
     assert (kept[0] / "policy.safetensors").read_bytes() == first
@@ -93,7 +94,7 @@ def test_a_demo_that_died_before_its_first_checkpoint_starts_anew(tmp_path, hard
     """It wins nothing, and reports that without a film."""
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "config.toml").write_text("[run]\nseed = 1\n")
-    assert cli.run(["demo", *flags(tmp_path / "demo", hard_boss, total_steps=1)]) == 0
+    assert cli.run([*DEMO, *flags(tmp_path / "demo", hard_boss, total_steps=1)]) == 0
     report = json.loads((tmp_path / "demo" / "report.json").read_text())
     assert (report["seed"], report["win_rate"]) == (4, 0)
     assert not (tmp_path / "demo" / "won_fight.mp4").exists()
@@ -104,7 +105,7 @@ def test_a_demo_that_died_before_its_first_checkpoint_starts_anew(tmp_path, hard
     [("env.id=CartPole-v1", "env.id: the demo supports soulslab/Arena-v0"), ("env.options.bos=judge", "bos")],
 )
 def test_a_wrong_setting_is_told_before_training(tmp_path, setting, message, capsys):
-    assert cli.run(["demo", "--run-dir", str(tmp_path / "demo"), "--set", setting]) == 2
+    assert cli.run([*DEMO, "--run-dir", str(tmp_path / "demo"), "--set", setting]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "demo").exists()
 
@@ -112,7 +113,7 @@ def test_a_wrong_setting_is_told_before_training(tmp_path, setting, message, cap
 def test_an_interrupted_demo_goes_on(tmp_path, hard_boss):
     """Ctrl-C, as a terminal sends it, in the middle of training; then the same command again."""
     folder = tmp_path / "demo"
-    command = [sys.executable, "-c", MAIN, "demo", *flags(folder, hard_boss)]
+    command = [sys.executable, "-c", MAIN, *DEMO, *flags(folder, hard_boss)]
     progress = folder / "progress.jsonl"
     with subprocess.Popen(
         [*command, "--set", "run.total_steps=1_000_000_000"], stderr=subprocess.PIPE, text=True
@@ -133,6 +134,6 @@ def test_an_interrupted_demo_goes_on(tmp_path, hard_boss):
     assert f"toresume:soulslabdemo--run-dir{folder}" in said
     assert not (folder / "report.json").exists()
     # The end of the second run lies behind it already, so that it only evaluates, draws and films.
-    assert cli.run(["demo", "--run-dir", str(folder), "--set", "run.total_steps=1"]) == 0
+    assert cli.run([*DEMO, "--run-dir", str(folder), "--set", "run.total_steps=1"]) == 0
     assert json.loads((folder / "report.json").read_text())["env_steps"] > 0
     assert progress.read_text().count('"TrainStarted"') == 2

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from soulslab import cli
-from soulslab.dashboard.recorded_fights import list_fights, replay_fight
+from soulslab.dashboard.recorded_fights import read_fight_set, replay_fight
 from soulslab.envs.registration import IUDEX_DEMO_ID
 from soulslab.learn.run_folder import POLICY_NAME
 
@@ -35,8 +35,9 @@ def test_train_resume_evaluate(tmp_path, trained, capsys):
     assert "attacks (greedy)" in capsys.readouterr().out
     (row,) = json.loads((tmp_path / "report.json").read_text())
     assert (row["actions"], row["phase"], row["n_fights"], row["boss"]) == ("greedy", "1", 6, "judge")
-    description, fights = list_fights(tmp_path / "judged")
-    assert (description.player, len(fights)) == ("evaluation of run", 6)
+    found = read_fight_set(tmp_path / "judged")
+    fights = found.fights
+    assert (found.player, len(fights)) == ("evaluation of run", 6)
     assert sum(fight.is_won for fight in fights) == row["n_wins"]
     # Each fight is the first of its environment, so that it has a seed and can be repeated.
     seeds = sorted(fight.seed for fight in fights)

@@ -10,33 +10,49 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 
 class Dashboard:
-    """A running dashboard: its link with the token, and what it has printed."""
+    """A running dashboard.
 
-    def __init__(self, process: subprocess.Popen, link: str, log: Path) -> None:
-        self.process, self.link, self._log = process, link, log
-        self.base = link.partition("/?")[0]
+    Attributes:
+        process: The process of the command that printed the link.
+        base: URL without a path.
+        token: Its token.
+    """
 
-    def log(self) -> str:
-        return self._log.read_text()
+    def __init__(self, process: subprocess.Popen, link: str) -> None:
+        address = urlsplit(link)
+        self.process = process
+        self.base = f"{address.scheme}://{address.netloc}"
+        self.port = str(address.port)
+        [self.token] = parse_qs(address.query)["token"]
+
+    def at(self, path: str) -> str:
+        """Return the link to a page, with the token."""
+        return f"{self.base}{path}{'&' if '?' in path else '?'}token={self.token}"
+
+
+def token_file(log: Path) -> Path:
+    """Return the file with the token of a dashboard that `running_dashboard` starts with a log."""
+    return log.parent / "state" / "soulslab" / "dashboard.token"
 
 
 @contextlib.contextmanager
 def running_dashboard(root: Path, log: Path, *arguments: str, port: str = "0") -> Iterator[Dashboard]:
     """Start ``soulslab dashboard``, by default at a free port; its log must have no traceback at the end.
 
-    Its token lies beside the log, so that a second start with the same log has the same token.
+    Its token lies in `token_file`, so that a second start with the same log has the same token.
     """
     command = [sys.executable, "-m", "soulslab", "dashboard", str(root), "--listen", f"127.0.0.1:{port}", *arguments]
-    environment = {**os.environ, "XDG_STATE_HOME": str(log.parent / "state")}
+    environment = {**os.environ, "XDG_STATE_HOME": str(token_file(log).parents[1])}
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         try:
             line = process.stdout.readline()
             assert "http" in line, log.read_text()
-            yield Dashboard(process, line.split()[-1], log)
+            yield Dashboard(process, line.split()[-1])
             assert process.poll() is None, log.read_text()
         finally:
             process.terminate()

@@ -35,6 +35,11 @@ class Pty:
         with self._changed:
             return self._output.decode("utf-8", "ignore")
 
+    def position(self):
+        """Return the end of the output, for `wait_for`."""
+        with self._changed:
+            return len(self._output)
+
     def wait_for(self, pattern, timeout_s=60, *, after=0):
         """Return the first match of a pattern in the output behind a position; a match is at most `LONGEST` bytes."""
         compiled, start, end_s = re.compile(pattern.encode()), after, time.monotonic() + timeout_s

@@ -9,11 +9,11 @@ import gymnasium
 
 from soulslab.envs.arena import ArenaEnv
 
-STEP_S = 0.02
+STEP_S = 0.04
 
 
 class SlowArena(ArenaEnv):
-    """One fight in which each step takes 20 ms."""
+    """One fight in which each step takes 40 ms."""
 
     def step(self, action: Any) -> Any:
         time.sleep(STEP_S)

@@ -1,5 +1,7 @@
 """Fights in a pseudo-terminal: keys, display, and restoring the terminal."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -88,12 +90,85 @@ def test_half_blocks_hold_two_pixels_each():
 pytest.importorskip("termios", reason="pseudo-terminals are POSIX; Windows has another keyboard")
 from support.pty import Pty  # noqa: E402
 
+#: Executes the programs that arrive in the pipe ``ASKED``, and answers with what they raised.
 PLAY = """
+import json, os, sys, traceback
+sys.path.insert(0, "tests")
 import gymnasium, soulslab
 from soulslab.play.terminal_game import play_in_terminal
 env = gymnasium.make("soulslab/Arena-v0", boss="judge")
-{body}
+for line in os.fdopen(int(sys.argv[1])):
+    try:
+        exec(json.loads(line))
+        raised = ""
+    except BaseException:
+        raised = traceback.format_exc()
+    os.write(int(sys.argv[2]), json.dumps(raised).encode() + b"\\n")
 """
+
+
+class Stage:
+    """A process with a pseudo-terminal that plays one fight after the other, because its imports take seconds."""
+
+    def __init__(self):
+        self.pty = Pty()
+        asked, self._asked = os.pipe()
+        answers, answered = os.pipe()
+        self._answers = os.fdopen(answers)
+        self._before = self.pty.attributes()
+        self._start = 0
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", PLAY, str(asked), str(answered)],
+            stdin=self.pty.slave,
+            stdout=self.pty.slave,
+            pass_fds=(asked, answered),
+        )
+        os.close(asked)
+        os.close(answered)
+
+    def play(self, program):
+        """Begin a program."""
+        self._start = self.pty.position()
+        os.write(self._asked, json.dumps(program).encode() + b"\n")
+
+    def wait_for(self, pattern):
+        """Return the match of a pattern in the output of the program."""
+        return self.pty.wait_for(pattern, after=self._start)
+
+    def terminate(self):
+        self._process.terminate()
+
+    def end(self):
+        """Wait for the end of the program, and check that it has restored the terminal; return what it raised."""
+        raised = json.loads(self._answers.readline())
+        assert self.pty.attributes() == self._before
+        self.wait_for(r"\x1b\[\?25h\x1b\[\?1049l")
+        return raised
+
+    def close(self):
+        os.close(self._asked)
+        assert self._process.wait(60) == 0
+        self._answers.close()
+        self.pty.close()
+
+
+@pytest.fixture(scope="module")
+def stage():
+    opened = Stage()
+    yield opened
+    opened.close()
+
+
+def test_a_person_plays_and_quits(stage):
+    before = stage.pty.attributes()
+    stage.play("assert play_in_terminal(env, seed=3).fights == 0")
+    stage.wait_for(r"The Halberd Judge, phase 1")
+    assert stage.pty.attributes() != before
+    first = float(stage.wait_for(r"(\d+\.\d) s")[1])
+    stage.pty.type("w")
+    stage.wait_for(rf"(?<!\d){first + 1:.1f} s")
+    stage.pty.type("q")
+    assert stage.end() == ""
 
 
 #: The first blow is the last one: a fight is played in real time.
@@ -106,73 +181,35 @@ assert (tally.fights, tally.wins) == (1, 0)
 """
 
 
-@pytest.fixture
-def pty():
-    terminal = Pty()
-    yield terminal
-    terminal.close()
-
-
-def start(pty, body):
-    code = PLAY.format(body=body)
-    return subprocess.Popen(
-        [sys.executable, "-c", code], stdin=pty.slave, stdout=pty.slave, stderr=subprocess.PIPE, text=True
-    )
-
-
-def end(process, pty, before):
-    """Wait for the process, and check that it has restored the terminal; return its error output."""
-    errors = process.communicate(timeout=60)[1]
-    assert pty.attributes() == before
-    pty.wait_for(r"\x1b\[\?25h\x1b\[\?1049l")
-    return errors
-
-
-def test_a_person_plays_and_quits(pty):
-    before = pty.attributes()
-    process = start(pty, "assert play_in_terminal(env, seed=3).fights == 0")
-    pty.wait_for(r"The Halberd Judge, phase 1")
-    assert pty.attributes() != before
-    first = float(pty.wait_for(r"(\d+\.\d) s")[1])
-    pty.type("w")
-    pty.wait_for(rf"(?<!\d){first + 1:.1f} s")
-    pty.type("q")
-    assert end(process, pty, before) == ""
-    assert process.returncode == 0
-
-
-def test_a_policy_plays_until_it_dies(pty):
-    before = pty.attributes()
-    process = start(pty, STAND_AND_DIE)
-    pty.wait_for("watching a policy")
-    pty.wait_for("YOU DIED")
-    pty.wait_for("R another fight")
-    pty.type("q")
-    assert end(process, pty, before) == ""
-    assert process.returncode == 0
+def test_a_policy_plays_until_it_dies(stage):
+    stage.play(STAND_AND_DIE)
+    stage.wait_for("watching a policy")
+    stage.wait_for("YOU DIED")
+    stage.wait_for("R another fight")
+    stage.pty.type("q")
+    assert stage.end() == ""
 
 
 EXPLAINED = """
-from soulslab.learn.inputs import ExtraInputs
 from soulslab.play.policy_actions import policy_actions
-import sys; sys.path.insert(0, "tests"); from support.policies import q_policy
+from support.policies import q_policy
 player = q_policy(1, env_id="soulslab/Arena-v0", n_features=74, n_actions=20, env_options={"observation": "features"})
-act = policy_actions(player, env)
-play_in_terminal(env, seed=3, act=act, describe=act.describe)
+seen = gymnasium.make("soulslab/Arena-v0", boss="judge", observation="features")
+act = policy_actions(player, seen)
+play_in_terminal(seen, seed=3, act=act, describe=act.describe)
 """
 
 
-def test_a_watched_fight_is_explained_paused_and_stepped(pty):
-    before = pty.attributes()
-    process = start(pty, EXPLAINED)
-    pty.wait_for(r"value \[[a-z_+]+ -?\d+\.\d\d\] ")
-    pty.wait_for(r"reward [+-]\d+\.\d{3}   return [+-]\d+\.\d{3}")
-    pty.type("p")
+def test_a_watched_fight_is_explained_paused_and_stepped(stage):
+    stage.play(EXPLAINED)
+    stage.wait_for(r"value \[[a-z_+]+ -?\d+\.\d\d\] ")
+    stage.wait_for(r"reward [+-]\d+\.\d{3}   return [+-]\d+\.\d{3}")
+    stage.pty.type("p")
     for _ in range(2):
-        pty.type("n")
-        pty.wait_for(r"return [+-]\d+\.\d{3}")
-    pty.type("q")
-    assert end(process, pty, before) == ""
+        stage.pty.type("n")
+        stage.wait_for(r"return [+-]\d+\.\d{3}")
+    stage.pty.type("q")
+    assert stage.end() == ""
 
 
 def test_a_pause_lets_single_decisions_through():
@@ -184,20 +221,16 @@ def test_a_pause_lets_single_decisions_through():
     assert (pause.press("pn"), pause.is_on) == (True, True)
 
 
-def test_sigterm_restores_the_terminal(pty):
-    before = pty.attributes()
-    process = start(pty, "play_in_terminal(env)")
-    pty.wait_for(r"0\.2 s")
-    process.send_signal(signal.SIGTERM)
-    assert end(process, pty, before) == ""
-    assert process.returncode == 128 + signal.SIGTERM
+def test_sigterm_restores_the_terminal(stage):
+    stage.play("play_in_terminal(env)")
+    stage.wait_for(r"0\.2 s")
+    stage.terminate()
+    assert f"SystemExit: {128 + signal.SIGTERM}" in stage.end()
 
 
-def test_an_exception_restores_the_terminal(pty):
-    before = pty.attributes()
-    process = start(pty, "play_in_terminal(env, act=lambda *_: 1 / 0)")
-    assert "ZeroDivisionError" in end(process, pty, before)
-    assert process.returncode == 1
+def test_an_exception_restores_the_terminal(stage):
+    stage.play("play_in_terminal(env, act=lambda *_: 1 / 0)")
+    assert "ZeroDivisionError" in stage.end()
 
 
 def test_a_small_terminal_is_an_error():

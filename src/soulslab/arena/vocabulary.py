@@ -58,3 +58,7 @@ UNKNOWN_ANIMATION = -1
 def action_name(action: int) -> str:
     """Return the keys of an action as one word, such as ``forward+roll``, or ``nothing``."""
     return "+".join(ACTIONS[action]) or "nothing"
+
+
+#: Name of each action.
+ACTION_NAMES = tuple(map(action_name, range(len(ACTIONS))))

@@ -24,8 +24,8 @@ class EvaluateFlags:
         greedy: Only evaluate greedy actions; by default, greedy and sampled actions.
         sampled: Only evaluate sampled actions; by default, greedy and sampled actions.
         json: Also write the tables to this file.
-        record: Also record the fights as a data set in this folder, which the dashboard shows. Then only greedy actions
-            are evaluated, unless --sampled is given.
+        record: Also record the fights as a data set in this folder, which the dashboard shows; of the built-in fight,
+            the first 1024 with their picture. Then only greedy actions are evaluated, unless --sampled is given.
     """
 
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
@@ -62,7 +62,7 @@ def evaluate(
 
     from soulslab.config import without_secrets
     from soulslab.envs.registration import ARENA_ID
-    from soulslab.learn.evaluate import EvaluationSettings
+    from soulslab.learn.evaluate import MANY, EvaluationSettings
     from soulslab.learn.evaluate import evaluate as evaluate_policy
     from soulslab.learn.players import load_player
     from soulslab.learn.sinks import ConsoleSink
@@ -78,7 +78,8 @@ def evaluate(
             env_id=env_id,
             env_options=options,
             n_fights=flags.fights,
-            n_envs=flags.envs or (flags.fights if flags.record and env_id == ARENA_ID else None),
+            # Only the first fight of an environment has a seed, with which the dashboard repeats it.
+            n_envs=flags.envs or (MANY if flags.record and env_id == ARENA_ID else None),
             seed=flags.seed,
             deterministic=selection == "greedy",
         )

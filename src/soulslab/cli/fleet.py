@@ -194,6 +194,7 @@ def _show_games(run_dir: Path, host: str, parts: ExitStack) -> str:
     """
     from tempfile import TemporaryDirectory
 
+    from soulslab.dashboard.companion import companion
     from soulslab.fleet.fleet_folder import FLEET_NAME
     from soulslab.learn.live_feed import game_feed
 
@@ -202,7 +203,7 @@ def _show_games(run_dir: Path, host: str, parts: ExitStack) -> str:
         return ""
     feeds = parts.enter_context(TemporaryDirectory(prefix="soulslab_games_"))
     first = game_feed(Path(feeds), f"{host}/0").parent.name
-    parts.enter_context(dashboard_beside(Path(feeds), f"/live/{first}", is_on=True))
+    parts.enter_context(companion(Path(feeds), f"/live/{first}", print_line, is_read_only=True))
     return feeds
 
 

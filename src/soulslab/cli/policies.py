@@ -109,7 +109,8 @@ def film(
         if environment.option:
             raise ConfigError("is for another environment; name it with --env", source="--option")
         is_won = film_policy(player, file, {"boss": environment.boss, "phase": environment.phase}, options)
-    _log.info("%s: a fight that was %s", file, "won" if is_won else "lost")
+    result = {True: "a fight that was won", False: "a fight that was lost", None: "an episode"}[is_won]
+    _log.info("%s: %s", file, result)
     return EXIT_OK
 
 
@@ -177,17 +178,15 @@ def _play_in_dashboard(env: gymnasium.Env[Any, Any], player: Player, act: Policy
     from contextlib import closing
     from tempfile import TemporaryDirectory
 
-    from soulslab.errors import optional_imports
+    from soulslab.dashboard.companion import companion
     from soulslab.learn.live_feed import FEED_NAME, LiveFeed
     from soulslab.play.watched_play import play_for_viewers
 
-    with optional_imports():
-        from soulslab.dashboard.companion import companion
     with TemporaryDirectory(prefix="soulslab_play_") as folder, closing(env):
         play = Path(folder) / "play"
         play.mkdir()
         feed = LiveFeed(play / FEED_NAME)
-        with closing(feed), companion(Path(folder), "/live/play", print_line):
+        with closing(feed), companion(Path(folder), "/live/play", print_line, is_read_only=True):
             tally = play_for_viewers(env, player, act, feed, seed=seed)
     _log.info("%d of %d fights won", tally.wins, tally.fights)
     return EXIT_OK

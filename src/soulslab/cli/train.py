@@ -23,7 +23,7 @@ from soulslab.cli.parameters import (
     token_options,
     token_overrides,
 )
-from soulslab.errors import ConfigError, optional_imports
+from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
@@ -130,8 +130,7 @@ def dashboard_beside(root: Path, page: str, *, is_on: bool) -> AbstractContextMa
     """Return a context with a dashboard in another process, or without one."""
     if not is_on:
         return nullcontext()
-    with optional_imports():
-        from soulslab.dashboard.companion import companion
+    from soulslab.dashboard.companion import companion
 
     return companion(root, page, print_line)
 

@@ -61,9 +61,10 @@ class TokenGuard:
                 return
             await self._app(scope, receive, send)
             return
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        if TOKEN_QUERY in query:
-            response = self._greet(scope, query)
+        query = parse_qsl(scope["query_string"].decode("latin-1"))
+        tokens = [value for name, value in query if name == TOKEN_QUERY]
+        if tokens:
+            response = self._greet(scope, tokens[0], [each for each in query if each[0] != TOKEN_QUERY])
             await response(scope, receive, send)
         elif problem:
             await PlainTextResponse(f"{problem}\n", 401)(scope, receive, send)
@@ -102,9 +103,9 @@ class TokenGuard:
             return "the token is wrong; open the link that soulslab dashboard printed last"
         return ""
 
-    def _greet(self, scope: Scope, query: dict[str, str]) -> Response:
-        """Answer a request with a token: set the cookie, or refuse it."""
-        if not hmac.compare_digest(query.pop(TOKEN_QUERY).encode(), self._token):
+    def _greet(self, scope: Scope, token: str, query: list[tuple[str, str]]) -> Response:
+        """Answer a request with a token and further parameters: set the cookie, or refuse it."""
+        if not hmac.compare_digest(token.encode(), self._token):
             return PlainTextResponse("the token is wrong; open the link that soulslab dashboard printed last\n", 401)
         # Only the path: two slashes at its start would name another host.
         path = "/" + scope["path"].lstrip("/")

@@ -1,7 +1,8 @@
 """Options of the ECharts diagrams, in the colours of the theme.
 
-People with a common colour deficiency can distinguish the colours of the palettes: Okabe & Ito 2008, "Color universal
-design", with lighter tones for dark backgrounds.
+People with a colour deficiency can distinguish the colours of the palettes. The first ones are those of Okabe & Ito
+2008, "Color universal design", with lighter tones for dark backgrounds; the others were chosen for the largest distance
+to them, as people with a missing type of cone see them.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ class Theme(NamedTuple):
 
 
 LIGHT: Final = Theme(
-    ("#0072b2", "#d55e00", "#009e73", "#b3468f", "#a86f00", "#3d8fd1", "#7a4fb5", "#5b6770"),
+    ("#0072b2", "#d55e00", "#009e73", "#b3468f", "#5e3d16", "#543cb3", "#21276c", "#4c4246"),
     "#1d2733",
     "#5b6770",
     "#e3e7ec",
     "#ffffff",
 )
 DARK: Final = Theme(
-    ("#56b4e9", "#ff8c4a", "#2bc49a", "#e59ac7", "#f0c54c", "#8fb7ff", "#c3a5ff", "#aab4be"),
+    ("#56b4e9", "#ff8c4a", "#2bc49a", "#e59ac7", "#e3ff7d", "#8074e2", "#348a78", "#b0f7a1"),
     "#e6edf3",
     "#98a4b0",
     "#2a333d",
@@ -112,12 +113,13 @@ def chart_options(title: str, unit: str, axis: str, lines: Sequence[Line], theme
         },
         "legend": {
             "type": "scroll",
-            "top": 22,
+            "top": 19,
             "left": 0,
             "itemWidth": 14,
             "itemHeight": 8,
             "icon": "roundRect",
-            "textStyle": {"color": theme.faint},
+            # The height keeps a legend with several pages from being cut off.
+            "textStyle": {"color": theme.faint, "lineHeight": 18},
             "pageTextStyle": {"color": theme.faint},
             "data": [line.name for line in lines],
         },

@@ -1,7 +1,7 @@
 """A dashboard beside another command: a process that serves it until that command ends.
 
-``python -m soulslab.dashboard.companion ROOT PAGE`` ends when its standard input is closed, which the system does when
-the process of the command ends, even if it is killed.
+``python -m soulslab.dashboard.companion ROOT PAGE [--read-only]`` ends when its standard input is closed, which the
+system does when the process of the command ends, even if it is killed.
 """
 
 from __future__ import annotations
@@ -13,19 +13,30 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from soulslab.dashboard.run_starter import own_session
-from soulslab.dashboard.server import DashboardOptions, serve_dashboard
+from soulslab.errors import MissingDependencyError
 
 _END_TIMEOUT_S: Final = 5.0
+_READ_ONLY: Final = "--read-only"
 
 
 @contextmanager
-def companion(root: Path, page: str, print_line: Callable[[str], None]) -> Iterator[None]:
-    """Serve a dashboard in another process while the block runs, and print the link to a page of it."""
-    command = [sys.executable, "-m", "soulslab.dashboard.companion", str(root), page]
+def companion(
+    root: Path, page: str, print_line: Callable[[str], None], *, is_read_only: bool = False
+) -> Iterator[None]:
+    """Serve a dashboard in another process while the block runs, and print the link to a page of it.
+
+    ``is_read_only`` leaves out the controls, as for a folder that is removed at the end. Raises MissingDependencyError
+    without NiceGUI.
+    """
+    if find_spec("nicegui") is None:
+        raise MissingDependencyError("nicegui", "dashboard")
+    options = [_READ_ONLY] if is_read_only else []
+    command = [sys.executable, "-m", "soulslab.dashboard.companion", str(root), page, *options]
     process = subprocess.Popen(  # noqa: S603
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **own_session()
     )
@@ -53,15 +64,18 @@ def _print_link(process: subprocess.Popen[str], print_line: Callable[[str], None
             print_line(f"the dashboard is at {link}")
 
 
-def main(root: str, page: str) -> None:
+def main(root: str, page: str, option: str = "") -> None:
     """Serve a dashboard until standard input is closed."""
+    # Imported here, because the process of the command does not need NiceGUI, which takes two seconds.
+    from soulslab.dashboard.server import DashboardOptions, serve_dashboard  # noqa: PLC0415
+
     threading.Thread(target=_end_with_input, daemon=True).start()
 
     def print_link(link: str) -> None:
         sys.stdout.write(f"{link}\n")
         sys.stdout.flush()
 
-    serve_dashboard(DashboardOptions(root=Path(root)), print_link, page)
+    serve_dashboard(DashboardOptions(root=Path(root), is_read_only=option == _READ_ONLY), print_link, page)
 
 
 def _end_with_input() -> None:

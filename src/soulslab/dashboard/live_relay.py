@@ -1,4 +1,4 @@
-"""Relay of live feeds to browsers.
+"""Relay of live feeds and of recorded fights to browsers.
 
 For each run that is watched, one task reads the feed of the actor, draws each decision once, and offers it to all
 browsers. A browser asks for each message, because websockets of browsers have no back-pressure; of the messages that a
@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +26,8 @@ from fastapi import FastAPI, Response, WebSocket, WebSocketDisconnect
 from fastapi.responses import PlainTextResponse
 
 from soulslab.config.input_files import parse_json, read_bytes
-from soulslab.dashboard.recorded_fights import film_fight, find_data_sets, replay_fight
+from soulslab.dashboard.recorded_fights import find_fight_sets
+from soulslab.dashboard.replay_process import END, FAILURE, MESSAGE, ReplayProcess, ReplayProcesses, ReplayRequest
 from soulslab.dashboard.run_library import RunLibrary
 from soulslab.dashboard.scene_view import SceneView, pack
 from soulslab.errors import ChannelError, SoulslabError
@@ -44,12 +44,17 @@ from soulslab.learn.live_feed import (
     Moment,
     game_feed,
 )
-from soulslab.learn.policy_header import Player
 
 _MAX_WAITING: Final = 20
 _RETRY_S: Final = 1.0
 _BURST_S: Final = 0.05
 """Decisions that were taken in less time than this are shown at the speed of the game instead."""
+
+_MAX_REPLAYS: Final = 2
+"""Number of recorded fights that are replayed at a time; each takes a core, which a training run may need."""
+
+_REQUEST_TIMEOUT_S: Final = 60.0
+"""Time after which a browser that does not ask for the next message of a replay is disconnected (s)."""
 
 _FRAME_TIMEOUT_S: Final = 1.0
 _FRAME_WIDTH_PX: Final = 160
@@ -59,27 +64,29 @@ _log = logging.getLogger(__name__)
 
 
 class LiveRelays:
-    """The relays of all runs and games that are watched now."""
+    """The relays of all runs and games that are watched now, and the replays of recorded fights."""
 
     def __init__(self) -> None:
         self._relays: dict[Path, _Relay] = {}
-        self._filming = threading.Lock()
+        self._replays = ReplayProcesses()
+        self._is_free = asyncio.Semaphore(_MAX_REPLAYS)
 
     def add_routes(self, api: FastAPI, library: RunLibrary) -> None:
         """Add the websockets of live feeds and recorded fights, and the videos of recorded fights."""
 
         @api.get("/video/{name:path}")
-        def video(name: str, fight: int = 0) -> Response:
-            folder = find_data_sets(library.root).get(name)
+        async def video(name: str, fight: int = 0) -> Response:
+            folder = (await asyncio.to_thread(find_fight_sets, library)).get(name)
             if folder is None:
-                return PlainTextResponse("no such data set", 404)
-            # One at a time: each takes a core, which a training run may need.
-            with self._filming, TemporaryDirectory(prefix="soulslab_video_") as temporary:
+                return PlainTextResponse("no such recorded fights", 404)
+            with TemporaryDirectory(prefix="soulslab_video_") as temporary:
                 path = Path(temporary) / "fight.mp4"
-                try:
-                    film_fight(folder, fight, path)
-                except SoulslabError as error:
-                    return PlainTextResponse(str(error), 422)
+                request = ReplayRequest(folder=str(folder), fight=fight, film=str(path))
+                async with self._replay(request) as process:
+                    kind, problem = await asyncio.to_thread(process.read)
+                    if kind == FAILURE:
+                        await asyncio.to_thread(process.read)  # the end, so that the process can be used again
+                        return PlainTextResponse(problem.decode(), 422)
                 return Response(path.read_bytes(), media_type="video/mp4")
 
         @api.websocket("/feed/{run_id:path}")
@@ -102,25 +109,43 @@ class LiveRelays:
         @api.websocket("/replayed/{name:path}")
         async def replayed(websocket: WebSocket, name: str, fight: int = 0, policy: str = "") -> None:
             await websocket.accept()
-            folder = (await asyncio.to_thread(find_data_sets, library.root)).get(name)
+            folder = (await asyncio.to_thread(find_fight_sets, library)).get(name)
             if folder is None:
-                await websocket.close(4404, "no such data set")
+                await websocket.close(4404, "no such recorded fights")
                 return
             run = await asyncio.to_thread(library.folder, policy) if policy else None
+            request = ReplayRequest(folder=str(folder), fight=fight, policy=str(run) if run is not None else "")
             try:
-                player = await asyncio.to_thread(_load_player, run) if run is not None else None
-                messages = replay_fight(folder, fight, player)
-                # The messages are made one by one, as the browser asks for them.
-                while (message := await asyncio.to_thread(next, messages, None)) is not None:
-                    await websocket.receive_text()
-                    await websocket.send_bytes(message)
-                await websocket.receive_text()
+                async with self._replay(request) as process:
+                    await _relay_replay(websocket, process)
                 await websocket.close()
-            except SoulslabError as error:
-                await websocket.send_bytes(pack({"type": "failure", "text": str(error)}))
-                await websocket.close()
+            except TimeoutError:
+                await websocket.close(4408, "the browser did not ask for more")
             except (WebSocketDisconnect, RuntimeError):
                 _log.debug("a browser has disconnected")
+
+    @asynccontextmanager
+    async def _replay(self, request: ReplayRequest) -> AsyncIterator[ReplayProcess]:
+        """Yield a process that answers a request; it is ended if its answers are not read to the end."""
+        async with self._is_free:
+            process = await asyncio.to_thread(self._replays.take)
+            try:
+                process.ask(request)
+                yield process
+            finally:
+                self._replays.give_back(process)
+
+
+async def _relay_replay(websocket: WebSocket, process: ReplayProcess) -> None:
+    """Send the messages of a recorded fight, each after the browser has asked for it."""
+    kind = MESSAGE
+    while kind != END:
+        kind, message = await asyncio.to_thread(process.read)
+        async with asyncio.timeout(_REQUEST_TIMEOUT_S):
+            await websocket.receive_text()
+        if kind != END:
+            text = message.decode() if kind == FAILURE else ""
+            await websocket.send_bytes(pack({"type": "failure", "text": text}) if text else message)
 
 
 def feed_path(folder: Path, game: str = "") -> Path | None:
@@ -279,13 +304,6 @@ async def _send(websocket: WebSocket, browser: _Browser, asked: asyncio.Semaphor
     while True:
         await asked.acquire()
         await websocket.send_bytes(await browser.next())
-
-
-def _load_player(run: Path) -> Player:
-    """Return the policy of a run."""
-    from soulslab.learn.players import load_player  # noqa: PLC0415  (torch takes a second; most pages do not need it)
-
-    return load_player(run)
 
 
 def _read_address(path: Path) -> FeedAddress:

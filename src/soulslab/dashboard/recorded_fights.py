@@ -7,6 +7,7 @@ what it would compute there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,14 +18,16 @@ import gymnasium
 import msgspec
 import numpy as np
 
-from soulslab.dashboard.scene_view import SceneView, pack, picture_of, state_scene
+from soulslab.dashboard.run_library import RunLibrary
+from soulslab.dashboard.scene_view import SceneView, is_own_environment, pack, picture_of, state_scene
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.spaces import ROW_NAMES
 from soulslab.errors import DemonstrationError
-from soulslab.learn.demonstrations.data_set_metadata import METADATA_NAME, Description, describe
-from soulslab.learn.demonstrations.reading import read_episode, read_outcomes, read_recorded
+from soulslab.learn.demonstrations.data_set_metadata import DATA_NAME, METADATA_NAME, Description, describe
+from soulslab.learn.demonstrations.reading import read_outcomes, read_recorded
 from soulslab.learn.demonstrations.recorded_episode import Episode, stack
-from soulslab.learn.environment import Sizes, make_vector, sizes_of_one
+from soulslab.learn.environment import Sizes, sizes_of_one, without_functions
+from soulslab.learn.evaluated_fights import FIGHTS_NAME, read_evaluated_fights
 from soulslab.learn.inputs import Layout, Observer
 from soulslab.learn.live_feed import (
     WATCHED_DECISION_S,
@@ -35,14 +38,26 @@ from soulslab.learn.live_feed import (
     make_moment,
 )
 from soulslab.learn.policy_header import Player
-from soulslab.learn.untrusted import check_named_environment
+from soulslab.learn.run_folder import CONFIG_NAME
+from soulslab.learn.training import load_run_settings
+from soulslab.learn.untrusted import find_decisions
 from soulslab.video import Mp4Writer
 
 _MAX_DEPTH: Final = 3
 
 
 class RecordedFight(msgspec.Struct, frozen=True, kw_only=True):
-    """A fight of a data set; unknown values are None."""
+    """A recorded fight; unknown values are None.
+
+    Attributes:
+        number: Number of the fight, from 0.
+        n_steps: Steps of the environment.
+        seed: Seed of its reset.
+        total_return: Sum of the rewards.
+        is_won: Whether the fight was won.
+        killed_by: The attack that ended it; "" for none.
+        env_steps: Game decisions of the training before the evaluation of the fight.
+    """
 
     number: int
     n_steps: int
@@ -50,6 +65,44 @@ class RecordedFight(msgspec.Struct, frozen=True, kw_only=True):
     total_return: float | None
     is_won: bool | None
     killed_by: str
+    env_steps: int | None = None
+
+
+class FightSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The recorded fights of a folder: a data set, or a run with the fights of its evaluations.
+
+    ``data`` describes the data set; None for a run. ``options`` are those of the environment.
+    """
+
+    folder: Path
+    env_id: str
+    options: dict[str, Any]
+    player: str
+    fights: tuple[RecordedFight, ...]
+    data: Description | None = None
+
+    def fight(self, number: int) -> RecordedFight:
+        """Return a fight; raises DemonstrationError if there is none with this number."""
+        if not 0 <= number < len(self.fights):
+            raise DemonstrationError(self.folder, f"has {len(self.fights)} fights, and no fight {number}")
+        return self.fights[number]
+
+    def is_repeatable(self, fight: RecordedFight) -> bool:
+        """Return whether the simulator can repeat a fight.
+
+        A fight of a person has no seed, and an option may select a file, which only the command line may do.
+        """
+        return self.env_id == ARENA_ID and fight.seed is not None and not any(find_decisions("", self.options))
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """What a data set says about a fight; data sets of other programs may have another type of seed."""
+
+    total_steps: int = 0
+    seed: int | str | None = None
+    total_reward: float | None = None
+    is_won: bool | None = None
+    killed_by: str = ""
 
 
 def find_data_sets(root: Path) -> dict[str, Path]:
@@ -57,66 +110,123 @@ def find_data_sets(root: Path) -> dict[str, Path]:
     found = {}
     for depth in range(_MAX_DEPTH + 1):
         for file in root.glob("/".join([*["*"] * depth, METADATA_NAME])):
-            if (file.parent / "main_data.hdf5").exists():
-                name = file.parent.relative_to(root).as_posix() if depth else root.resolve().name
+            place = file.parent.relative_to(root)
+            # A recording that has not ended writes to a hidden copy.
+            is_hidden = any(part.startswith(".") for part in place.parts)
+            if not is_hidden and file.with_name(DATA_NAME).exists():
+                name = place.as_posix() if depth else root.resolve().name
                 found[name.removesuffix("/data")] = file.parent
     return dict(sorted(found.items()))
 
 
-def list_fights(folder: Path) -> tuple[Description, list[RecordedFight]]:
-    """Return the description of a data set and its fights; raises DemonstrationError."""
-    description = describe(folder)
-    fights = [
+def find_fight_sets(library: RunLibrary) -> dict[str, Path]:
+    """Return the folders with recorded fights, by name: data sets, and runs with fights of evaluations."""
+    runs = {run_id: library.path(run_id) for run_id in library.run_ids()}
+    evaluated = {run_id: folder for run_id, folder in runs.items() if (folder / FIGHTS_NAME).exists()}
+    return dict(sorted((find_data_sets(library.root) | evaluated).items()))
+
+
+def read_fight_set(folder: Path) -> FightSet:
+    """Read the fights of a data set or a run without their steps; raises DemonstrationError or ConfigError."""
+    return _fights_of_run(folder) if (folder / FIGHTS_NAME).exists() else _fights_of_data_set(folder)
+
+
+def describe_fight_set(folder: Path) -> tuple[str, str, int]:
+    """Return environment, player and number of recorded fights; of a data set only the metadata are read."""
+    if (folder / FIGHTS_NAME).exists():
+        found = _fights_of_run(folder)
+        return found.env_id, found.player, len(found.fights)
+    data = describe(folder)
+    return data.env_id, data.player, data.n_episodes
+
+
+def _fights_of_run(folder: Path) -> FightSet:
+    env = load_run_settings(folder / CONFIG_NAME).env
+    fights = tuple(
         RecordedFight(
             number=number,
-            n_steps=int(row.get("total_steps", 0)),
-            seed=int(row["seed"]) if row.get("seed") is not None else None,
-            total_return=float(row["total_reward"]) if "total_reward" in row else None,
-            is_won=bool(row["is_won"]) if "is_won" in row else None,
-            killed_by=str(row.get("killed_by", "")),
+            n_steps=len(fight.actions),
+            seed=fight.seed,
+            total_return=fight.total_return,
+            is_won=fight.is_won,
+            killed_by=fight.killed_by,
+            env_steps=fight.env_steps,
         )
-        for number, row in enumerate(read_outcomes(description))
-    ]
-    return description, fights
+        for number, fight in enumerate(read_evaluated_fights(folder))
+    )
+    options = without_functions(env.options)
+    return FightSet(folder=folder, env_id=env.id, options=options, player="evaluations of this run", fights=fights)
+
+
+def _fights_of_data_set(folder: Path) -> FightSet:
+    data = describe(folder)
+    fights = []
+    for number, row in enumerate(read_outcomes(data)):
+        try:
+            outcome = msgspec.convert(row, _Outcome)
+        except msgspec.ValidationError as error:
+            raise DemonstrationError(folder, f"has malformed metadata: {error}", episode=number) from error
+        seed = outcome.seed if isinstance(outcome.seed, int) and outcome.seed >= 0 else None
+        fights.append(
+            RecordedFight(
+                number=number,
+                n_steps=outcome.total_steps,
+                seed=seed,
+                total_return=outcome.total_reward,
+                is_won=outcome.is_won,
+                killed_by=outcome.killed_by,
+            )
+        )
+    return FightSet(
+        folder=folder, env_id=data.env_id, options=data.options, player=data.player, fights=tuple(fights), data=data
+    )
 
 
 def replay_fight(folder: Path, number: int, player: Player | None = None) -> Iterator[bytes]:
     """Yield the messages for the live page: the environment, each decision of a fight, and its end.
 
     Args:
-        folder: Folder of the data set.
+        folder: Folder of the data set or the run.
         number: Number of the fight.
         player: Policy that is asked at every step; the actions are the recorded ones.
 
     Raises:
-        DemonstrationError: The data set is damaged, or the repetition of the fight differs from the recording.
+        DemonstrationError: The recording is damaged, or the repetition of the fight differs from it.
         IncompatibleCheckpointError: The policy does not match the observations.
-        UntrustedFileError: An option in the file selects code or a file.
     """
-    description, fights = list_fights(folder)
-    if not 0 <= number < len(fights) or not is_repeatable(description, fights[number]):
-        yield from _show_recording(description, number, player)
-        return
-    check_named_environment("", description.options, folder)
-    with closing(make_vector(ARENA_ID, 1, description.options)) as spaces:
-        episode = read_episode(description, spaces, number)
-    with closing(gymnasium.make(ARENA_ID, **description.options)) as env:
+    found = read_fight_set(folder)
+    fight = found.fight(number)
+    if found.data is not None:
+        episode, space, n_actions = read_recorded(found.data, number)
+        if not found.is_repeatable(fight):
+            yield from _show_recording(found.data, fight, (episode, space, n_actions), player)
+            return
+        actions = episode.actions.tolist()
+    else:
+        if not found.is_repeatable(fight):
+            raise DemonstrationError(
+                folder,
+                f"only fights of {ARENA_ID} with its own bosses are repeated from their actions; record the fights of "
+                "other environments with soulslab evaluate --record",
+            )
+        actions = list(read_evaluated_fights(folder)[number].actions)
+    with closing(gymnasium.make(ARENA_ID, **{**found.options, "render_mode": None})) as env:
         if player is not None:
             player.header.check_env(ARENA_ID, sizes_of_one(env))
-        episode = episode._replace(seed=fights[number].seed, is_won=fights[number].is_won)
-        yield from _replay(env, episode, player, folder, number)
+        yield from _replay(env, actions, fight, player, folder)
 
 
-def is_repeatable(description: Description, fight: RecordedFight) -> bool:
-    """Return whether the simulator can repeat a fight; a fight of a person has no seed."""
-    return description.env_id == ARENA_ID and fight.seed is not None
-
-
-def _show_recording(description: Description, number: int, player: Player | None) -> Iterator[bytes]:
+def _show_recording(
+    description: Description,
+    fight: RecordedFight,
+    recorded: tuple[Episode, gymnasium.Space[Any], int],
+    player: Player | None,
+) -> Iterator[bytes]:
     """Yield the messages of `replay_fight` from the observations and the actions of a recording alone."""
-    episode, space, n_actions = read_recorded(description, number)
+    episode, space, n_actions = recorded
     layout = Layout(space, description.env_id)
-    names = next((names for names in ROW_NAMES.values() if len(names) == layout.n_features), ())
+    is_own = is_own_environment(description.env_id)
+    names = next((names for names in ROW_NAMES.values() if is_own and len(names) == layout.n_features), ())
     header = player.header if player is not None else None
     if header is not None:
         sizes = Sizes(1, layout.n_features, n_actions, layout.pixels, header.feature_names)
@@ -147,12 +257,10 @@ def _show_recording(description: Description, number: int, player: Player | None
         scene = state_scene(observation) if isinstance(observation, dict) else {}
         picture = encode_picture(layout.view_pixels(observation)) if layout.pixels is not None else b""
         moment = msgspec.structs.replace(
-            moment, fight=number, decision=step, reward=reward, scene=scene, picture=picture
+            moment, fight=fight.number, decision=step, reward=reward, scene=scene, picture=picture
         )
         yield pack(view.describe(moment), view.picture(moment))
-    outcome = read_outcomes(description)[number]
-    is_won = bool(outcome["is_won"]) if "is_won" in outcome else None
-    yield pack({"type": "ending", "fight": number, "is_won": is_won})
+    yield pack({"type": "ending", "fight": fight.number, "is_won": fight.is_won})
 
 
 def _row(observations: Any, step: int) -> Any:
@@ -176,7 +284,7 @@ def film_fight(folder: Path, number: int, path: Path) -> None:
 
 
 def _replay(
-    env: gymnasium.Env[Any, Any], episode: Episode, player: Player | None, folder: Path, number: int
+    env: gymnasium.Env[Any, Any], actions: list[int], fight: RecordedFight, player: Player | None, folder: Path
 ) -> Iterator[bytes]:
     view = SceneView(describe_env(env))
     yield pack(view.info())
@@ -189,22 +297,27 @@ def _replay(
         n_actions=header.n_actions if header else 0,
         n_memory=header.n_memory if header else 0,
     )
-    observation, info = env.reset(seed=episode.seed)
+    observation, info = env.reset(seed=fight.seed)
     observer.begin(stack([observation]))
-    reward, is_over, won = 0.0, False, None
-    for step, action in enumerate(episode.actions.tolist()):
-        if is_over:
-            break
+    reward, total, is_over, won, n_steps = 0.0, 0.0, False, None, 0
+    for step, action in enumerate(actions):
         inputs, mask = observer.inputs, info["action_mask"]
+        if is_over or not (0 <= action < len(mask) and mask[action]):
+            break
         moment = make_moment(env, inputs, mask, action, player.view(inputs, mask, action) if player else None)
-        moment = msgspec.structs.replace(moment, fight=number, decision=step, reward=reward)
+        moment = msgspec.structs.replace(moment, fight=fight.number, decision=step, reward=reward)
         yield pack(view.describe(moment), view.picture(moment))
         observation, step_reward, terminated, truncated, info = env.step(action)
         reward, is_over, won = float(step_reward), terminated or truncated, info.get("fight", {}).get("won")
+        total, n_steps = total + reward, step + 1
         taken = np.array([info["n_decisions"]])
         observer.follow(stack([observation]), np.zeros(1, np.bool_), np.array([action]), taken)
-    if not is_over or won != episode.is_won:
+    has_return = fight.total_return is None or math.isclose(total, fight.total_return, rel_tol=1e-4, abs_tol=1e-3)
+    if not is_over or n_steps < len(actions) or won != fight.is_won or not has_return:
         raise DemonstrationError(
-            folder, "differs from its repetition; it was recorded with other rules or another boss", episode=number
+            folder,
+            f"differs from its repetition, which took {n_steps} of {len(actions)} steps and has a return of {total:g}; "
+            "it was recorded with other rules or another boss",
+            episode=fight.number,
         )
-    yield pack({"type": "ending", "fight": number, "is_won": won})
+    yield pack({"type": "ending", "fight": fight.number, "is_won": won})

@@ -20,7 +20,7 @@ from soulslab.arena.duel_state import DUEL_FIELDS, DUEL_STATE
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DUEL, FIGHT
 from soulslab.arena.top_down import draw_duel
-from soulslab.arena.vocabulary import BOSS_ANIMATIONS, N_ACTIONS, action_name
+from soulslab.arena.vocabulary import ACTION_NAMES, BOSS_ANIMATIONS
 from soulslab.learn.live_feed import FeedInfo, Moment
 
 PICTURE_HEIGHT_PX: Final = 288
@@ -46,6 +46,16 @@ def picture_of(message: bytes) -> bytes:
     return message[_LENGTH.size + length :]
 
 
+def is_own_environment(env_id: str) -> bool:
+    """Return whether soulslab registers an environment, so that its features and actions are known."""
+    return env_id.startswith("soulslab/")
+
+
+def duel_action_names(env_id: str) -> tuple[str, ...]:
+    """Return the names of the actions in soulslab's duels; empty for an environment of other people."""
+    return ACTION_NAMES if is_own_environment(env_id) else ()
+
+
 class SceneView:
     """Describes the decisions of one feed."""
 
@@ -61,10 +71,9 @@ class SceneView:
 
     def info(self) -> dict[str, Any]:
         """Return what does not change: the names of actions and features, and the groups of features."""
-        names = self._info.action_names
-        if not names:
-            n = self._info.n_actions
-            names = tuple(action_name(i) if n == N_ACTIONS else str(i) for i in range(n))
+        names = self._info.action_names or duel_action_names(self._info.env_id)
+        if len(names) != self._info.n_actions:
+            names = tuple(map(str, range(self._info.n_actions)))
         return {
             "type": "info",
             "env": self._info.env_id,

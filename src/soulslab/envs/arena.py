@@ -17,7 +17,7 @@ from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
 from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, SITUATIONS, Record, Table
 from soulslab.arena.simulator import Simulator, find_impossible_field
-from soulslab.arena.vocabulary import N_ACTIONS
+from soulslab.arena.vocabulary import ACTION_NAMES, N_ACTIONS
 from soulslab.envs.arguments import (
     action_number,
     autoreset_mode_of,
@@ -88,6 +88,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self.action_space = spaces.Discrete(N_ACTIONS)
         self.boss = self._duels.boss
         self.attack_names = tuple(move.id for move in self.boss.moves)
+        self.action_names = ACTION_NAMES
         self.situation_names = SITUATIONS
         self.feature_names = self._duels.feature_names
         self._actions = np.zeros(1, np.int64)
@@ -284,6 +285,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.attack_names = tuple(move.id for move in self._duels.boss.moves)
+        self.action_names = ACTION_NAMES
         self.situation_names = SITUATIONS
         self.feature_names = self._duels.feature_names
         # The masks of a step's info never change; they are read-only and shared by all infos.

@@ -87,7 +87,8 @@ class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
     ``n_envs`` is at most ``n_fights``; None uses `MANY`, but not more than the policy was trained in, because each may
     be a game in a window. With the same number of environments equal seeds give equal fights; no fight is one of the
-    training fights.
+    training fights. Of the recorded fights, only the first one of an environment has a seed. With ``n_recorded`` only
+    these fights are recorded, in that number of environments, and without observations.
     """
 
     env_id: str
@@ -96,6 +97,7 @@ class EvaluationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     n_envs: Annotated[int, Meta(ge=1, le=65536)] | None = None
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     deterministic: bool = True
+    n_recorded: Annotated[int, Meta(ge=1)] | None = None
 
 
 class AttackRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +152,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a policy in new fights; its random draws are seeded, and the sinks stay open.
 
-    ``record`` is called with each fight that counts, when it has ended.
+    ``record`` is called with each fight that counts and is recorded, when it has ended.
 
     Raises IncompatibleCheckpointError if the policy does not match the environment, EnvironmentUsageError if its games
     fail all the time or a fight does not end, and ConfigError if an option names a Python function that was not passed,
@@ -296,7 +298,7 @@ def _play(
     fights = _Fights(settings.n_fights)
     seed = environment_seed(settings.seed, EVALUATION)
     obs, info = env.reset(seed=seed)
-    collector = EpisodeCollector(env, seed, obs, info) if record is not None else None
+    collector = EpisodeCollector(env, seed, obs, info, settings.n_recorded) if record is not None else None
     if observer is not None:
         observer.begin(obs)
     n_failures = 0  # consecutive
@@ -327,7 +329,7 @@ def _play(
         counted = finished[(left[finished] > 0) & ~failed[finished]]
         fights.add(counted, {"return": returns, "decisions": decisions, **_fight_values(info)})
         if record is not None:
-            for i in counted.tolist():
+            for i in filter(ended.__contains__, counted.tolist()):
                 record(ended[i])
         left[counted] -= 1
         returns[finished] = 0.0

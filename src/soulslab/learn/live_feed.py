@@ -378,11 +378,18 @@ def _picture(env: Env) -> bytes:
     elif getattr(base, "render_mode", None) == "rgb_array" and not hasattr(base, "scene_info"):
         rendered = base.render()
         picture = np.asarray(rendered[0] if isinstance(base, VectorEnv) else rendered)
+        if picture.shape[2] == 4:  # an alpha channel
+            picture = picture[..., :3]
     return encode_picture(picture) if picture is not None else b""
 
 
 def encode_picture(picture: NDArray[np.uint8]) -> bytes:
-    """Return a picture, uint8 (H, W, C), as a JPEG of limited size; of stacked frames the last one is shown."""
+    """Return a picture, uint8 (H, W, C), as a JPEG of limited size.
+
+    Of stacked frames the last one is shown. Four channels whose last one is opaque are colours with an alpha channel.
+    """
+    if picture.shape[2] == 4 and (picture[..., 3] == 255).all():
+        picture = picture[..., :3]
     n_channels = 3 if picture.shape[2] % 3 == 0 else 1
     picture = np.ascontiguousarray(picture[..., -n_channels:])
     import cv2  # noqa: PLC0415  (takes 0.1 s, and few runs need it)

@@ -5,6 +5,7 @@ A run has one folder::
     config.toml                the resolved settings
     policy.safetensors         the newest policy
     policy_best.safetensors    the policy with the highest evaluated win rate, if the run evaluates
+    evaluated_fights.jsonl     some fights of each evaluation
     checkpoints/               the newest checkpoints
     replay/                    the replay buffer of Rainbow, in chunks to which the checkpoints refer
 
@@ -26,8 +27,10 @@ from soulslab.errors import CheckpointError, CorruptCheckpointError, DivergedErr
 from soulslab.learn import telemetry
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.checkpoint import Checkpoint
+from soulslab.learn.demonstrations.recorded_episode import Episode
 from soulslab.learn.environment import without_functions
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.evaluated_fights import N_FIGHTS, append_evaluated_fights
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy_header import Player
 from soulslab.learn.run_folder import (
@@ -203,7 +206,7 @@ class TrainingLoop:
             self._save()
 
     def _evaluate(self) -> None:
-        """Play evaluation fights."""
+        """Play evaluation fights, and record some of them for the dashboard."""
         run = self._settings.run
         settings = EvaluationSettings(
             env_id=self._settings.env.id,
@@ -211,9 +214,12 @@ class TrainingLoop:
             n_fights=run.evaluate_fights,
             n_envs=run.evaluate_envs,
             seed=run.seed,
+            n_recorded=N_FIGHTS,
         )
+        recorded: list[Episode] = []
         with self._algorithm.best_estimate() as policy:
-            found = evaluate(policy, settings)
+            found = evaluate(policy, settings, record=recorded.append)
+            append_evaluated_fights(self._folder.path, self._algorithm.env_steps, recorded)
             low, high = found.interval or (None, None)
             evaluated = telemetry.Evaluated(
                 env_steps=self._algorithm.env_steps,

@@ -15,40 +15,56 @@ FLAGS = [
 
 
 @pytest.fixture(scope="session")
-def chromium():
-    """Debian's Chromium."""
-    expect.set_options(timeout=20_000)
+def contexts():
+    """Returns a browser context of Debian's Chromium for a size and a theme.
+
+    Pages of all tests share them, because a new context compiles a megabyte of scripts again. The cookie of a dashboard
+    has the name of its port.
+    """
+    expect.set_options(timeout=60_000)
+    made = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        yield browser
+
+        def context(width, theme):
+            if (width, theme) not in made:
+                made[width, theme] = browser.new_context(
+                    viewport={"width": width, "height": 800},
+                    color_scheme=theme,
+                    timezone_id="Asia/Tokyo",
+                    reduced_motion="reduce",
+                    ignore_https_errors=True,  # the certificates of tests have an authority of their own
+                )
+            return made[width, theme]
+
+        yield context
         browser.close()
 
 
 @pytest.fixture
-def open_page(chromium):
-    """Opens pages in a new context each; no page may have an error in its console.
+def open_page(contexts):
+    """Opens pages; no page may have an error in its console.
 
     A page whose server is restarted (``may_disconnect``) may report that.
     """
-    contexts, errors = [], []
+    pages, errors = [], []
 
     def open_page(url, *, width=1280, theme="light", may_disconnect=False):
         def note(text):
             if not (may_disconnect and any(each in text for each in DISCONNECTED)):
                 errors.append(text)
 
-        context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(20_000)
+        page = contexts(width, theme).new_page()
+        pages.append(page)
+        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: note(message.text) if message.type == "error" else None)
         page.goto(url)
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert errors == []
 
 

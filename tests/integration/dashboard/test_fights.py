@@ -1,5 +1,7 @@
 """The pages of recorded fights in a browser."""
 
+from pathlib import Path
+
 import av
 import pytest
 from playwright.sync_api import expect
@@ -8,6 +10,7 @@ from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.registration import ARENA_ID
 from soulslab.fights.recording import FightRecorder
+from soulslab.learn.evaluated_fights import append_evaluated_fights
 from soulslab.learn.run_folder import POLICY_NAME
 from support.fights import random_fight
 from support.policies import actor_critic
@@ -18,14 +21,16 @@ OPTIONS = {"boss": "judge", "phase": "1", "observation": "features"}
 
 @pytest.fixture(scope="module")
 def recorded(shelf):
-    """A lost fight, and the same fight as if a person had played it; and a run with a policy."""
+    """A lost fight, the same fight as if a person had played it, and a run that was evaluated in this fight."""
     root, dashboard = shelf
     episode = random_fight(OPTIONS, 5)
     with FightRecorder(root / "set", ARENA_ID, OPTIONS, "dice") as recorder:
         recorder.add(episode)
     with FightRecorder(root / "person", ARENA_ID, OPTIONS, "human") as recorder:
         recorder.add(episode._replace(seed=None))
-    write_run(root / "mine", [started()])
+    settings = "[env.options]\n" + "".join(f"{name} = {value!r}\n" for name, value in OPTIONS.items())
+    write_run(root / "mine", [started()], settings=settings)
+    append_evaluated_fights(root / "mine", 4000, [episode])
     sizes = {"n_features": len(FEATURE_NAMES), "n_actions": N_ACTIONS, "feature_names": FEATURE_NAMES}
     actor_critic(env_id=ARENA_ID, env_options=OPTIONS, **sizes).save(root / "mine" / POLICY_NAME)
     return dashboard, episode
@@ -37,15 +42,17 @@ def wait_for_replay(page):
 
 def test_recorded_fight_can_be_found_and_replayed(recorded, open_page):
     dashboard, episode = recorded
-    page = open_page(dashboard.link)
-    page.goto(f"{dashboard.base}/fights")
+    page = open_page(dashboard.at("/fights"))
     page.locator("#content a", has_text="set").click()
     row = page.locator("tbody tr", has_text="Fight 0")
     expect(row).to_contain_text("lost")
     expect(row).to_contain_text(episode.killed_by.replace("_", " "))
     page.get_by_role("button", name="won").click()
     expect(row).to_have_count(0)
-    page.get_by_role("button", name="all").click()
+    page.get_by_role("button", name="lost").click()
+    page.get_by_label("ended by").click()
+    page.get_by_role("option", name=episode.killed_by.replace("_", " ")).click()
+    expect(row).to_have_count(1)
     page.get_by_role("link", name="Fight 0").click()
     wait_for_replay(page)
     assert page.evaluate("soulslabLive.moments.map(each => each.action)") == episode.actions.tolist()
@@ -68,8 +75,7 @@ def test_recorded_fight_can_be_found_and_replayed(recorded, open_page):
 
 def test_policy_is_asked_in_a_fight_without_a_seed(recorded, open_page):
     dashboard, episode = recorded
-    page = open_page(dashboard.link)
-    page.goto(f"{dashboard.base}/replay/person?fight=0&policy=mine")
+    page = open_page(dashboard.at("/replay/person?fight=0&policy=mine"))
     wait_for_replay(page)
     expect(page.get_by_role("link", name="Save as video")).to_have_count(0)
     assert page.evaluate("soulslabLive.moments.map(each => each.action)") == episode.actions.tolist()
@@ -78,4 +84,17 @@ def test_policy_is_asked_in_a_fight_without_a_seed(recorded, open_page):
     assert moment["vitals"]["boss_hp"] == pytest.approx(100.0)
     expect(page.locator("#value")).to_be_visible()
     page.goto(f"{dashboard.base}/replay/set?fight=9")
-    expect(page.locator("#notice")).to_contain_text("no episode 9")
+    expect(page.locator("#notice")).to_contain_text("no fight 9")
+    # Policies and fights are computed in another process, so that pages are answered meanwhile.
+    assert "libtorch" not in Path(f"/proc/{dashboard.process.pid}/maps").read_text()
+
+
+def test_fight_of_an_evaluation_is_repeated(recorded, open_page):
+    dashboard, episode = recorded
+    page = open_page(dashboard.at("/run/mine"))
+    page.get_by_role("link", name="Evaluated fights").click()
+    row = page.locator("tbody tr", has_text="Fight 0")
+    expect(row).to_contain_text("4,000")
+    page.get_by_role("link", name="Fight 0").click()
+    wait_for_replay(page)
+    assert page.evaluate("soulslabLive.moments.map(each => each.action)") == episode.actions.tolist()

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,7 +16,8 @@ from soulslab.fleet.operating import read_status
 from support.waiting import wait_for
 
 FAULT = "<b>made no step for 8 s</b>"
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+PACED = ["--set", "env.id=support.slow_arena:SlowArena-v0"]
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def run_dir(shelf):
     command = [sys.executable, "-m", "soulslab", "fleet", "learn", "--run-dir", str(folder)]
     # Without updates the game never has to wait for the learner.
     command += ["--set", "env.n_envs=1", "--set", "replay.capacity=1000", "--set", "run.evaluate_every=0"]
-    command += ["--set", "learner.learning_starts=1_000_000"]
+    command += ["--set", "learner.learning_starts=1_000_000", *PACED]
     with (root.parent / "learn.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
         yield folder
@@ -40,7 +42,7 @@ def game(shelf, run_dir):
     root, _ = shelf
     wait_for((run_dir / JOIN_NAME).exists, "the join file", deadline_s=120.0)
     command = [sys.executable, "-m", "soulslab", "fleet", "play", str(run_dir / JOIN_NAME)]
-    command += ["--name", "here", "--dashboard"]
+    command += ["--name", "here", "--dashboard", *PACED]
     with (root.parent / "play.log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
         yield process
@@ -51,8 +53,7 @@ def game(shelf, run_dir):
 
 def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, open_page):
     _, dashboard = shelf
-    page = open_page(dashboard.link)
-    page.goto(f"{dashboard.base}/fleet/pack")
+    page = open_page(dashboard.at("/fleet/pack"))
     # The page follows the learner, whose server may not answer yet.
     expect(page.locator("#content .state")).to_have_text("running", timeout=120_000)
     assert float(page.locator("dl div", has_text="Memory of the learner").locator("dd").inner_text()[:-3]) > 50
@@ -91,3 +92,6 @@ def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, ope
     expect(page.locator("h1")).to_have_text("pack, here/0")
     expect(page.locator("#live-state")).to_have_text("live")
     assert "/fleet/pack?token=" in game.stdout.readline()
+    # The dashboard of a command has the same output; it is at its end when both have ended.
+    game.kill()
+    assert game.stdout.read() == ""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
+import psutil
 import pytest
 from playwright.sync_api import expect
 
@@ -20,14 +21,14 @@ from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.registration import IUDEX_ID
 from soulslab.learn.live_feed import FEED_NAME, LiveFeed
 from soulslab.play.policy_actions import policy_actions
-from support.browser import chart_data, running_dashboard
+from support.browser import Dashboard, chart_data, running_dashboard, token_file
 from support.policies import actor_critic
 from support.waiting import wait_for
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 SMALL = [
     *("--env", "support.slow_arena:SlowArena-v0", "--set", "env.n_envs=1", "--set", "learner.n_steps=32"),
-    *("--set", "learner.minibatch_size=32", "--set", "network.widths=[16]"),
+    *("--set", "learner.minibatch_size=32", "--set", "network.widths=[16]", "--set", "run.total_steps=1_000_000_000"),
 ]
 
 
@@ -37,22 +38,15 @@ def root(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def training(root):
-    """A run on the built-in fight that does not end by itself."""
-    command = [sys.executable, "-m", "soulslab", "train", "--run-dir", str(root / "run")]
-    command += [*SMALL, "--set", "run.total_steps=1_000_000_000"]
+def dashboard(root):
+    """The dashboard of a run on the built-in fight that does not end by itself."""
+    command = [sys.executable, "-m", "soulslab", "train", "--run-dir", str(root / "run"), "--dashboard", *SMALL]
     with (root.parent / "train.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
-        wait_for((root / "run" / FEED_NAME).exists, "the run to start", deadline_s=120.0)
-        yield process
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
+        yield Dashboard(process, process.stdout.readline().split()[-1])
         process.kill()
         process.wait()
-
-
-@pytest.fixture(scope="module")
-def dashboard(root, training):
-    with running_dashboard(root, root.parent / "dashboard.log") as found:
-        yield found
+        process.stdout.close()
 
 
 def shown(page):
@@ -62,9 +56,9 @@ def shown(page):
 
 
 @pytest.fixture
-def live(dashboard, open_page):
-    page = open_page(dashboard.link)
-    page.goto(f"{dashboard.base}/live/run")
+def live(root, dashboard, open_page):
+    wait_for((root / "run" / FEED_NAME).exists, "the run to start", deadline_s=120.0)
+    page = open_page(dashboard.at("/live/run"))
     page.wait_for_function("window.soulslabLive?.moments.length > 5", timeout=60_000)
     return page
 
@@ -72,6 +66,7 @@ def live(dashboard, open_page):
 def test_live_page_shows_what_the_policy_computed(live):
     expect(live.locator("#live-state")).to_have_text("live")
     live.keyboard.press("Space")
+    expect(live.locator("#play")).to_have_attribute("aria-label", "Play")
     moment = live.evaluate("(({jpeg, ...rest}) => rest)(soulslabLive.moments[soulslabLive.head])")
     rows = live.locator("#actions li")
     expect(rows).to_have_count(20)
@@ -89,19 +84,7 @@ def test_live_page_shows_what_the_policy_computed(live):
     assert boss == f"{round(moment['vitals']['boss_hp'])} / {round(moment['vitals']['boss_max_hp'])}"
     colours = "new Set(document.getElementById('picture').getContext('2d').getImageData(0, 0, 640, 360).data).size"
     live.wait_for_function(f"{colours} > 50")
-
-
-def test_decisions_are_consecutive(live):
-    live.wait_for_function("soulslabLive.moments.length > 15")
-    steps = live.evaluate("soulslabLive.moments.map(each => [each.fight, each.decision])")
-    for (fight, step), (next_fight, next_step) in pairwise(steps):
-        assert (next_fight == fight and next_step == step + 1) or next_fight > fight
-
-
-def test_fight_can_be_paused_stepped_and_scrolled_back(live):
-    live.wait_for_function("soulslabLive.moments.length > 8")
-    live.keyboard.press("Space")
-    expect(live.locator("#play")).to_have_attribute("aria-label", "Play")
+    # A paused fight can be stepped and scrolled back, while further decisions arrive.
     at = live.evaluate("soulslabLive.head")
     live.keyboard.press("ArrowLeft")
     live.keyboard.press("ArrowLeft")
@@ -112,38 +95,34 @@ def test_fight_can_be_paused_stepped_and_scrolled_back(live):
     live.locator("#position").fill("0")
     first = live.evaluate("[soulslabLive.moments[0].fight, soulslabLive.moments[0].decision].join(':')")
     live.wait_for_function(f"document.body.dataset.decision === '{first}'")
+    live.locator("#speed").select_option("0.25")
+    live.wait_for_function("soulslabLive.speed === 0.25 && !soulslabLive.isLive && soulslabLive.head > 0")
     live.locator("#live").click()
-    live.wait_for_function("soulslabLive.head > 5")
+    live.wait_for_function("soulslabLive.head > 5 && soulslabLive.speed === 1")
 
 
-def test_reloaded_page_continues(live):
+def test_decisions_are_consecutive_and_continue_after_a_reload(live):
+    live.wait_for_function("soulslabLive.moments.length > 15")
+    steps = live.evaluate("soulslabLive.moments.map(each => [each.fight, each.decision])")
+    for (fight, step), (next_fight, next_step) in pairwise(steps):
+        assert (next_fight == fight and next_step == step + 1) or next_fight > fight
     live.reload()
     live.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
 
 
-def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, training, tmp_path, open_page):
-    log = tmp_path / "dashboard.log"
-    with running_dashboard(root, log) as dashboard:
-        base, link = dashboard.base, dashboard.link
-        live = open_page(link, may_disconnect=True)
-        live.goto(f"{base}/live/run")
-        live.wait_for_function("window.soulslabLive?.moments.length > 0")
-        runs = live.context.new_page()
-        runs.goto(f"{base}/")
-        decisions = runs.locator("tr", has_text="run").locator("td").nth(5)
-        before = decisions.inner_text()
-    with running_dashboard(root, log, "--read-only", port=base.rpartition(":")[2]) as dashboard:
-        assert dashboard.link == link
-        live.wait_for_function("!soulslabLive.moments.length || soulslabLive.isConnected")
-        live.wait_for_function("soulslabLive.isConnected && soulslabLive.moments.length > 3", timeout=60_000)
-        expect(decisions).not_to_have_text(before)
-        expect(runs.get_by_role("button", name="Compare")).to_be_visible()
-        expect(runs.get_by_role("button", name="Start a run")).to_have_count(0)
-        runs.goto(f"{base}/run/run")
-        expect(runs.get_by_role("button", name="Watch live")).to_be_visible()
-        expect(runs.get_by_role("button", name="Stop")).to_have_count(0)
-        expect(runs.get_by_role("button", name="Save now")).to_have_count(0)
-        live.context.close()
+def test_run_page_follows_the_run_and_saves_it(root, dashboard, open_page):
+    page = open_page(dashboard.at("/run/run"))
+    expect(page.locator(".state")).to_have_text("running")
+    before = len(chart_data(page, "Entropy")["entropy"])
+    name = json.dumps("Entropy")
+    page.wait_for_function(
+        f"""getElement(Number(document.querySelector(`[data-chart={name}]`).id.slice(1))).chart.getOption()
+            .series[0].data.length > {before}"""
+    )
+    checkpoints = root / "run" / "checkpoints"
+    saved = set(checkpoints.glob("*")) if checkpoints.exists() else set()
+    page.get_by_role("button", name="Save now").click()
+    wait_for(lambda: checkpoints.exists() and set(checkpoints.glob("*")) - saved, "a checkpoint")
 
 
 def test_stand_in_game_is_shown(root, dashboard, open_page):
@@ -171,9 +150,8 @@ def test_stand_in_game_is_shown(root, dashboard, open_page):
     playing = threading.Thread(target=play)
     playing.start()
     try:
-        page = open_page(dashboard.link)
         wait_for((root / "game" / FEED_NAME).exists, "the feed of the game", deadline_s=60.0)
-        page.goto(f"{dashboard.base}/live/game")
+        page = open_page(dashboard.at("/live/game"))
         page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
         moment = page.evaluate("(({jpeg, ...rest}) => rest)(soulslabLive.moments[0])")
         assert moment["vitals"]["boss_max_hp"] == env.unwrapped.scenario.boss_max_hp
@@ -187,35 +165,40 @@ def test_stand_in_game_is_shown(root, dashboard, open_page):
         env.close()
 
 
-def test_run_page_follows_the_run(dashboard, open_page):
-    page = open_page(dashboard.link)
-    page.goto(f"{dashboard.base}/run/run")
-    expect(page.locator(".state")).to_have_text("running")
-    before = len(chart_data(page, "Entropy")["entropy"])
-    name = json.dumps("Entropy")
-    page.wait_for_function(
-        f"""getElement(Number(document.querySelector(`[data-chart={name}]`).id.slice(1))).chart.getOption()
-            .series[0].data.length > {before}"""
-    )
-
-
-def test_save_now_and_stop(dashboard, root, training, open_page):
+def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, dashboard, tmp_path, open_page):
     """The last test of this run: it ends."""
-    page = open_page(dashboard.link)
-    page.goto(f"{dashboard.base}/run/run")
-    checkpoints = root / "run" / "checkpoints"
-    before = set(checkpoints.glob("*")) if checkpoints.exists() else set()
-    page.get_by_role("button", name="Save now").click()
-    wait_for(lambda: checkpoints.exists() and set(checkpoints.glob("*")) - before, "a checkpoint")
-    page.get_by_role("button", name="Stop").click()
-    page.get_by_role("button", name="Stop the run").click()
-    assert training.wait(60.0) == 130
-    expect(page.locator(".state")).to_have_text("stopped")
-    expect(page.get_by_role("button", name="Save now")).to_be_hidden()
-    assert "stop request: the run is saved" in (root.parent / "train.log").read_text()
+    live = open_page(dashboard.at("/live/run"), may_disconnect=True)
+    live.wait_for_function("window.soulslabLive?.moments.length > 0")
+    runs = open_page(dashboard.at("/"), may_disconnect=True)
+    decisions = runs.locator("tr", has_text="run").locator("td").nth(5)
+    before = decisions.inner_text()
+    [server] = psutil.Process(dashboard.process.pid).children()
+    server.terminate()
+    # The run does not wait for its end, so that it remains as a zombie.
+    wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE, "the server to end")
+    log = tmp_path / "dashboard.log"
+    token_file(log).parent.mkdir(parents=True, mode=0o700)
+    token_file(log).touch(0o600)
+    token_file(log).write_text(dashboard.token)
+    with running_dashboard(root, log, "--read-only", port=dashboard.port) as again:
+        assert again.token == dashboard.token
+        live.wait_for_function("!soulslabLive.moments.length || soulslabLive.isConnected")
+        live.wait_for_function("soulslabLive.isConnected && soulslabLive.moments.length > 3", timeout=60_000)
+        expect(decisions).not_to_have_text(before)
+        expect(runs.get_by_role("button", name="Compare")).to_be_visible()
+        expect(runs.get_by_role("button", name="Start a run")).to_have_count(0)
+        runs.goto(again.at("/run/run"))
+        expect(runs.get_by_role("button", name="Watch live")).to_be_visible()
+        expect(runs.get_by_role("button", name="Stop")).to_have_count(0)
+        expect(runs.get_by_role("button", name="Save now")).to_have_count(0)
+        dashboard.process.kill()
+        expect(runs.locator(".state")).to_have_text("failed")
+        expect(live.locator("#live-state")).to_have_text("not live")
+        live.close()
+        runs.close()
 
 
-def test_policy_plays_for_the_browser(tmp_path, open_page):
+def test_policy_plays_for_the_browser(tmp_path, open_page, request):
     options = {"boss": "judge", "observation": "features"}
     sizes = {"n_features": len(FEATURE_NAMES), "n_actions": N_ACTIONS, "feature_names": FEATURE_NAMES}
     policy = tmp_path / "policy.safetensors"
@@ -223,6 +206,7 @@ def test_policy_plays_for_the_browser(tmp_path, open_page):
     command = [sys.executable, "-m", "soulslab", "play", "--policy", str(policy), "--dashboard", "--seed", "3"]
     with (tmp_path / "play.log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
+        request.addfinalizer(process.kill)
         link = process.stdout.readline().split()[-1]
         page = open_page(link)
         page.wait_for_function("window.soulslabLive?.moments.length > 10", timeout=60_000)
@@ -235,19 +219,3 @@ def test_policy_plays_for_the_browser(tmp_path, open_page):
         assert process.wait(30.0) == 0
         process.stdout.close()
     assert re.search(r"\d+ of \d+ fights won", (tmp_path / "play.log").read_text())
-
-
-def test_train_starts_a_dashboard_that_ends_with_it(tmp_path, open_page):
-    command = [sys.executable, "-m", "soulslab", "train", "--run-dir", str(tmp_path / "runs" / "mine"), "--dashboard"]
-    command += [*SMALL, "--set", "run.total_steps=1_000_000_000"]
-    with (tmp_path / "train.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
-        link = process.stdout.readline().split()[-1]
-        page = open_page(link)
-        expect(page.locator("h1")).to_have_text("mine")
-        page.goto("about:blank")
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        # The pipe is also open in the dashboard; it is at its end when both processes have ended.
-        assert process.stdout.read() == ""
-        process.stdout.close()

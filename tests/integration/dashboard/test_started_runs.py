@@ -1,35 +1,55 @@
-"""Runs that are started and resumed in the browser."""
+"""Runs that are started and resumed in the browser over TLS, in a folder that is empty at first."""
 
 import re
 
+import psutil
 from playwright.sync_api import expect
 
+from soulslab.fleet.certificates import server_certificates
 from soulslab.learn.process_lock import is_held
 from soulslab.learn.run_folder import LOCK_NAME
 from soulslab.learn.run_requests import STOP_NAME, request
+from soulslab.learn.sinks import PROGRESS_NAME
 from support.browser import running_dashboard
 from support.waiting import wait_for
 
+COMMANDS = {
+    "/": "soulslab train",
+    "/fleet": "soulslab fleet learn --run-dir",
+    "/fights": "soulslab fights record",
+    "/studies": "soulslab tune",
+}
 
-def test_run_is_started_stopped_and_resumed(tmp_path, open_page):
+
+def check_empty_pages(page, base):
+    for path, command in COMMANDS.items():
+        page.goto(f"{base}{path}")
+        expect(page.locator("pre")).to_contain_text(command)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
+    page.goto(f"{base}/")
+    expect(page.locator("#content")).to_contain_text("No runs yet")
+
+
+def test_empty_pages_say_what_to_do_and_a_run_is_started_stopped_and_resumed(tmp_path, open_page):
     root = tmp_path / "runs"
     folder = root / "mine"
+    made = server_certificates(tmp_path / "tls", "127.0.0.1")
+    tls = ("--certificate", str(made.certificate), "--key", str(made.key))
 
-    def wait_for_run(*, is_running):
-        wait_for(
-            lambda: (folder / LOCK_NAME).exists() and is_held(folder / LOCK_NAME) == is_running,
-            f"is_running={is_running}",
-            deadline_s=120.0,
-        )
+    def wait_for_end():
+        wait_for(lambda: not is_held(folder / LOCK_NAME), "the run to end", deadline_s=120.0)
 
-    def stop():
-        page.get_by_role("button", name="Stop", exact=True).click()
-        page.get_by_role("button", name="Stop the run").click()
-        wait_for_run(is_running=False)
+    def wait_for_start(n):
+        """Wait until the run has started for the ``n``-th time; before, it would remove a request."""
+        progress = folder / PROGRESS_NAME
+        is_started = lambda: progress.exists() and progress.read_text().count("TrainStarted") == n  # noqa: E731
+        wait_for(is_started, "the run to start", deadline_s=120.0)
 
     try:
-        with running_dashboard(root, tmp_path / "dashboard.log") as dashboard:
-            page = open_page(dashboard.link)
+        with running_dashboard(root, tmp_path / "dashboard.log", *tls) as dashboard:
+            assert dashboard.base.startswith("https://127.0.0.1:")
+            page = open_page(dashboard.at("/"), width=400)
+            check_empty_pages(page, dashboard.base)
             page.get_by_role("button", name="Start a run").click()
             page.get_by_label("name").fill("../outside")
             page.get_by_role("button", name="Start", exact=True).click()
@@ -37,20 +57,28 @@ def test_run_is_started_stopped_and_resumed(tmp_path, open_page):
             page.get_by_role("button", name="Start a run").click()
             page.get_by_label("name").fill("mine")
             page.get_by_role("button", name="Start", exact=True).click()
-            wait_for_run(is_running=True)
+            expect(page.locator(".card", has_text="mine")).to_be_visible()
+            wait_for_start(1)
+            [run] = psutil.Process(dashboard.process.pid).children()
+            run.suspend()  # it would train with all cores while the browser is waited for
             page.goto(f"{dashboard.base}/run/mine")
-            expect(page.locator(".state")).to_have_text("running", timeout=60_000)
-            stop()
+            expect(page.locator(".state")).to_have_text("running")
+            page.get_by_role("button", name="Stop", exact=True).click()
+            page.get_by_role("button", name="Stop the run").click()
+            wait_for((folder / STOP_NAME).exists, "the request")
+            run.resume()
+            wait_for_end()
             expect(page.locator(".state")).to_have_text("stopped")
+            expect(page.get_by_role("button", name="Save now")).to_be_hidden()
             page.get_by_role("button", name="Resume").click()
-            wait_for_run(is_running=True)
-            expect(page.locator(".state")).to_have_text("running", timeout=60_000)
-            stop()
-            expect(page.locator(".state")).to_have_text("stopped")
+            wait_for_start(2)
+            request(folder, STOP_NAME)
+            wait_for_end()
             page.get_by_text("Log", exact=True).click()
             expect(page.locator("pre")).to_contain_text("to resume: soulslab train --resume")
+            page.close()  # before its server ends
     finally:
-        if folder.exists():  # the run is no child of this process
+        if folder.exists() and is_held(folder / LOCK_NAME):  # the run is no child of this process
             request(folder, STOP_NAME)
-            wait_for_run(is_running=False)
+            wait_for_end()
     assert not (tmp_path / "outside").exists()

@@ -10,8 +10,7 @@ from support.studies import write_study
 def test_study_shows_its_candidates_and_follows_its_journal(shelf, open_page):
     root, dashboard = shelf
     store = write_study(root / "rates")
-    page = open_page(dashboard.link)
-    page.goto(f"{dashboard.base}/studies")
+    page = open_page(dashboard.at("/studies"))
     page.locator("#content a", has_text="rates").click()
     expect(page.locator("h1")).to_have_text("rates")
     expect(page.locator("tbody tr")).to_have_count(12)

@@ -2,10 +2,11 @@
 
 import json
 
+import cv2
 import numpy as np
 import pytest
 
-from soulslab.dashboard.charts import LIGHT, Line, chart_options
+from soulslab.dashboard.charts import DARK, LIGHT, Line, chart_options
 from soulslab.dashboard.pages.fleet_page import games_html
 from soulslab.dashboard.pages.frame import short
 from soulslab.dashboard.pages.run_charts import CHARTS, shown_tags
@@ -39,6 +40,35 @@ def test_name_of_an_axis_is_no_script():
     options = chart_options("t", "", name, [Line("l", np.arange(2.0), np.arange(2.0))], LIGHT)
     script = options["tooltip"]["axisPointer"]["label"][":formatter"]
     assert script.endswith(json.dumps(f" {name}"))
+
+
+#: How people without one type of cone see linear RGB: Machado, Oliveira & Fernandes 2009, severity 1.
+VISIONS = {
+    "normal": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+
+
+def linear(colours):
+    """Return sRGB colours, ``#rrggbb``, as linear RGB, (N, 3)."""
+    srgb = np.array([[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in colours])
+    return np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_lines_can_be_distinguished_with_a_colour_deficiency(theme):
+    lines = linear(theme.lines)
+    for vision, matrix in VISIONS.items():
+        seen = np.clip(lines @ np.array(matrix).T, 0.0, 1.0)
+        srgb = np.where(seen <= 0.0031308, 12.92 * seen, 1.055 * seen ** (1 / 2.4) - 0.055).astype(np.float32)
+        lab = cv2.cvtColor(srgb[None], cv2.COLOR_RGB2LAB)[0]
+        distances = np.linalg.norm(lab[:, None] - lab, axis=2)[np.triu_indices(len(lab), 1)]
+        assert distances.min() > 10.0, vision
+    brightness = linear([*theme.lines, theme.surface]) @ [0.2126, 0.7152, 0.0722] + 0.05
+    contrast = np.maximum(brightness / brightness[-1], brightness[-1] / brightness)[:-1]
+    assert contrast.min() > 3.0  # WCAG 2.1 for graphical objects
 
 
 def test_measurement_that_a_resume_cut_is_left_out(tmp_path):

@@ -82,7 +82,9 @@ def test_duel_has_vitals_and_a_picture(env):
     picture = cv2.imdecode(np.frombuffer(view.picture(shown), np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
     assert picture.shape == expected.shape
     assert np.abs(picture.astype(int) - expected).mean() < 4.0
-    assert view.info()["actions"][19] == "nothing"
+    assert SceneView(info(n_actions=20, env_id="soulslab/Arena-v0")).info()["actions"][19] == "nothing"
+    # Twenty actions of other people have no known names.
+    assert SceneView(info(n_actions=20, env_id="other/Game-v0")).info()["actions"][19] == "19"
 
 
 @pytest.mark.parametrize("scene", [{"duel": b"short", "state": b"short"}, {"other": b""}])

@@ -13,7 +13,16 @@ import pytest
 from soulslab.learn import live_feed
 from soulslab.learn.environment import make_vector
 from soulslab.learn.inputs import Inputs
-from soulslab.learn.live_feed import LENGTH, Ending, FeedInfo, FeedMessage, LiveFeed, Moment, receive_exactly
+from soulslab.learn.live_feed import (
+    LENGTH,
+    Ending,
+    FeedInfo,
+    FeedMessage,
+    LiveFeed,
+    Moment,
+    encode_picture,
+    receive_exactly,
+)
 from soulslab.learn.policy import Policy
 from support.policies import actor_critic, some_inputs
 from support.waiting import wait_for
@@ -224,3 +233,21 @@ def test_rendering_environment_sends_a_jpeg(tmp_path):
     assert picture.shape == (150, 480, 3)
     viewer.connection.close()
     feed.close()
+
+
+GREEN = (20, 200, 60)
+
+
+@pytest.mark.parametrize(
+    ("picture", "shown"),
+    [
+        (np.full((8, 8, 3), GREEN), GREEN),
+        (np.full((8, 8, 4), (*GREEN, 255)), GREEN),  # an opaque alpha channel
+        (np.full((8, 8, 6), (1, 2, 3, *GREEN)), GREEN),  # the last of two frames
+        (np.full((8, 8, 4), (1, 2, 3, 90)), (90, 90, 90)),  # the last of four grey frames
+        (np.full((8, 8, 1), 90), (90, 90, 90)),
+    ],
+)
+def test_pictures_of_all_channels(picture, shown):
+    found = cv2.imdecode(np.frombuffer(encode_picture(picture.astype(np.uint8)), np.uint8), cv2.IMREAD_COLOR)
+    assert np.abs(found[..., ::-1].astype(int) - shown).max() < 6

@@ -8,6 +8,7 @@ from soulslab.errors import ConfigError, IncompatibleCheckpointError
 from soulslab.learn.archive import read_archive
 from soulslab.learn.environment import make_vector
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.evaluated_fights import N_FIGHTS, read_evaluated_fights
 from soulslab.learn.players import load_player
 from soulslab.learn.rainbow.local_actor import LocalActor
 from soulslab.learn.rainbow.q_policy import QPolicy
@@ -77,6 +78,11 @@ def test_a_run_evaluates_and_keeps_the_policy_with_the_highest_win_rate(settings
     newest_best = [each.env_steps for each in evaluations if each.win_rate == best][-1]
     assert load_player(tmp_path / "run" / BEST_POLICY_NAME).header.env_steps == newest_best
     assert result.win_rate == evaluations[-1].win_rate
+    # The first fights of each evaluation are recorded.
+    fights = read_evaluated_fights(tmp_path / "run")
+    assert [fight.env_steps for fight in fights] == [each.env_steps for each in evaluations for _ in range(N_FIGHTS)]
+    assert len({fight.seed for fight in fights}) == N_FIGHTS
+    assert all(fight.actions for fight in fights)
 
 
 def test_a_worse_policy_does_not_replace_the_best_one_after_a_resume(settings, tmp_path):

@@ -96,7 +96,7 @@ def _differences_html(settings: dict[str, dict[str, Any]]) -> str:
     names = sorted({name for table in settings.values() for name in table})
     rows = []
     for name in names:
-        values = [str(table.get(name, UNKNOWN)) for table in settings.values()]
+        values = [str(table.get(name, UNKNOWN)) or '""' for table in settings.values()]
         if len(set(values)) > 1:
             cells = "".join(f"<td>{escape(value)}</td>" for value in values)
             rows.append(f"<tr><th><code>{escape(name)}</code></th>{cells}</tr>")

@@ -107,7 +107,10 @@ class _FleetView:
             found = await asyncio.to_thread(_read, self._folder)
         except SoulslabError as error:
             self._state.content = '<span class="state stopped">not reachable</span>'
-            self._tiles.content = f'<p class="faint">{escape(str(error))}</p>'
+            self._tiles.content = (
+                f'<section class="empty"><h2>The fleet does not answer</h2><div>{escape(str(error))}</div>'
+                f"<div>Continue it:</div><pre>{escape(f'soulslab fleet learn --resume {self._folder}')}</pre></section>"
+            )
             self._games.content = ""
             return
         finally:
@@ -205,7 +208,9 @@ def games_html(games: tuple[Lease, ...], run_dir: Path, run_id: str, frames: Map
 def _game_html(name: str, run_id: str, frames: Mapping[str, bytes]) -> str:
     """Return the name of a game with its last picture, as a link to its live page."""
     picture = frames[name]
-    image = f'<img src="data:image/jpeg;base64,{b64encode(picture).decode()}" alt="" width="120">' if picture else ""
+    image = '<span class="blank"></span>'  # a game between two fights has no picture yet
+    if picture:
+        image = f'<img src="data:image/jpeg;base64,{b64encode(picture).decode()}" alt="" width="120">'
     link = escape(f"{run_path(run_id, 'live')}?{urlencode({'game': name})}")
     return f'<a class="game" href="{link}" title="Watch this game">{image}{escape(name)}</a>'
 

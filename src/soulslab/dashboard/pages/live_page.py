@@ -11,6 +11,8 @@ from nicegui import ui
 
 from soulslab.dashboard.live_relay import feed_path
 from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, Site, empty_state, frame, run_path
+from soulslab.learn.run_folder import POLICY_NAME
+from soulslab.learn.sinks import PROGRESS_NAME
 from soulslab.version import VERSION
 
 #: The elements that `static/live.js` fills.
@@ -40,12 +42,25 @@ def add(site: Site) -> None:
                 ui.space()
                 if game:
                     ui.link("All games", run_path(run_id, "fleet")).classes("link-button")
-                ui.link("Charts of this run", run_path(run_id)).classes("link-button")
-            add_live_view(f"/feed/{quote(run_id)}?{urlencode({'game': game})}", is_recorded=False)
+                if (folder / PROGRESS_NAME).exists():
+                    ui.link("Charts of this run", run_path(run_id)).classes("link-button")
+                elif not game:  # a game without a run, of soulslab play or of a fleet on another machine
+                    ui.link("All games", "/").classes("link-button")
+            idle = "No fight is shown now. It appears when a game plays."
+            if (folder / POLICY_NAME).exists() and not game:
+                idle = (
+                    "No fight is shown now. It appears when the run trains. To watch its policy: "
+                    f"soulslab play --policy {folder} --dashboard"
+                )
+            add_live_view(f"/feed/{quote(run_id)}?{urlencode({'game': game})}", idle)
 
 
-def add_live_view(socket: str, *, is_recorded: bool) -> None:
-    """Add the view of a fight, whose decisions come from a websocket; a recorded fight starts at its beginning."""
-    page = _PAGE.read_text("utf-8").format(socket=escape(socket), recorded="true" if is_recorded else "false")
+def add_live_view(socket: str, idle: str = "") -> None:
+    """Add the view of a fight, whose decisions come from a websocket.
+
+    ``idle`` is the text while no fight is shown; without it the fight is a recorded one, which starts at its beginning.
+    """
+    recorded = "false" if idle else "true"
+    page = _PAGE.read_text("utf-8").format(socket=escape(socket), recorded=recorded, idle=escape(idle))
     ui.html(page, sanitize=False).classes("wide")
     ui.add_body_html(f'<script src="/assets/live.js?{VERSION}" defer></script>')

@@ -11,12 +11,13 @@ from soulslab.learn.telemetry import FightStats
 
 
 class ChartSpec(NamedTuple):
-    """A chart: measurements by their name, or all whose name starts with ``prefix``."""
+    """A chart: measurements by their name, or all whose name starts with ``prefix``, in the unit after scaling."""
 
     title: str
     unit: str
     tags: tuple[str, ...] = ()
     prefix: str = ""
+    scale: float = 1.0
 
 
 WIN_RATE: Final = ChartSpec("Win rate", "%")
@@ -32,14 +33,14 @@ CHARTS: Final = (
     ChartSpec("Damage taken by attack", "hit points per fight", prefix="fight/damage/"),
     ChartSpec("Attacks used", "per fight", prefix="fight/attack_uses/"),
     AVOIDED,
-    ChartSpec("Fights ended by attack", "share", prefix="fight/kills/"),
-    ChartSpec("Wins by start pose", "share", prefix="fight/wins/"),
+    ChartSpec("Fights ended by attack", "% of fights", prefix="fight/kills/", scale=100.0),
+    ChartSpec("Wins by start pose", "%", prefix="fight/wins/", scale=100.0),
     ChartSpec("Return by term", "per fight", prefix="fight/reward/"),
     ChartSpec("Action values", "return", ("update/q_mean", "update/q_max")),
     ChartSpec("Loss", "", ("update/loss", "update/policy_loss", "update/value_loss")),
     ChartSpec("Temporal-difference error", "return", ("update/td_error",)),
     ChartSpec("Entropy", "nats", ("update/entropy",)),
-    ChartSpec("Random actions", "share", ("update/epsilon",)),
+    ChartSpec("Random actions", "% of decisions", ("update/epsilon",), scale=100.0),
     ChartSpec("Change per update", "", ("update/approx_kl", "update/clip_fraction")),
     ChartSpec("Explained variance", "share", ("update/explained_variance",)),
     ChartSpec("Gradient norm", "", ("update/grad_norm",)),
@@ -87,7 +88,7 @@ def run_lines(spec: ChartSpec, log: RunLog, axis: str, decision_s: float) -> lis
             series = _avoided(log, tag)
         name = _NAMES.get(tag, tag.rpartition("/")[2].replace("_", " "))
         is_rare = tag.startswith("evaluation/")
-        lines.append(Line(name, log.axis(axis, series, decision_s), series.values, has_marks=is_rare))
+        lines.append(Line(name, log.axis(axis, series, decision_s), spec.scale * series.values, has_marks=is_rare))
     return lines
 
 

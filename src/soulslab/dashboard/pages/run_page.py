@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from nicegui import ui
 
-from soulslab.arena.vocabulary import N_ACTIONS, action_name
 from soulslab.dashboard.charts import AXIS_TITLES
 from soulslab.dashboard.pages.frame import (
     REFRESH_S,
@@ -33,8 +32,10 @@ from soulslab.dashboard.pages.run_tables import attacks_html, phases_html, saved
 from soulslab.dashboard.run_library import RunState, RunSummary
 from soulslab.dashboard.run_log import AXES, Event, RunLog
 from soulslab.dashboard.run_starter import read_console, resume_run
+from soulslab.dashboard.scene_view import duel_action_names
 from soulslab.errors import SoulslabError
 from soulslab.learn import telemetry
+from soulslab.learn.evaluated_fights import FIGHTS_NAME
 from soulslab.learn.live_feed import FEED_NAME
 from soulslab.learn.run_requests import SAVE_NAME, STOP_NAME, request
 
@@ -113,6 +114,7 @@ class _RunView:
         with self._controls:
             self._live = ui.button("Watch live", on_click=lambda: ui.navigate.to(run_path(self._run_id, "live")))
             self._live.props("unelevated no-caps")
+            self._fights = ui.link("Evaluated fights", run_path(self._run_id, "fights")).classes("link-button")
             if not self._site.is_read_only:
                 self._save = ui.button("Save now", on_click=lambda: self._ask(SAVE_NAME)).props("outline no-caps")
                 self._stop = ui.button("Stop", on_click=self._confirm_stop).props("outline no-caps color=negative")
@@ -145,7 +147,7 @@ class _RunView:
             return None
         self._seen = seen
         charts = {spec.title: run_chart(spec, log, self._axis, self._decision_s, self._theme) for spec in CHARTS}
-        names = [action_name(i) for i in range(N_ACTIONS)]
+        names = duel_action_names(summary.env_id)
         charts["actions"] = action_chart(log, names, self._theme)
         return _Content(
             state=summary.state,
@@ -161,6 +163,7 @@ class _RunView:
         folder = self._site.library.folder(self._run_id)
         is_running = state in (RunState.RUNNING, RunState.STALE)
         self._live.visible = folder is not None and (folder / FEED_NAME).exists()
+        self._fights.visible = folder is not None and (folder / FIGHTS_NAME).exists()
         if not self._site.is_read_only:
             self._save.visible = self._stop.visible = is_running
             self._resume.visible = state in (RunState.STOPPED, RunState.FAILED)

@@ -74,11 +74,11 @@ def saved_html(saved: Sequence[SavedPolicy], log: RunLog) -> str:
         cells = (f"<code>{escape(each.name)}</code>{role}", decisions, result, at, time_html(each.wall_s))
         kind = ' class="best"' if each.name == BEST_POLICY_NAME else ""
         rows.append(f"<tr{kind}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    return _table("Saved policies", ("file", "decisions", "last evaluation", "evaluated at", "saved"), rows)
+    return _table("Saved policies", ("file", "decisions", "last evaluation", "evaluated at", "saved"), rows, "saved")
 
 
 def attacks_html(log: RunLog) -> str:
-    """Return a table of the boss's attacks, the most harmful first, in training and evaluated; "" without any."""
+    """Return tables of the boss's attacks, the most harmful first, in training and evaluated; "" without any."""
     columns = _columns(log)
     if not columns:
         return ""
@@ -90,18 +90,15 @@ def attacks_html(log: RunLog) -> str:
         if value
     )
     order = sorted(names, key=lambda name: -columns[0][1].damage_by_attack.get(name, 0.0))
-    titles = ("used", "avoided", "hit points", "fights ended")
-    head = [f"{what}, {title}" for title, _ in columns for what in titles]
-    rows = []
-    for name in order:
-        cells = [escape(name.replace("_", " "))]
-        for _, message in columns:
-            cells += _attack_cells(message, name)
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    head = ("attack", "used", "avoided", "hit points", "fights ended")
+    tables = []
+    for title, message in columns:
+        rows = [_row(name.replace("_", " "), *_attack_cells(message, name)) for name in order]
+        tables.append(f"<div>{_table(f'Attacks, {title}', head, rows)}</div>")
     note = (
         '<p class="faint">Uses and hit points per fight. An attack is avoided if its use does not hit the player.</p>'
     )
-    return _table("Attacks", ("attack", *head), rows) + note
+    return f'<div class="pair">{"".join(tables)}</div>{note}'
 
 
 def phases_html(log: RunLog) -> str:
@@ -113,8 +110,7 @@ def phases_html(log: RunLog) -> str:
     for phase, decisions in fights.decisions_by_phase.items():
         dealt, taken = fights.damage_dealt_by_phase.get(phase), fights.damage_taken_by_phase.get(phase)
         rate = 100.0 * dealt / decisions if dealt is not None and decisions else None
-        cells = (f"phase {escape(phase)}", short(decisions), short(dealt), short(taken), short(rate))
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        rows.append(_row(phase, short(decisions), short(dealt), short(taken), short(rate)))
     head = ("phase", "decisions", "damage dealt", "damage taken", "dealt per 100 decisions")
     return _table("Phases, last training fights", head, rows) + '<p class="faint">Means per fight, in hit points.</p>'
 
@@ -141,7 +137,10 @@ def situations_html(log: RunLog, action_names: Sequence[str]) -> str:
 
 def _columns(log: RunLog) -> list[tuple[str, _Fights]]:
     """Return the last messages with numbers by attack, with their titles."""
-    found = (("training", log.last.get(telemetry.FightStats)), ("evaluation", log.last.get(telemetry.Evaluated)))
+    found = (
+        ("last training fights", log.last.get(telemetry.FightStats)),
+        ("last evaluation", log.last.get(telemetry.Evaluated)),
+    )
     return [(title, message) for title, message in found if isinstance(message, _Fights) and message.damage_by_attack]
 
 
@@ -154,6 +153,11 @@ def _attack_cells(message: _Fights, name: str) -> list[str]:
         f"{message.damage_by_attack.get(name, 0.0):.1f}",
         f"{100.0 * message.kills_by_attack.get(name, 0.0):.1f} %",
     ]
+
+
+def _row(*cells: str) -> str:
+    """Return a row of texts."""
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _result(message: telemetry.Evaluated) -> str:

@@ -143,12 +143,17 @@ class _StudyView:
             if len(points) > 1:
                 x, y = np.array(points, np.float64).T
                 options = chart_options(
-                    f"{label} by {name}", "", name, [Line(label, x, y, has_marks=True)], self._theme
+                    f"{label[0].upper()}{label[1:]} by {name}",
+                    "",
+                    name,
+                    [Line(label, x, y, has_marks=True)],
+                    self._theme,
                 )
                 options["series"][0]["lineStyle"] = {"opacity": 0}
                 options["legend"]["show"] = False
                 options["xAxis"] |= {
                     "min": "dataMin",
+                    "minInterval": 1 if all(isinstance(row.params.get(name), int) for row in rows) else 0,
                     "type": "log" if x.min() > 0 and x.max() / x.min() > 30 else "value",
                 }
                 charts[name] = options
@@ -209,10 +214,11 @@ def _value(row: TrialRow, study: Study) -> str:
 def _trials_html(study: Study) -> str:
     """Return a table of all candidates: the complete ones, best first, then the others, newest first."""
     names = list(study.tuning.search)
+    label = OBJECTIVE_LABELS[study.tuning.study.objective]
     best = best_first(study.rows, study.tuning.study)
     numbers = {row.number for row in best}
     others = [row for row in reversed(study.rows) if row.number not in numbers and not row.is_retried]
-    head = "".join(f"<th>{escape(name)}</th>" for name in ("candidate", "state", "value", *names))
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("candidate", "state", label, *names))
     rows = []
     for row in [*best, *others]:
         state = row.state.value if row.state is not None else "in training or queued"

@@ -18,7 +18,7 @@
     const get = (name) => style.getPropertyValue(name).trim();
     return { ink: get("--ink"), faint: get("--faint"), line: get("--line"), surface: get("--surface"),
       blue: get("--blue"), orange: get("--orange"), green: get("--green"), track: get("--track"),
-      purple: get("--purple"), yellow: get("--yellow"), teal: get("--teal") };
+      purple: get("--purple"), brown: get("--brown"), violet: get("--violet") };
   }
 
   // --- receiving ---------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@
     if (!state.moments.length) {
       $("notice").hidden = false;
       $("notice").textContent = isLive ? "Waiting for the next decision …"
-        : "No fight is shown now. It appears when the run, or soulslab play --dashboard, plays.";
+        : document.querySelector("[data-idle]").dataset.idle;
     }
   }
 
@@ -123,6 +123,7 @@
     $("live").classList.toggle("on", state.isLive);
     $("live").setAttribute("aria-pressed", state.isLive);
     if (!moment || !state.info) return;
+    document.querySelector(".live").classList.add("begun"); // before, there is nothing to show in the other panels
     if (state.drawn !== moment) drawPicture(moment);
     drawVitals(moment);
     drawActions(moment);
@@ -302,6 +303,7 @@
   }
 
   function drawNetwork(moment) {
+    $("network-title").textContent = moment.hidden.length ? "Policy network" : "Inputs and action";
     const c = colours();
     const width = $("network").parentElement.clientWidth, isNarrow = width < 560;
     const inputWidth = isNarrow ? width * 0.36 : Math.min(width * 0.4, 330);
@@ -412,7 +414,7 @@
   function drawTimeline(moment, shown) {
     const rows = ROWS.filter(([, read]) => read(moment) !== undefined);
     const c = colours(), [g, width] = prepare("timeline", ROW_HEIGHT * rows.length + 4);
-    const palette = [c.blue, c.orange, c.green, c.purple, c.yellow, c.teal];
+    const palette = [c.blue, c.orange, c.green, c.purple, c.brown, c.violet];
     const [x, first, last] = timeAxis(shown, width);
     state.timeline = { shown, first, last, width, rows };
     const right = x(last + 1);

@@ -85,10 +85,30 @@ def _killer(fight: Mapping[str, Any], attacks: Sequence[str]) -> str:
 class EpisodeCollector:
     """Collects the episodes of N environments with same-step autoreset that are stepped together."""
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], seed: int, observation: Any, info: Mapping[str, Any]) -> None:
-        """Begin with what ``env.reset(seed=seed)`` returned; only the first episode of an environment has a seed."""
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        seed: int,
+        observation: Any,
+        info: Mapping[str, Any],
+        n_first: int | None = None,
+    ) -> None:
+        """Begin with what ``env.reset(seed=seed)`` returned; only the first episode of an environment has a seed.
+
+        With ``n_first``, only the first episode of each of the first ``n_first`` environments is collected, without
+        observations and masks: the seed and the actions repeat it.
+        """
         self._attacks = fight_names(env).attacks
-        self._running = [_Running([_one(observation, i)], [_mask(info, i)], seed=seed + i) for i in range(env.num_envs)]
+        self._is_complete = n_first is None
+        self._running = {
+            i: self._begin(observation, info, i, seed + i)
+            for i in range(env.num_envs if n_first is None else min(n_first, env.num_envs))
+        }
+
+    def _begin(self, observation: Any, info: Mapping[str, Any], i: int, seed: int | None = None) -> _Running:
+        if not self._is_complete:
+            return _Running([], [], seed=seed)
+        return _Running([_one(observation, i)], [_mask(info, i)], seed=seed)
 
     def follow(
         self,
@@ -99,19 +119,24 @@ class EpisodeCollector:
         """Add what ``env.step(actions)`` returned; return the episodes that ended, by the number of the environment."""
         observation, rewards, terminated, truncated, info = step
         ended = {}
-        for i, running in enumerate(self._running):
+        for i, running in list(self._running.items()):
             is_over = bool(terminated[i] or truncated[i])
             running.actions.append(int(actions[i]))
             running.rewards.append(float(rewards[i]))
             running.n_decisions.append(int(n_decisions[i]))
             final = info.get("final_info", {})
-            running.observations.append(_one(info["final_obs"][i] if is_over else observation, None if is_over else i))
-            running.masks.append(_mask(final if is_over and "action_mask" in final else info, i))
+            if self._is_complete:
+                seen = info["final_obs"][i] if is_over else observation
+                running.observations.append(_one(seen, None if is_over else i))
+                running.masks.append(_mask(final if is_over and "action_mask" in final else info, i))
             if is_over:
                 report = final.get("fight", {})
                 fight = {name: report[name][i] for name in ("won", "killed_by") if name in report}
                 ended[i] = running.episode(fight, self._attacks, is_terminated=bool(terminated[i]))
-                self._running[i] = _Running([_one(observation, i)], [_mask(info, i)])
+                if self._is_complete:
+                    self._running[i] = self._begin(observation, info, i)
+                else:
+                    del self._running[i]
         return ended
 
 
@@ -127,10 +152,10 @@ class _Running(msgspec.Struct):
 
     def episode(self, fight: Mapping[str, Any], attacks: Sequence[str], *, is_terminated: bool) -> Episode:
         return Episode(
-            observations=stack(self.observations),
+            observations=stack(self.observations) if self.observations else None,
             actions=np.array(self.actions, np.int64),
             rewards=np.array(self.rewards),
-            masks=np.array(self.masks, np.bool_) if self.masks[0] is not None else None,
+            masks=np.array(self.masks, np.bool_) if self.masks and self.masks[0] is not None else None,
             n_decisions=np.array(self.n_decisions, np.int64),
             is_terminated=is_terminated,
             is_won=bool(fight["won"]) if "won" in fight else None,

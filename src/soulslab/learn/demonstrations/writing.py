@@ -155,6 +155,8 @@ class DemonstrationWriter:
 
     def publish(self) -> None:
         """Replace the data set by the copy with all added episodes; after an error it is unchanged."""
+        if self._n_unpublished:
+            self._check_all()
         # The data come first: data that the metadata do not describe are ignored.
         for name in (DATA_NAME, METADATA_NAME):
             temporary = self._folder / f".{name}.tmp"
@@ -233,13 +235,20 @@ class DemonstrationWriter:
         return MinariStorage.read(self._copy)
 
     def _read_back(self, number: int, episode: Episode) -> None:
-        """Check that the file holds an episode and all before it; h5py ignores errors when it closes a file."""
+        """Check that the file holds an episode; h5py ignores errors when it closes a file."""
         (written,) = self._storage.get_episodes([number])
         if not np.array_equal(written["rewards"], episode.rewards, equal_nan=True):
             raise RuntimeError("the file does not hold the written episode")
-        for before in self._storage.get_episode_metadata(range(number)):
-            if "total_steps" not in before:
-                raise RuntimeError("the file no longer holds the episodes before")
+
+    def _check_all(self) -> None:
+        """Check that the file still holds all episodes, which takes half a millisecond for each."""
+        numbers = range(self._storage.total_episodes)
+        try:
+            if any("total_steps" not in each for each in self._storage.get_episode_metadata(numbers)):
+                raise RuntimeError("the file no longer holds all episodes")
+        except _FAILURES as error:
+            self._is_damaged = True
+            raise self._unwritable(error) from error
 
     def _unwritable(self, error: BaseException, episode: int | None = None) -> DemonstrationError:
         reason = _reason(error)

@@ -295,7 +295,10 @@ def read_token(file: Path) -> Secret:
             _check_owner(file, os.fstat(stream.fileno()))
             token = stream.read(_MAX_BYTES).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", source=file) from error
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(
+            f"cannot be read: {reason}; give the token file of the server, or a copy of it", source=file
+        ) from error
     if len(token) < MIN_TOKEN:
         raise ConfigError(
             f"holds a token of {len(token)} characters, and {MIN_TOKEN} are needed; remove it, and the server writes "

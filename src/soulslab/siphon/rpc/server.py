@@ -188,10 +188,15 @@ def _listen(server: grpc.Server, address: Address, credentials: grpc.ServerCrede
                 undo.callback(os.umask, os.umask(0o177))
             target = str(address)
             port = server.add_secure_port(target, credentials) if credentials else server.add_insecure_port(target)
-    except RuntimeError as error:
-        raise ConfigError(f"cannot listen at {address}: {error}", path="address") from error
+    except RuntimeError:  # its text only names a variable that makes gRPC print more
+        port = 0
     if not port:
-        raise ConfigError(f"cannot listen at {address}", path="address")
+        reasons = "another program uses it, or this machine does not have it"
+        if credentials:
+            reasons += ", or the TLS key does not belong to the certificate"
+        raise ConfigError(
+            f"cannot listen at {address}: {reasons}; choose another port, or 0 for a free one", path="address"
+        )
     if address.path:
         return address
     return msgspec.structs.replace(address, port=port)

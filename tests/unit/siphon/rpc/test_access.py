@@ -229,6 +229,8 @@ def test_a_token_file_without_a_good_token_is_refused(token_file, content):
 def test_a_token_file_has_to_be_a_file(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot be read|no regular file"):
         read_token(tmp_path)
+    with pytest.raises(ConfigError, match=r"none: cannot be read: No such file or directory; give the token file"):
+        read_token(tmp_path / "none")
     with pytest.raises(ConfigError, match="not a regular file"):
         read_token(Path(os.devnull))
 
