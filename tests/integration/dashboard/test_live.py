@@ -198,7 +198,7 @@ def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, 
         runs.close()
 
 
-def test_policy_plays_for_the_browser(tmp_path, open_page):
+def test_policy_plays_for_the_browser(tmp_path, open_page, request):
     options = {"boss": "judge", "observation": "features"}
     sizes = {"n_features": len(FEATURE_NAMES), "n_actions": N_ACTIONS, "feature_names": FEATURE_NAMES}
     policy = tmp_path / "policy.safetensors"
@@ -206,6 +206,7 @@ def test_policy_plays_for_the_browser(tmp_path, open_page):
     command = [sys.executable, "-m", "soulslab", "play", "--policy", str(policy), "--dashboard", "--seed", "3"]
     with (tmp_path / "play.log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
+        request.addfinalizer(process.kill)
         link = process.stdout.readline().split()[-1]
         page = open_page(link)
         page.wait_for_function("window.soulslabLive?.moments.length > 10", timeout=60_000)
