@@ -129,7 +129,8 @@ class _Recovery:
     def begin(self) -> None:
         """Start everything, and wait until the learner learns from both games."""
         fleet = self._fleet
-        options = ("--set", "env.n_envs=2", "--set", "run.evaluate_every=0", "--set", "run.checkpoint_every_s=2")
+        settings = ("env.n_envs=2", "run.evaluate_every=0", "run.checkpoint_every_s=2", "learner.updates_per_step=0.25")
+        options = [word for each in settings for word in ("--set", each)]
         self._learner = fleet.start_learner("--run-dir", fleet.run_dir, *options)
         self._machine = fleet.start("fleet", "play", fleet.join, "--games", 2)
         access = fleet.fleet.admin()

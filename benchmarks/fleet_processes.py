@@ -20,7 +20,7 @@ from soulslab.fleet.operating import FleetStatus, read_status
 
 DEADLINE_S: Final = 120.0
 
-_POLL_S: Final = 0.05
+_POLL_S: Final = 0.1
 
 
 class FleetProcesses:
@@ -106,5 +106,6 @@ def end(child: subprocess.Popen[bytes]) -> None:
 
 
 def game_processes(machine: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """Return the processes of the games of a machine, oldest first."""
-    return [each for each in psutil.Process(machine.pid).children() if "game_process" in " ".join(each.cmdline())]
+    """Return the processes of the games of a machine, oldest first; a server forks them."""
+    games = (game for server in psutil.Process(machine.pid).children() for game in server.children())
+    return sorted(games, key=lambda game: game.create_time())

@@ -17,16 +17,18 @@ from support.small_learner import small_settings
 
 TESTS = Path(__file__).parents[1]
 ENV_ID = f"soulslab.testing.paced_env:{PACED_ID}"
+#: Time of a step (s); at a higher rate the processes of a test need much of the processor while it waits.
+STEP_S = 0.01
 
 
 def fleet_settings(total_steps=1_000_000):
     settings = small_settings()
     return replace(
         settings,
-        env=replace(settings.env, n_envs=2),
-        learner=QLearningSettings(learning_starts=50, updates_per_step=0.5, batch_size=8, epsilon_decisions=100),
-        replay=ReplaySettings(capacity=50_000),
-        run=RainbowRunSettings(total_steps=total_steps, evaluate_every=0, checkpoint_every_s=0.5),
+        env=replace(settings.env, n_envs=2, options={**settings.env.options, "step_s": STEP_S}),
+        learner=QLearningSettings(learning_starts=50, updates_per_step=0.1, batch_size=8, epsilon_decisions=100),
+        replay=ReplaySettings(capacity=10_000),
+        run=RainbowRunSettings(total_steps=total_steps, evaluate_every=0, checkpoint_every_s=1.0),
     )
 
 
@@ -35,9 +37,9 @@ def fleet_ppo_settings():
     settings = fleet_settings()
     return TrainSettings(
         env=settings.env,
-        learner=PPOSettings(n_steps=16, minibatch_size=32, lr=3e-3, lr_end=3e-3, gamma=0.5),
+        learner=PPOSettings(n_steps=16, minibatch_size=32, lr=1e-2, lr_end=1e-2, gamma=0.5),
         network=NetworkSettings(widths=(8,), shared=True),
-        run=RunSettings(total_steps=1_000_000, checkpoint_every_s=0.5),
+        run=RunSettings(total_steps=1_000_000, checkpoint_every_s=1.0),
     )
 
 

@@ -156,9 +156,9 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
     if flags.human is not None:
         return _play_yourself(join, flags, flags.human)
     from soulslab.config import read_overrides
+    from soulslab.fleet.game_settings import machine_name
     from soulslab.fleet.playing import PlaySettings
     from soulslab.fleet.playing import play as play_games
-    from soulslab.fleet.run_description import machine_name
 
     given = read_overrides(flags.overrides or [], "--set")
     env = given.pop("env", {})
@@ -322,7 +322,9 @@ def resume(run_dir: Path) -> int:
 
 @fleet.command(name="set")
 def change(run_dir: Path, *changes: str) -> int:
-    """Change settings of the learner while it trains: learner.lr, learner.epsilon, learner.epsilon_end.
+    """Change settings of the learner while it trains, of Rainbow learner.lr, epsilon and epsilon_end.
+
+    Of PPO learner.lr, lr_end, entropy, entropy_end, clip and target_kl.
 
     Args:
         run_dir: Folder of the run.
@@ -405,6 +407,10 @@ def _print_status(found: FleetStatus) -> None:
         )
         if learner.evaluation is not None:
             print_line(_describe(learner.evaluation))
+    shown = (
+        f"{found.redis_mb:.0f} MB" if found.redis_mb is not None else "unknown, because it refuses INFO to this user"
+    )
+    print_line(f"memory of the Redis server: {shown}")
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     titles = ("steps", "steps\n/s", "late\nms", "idle\ns", "weights", "age\ns", "unsent\nMB", "dropped", "restarts")
     for title in ("game", "state"):

@@ -35,8 +35,8 @@ from soulslab.learn.training import AnySettings
 from soulslab.learn.training_loop import FinishedEvaluation
 from soulslab.version import VERSION
 
-WAIT_S: Final = 0.002
-"""Time that the learner waits without new steps (s)."""
+WAIT_S: Final = 0.02
+"""Longest time that the learner waits without new steps (s); it notices signals after it."""
 
 MAX_UPDATES_DUE: Final = 64.0
 """Number of updates by which the learner may be behind before games that can wait have to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +49,11 @@ class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
     n_restarts: int = 0
     last_fault: str = ""
     feed: str = ""
+
+
+def machine_name() -> str:
+    """Return the host name, with the characters that the name of a game may have."""
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname()) or "machine"
 
 
 def create_status(folder: Path) -> StatusBoard:

@@ -11,15 +11,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
-from soulslab.errors import ConfigError, FleetError
+from soulslab.errors import FleetError
 from soulslab.fleet.access import Keys, connect
 from soulslab.fleet.fleet_folder import FleetFolder
 from soulslab.fleet.messages import Control, LearnerStatus, Lease
 from soulslab.fleet.redis_server import Player, remove_player, set_player
-from soulslab.learn.rainbow.rainbow_settings import RainbowSettings, adjust_settings
 from soulslab.learn.run_folder import CONFIG_NAME
+from soulslab.learn.settings import adjust_settings
 from soulslab.learn.training import load_run_settings
 
 _MAX_LOG: int = 10_000
@@ -32,13 +32,14 @@ Order: TypeAlias = Literal["run", "pause", "stop", "save"]
 class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of a fleet: its order, its learner (None if it does not run), and its games, by name.
 
-    ``redis_mb`` is the memory of the Redis server, with the steps that no checkpoint holds yet (MB).
+    ``redis_mb`` is the memory of the Redis server, with the steps that no checkpoint holds yet (MB); None if the server
+    refuses to report it.
     """
 
     state: str
     learner: LearnerStatus | None
     games: tuple[Lease, ...]
-    redis_mb: float
+    redis_mb: float | None
 
 
 def read_status(folder: FleetFolder) -> FleetStatus:
@@ -50,7 +51,7 @@ def read_status(folder: FleetFolder) -> FleetStatus:
             control, learner = client.mget(keys.control, keys.learner)
             names = list(client.scan_iter(match=f"{keys.leases_of_all}*", count=1000))
             leases = client.mget(names) if names else []
-            redis_mb = float(client.info("memory")["used_memory"]) / 1e6
+            redis_mb = _memory_mb(client)
         except RedisError as error:
             raise _unreachable(access.address, error) from error
     games = []
@@ -65,6 +66,14 @@ def read_status(folder: FleetFolder) -> FleetStatus:
         games=tuple(sorted(games, key=lambda game: game.worker)),
         redis_mb=redis_mb,
     )
+
+
+def _memory_mb(client: Redis) -> float | None:
+    """Return the memory of the server (MB); None if its rules or its settings refuse the command INFO."""
+    try:
+        return float(client.info("memory")["used_memory"]) / 1e6
+    except ResponseError:
+        return None
 
 
 def give_order(folder: FleetFolder, order: Order) -> None:
@@ -85,10 +94,7 @@ def change_settings(folder: FleetFolder, changes: Mapping[str, Any]) -> None:
     cannot be reached.
     """
     folder.admin()  # reports a folder without a fleet
-    settings = load_run_settings(folder.run_dir / CONFIG_NAME, [])
-    if not isinstance(settings, RainbowSettings):
-        raise ConfigError("is a run of PPO, whose settings cannot change while it trains", source=folder.run_dir)
-    adjust_settings(settings, changes)
+    adjust_settings(load_run_settings(folder.run_dir / CONFIG_NAME), changes)
 
     def change(control: Control) -> Control:
         return msgspec.structs.replace(control, changes={**control.changes, **changes})

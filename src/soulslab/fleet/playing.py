@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
 from contextlib import ExitStack
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from soulslab.errors import FleetError
 from soulslab.fleet.access import read_access
-from soulslab.fleet.game_settings import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, create_status
+from soulslab.fleet.game_settings import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, create_status, machine_name
 from soulslab.fleet.messages import Role
-from soulslab.fleet.run_description import machine_name
 from soulslab.learn.actors.actor_status import ActorState, StatusBoard
 from soulslab.learn.live_feed import GAME_FEEDS, game_feed
 from soulslab.learn.stop_request import StopRequest
 
-PROGRAM: Final = "soulslab.fleet.game_process"
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext  # Windows lacks the first one
+
 FROZEN_S: Final = 180.0
 """Time without a step after which a game is started again (s); a loading screen of a real game takes up to a minute."""
 START_S: Final = 600.0
@@ -39,12 +42,15 @@ _MAX_BACK_OFF_S: Final = 60.0
 _TERMINATE_DEADLINE_S: Final = 5.0
 _TAIL_BYTES: Final = 1500
 _MAX_LOG_BYTES: Final = 1 << 20
+_LOG_NAME: Final = "log"
+_PRELOADED: Final = ["soulslab.fleet.game_process", "soulslab.envs.arena", "numba.np.arraymath", "numba.typed"]
+"""Modules that a game needs; numba would import its own when it loads the first compiled function."""
 
 _log = logging.getLogger(__name__)
 
 
 class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a machine plays: see `soulslab.fleet.game_process.GameSettings` for what each game gets.
+    """How a machine plays: see `soulslab.fleet.game_settings.GameSettings` for what each game gets.
 
     ``frozen_s`` is the time without a step after which a game is started again (s). ``feeds`` is the folder for the
     live feeds; without it, that of the run, if the join file lies in the folder of the run.
@@ -69,9 +75,10 @@ def play(join: Path, settings: PlaySettings) -> int:
     Raises ConfigError for an unusable join file, FleetError if all games gave up, with the reason of the first.
     """
     read_access(join)
+    context = _process_context()
     host = settings.name or machine_name()
     with ExitStack() as parts, StopRequest() as request:
-        games = [_WatchedGame(join.resolve(), f"{host}/{i}", settings) for i in range(settings.n_games)]
+        games = [_WatchedGame(context, join.resolve(), f"{host}/{i}", settings) for i in range(settings.n_games)]
         for game in games:
             parts.callback(game.close)
         while not request.signal_name and any(not game.is_over for game in games):
@@ -85,6 +92,31 @@ def play(join: Path, settings: PlaySettings) -> int:
     if len(reasons) == len(games):
         raise FleetError(games[0].name, f"gave up: {reasons[0]}")
     return len(reasons)
+
+
+def _process_context() -> ForkServerContext | SpawnContext:
+    """Return how the processes of games start.
+
+    On Linux, a server that has imported everything forks them: a game that is started again needs no time for that, and
+    all games share that memory. Windows has no fork; there, each game imports torch again.
+    """
+    if sys.platform == "win32":
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    return context
+
+
+def _run_game(folder: Path) -> None:
+    """Play one game until it ends; the function of its process."""
+    with (folder / _LOG_NAME).open("ab") as log, Path(os.devnull).open("rb") as nothing:
+        for stream, number in ((nothing, 0), (log, 1), (log, 2)):
+            os.dup2(stream.fileno(), number)
+    if sys.platform != "win32":
+        os.setsid()  # Ctrl-C in the terminal must reach only the process that watches the game
+    from soulslab.fleet.game_process import play_game  # noqa: PLC0415 - the process that watches needs no torch
+
+    sys.exit(play_game(folder))
 
 
 def _stop(games: list[_WatchedGame]) -> None:
@@ -103,15 +135,18 @@ class _WatchedGame:
         reason: Why it was given up; "" if it was not.
     """
 
-    def __init__(self, join: Path, name: str, settings: PlaySettings) -> None:
+    def __init__(
+        self, context: ForkServerContext | SpawnContext, join: Path, name: str, settings: PlaySettings
+    ) -> None:
         self.name = name
         self.is_over = False
         self.reason = ""
+        self._context = context
         self._join = join
         self._settings = settings
         self._folder = Path(tempfile.mkdtemp(prefix="soulslab-game-"))
         self._status: StatusBoard = create_status(self._folder)
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: BaseProcess | None = None
         self._failures: deque[float] = deque()
         self._last_fault = ""
         self._n_starts = 0
@@ -127,7 +162,7 @@ class _WatchedGame:
             if time.monotonic() >= self._next_start_at:
                 self._start()
             return
-        code = self._child.poll()
+        code = self._child.exitcode
         if code is None:
             self._check_progress()
         elif code == EXIT_OK:
@@ -143,17 +178,13 @@ class _WatchedGame:
     def wait(self, deadline: float) -> None:
         """Wait until the process has ended; end it at the deadline (monotonic, s)."""
         if self._child is not None:
-            try:
-                self._child.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                self._end()
-            self._child = None
+            self._child.join(max(0.0, deadline - time.monotonic()))
+            self._end()
         self.is_over = True
 
     def close(self) -> None:
         """End the process and remove its folder."""
-        if self._child is not None:
-            self._end()
+        self._end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self) -> None:
@@ -172,18 +203,13 @@ class _WatchedGame:
         )
         (self._folder / SETTINGS_NAME).write_bytes(msgspec.json.encode(settings))
         self._status.set_state(ActorState.STARTING)
-        log_path = self._folder / "log"
+        log_path = self._folder / _LOG_NAME
         if log_path.exists() and log_path.stat().st_size > _MAX_LOG_BYTES:
             log_path.unlink()
-        with log_path.open("ab") as log:
-            self._child = subprocess.Popen(  # noqa: S603 - a program of soulslab
-                [sys.executable, "-m", PROGRAM, str(self._folder)],
-                stdin=subprocess.PIPE,  # it ends when this process closes it, also after kill -9
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-            )
+        # Not a daemon process: those cannot have child processes, and an environment may start some. It ends when this
+        # process ends, also after kill -9.
+        self._child = self._context.Process(target=_run_game, args=(self._folder,), name=f"soulslab {self.name}")
+        self._child.start()
         self._n_starts += 1
         self._n_steps, self._alive_at = -1, time.monotonic()
         _log.info("game %s runs in process %d", self.name, self._child.pid)
@@ -227,18 +253,19 @@ class _WatchedGame:
         _log.warning("game %s %s; starting it again in %.1f s", self.name, self._last_fault, wait_s)
 
     def _end(self) -> None:
-        if self._child is None:
+        """End the process if it runs."""
+        child, self._child = self._child, None
+        if child is None:
             return
-        self._child.terminate()
-        try:
-            self._child.wait(_TERMINATE_DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
-        self._child = None
+        if child.exitcode is None:
+            child.terminate()
+            child.join(_TERMINATE_DEADLINE_S)
+            child.kill()
+            child.join()
+        child.close()
 
     def _log_tail(self) -> str:
         try:
-            return (self._folder / "log").read_bytes()[-_TAIL_BYTES:].decode(errors="replace").strip()
+            return (self._folder / _LOG_NAME).read_bytes()[-_TAIL_BYTES:].decode(errors="replace").strip()
         except OSError:
             return ""

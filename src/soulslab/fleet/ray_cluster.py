@@ -13,17 +13,18 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from soulslab.errors import ConfigError, FleetError, optional_imports
+from soulslab.errors import ConfigError, FleetError, SoulslabError, optional_imports
 from soulslab.fleet.access import write_private
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
 from soulslab.fleet.learning import learn
-from soulslab.fleet.operating import give_order
+from soulslab.fleet.operating import give_order, read_status
 from soulslab.fleet.playing import PlaySettings, play
 from soulslab.learn.configs import config_path
 from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, TrainResult
 from soulslab.learn.sinks import run_sinks
 from soulslab.learn.stop_request import StopRequest
-from soulslab.learn.training import load_run_settings
+from soulslab.learn.training import AnySettings, load_run_settings
+from soulslab.learn.untrusted import check_stored_settings
 
 with optional_imports():
     import ray
@@ -99,28 +100,50 @@ class _Learner:
 
     def learn(self, data: bytes) -> TrainResult:
         """Train until the run is complete; the settings of the cluster are JSON."""
-        settings = msgspec.json.decode(data, type=ClusterSettings)
-        run_dir = Path(settings.run_dir)
-        is_resumed = any((run_dir / CHECKPOINTS_NAME).glob("*"))
-        source = run_dir / CONFIG_NAME if is_resumed else config_path(settings.config)
+        cluster = msgspec.json.decode(data, type=ClusterSettings)
+        run_dir = Path(cluster.run_dir)
+        is_resumed, settings = _run_settings(cluster)
         return learn(
-            load_run_settings(source, settings.overrides),
+            settings,
             run_dir,
-            fleet=FleetSettings(listen=settings.listen),
+            fleet=FleetSettings(listen=cluster.listen),
             resume=is_resumed,
-            sinks=run_sinks(run_dir),
+            sinks=run_sinks(run_dir, settings.sinks),
         )
 
 
 class _Worker:
     """The games of an actor; Ray starts them again on the same or another machine after a failure."""
 
-    def play(self, join: bytes, data: bytes) -> int:
-        """Play until the fleet ends; the join file and, as JSON, the settings of the games. See `playing.play`."""
+    def play(self, join: bytes, data: bytes) -> str:
+        """Play until the fleet ends, with a join file and, as JSON, the settings of the games.
+
+        Return why the games gave up, "" if the fleet has ended. See `playing.play`.
+        """
         with tempfile.TemporaryDirectory(prefix="soulslab-ray-") as folder:
             path = Path(folder) / JOIN_NAME
             write_private(path, join)
-            return play(path, msgspec.json.decode(data, type=PlaySettings))
+            try:
+                play(path, msgspec.json.decode(data, type=PlaySettings))
+            except SoulslabError as error:  # Ray could not send it
+                return str(error)
+        return ""
+
+
+def _run_settings(cluster: ClusterSettings) -> tuple[bool, AnySettings]:
+    """Return whether the run of a cluster exists already, and its settings.
+
+    Raises ConfigError for wrong settings, UntrustedFileError if the folder of a run names another environment than the
+    config, with options that only a trusted file may contain.
+    """
+    given = load_run_settings(config_path(cluster.config), cluster.overrides)
+    run_dir = Path(cluster.run_dir)
+    if not any((run_dir / CHECKPOINTS_NAME).glob("*")):
+        return False, given
+    stored = load_run_settings(run_dir / CONFIG_NAME, cluster.overrides)
+    if stored.env != given.env:
+        check_stored_settings(stored, run_dir / CONFIG_NAME, cluster.overrides)
+    return True, stored
 
 
 def up(settings: ClusterSettings) -> TrainResult:
@@ -128,11 +151,11 @@ def up(settings: ClusterSettings) -> TrainResult:
 
     After SIGINT or SIGTERM, the run is saved and everything ends. A run that exists is resumed.
 
-    Raises ConfigError for wrong settings of the run, FleetError if the cluster cannot be reached, or if the learner
-    failed.
+    Raises ConfigError for wrong settings of the run, FleetError if the cluster cannot be reached, the learner failed,
+    or all games gave up.
     """
     settings = msgspec.structs.replace(settings, run_dir=str(Path(settings.run_dir).resolve()))
-    load_run_settings(config_path(settings.config), settings.overrides)  # reports errors before anything starts
+    _run_settings(settings)  # reports errors before anything starts
     folder = FleetFolder(Path(settings.run_dir))
     folder.make(listen=settings.listen)
     if not folder.players():
@@ -149,33 +172,77 @@ def _connect(settings: ClusterSettings) -> None:
     own = {"include_dashboard": False, "resources": {GAME: settings.games} if settings.games else None}
     try:
         ray.init(**({"address": settings.address} if settings.address else own), logging_level=logging.WARNING)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises a plain Exception if a node does not start in time
         raise FleetError(settings.address or "ray", f"the cluster cannot be reached: {error}") from error
 
 
 def _run(settings: ClusterSettings, folder: FleetFolder) -> TrainResult:
     """Start all actors, and wait for the learner."""
+    _report_missing(settings)
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     learner = ray.remote(_Learner).options(**_RESTARTED, num_cpus=1, scheduling_strategy=here).remote()
     result = learner.learn.remote(msgspec.json.encode(settings))
     join = (folder.run_dir / JOIN_NAME).read_bytes()
-    playing = [
-        _start_worker(worker, f"worker-{i}-{j}", join)
-        for i, worker in enumerate(settings.workers)
-        for j in range(worker.count)
-    ]
+    names = [(worker, f"worker-{i}-{j}") for i, worker in enumerate(settings.workers) for j in range(worker.count)]
+    playing = {name: _start_worker(worker, name, join) for worker, name in names}
     _log.info("%d actors play for the learner in %s", len(playing), folder.run_dir)
+    reasons: list[str] = []
     with StopRequest() as request:
-        is_stopping = False
         while not ray.wait([result], timeout=_POLL_S)[0]:
-            if request.signal_name and not is_stopping:
-                is_stopping = True
-                give_order(folder, "stop")
+            reasons += _failures(playing)
+            if request.signal_name or len(reasons) == len(names):
+                _ask_to_stop(folder)
     try:
         found: TrainResult = ray.get(result)
     except ray.exceptions.RayError as error:
         raise FleetError(str(folder.run_dir), f"the learner failed: {error}") from error
+    if len(reasons) == len(names):
+        raise FleetError(str(folder.run_dir), f"all games gave up, and the run is saved: {reasons[0]}")
     return found
+
+
+def _report_missing(settings: ClusterSettings) -> None:
+    """Log which resources the cluster does not have; Ray starts the actors that need them once it has."""
+    workers, there = settings.workers, ray.cluster_resources()
+    needed = {
+        "CPU": 1.0 + sum(worker.count * worker.cpus for worker in workers),
+        GAME: sum(worker.count * worker.souls_game for worker in workers),
+    }
+    for name, n in needed.items():
+        if n > there.get(name, 0.0):
+            _log.warning(
+                "the actors need %g %s, but the cluster has %g; some wait until machines with more join",
+                n,
+                name,
+                there.get(name, 0.0),
+            )
+
+
+def _failures(playing: dict[str, Any]) -> list[str]:
+    """Remove the workers that have ended from a dictionary, and return why the games of some of them gave up."""
+    reasons = []
+    for name in list(playing):
+        _, result = playing[name]
+        if not ray.wait([result], timeout=0)[0]:
+            continue
+        del playing[name]
+        try:
+            reason = ray.get(result)
+        except ray.exceptions.RayError as error:
+            reason = str(error)
+        if reason:
+            _log.error("%s does not play: %s", name, reason)
+            reasons.append(reason)
+    return reasons
+
+
+def _ask_to_stop(folder: FleetFolder) -> None:
+    """Ask the learner to save and to end, unless it was asked; a learner that starts later forgets the request."""
+    try:
+        if read_status(folder).state != "stop":
+            give_order(folder, "stop")
+    except FleetError as error:
+        _log.debug("the learner is not there yet, or has ended: %s", error)
 
 
 def _start_worker(worker: WorkerSettings, name: str, join: bytes) -> Any:

@@ -14,10 +14,11 @@ import gymnasium
 import soulslab  # noqa: F401 - registers the environments
 from soulslab.errors import FleetError
 from soulslab.fleet.access import read_access
+from soulslab.fleet.game_settings import machine_name
 from soulslab.fleet.messages import Lease
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_transport import SPOOL_BYTES
-from soulslab.fleet.run_description import machine_name, read_policy, wait_for_description, with_functions
+from soulslab.fleet.run_description import read_policy, wait_for_description, with_functions
 from soulslab.fleet.spool import Spool
 from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.demonstrations.reading import rows_of_episode

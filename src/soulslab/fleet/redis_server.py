@@ -66,7 +66,7 @@ class RedisServer:
         self._certificates = certificates
         self._child: subprocess.Popen[bytes] | None = None
         self._pipe: ParentDeathPipe | None = None
-        self._next_start_at = 0.0
+        self._next_start_at = self._launched_at = 0.0
         self._wait_s = MIN_RESTART_S
         self.n_restarts = 0
 
@@ -89,7 +89,10 @@ class RedisServer:
                 time.sleep(_POLL_S)
 
     def watch(self, players: Iterable[Player]) -> None:
-        """Start the server again if it has ended, with growing intervals; does not wait for it."""
+        """Start the server again if it has ended; does not wait for it.
+
+        The intervals between the starts of a server that ends soon after its start grow.
+        """
         now = time.monotonic()
         if self._child is None or self._child.poll() is None or now < self._next_start_at:
             return
@@ -99,13 +102,10 @@ class RedisServer:
             self.log_tail(),
         )
         self.n_restarts += 1
-        self._wait_s = min(2.0 * self._wait_s, MAX_RESTART_S)
+        has_worked = now - self._launched_at > MAX_RESTART_S
+        self._wait_s = MIN_RESTART_S if has_worked else min(2.0 * self._wait_s, MAX_RESTART_S)
         self._next_start_at = now + self._wait_s
         self._launch(players)
-
-    def note_answer(self) -> None:
-        """Record that the server works, so that the next restart is immediate."""
-        self._wait_s = MIN_RESTART_S
 
     def log_tail(self) -> str:
         """Return the end of the log of the server."""
@@ -161,6 +161,7 @@ class RedisServer:
             )
         except OSError as error:
             raise FleetError(program, f"cannot be started: {error.strerror}") from error
+        self._launched_at = time.monotonic()
         self._pipe.tie(self._child.pid, signal.SIGTERM)
         if self._child.stdin is not None:
             try:

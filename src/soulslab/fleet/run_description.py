@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -28,11 +27,6 @@ from soulslab.version import VERSION
 _RETRY_S = 0.5
 
 _log = logging.getLogger(__name__)
-
-
-def machine_name() -> str:
-    """Return the host name, with the characters that the name of a game may have."""
-    return "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname()) or "machine"
 
 
 def wait_for_description(access: Access, is_to_wait: Callable[[], bool]) -> RunDescription | None:

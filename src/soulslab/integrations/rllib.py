@@ -123,8 +123,9 @@ class MaskedDQNModule(DefaultDQNTorchRLModule):  # type: ignore[misc]
         actions = outputs[Columns.ACTIONS]
         self.epsilon_schedule.update(t)
         is_random = torch.rand(actions.shape, device=actions.device) < self.epsilon_schedule.get_current_value()
-        allowed = ~blocked_actions(batch, torch.empty(len(actions), self.action_space.n))
-        drawn = torch.multinomial(allowed.float(), 1).squeeze(1).to(actions.dtype)
+        n_actions = int(self.action_space.n)
+        allowed = ~blocked_actions(batch, torch.empty(n_actions))
+        drawn = torch.multinomial(allowed.float().view(-1, n_actions), 1).view(actions.shape).to(actions.dtype)
         outputs[Columns.ACTIONS] = torch.where(is_random, drawn, actions)
         return outputs
 

@@ -7,12 +7,14 @@ an environment that skips locked moments may make several decisions in one step.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from soulslab.config.secret import refuse_plain_token
+from soulslab.errors import ConfigError
 
 Positive = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -40,7 +42,17 @@ class EnvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         refuse_plain_token(self.options)
 
 
-class PPOSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class LearnerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The settings of an algorithm.
+
+    ``adjustable`` names those that may change while a run trains: what was learned before stays valid for any value of
+    them.
+    """
+
+    adjustable: ClassVar[tuple[str, ...]] = ()
+
+
+class PPOSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The PPO algorithm; :mod:`soulslab.learn.ppo.ppo_algorithm` explains the parameters.
 
     Attributes:
@@ -59,6 +71,8 @@ class PPOSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         max_grad_norm: Global norm to which the gradient is clipped.
         target_kl: An update stops early when the KL divergence from the old policy exceeds this (nats); 0 disables it.
     """
+
+    adjustable: ClassVar[tuple[str, ...]] = ("lr", "lr_end", "entropy", "entropy_end", "clip", "target_kl")
 
     n_steps: Positive = 64
     n_epochs: Positive = 3
@@ -154,12 +168,36 @@ class AlgorithmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         env: The environment.
         run: Limits of the run, checkpoints and evaluations.
         sinks: Further receivers of the telemetry.
+        learner: The algorithm.
     """
 
     algorithm: str = ""
     env: EnvSettings = EnvSettings()
     run: RunSettings = RunSettings()
     sinks: SinkSettings = SinkSettings()
+    learner: LearnerSettings = LearnerSettings()
+
+
+S = TypeVar("S", bound=AlgorithmSettings)
+
+
+def adjust_settings(settings: S, changes: Mapping[str, float]) -> S:
+    """Return settings with changes by path, such as ``learner.lr``.
+
+    Raises ConfigError for a setting that is not adjustable, or a wrong value.
+    """
+    kind = type(settings.learner)
+    learner, paths = msgspec.to_builtins(settings.learner), [f"learner.{name}" for name in kind.adjustable]
+    for path, value in changes.items():
+        if path not in paths:
+            raise ConfigError(f"cannot change while a run trains; {', '.join(paths)} can", path=path)
+        name = path.removeprefix("learner.")
+        try:
+            msgspec.convert({name: value}, kind)
+        except msgspec.ValidationError as error:
+            raise ConfigError(str(error), path=path) from error
+        learner[name] = value
+    return msgspec.structs.replace(settings, learner=msgspec.convert(learner, kind))
 
 
 class TrainSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):

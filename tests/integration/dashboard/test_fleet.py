@@ -85,7 +85,7 @@ def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, ope
     page.get_by_role("button", name="Continue").click()
     expect(page.locator("#content .state")).to_have_text("running")
     link = page.locator("tr", has_text="here/0").locator("a.game")
-    expect(link.locator("img")).to_be_visible(timeout=60_000)
+    expect(link.locator("img")).to_be_visible(timeout=120_000)
     assert link.locator("img").evaluate("image => image.naturalWidth") == 160
     link.click()
     page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)

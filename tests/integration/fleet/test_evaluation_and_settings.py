@@ -19,7 +19,6 @@ from soulslab.learn.run_folder import BEST_POLICY_NAME
 from soulslab.learn.settings import EnvSettings
 from support.fleet import FleetOnTrial, connected, fleet_settings
 from support.rewards import THOUSAND
-from support.waiting import wait_for
 
 #: The command line, ten times as fast as it is played.
 PLAY = """
@@ -30,6 +29,7 @@ from soulslab.cli import run
 sys.exit(run(sys.argv[1:]))
 """
 
+SLOW = "support.slow_arena:SlowArena-v0"
 ALLOWED = ("--allow-reward", "thousand=support.rewards:thousand")
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server runs on Linux")
@@ -41,7 +41,7 @@ def trial(tmp_path):
     settings = replace(
         settings,
         env=EnvSettings(id="soulslab/Arena-v0", n_envs=2, options={"phase": "1", "skip_locked": True}),
-        run=replace(settings.run, evaluate_fights=3),
+        run=replace(settings.run, evaluate_fights=2),
     )
     each = FleetOnTrial(tmp_path, settings)
     yield each
@@ -50,31 +50,32 @@ def trial(tmp_path):
 
 def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd):
     learner = trial.learn("--reward", "thousand")
-    trial.play(*ALLOWED, env_id="")
+    trial.play(*ALLOWED, env_id=SLOW)
     trial.play(*ALLOWED, "--evaluate", "--name", "judge", env_id="")
-    wait_for(lambda: (found := evaluation(trial)) is not None and found.last is not None, "one", deadline_s=DEADLINE_S)
+    trial.wait_for(lambda: (found := evaluation(trial)) is not None and found.last is not None, "one")
     first = evaluation(trial).last
-    assert first.n_fights == 3
+    assert first.n_fights == 2
     assert 0.0 <= first.low <= first.win_rate <= first.high <= 1.0
     assert first.mean_return >= THOUSAND  # the learner names a function of the machines
-    wait_for(lambda: evaluation(trial).last.env_steps > first.env_steps, "the next evaluation", deadline_s=DEADLINE_S)
+    trial.wait_for(lambda: evaluation(trial).last.env_steps > first.env_steps, "the next evaluation")
     assert [game.worker for game in trial.games() if game.role == "evaluating"] == ["judge/0"]
     assert run(["fleet", "status", str(trial.run_dir)]) == 0
     printed = capfd.readouterr().out
-    assert "of 3 fights won (95 % interval" in printed
+    assert "of 2 fights won (95 % interval" in printed
     assert "(evaluating)" in printed
 
     assert run(["fleet", "set", str(trial.run_dir), "learner.lr=1e-5", "learner.epsilon_end=0.25"]) == 0
     assert run(["fleet", "set", str(trial.run_dir), "learner.gamma=0.5"]) != 0
     assert "learner.gamma" in capfd.readouterr().err
     store = CheckpointStore(trial.run_dir / "checkpoints", 3)
-    wait_for(lambda: store.latest().header["changes"], "the change", deadline_s=DEADLINE_S)
+    trial.wait_for(lambda: store.latest().header["changes"], "the change")
     assert store.latest().header["changes"] == {"learner.lr": 1e-5, "learner.epsilon_end": 0.25}
     with connected(trial.fleet.admin()) as client:
         ((_, entry),) = client.xrange(Keys(trial.fleet.admin().run).log)
     assert entry[b"what"] == b"set learner.lr=1e-05 learner.epsilon_end=0.25"
     assert b"@" in entry[b"who"]
 
+    assert run(["fleet", "pause", str(trial.run_dir)]) == 0  # of games; a person plays on
     play_yourself(trial)
 
     # The best policy is one that was evaluated.
@@ -102,10 +103,10 @@ def play_yourself(trial):
         env=trial.environment,
     ) as process:
         try:
-            terminal.wait_for("The Halberd Judge, phase 1")
+            terminal.wait_for("The Halberd Judge, phase 1", DEADLINE_S)
             terminal.type("w j")
             terminal.wait_for("R another fight")
-            wait_for(lambda: any(game.role == "human" and game.n_steps for game in trial.games()), "the fight")
+            trial.wait_for(lambda: any(game.role == "human" and game.n_steps for game in trial.games()), "the fight")
             incarnation = next(game.incarnation for game in trial.games() if game.role == "human")
             terminal.type("q")
             _, errors = process.communicate(timeout=60)
@@ -117,7 +118,7 @@ def play_yourself(trial):
     assert "sent a malformed" not in trial.text()
     n_steps = sum(each["total_steps"] for each in read_outcomes(describe(out)))
     store = CheckpointStore(trial.run_dir / "checkpoints", 3)
-    wait_for(lambda: n_taken(store.latest(), incarnation) == n_steps, "its steps at the learner", deadline_s=DEADLINE_S)
+    trial.wait_for(lambda: n_taken(store.latest(), incarnation) == n_steps, "its steps at the learner")
 
 
 def n_taken(checkpoint, incarnation):

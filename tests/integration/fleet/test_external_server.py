@@ -5,11 +5,12 @@ import subprocess
 import sys
 from contextlib import closing
 
+import psutil
 import pytest
 from msgspec.structs import replace
 from redis.exceptions import RedisError
 
-from benchmarks.fleet_processes import DEADLINE_S
+from benchmarks.fleet_processes import DEADLINE_S, game_processes
 from soulslab.fleet.access import Access, connect, new_password, password_hash, read_access, write_access
 from soulslab.fleet.certificates import server_certificates
 from soulslab.fleet.redis_server import free_port
@@ -85,8 +86,12 @@ def test_games_in_windows_play_over_a_server_that_is_given(admin_file, tmp_path,
         assert join.user != admin.user
         learner.terminate()
         assert learner.wait(DEADLINE_S) != 0  # interrupted: the run can be resumed
-        machine.terminate()
-        assert machine.wait(DEADLINE_S) == 0
+        # Nobody is left to end them.
+        left = [each for game in game_processes(machine) for each in (game, *game.children(recursive=True))]
+        assert left
+        machine.kill()
+        _, left = psutil.wait_procs(left, DEADLINE_S)
+        assert not left
     finally:
         trial.close()
     with closing(connect(read_access(admin_file))) as client:

@@ -1,20 +1,27 @@
 """A fleet that Ray starts on this machine."""
 
+import signal
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
 
 from benchmarks.fleet_processes import FleetProcesses
 from soulslab.errors import ConfigError
+from soulslab.fleet.access import read_access
 from soulslab.fleet.ray_cluster import read_cluster
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server runs on Linux")
 
+#: Ray takes a minute to start on a busy machine.
+DEADLINE_S = 300.0
+
 CLUSTER = """
 run_dir: {run_dir}
 games: 1
-overrides: ["run.total_steps=3000", "run.evaluate_every=0", "env.n_envs=2", "learner.updates_per_step=0.25"]
+overrides: ["run.total_steps=20_000", "run.evaluate_every=0", "env.n_envs=2", "learner.updates_per_step=0.25"]
 workers:
   - {{souls_game: 1, cpus: 0}}
   - {{cpus: 0}}
@@ -37,32 +44,68 @@ def test_a_wrong_cluster_file_is_refused(tmp_path, text, problem):
         read_cluster(path)
 
 
+@pytest.fixture
+def fleet(tmp_path):
+    """A fleet whose files of Ray are in a folder with a short name, because they include sockets."""
+    made = FleetProcesses(tmp_path)
+    with TemporaryDirectory(prefix="ray") as folder:
+        made.environment["RAY_TMPDIR"] = folder
+        yield made
+        made.close()
+
+
 @pytest.mark.long
-def test_a_run_is_completed_on_a_cluster_although_actors_are_killed(tmp_path):
-    fleet = FleetProcesses(tmp_path)
+def test_a_run_survives_kills_and_ctrl_c_and_is_completed(fleet, tmp_path):
     path = tmp_path / "cluster.yaml"
     path.write_text(CLUSTER.format(run_dir=fleet.run_dir))
     assert [worker.souls_game for worker in read_cluster(path).workers] == [1, 0]
     driver = fleet.start("fleet", "up", path)
-    try:
-        fleet.wait_for(lambda: len(fleet.games()) == 2, "both games")
-        before = {game.incarnation for game in fleet.games()}
-        for name in ("ray::_Worker.play", "ray::_Learner.learn"):
-            actor(driver, name).kill()
-        fleet.wait_for(lambda: {game.incarnation for game in fleet.games()} - before, "a game that is started again")
-        fleet.wait_for(lambda: driver.poll() is not None, "the end of the run")
-        assert driver.returncode == 0, fleet.text()
-        assert "completed: 300" in fleet.text()
-    finally:
-        driver.terminate()
-        driver.wait(60)
-        fleet.close()
+    fleet.wait_for(lambda: len(fleet.games()) == 2, "both games", DEADLINE_S)
+    before = {game.incarnation for game in fleet.games()}
+    for name in ("ray::_Worker.play", "ray::_Learner.learn"):
+        actor(driver, name).kill()
+    fleet.wait_for(lambda: {game.incarnation for game in fleet.games()} - before, "a restarted game", DEADLINE_S)
+    fleet.wait_for(lambda: fleet.learner() is not None, "the learner", DEADLINE_S)
+    # Ray's logs are readable for others.
+    processes = psutil.Process(driver.pid).children(recursive=True)
+    secret = read_access(fleet.join).password
+    assert not any(secret in command(process) for process in processes)
+    driver.send_signal(signal.SIGINT)
+    fleet.wait_for(lambda: driver.poll() is not None, "the end", DEADLINE_S)
+    assert driver.returncode == 0, fleet.text()
+    assert "requested" in fleet.text()
+    _, left = psutil.wait_procs(processes, timeout=10)
+    assert not left
+    assert not any(secret.encode() in file.read_bytes() for file in logs(fleet))
+    driver = fleet.start("fleet", "up", path)
+    fleet.wait_for(lambda: driver.poll() is not None, "the end of the run", DEADLINE_S)
+    assert driver.returncode == 0, fleet.text()
+    assert "completed: 20" in fleet.text()
+
+
+@pytest.mark.long
+def test_the_reason_is_reported_if_all_games_give_up(fleet, tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER.format(run_dir=fleet.run_dir).replace("cpus: 0}", "cpus: 0, options: {boss: nobody}}"))
+    driver = fleet.start("fleet", "up", path)
+    fleet.wait_for(lambda: driver.poll() is not None, "the end", DEADLINE_S)
+    assert driver.returncode == 1
+    assert "all games gave up, and the run is saved" in fleet.text()
+    assert "nobody" in fleet.text()
+
+
+def logs(fleet):
+    return [path for path in Path(fleet.environment["RAY_TMPDIR"]).rglob("*") if path.is_file()]
 
 
 def actor(driver, name):
     """Return the process of an actor of the cluster that a process has started."""
-    return next(
-        each
-        for each in psutil.Process(driver.pid).children(recursive=True)
-        if " ".join(each.cmdline()).startswith(name)
-    )
+    return next(each for each in psutil.Process(driver.pid).children(recursive=True) if command(each).startswith(name))
+
+
+def command(process):
+    """Return the command line of a process; "" if it has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""

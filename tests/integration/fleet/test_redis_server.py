@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from soulslab.errors import ConfigError, FleetError
 from soulslab.fleet.access import Keys, connect, new_password, read_access, refuse_open_server
 from soulslab.fleet.fleet_folder import FleetFolder
+from soulslab.fleet.operating import read_status
 from soulslab.fleet.redis_server import RedisServer, free_port, remove_player, set_player
 from support.redis import redis_server
 from support.waiting import wait_for
@@ -69,6 +70,14 @@ def test_a_server_without_a_password_is_refused(served, admin):
     admin.execute_command("ACL", "SETUSER", "default", "on", "nopass", "+@all", "~*")
     with pytest.raises(ConfigError, match="answers without a password"):
         refuse_open_server(served.learner)
+
+
+def test_a_server_that_refuses_info_has_a_status_without_its_memory(served, admin, tmp_path):
+    folder = FleetFolder(tmp_path / "run")
+    folder.make(served.learner)
+    assert read_status(folder).redis_mb > 0
+    admin.execute_command("ACL", "SETUSER", served.learner.user, "-info")
+    assert read_status(folder).redis_mb is None
 
 
 def test_no_secret_is_in_a_file_or_a_command_line(served, tmp_path):

@@ -170,7 +170,7 @@ def _learner_tiles(found: FleetStatus) -> str:
         ("Updates", short(learner.n_updates)),
         ("Steps that wait for the learner", short(learner.n_waiting_rows)),
         ("Memory of the learner", f"{short(learner.memory_mb)} MB"),
-        ("Memory of Redis", f"{short(found.redis_mb)} MB"),
+        ("Memory of Redis", f"{short(found.redis_mb)} MB" if found.redis_mb is not None else UNKNOWN),
         ("From step to learner, 95 %", delay),
         ("Dropped steps", short(learner.n_dropped)),
         ("Restarts of Redis", str(learner.n_restarts_of_redis)),

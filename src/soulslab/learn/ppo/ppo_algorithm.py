@@ -38,7 +38,7 @@ from soulslab.learn.policy import Policy, PolicyHeader, masked_log_probs
 from soulslab.learn.ppo.episode_tracker import EpisodeTracker
 from soulslab.learn.ppo.rollout import Collector, Minibatch, Rollout, RolloutSource, generalised_advantages
 from soulslab.learn.run_folder import RunFolder
-from soulslab.learn.settings import PPOSettings, TrainSettings
+from soulslab.learn.settings import PPOSettings, TrainSettings, adjust_settings
 from soulslab.learn.telemetry import Message, UpdateStats
 from soulslab.learn.torch_device import select_device
 
@@ -159,6 +159,10 @@ class PPO:
             }
         return loss, measured
 
+    def adjust(self, settings: PPOSettings) -> None:
+        """Use other settings from now on; only the adjustable ones may differ."""
+        self._settings = settings
+
     def state(self) -> Tensors:
         """Return copies of the state of the optimiser and the random generator, without the policy."""
         tensors: Tensors = {"generator": self._generator.get_state().numpy().copy()}
@@ -224,6 +228,11 @@ class PPOAlgorithm(Algorithm):
     def update(self) -> None:
         """Update the policy with the rollout."""
         self._stats.append(self._learner.update(self._progress, self.env_steps))
+
+    def adjust(self, changes: Mapping[str, float]) -> None:
+        """Change settings by path; see `soulslab.learn.settings.adjust_settings`."""
+        self._settings = adjust_settings(self._settings, changes)
+        self._learner.adjust(self._settings.learner)
 
     def state(self, *, with_env: bool) -> AlgorithmState:
         """Return copies of everything that :meth:`load` needs."""

@@ -7,7 +7,7 @@ whichever actors took them (:mod:`soulslab.learn.ppo.segment_buffer`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from soulslab.learn.ppo.ppo_algorithm import PPO
 from soulslab.learn.ppo.segment_buffer import SegmentBuffer
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.run_folder import RunFolder
-from soulslab.learn.settings import TrainSettings
+from soulslab.learn.settings import TrainSettings, adjust_settings
 from soulslab.learn.telemetry import Message, UpdateStats
 from soulslab.learn.torch_device import select_device
 
@@ -95,6 +95,11 @@ class RemotePPO(Algorithm):
         self._stats.append(self._learner.update(progress, self._env_steps))
         self._n_updates += 1
         self._publish()
+
+    def adjust(self, changes: Mapping[str, float]) -> None:
+        """Change settings by path; see `soulslab.learn.settings.adjust_settings`."""
+        self._settings = adjust_settings(self._settings, changes)
+        self._learner.adjust(self._settings.learner)
 
     def state(self, *, with_env: bool) -> AlgorithmState:
         """Return copies of everything that :meth:`load` needs."""

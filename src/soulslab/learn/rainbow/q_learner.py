@@ -140,7 +140,7 @@ class Learner:
         return measured
 
     def adjust(self, settings: QLearningSettings) -> None:
-        """Use other settings from now on; only those of `rainbow_settings.ADJUSTABLE` may differ."""
+        """Use other settings from now on; only the adjustable ones may differ."""
         self._settings = settings
 
     @contextmanager

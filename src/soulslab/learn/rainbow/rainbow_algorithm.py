@@ -28,12 +28,13 @@ from soulslab.learn.rainbow.feature_encoding import resolve_bins
 from soulslab.learn.rainbow.local_actor import LocalActor
 from soulslab.learn.rainbow.q_learner import Learner, Measured
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
-from soulslab.learn.rainbow.rainbow_settings import RainbowSettings, adjust_settings
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.rainbow.remote_actor import RemoteActor
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.run_folder import RunFolder
+from soulslab.learn.settings import adjust_settings
 from soulslab.learn.telemetry import LearningStats, Message
 from soulslab.learn.torch_device import select_device
 
@@ -137,7 +138,7 @@ class RainbowAlgorithm:
         self._publish(self._policy.moments.state(), self._epsilon())
 
     def adjust(self, changes: Mapping[str, float]) -> None:
-        """Change settings by path; see `rainbow_settings.adjust_settings`."""
+        """Change settings by path; see `soulslab.learn.settings.adjust_settings`."""
         self._settings = adjust_settings(self._settings, changes)
         self._learner.adjust(self._settings.learner)
 

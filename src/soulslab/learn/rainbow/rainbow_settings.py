@@ -6,18 +6,17 @@ one decision of the game, a "step" is one step of the environment, which may tak
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
-from soulslab.errors import ConfigError
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.settings import (
     AlgorithmSettings,
     Coefficient,
     EnvSettings,
+    LearnerSettings,
     Positive,
     ReplaySettings,
     RunSettings,
@@ -34,7 +33,7 @@ class RainbowEnvSettings(EnvSettings, frozen=True, forbid_unknown_fields=True, k
     n_envs: Annotated[int, Meta(ge=1, le=65536)] = 1
 
 
-class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class QLearningSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Updates of Rainbow; :mod:`soulslab.learn.rainbow.q_learner` explains the parameters.
 
     Attributes:
@@ -69,6 +68,8 @@ class QLearningSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         epsilon_end: Share of random actions after annealing; linear until then.
         epsilon_decisions: Number of decisions of the annealing of epsilon.
     """
+
+    adjustable: ClassVar[tuple[str, ...]] = ("lr", "epsilon", "epsilon_end")
 
     batch_size: Positive = 64
     updates_per_step: Annotated[float, Meta(gt=0.0, le=64.0)] = 2.0
@@ -206,22 +207,3 @@ class RainbowSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True
     def is_cloned(self) -> bool:
         """Whether the run starts with cloning recorded episodes."""
         return bool(self.demonstrations.path and self.demonstrations.cloning_updates)
-
-
-ADJUSTABLE: Final = ("learner.lr", "learner.epsilon", "learner.epsilon_end")
-"""Settings that may change while a run trains: what was learned before stays valid for any value of them."""
-
-
-def adjust_settings(settings: RainbowSettings, changes: Mapping[str, float]) -> RainbowSettings:
-    """Return settings with changes by path; raises ConfigError for another path than `ADJUSTABLE`, or a wrong value."""
-    learner = msgspec.to_builtins(settings.learner)
-    for path, value in changes.items():
-        if path not in ADJUSTABLE:
-            raise ConfigError(f"cannot change while a run trains; {', '.join(ADJUSTABLE)} can", path=path)
-        name = path.removeprefix("learner.")
-        try:
-            msgspec.convert({name: value}, QLearningSettings)
-        except msgspec.ValidationError as error:
-            raise ConfigError(str(error), path=path) from error
-        learner[name] = value
-    return msgspec.structs.replace(settings, learner=msgspec.convert(learner, QLearningSettings))

@@ -12,13 +12,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
 from soulslab.learn.tuning.trial import TrialJob, TrialOutcome, TrialReport, TrialStatus, run_trial
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext  # Windows lacks the first one
 
 _GRACE_S: Final = 5.0
 """Time that an idle worker gets to end (s)."""

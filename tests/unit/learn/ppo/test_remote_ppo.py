@@ -36,8 +36,8 @@ class StaleFleet:
 
     is_remote = True
 
-    def __init__(self, n_late):
-        self._n_late = n_late
+    def __init__(self, n_late, changes=()):
+        self._n_late, self._changes = n_late, dict(changes)
 
     def open_actor(self, folder, header):  # noqa: ARG002
         self._env = make_vector(header.env_id, header.n_envs, {})
@@ -75,7 +75,7 @@ class StaleFleet:
     takes_save_request = is_stop_requested
 
     def changed_settings(self):
-        return {}
+        return self._changes
 
     def take_evaluation(self, algorithm):  # noqa: ARG002
         return None
@@ -95,10 +95,19 @@ def test_a_run_goes_from_one_process_to_actors_and_back(corridor, tmp_path):
 
     run_dir = tmp_path / "run"
     train(until(5_000), run_dir)
-    assert train(until(10_000), run_dir, resume=True, fleet=StaleFleet(0)).reason is StopReason.COMPLETED
+    changes = {"learner.lr": 2e-3, "learner.lr_end": 2e-3, "learner.entropy_end": 0.0}
+    fleet, sink = StaleFleet(0, changes), MessageSink()
+    assert train(until(10_000), run_dir, resume=True, fleet=fleet, sinks=[sink]).reason is StopReason.COMPLETED
+    assert set(rates(sink)) == {2e-3}
     resumed = train(until(15_000), run_dir, resume=True, fleet=StaleFleet(0))
     assert resumed.env_steps >= 15_000
-    assert train(until(40_000), run_dir, resume=True).win_rate > 0.97
+    sink = MessageSink()
+    assert train(until(40_000), run_dir, resume=True, sinks=[sink]).win_rate > 0.97
+    assert set(rates(sink)) == {2e-3}  # changed settings are kept
+
+
+def rates(sink):
+    return [each.lr for each in sink.messages if isinstance(each, UpdateStats)]
 
 
 def test_a_secret_is_not_sent_to_actors(corridor, tmp_path):
