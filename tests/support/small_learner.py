@@ -27,13 +27,13 @@ SAVED = "saved.safetensors"
 SAVE_EVERY = 25
 
 
-def small_settings(env_id: str = f"soulslab.testing.paced_env:{PACED_ID}", alone_s: float = 600.0) -> RainbowSettings:
+def small_settings(env_id: str = f"soulslab.testing.paced_env:{PACED_ID}") -> RainbowSettings:
     """Return the settings of a run on a minimal game."""
     options = {"step_s": STEP_S, "n_steps": LENGTH, "n_features": 4, "n_actions": 3}
     return RainbowSettings(
         env=EnvSettings(id=env_id, n_envs=1, options=options),
         network=NETWORK,
-        run=RainbowRunSettings(actor="apart", actor_alone_s=alone_s),
+        run=RainbowRunSettings(actor="apart", actor_alone_s=600.0),
     )
 
 
