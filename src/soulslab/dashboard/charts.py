@@ -111,18 +111,7 @@ def chart_options(title: str, unit: str, axis: str, lines: Sequence[Line], theme
             "top": 0,
             "textStyle": {"fontSize": 14, "fontWeight": 600, "color": theme.ink},
         },
-        "legend": {
-            "type": "scroll",
-            "top": 19,
-            "left": 0,
-            "itemWidth": 14,
-            "itemHeight": 8,
-            "icon": "roundRect",
-            # The height keeps a legend with several pages from being cut off.
-            "textStyle": {"color": theme.faint, "lineHeight": 18},
-            "pageTextStyle": {"color": theme.faint},
-            "data": [line.name for line in lines],
-        },
+        "legend": _legend(lines, theme),
         "grid": {"left": 4, "right": 14, "top": 52, "bottom": 22, "containLabel": True},
         "tooltip": {
             "trigger": "axis",
@@ -136,6 +125,21 @@ def chart_options(title: str, unit: str, axis: str, lines: Sequence[Line], theme
         "xAxis": x_axis,
         "yAxis": y_axis,
         "series": line_series(lines, theme),
+    }
+
+
+def _legend(lines: Sequence[Line], theme: Theme) -> dict[str, Any]:
+    return {
+        "type": "scroll",
+        "top": 19,
+        "left": 0,
+        "itemWidth": 14,
+        "itemHeight": 8,
+        "icon": "roundRect",
+        # The height keeps a legend with several pages from being cut off.
+        "textStyle": {"color": theme.faint, "lineHeight": 18},
+        "pageTextStyle": {"color": theme.faint},
+        "data": [line.name for line in lines],
     }
 
 

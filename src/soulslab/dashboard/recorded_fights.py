@@ -231,14 +231,7 @@ def _show_recording(
     if header is not None:
         sizes = Sizes(1, layout.n_features, n_actions, layout.pixels, header.feature_names)
         header.check_env(header.env_id, sizes)
-    observer = Observer(
-        layout,
-        1,
-        header.frame_stack if header else 1,
-        extras=header.extras if header else None,
-        n_actions=n_actions,
-        n_memory=header.n_memory if header else 0,
-    )
+    observer = header.make_observer(layout, 1) if header is not None else Observer(layout, 1)
     info = FeedInfo(env_id=description.env_id, feature_names=names, n_actions=n_actions, action_names=(), scene={})
     view = SceneView(info)
     yield pack(view.info())
@@ -288,15 +281,8 @@ def _replay(
 ) -> Iterator[bytes]:
     view = SceneView(describe_env(env))
     yield pack(view.info())
-    header = player.header if player is not None else None
-    observer = Observer(
-        Layout(env.observation_space, ARENA_ID),
-        1,
-        header.frame_stack if header else 1,
-        extras=header.extras if header else None,
-        n_actions=header.n_actions if header else 0,
-        n_memory=header.n_memory if header else 0,
-    )
+    layout = Layout(env.observation_space, ARENA_ID)
+    observer = player.header.make_observer(layout, 1) if player is not None else Observer(layout, 1)
     observation, info = env.reset(seed=fight.seed)
     observer.begin(stack([observation]))
     reward, total, is_over, won, n_steps = 0.0, 0.0, False, None, 0

@@ -167,15 +167,7 @@ def evaluate(
         # The environment may accept policies of another id that has the same fights, such as the simulator.
         alike = env.metadata.get("policies_of", ())
         policy.header.check_env(settings.env_id, sizes(env), alike=alike)
-        header, n_actions = policy.header, policy.header.n_actions
-        observer = Observer(
-            layout(env),
-            n_envs,
-            header.frame_stack,
-            extras=header.extras,
-            n_actions=n_actions,
-            n_memory=header.n_memory,
-        )
+        observer = policy.header.make_observer(layout(env), n_envs)
         policy.seed(environment_seed(settings.seed, EVALUATION))
         with one_core():
             act = partial(policy.act, deterministic=settings.deterministic)

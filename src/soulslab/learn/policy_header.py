@@ -16,7 +16,7 @@ from soulslab.config import without_secrets
 from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.learn.archive import check_format
 from soulslab.learn.environment import Sizes
-from soulslab.learn.inputs import ExtraInputs, Inputs, PixelShape
+from soulslab.learn.inputs import ExtraInputs, Inputs, Layout, Observer, PixelShape
 
 if TYPE_CHECKING:
     from soulslab.learn.policy_view import PolicyView
@@ -74,6 +74,17 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if self.pixels is None:
             return None
         return self.pixels.height_px, self.pixels.width_px, self.pixels.n_channels * self.frame_stack
+
+    def make_observer(self, layout: Layout, n_envs: int) -> Observer:
+        """Return an observer of N environments that makes the inputs of the policy."""
+        return Observer(
+            layout,
+            n_envs,
+            self.frame_stack,
+            extras=self.extras,
+            n_actions=self.n_actions,
+            n_memory=self.n_memory,
+        )
 
     def check_env(self, env_id: str, sizes: Sizes, path: str | Path = "policy", *, alike: Collection[str] = ()) -> None:
         """Check that the policy matches an environment.

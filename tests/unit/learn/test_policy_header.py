@@ -1,4 +1,4 @@
-"""What a policy sees is told apart by the names of the features, where two kinds of observations are equally long."""
+"""Observations of the same length are distinguished by the names of their features."""
 
 import gymnasium
 import msgspec

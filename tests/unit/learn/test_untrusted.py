@@ -1,4 +1,4 @@
-"""What a policy, a run or a study of somebody else may decide, and what not."""
+"""Environments, programs and options that an untrusted policy, run or study may and may not name."""
 
 from pathlib import Path
 

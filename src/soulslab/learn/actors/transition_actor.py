@@ -24,7 +24,7 @@ from soulslab.learn.environment import (
     first_result,
     layout,
 )
-from soulslab.learn.inputs import Inputs, Observer
+from soulslab.learn.inputs import Inputs
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import Choice, NetworkPolicy
 from soulslab.learn.policy_header import Header
@@ -64,9 +64,7 @@ class Actor:
         if is_greedy:
             policy.zero_noise()
         self._n_envs, self._n_actions = env.num_envs, header.n_actions
-        self._observer = Observer(
-            layout(env), self._n_envs, header.frame_stack, extras=header.extras, n_actions=header.n_actions
-        )
+        self._observer = header.make_observer(layout(env), self._n_envs)
         self._blocked = np.zeros((self._n_envs, self._n_actions), np.bool_)
         self._row_type = row_type(step_shape(header))
         self._episode_steps = np.zeros(self._n_envs, np.int64)

@@ -15,7 +15,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.learn.environment import fight_names
-from soulslab.learn.inputs import Inputs, Layout, Observer
+from soulslab.learn.inputs import Inputs, Layout
 from soulslab.learn.policy_header import ActionScores, Player
 
 RECORDING: Final = 4
@@ -179,17 +179,8 @@ class PolicyActor:
     """Adapts a policy to :func:`play_episode`."""
 
     def __init__(self, player: Player, space: gymnasium.Space[Any], env_name: str) -> None:
-        header = player.header
         self._player = player
-        layout = Layout(space, env_name)
-        self._observer = Observer(
-            layout,
-            1,
-            header.frame_stack,
-            extras=header.extras,
-            n_actions=header.n_actions,
-            n_memory=header.n_memory,
-        )
+        self._observer = player.header.make_observer(Layout(space, env_name), 1)
         self._last = np.zeros(1, np.int64)
         self._n_decisions = 0
         self._mask: NDArray[np.bool_] | None = None

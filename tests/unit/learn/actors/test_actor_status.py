@@ -1,4 +1,4 @@
-"""What an actor says of itself, and how late its steps are."""
+"""The status of an actor, and the lateness of its steps."""
 
 import numpy as np
 import pytest

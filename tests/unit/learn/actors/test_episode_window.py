@@ -1,4 +1,4 @@
-"""What episodes come to, whichever way the environment tells of them."""
+"""Statistics of episodes, for each way in which an environment reports them."""
 
 import gymnasium
 import msgspec

@@ -1,4 +1,4 @@
-"""A file of memory: made whole or not at all, opened only by those who mean the same by it."""
+"""A memory-mapped file is created completely or not at all, and opened only with the same format."""
 
 import os
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The lateness of steps is found wherever an environment tells it, and nothing else is changed."""
+"""The lateness of steps is read from each form of ``info``, and nothing else is changed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the actor hands over is what was lived, row for row, and nothing of a step that cannot be trusted."""
+"""The actor sends exactly the steps that it took, and nothing of a step with NaN or infinity."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Weights in shared memory: always the newest whole ones, never two versions mixed, whoever dies."""
+"""Weights in shared memory: readers get the newest complete version, also if a process is killed."""
 
 import signal
 import subprocess

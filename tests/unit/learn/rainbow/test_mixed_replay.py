@@ -1,4 +1,4 @@
-"""Two buffers fill a batch: each its share, and each hears of its own errors."""
+"""Two buffers fill their shares of a batch, and each gets the errors of its own transitions."""
 
 import msgspec
 import numpy as np

@@ -1,4 +1,4 @@
-"""What a person reads, as it stands on a terminal of 80 columns."""
+"""The output of the console sink on a terminal of 80 columns."""
 
 import io
 import re

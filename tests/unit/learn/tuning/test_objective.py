@@ -74,7 +74,7 @@ def test_a_level_reached_over_a_few_fights_is_luck():
 
 
 def test_a_level_counts_once_the_learners_own_window_is_full():
-    """A run ends there, so whoever waited for another window would never see it reached."""
+    """A run ends when its own window is full, so a second window would never be filled."""
     reached = [progress(300, 0.6, n_fights=episodes.WINDOW)]
     assert judged("decisions_to_50", reached, SILENT).value == 300.0
     early = [progress(300, 0.6, n_fights=episodes.WINDOW - 1)]
