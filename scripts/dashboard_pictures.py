@@ -46,6 +46,11 @@ _SETTLE_MS: Final = 12_000
 _FIGHT_MS: Final = 180_000
 """Longest time until a page shows a fight (ms)."""
 
+_CHOICE: Final = """() => {
+  const moment = soulslabLive.moments[soulslabLive.head];
+  return moment.decision > 100 && moment.mask.filter(Boolean).length > 10;
+}"""
+
 
 def main(link: str, play_link: str, *names: str) -> None:
     """Take pictures, and check that no page is wider than its window."""
@@ -72,6 +77,9 @@ def _take(browser: Browser, addresses: Sequence[str], name: str, **options: Any)
     if page.locator("table.games").count():
         page.wait_for_selector(".game img", timeout=_FIGHT_MS)
     page.wait_for_timeout(_SETTLE_MS)
+    if name in LIVE:  # pause at a choice in the middle of a fight
+        page.wait_for_function(_CHOICE, timeout=_FIGHT_MS)
+        page.keyboard.press("Space")
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         raise SystemExit(f"{name} is wider than its window")
     picture = Image.open(io.BytesIO(page.screenshot(full_page=True)))
