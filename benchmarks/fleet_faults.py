@@ -7,7 +7,7 @@ with two games of the built-in fight. The other tables are from processes that o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
@@ -45,16 +45,17 @@ class FaultSettings(msgspec.Struct, frozen=True, kw_only=True):
         return FaultSettings(chaos=ChaosSettings(n_kills=20, n_freezes=1), n_disks=1, n_recoveries=2)
 
 
-def measure_faults(settings: FaultSettings | None = None) -> list[Result]:
-    """Measure faults at random, full disks, and the time until everything works again."""
+def measure_faults(settings: FaultSettings | None = None) -> Iterator[Result]:
+    """Measure faults at random, full disks, and the time until everything works again; each is yielded at once."""
     settings = settings or FaultSettings()
     title = "SIGKILL and interruptions at random; goal: nothing lost or repeated"
-    results = [Result(title=title, rows=[_chaos_row(settings.chaos)])]
+    yield Result(title=title, rows=[_chaos_row(settings.chaos)])
     disks = _disk_row(settings.n_disks)
     if disks is not None:
-        results.append(Result(title="full disks of the server; goal: nothing lost or repeated", rows=[disks]))
+        yield Result(title="full disks of the server; goal: nothing lost or repeated", rows=[disks])
     title = "time until the games play and the learner learns again after SIGKILL (s); goals: game 3 s, learner 10 s"
-    return [*results, Result(title=title, rows=_recovery_rows(settings.n_recoveries))]
+    for row in _recovery_rows(settings.n_recoveries):
+        yield Result(title=title, rows=[row])
 
 
 def _chaos_row(settings: ChaosSettings) -> Row:
@@ -92,7 +93,7 @@ def _disk_row(n_disks: int) -> Row | None:
     }
 
 
-def _recovery_rows(n: int) -> list[Row]:
+def _recovery_rows(n: int) -> Iterator[Row]:
     with TemporaryDirectory() as folder:
         trial = _Recovery(Path(folder))
         try:
@@ -102,7 +103,8 @@ def _recovery_rows(n: int) -> list[Row]:
                 "the server": trial.kill_server,
                 "the learner, and its server with it": trial.kill_learner,
             }
-            return [_recovery_row(name, [fault() for _ in range(n)]) for name, fault in faults.items()]
+            for name, fault in faults.items():
+                yield _recovery_row(name, [fault() for _ in range(n)])
         finally:
             trial.close()
 
