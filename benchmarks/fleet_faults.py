@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -25,6 +25,8 @@ from benchmarks.fleet_processes import FleetProcesses, end, game_processes
 from benchmarks.full_disk import fill_disk, small_disk
 from benchmarks.result import Result, Row
 from soulslab.fleet.access import Keys, connect
+
+_N_GAMES: Final = 2
 
 
 class FaultSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,9 +136,9 @@ class _Recovery:
         settings = ("env.n_envs=2", "run.evaluate_every=0", "run.checkpoint_every_s=2", "learner.updates_per_step=0.25")
         options = [word for each in settings for word in ("--set", each)]
         self._learner = fleet.start_learner("--run-dir", fleet.run_dir, *options)
-        self._machine = fleet.start("fleet", "play", fleet.join, "--games", 2)
         access = fleet.fleet.admin()
         self._client, self._keys = connect(access), Keys(access.run)
+        self._start_games()
         self._wait_for_learning()
 
     def close(self) -> None:
@@ -146,9 +148,16 @@ class _Recovery:
             self._client.close()
 
     def kill_game(self) -> float:
-        """Kill a game; return the time until the next start of it has sent steps."""
+        """Kill a game for the first time; return the time until the next start of it has sent steps.
+
+        A game that fails again is started again after a growing interval.
+        """
+        if self._n_killed == _N_GAMES:
+            end(self._machine)
+            self._start_games()
         before = self._streams()
-        game_processes(self._machine)[0].kill()
+        game_processes(self._machine)[0].kill()  # the oldest, so one that was not started again
+        self._n_killed += 1
         return self._fleet.wait_for(lambda: self._streams() - before, "the steps of a game")
 
     def kill_server(self) -> float:
@@ -166,6 +175,12 @@ class _Recovery:
         self._learner = self._fleet.start_learner("--resume", self._fleet.run_dir)
         self._wait_for_learning()
         return time.monotonic() - start
+
+    def _start_games(self) -> None:
+        """Start the machine, and wait until all its games have sent steps."""
+        before, self._n_killed = self._streams(), 0
+        self._machine = self._fleet.start("fleet", "play", self._fleet.join, "--games", _N_GAMES)
+        self._fleet.wait_for(lambda: len(self._streams() - before) == _N_GAMES, "the steps of all games")
 
     def _wait_for_learning(self) -> None:
         """Wait until a learner has published weights, and further ones after updates."""
