@@ -78,7 +78,7 @@ def record(
         seed: Seed of the fights, which differ from those of every evaluation.
         append: Append to an existing data set; fights that it contains are not recorded again.
     """
-    from soulslab.fights.fit_recordings import TOPPED_UP_PROBE
+    from soulslab.arena.fitting.recorded_fight import TOPPED_UP_PROBE
     from soulslab.fights.recording import FightRecorder, fight_seeds
 
     env_id, options = flags.environment()

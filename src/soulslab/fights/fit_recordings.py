@@ -21,6 +21,7 @@ from soulslab.arena.fitting.fit import Fit
 from soulslab.arena.fitting.recorded_fight import (
     MOMENT,
     TOP_UP_BELOW,
+    TOPPED_UP_PROBE,
     RecordedFight,
     fight_files,
     index_names,
@@ -49,8 +50,6 @@ HEALED_SHARE: Final = 0.2
 GAP_TICKS: Final = TICKS_PER_S
 #: A shorter part of a recording is not a fight.
 SHORTEST_TICKS: Final = 2 * TICKS_PER_S
-#: Player of a data set in whose fights the health was restored after each step that left less than `TOP_UP_BELOW`.
-TOPPED_UP_PROBE: Final = "probe, health restored"
 #: Name of the boss's animation that is not in the vocabulary of a duel: the change of phase.
 _UNNAMED: Final = "Attack1500"
 

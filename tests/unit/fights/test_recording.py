@@ -12,13 +12,14 @@ from benchmarks.scripted_players import measure
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.fitting.fit import fit_boss
+from soulslab.arena.fitting.recorded_fight import TOPPED_UP_PROBE
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_ACTIONS, NOTHING
 from soulslab.envs.duels import ArenaOptions
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.errors import ConfigError, DemonstrationError, EnvironmentUsageError, IncompatibleCheckpointError
-from soulslab.fights.fit_recordings import TOPPED_UP_PROBE, read_recorded_fights
+from soulslab.fights.fit_recordings import read_recorded_fights
 from soulslab.fights.recording import (
     FightLog,
     FightRecorder,

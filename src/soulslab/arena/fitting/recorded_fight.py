@@ -44,6 +44,8 @@ MOMENT: np.dtype[Any] = np.dtype(
 #: Share of the player's health below which a recording may restore it, so that fights reach the second phase: one hit
 #: must not kill.
 TOP_UP_BELOW = 0.7
+#: Player of a data set of fights in which the health was restored after each step that left less than this.
+TOPPED_UP_PROBE = "probe, health restored"
 FORMAT = 1
 MAX_FILE_BYTES = 64 << 20
 MAX_MOMENTS = 1 << 20
