@@ -6,12 +6,18 @@ import struct
 import subprocess
 import sys
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from ctypes import wintypes
 
 import pytest
 
-from soulslab.errors import ClockError, ClockUnavailableError, ProcessExitedError, ProcessNotFoundError
+from soulslab.errors import (
+    ClockError,
+    ClockUnavailableError,
+    ProcessExitedError,
+    ProcessNotFoundError,
+    SessionStateError,
+)
 from soulslab.siphon.clock.lockstep import LockstepClock, attach_lockstep
 from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock.windows_start import start_with_clock
@@ -28,6 +34,7 @@ from soulslab.siphon.win32.process_handle import (
     open_process,
     wait_for_end,
 )
+from support.clock_contract import ClockContract
 from support.long_form import IS_LONG
 
 TICK_S = 1 / 60
@@ -101,6 +108,14 @@ class Game(Player):
         super().__init__(process.pid)
         self.process = process
         self.clock = clock
+
+    @property
+    def is_controlled(self):
+        """Whether the game runs and its clock is open."""
+        with suppress(SessionStateError, ProcessExitedError):
+            self.clock.pause()
+            return True
+        return False
 
     def advance(self, seconds):
         self.clock.advance(seconds)
@@ -183,6 +198,35 @@ def handle_count(process):
 
 def own_handle_count():
     return handle_count(function("kernel32", "GetCurrentProcess", wintypes.HANDLE)())
+
+
+class TestLockstepClock(ClockContract):
+    is_exact = True
+
+    @pytest.fixture(scope="class")
+    def games(self):
+        """The games that were started so far; the tests share the last one until its clock is closed."""
+        with ExitStack() as opened:
+            yield opened, []
+
+    @pytest.fixture
+    def game(self, games, game_path):
+        opened, started_games = games
+        if not started_games or not started_games[-1].is_controlled:
+            started_games.append(opened.enter_context(started(game_path, "event")))
+        return started_games[-1]
+
+    @pytest.fixture
+    def clock(self, game):
+        return game.clock
+
+    @pytest.fixture
+    def end_game(self, game):
+        def end_game():
+            game.process.kill()
+            game.process.wait()
+
+        return end_game
 
 
 @pytest.mark.parametrize("running_game", LOOPS + OTHER_LOOPS, indirect=True)
