@@ -358,12 +358,16 @@ class PolicyOptions:
     Attributes:
         config: Training config of the policy.
         policy: Policy file; None trains a policy.
+        boss: Boss of the fights; by default that of the training.
+        only: Only the rows whose name contains this text, and that of the simulator.
         limit_s: Maximum training time in seconds.
         fights: Number of fights per row of the table.
     """
 
     config: Config = Path("demo.toml")
     policy: Policy = None
+    boss: str | None = None
+    only: str | None = None
     limit_s: LimitS = None
     fights: Fights = None
 
@@ -431,7 +435,8 @@ def _transfer_settings(options: PolicyOptions | None, *, is_quick: bool) -> Tran
 
     options = options or PolicyOptions()
     settings = transfer_settings(options.config, is_quick=is_quick)
-    return _with(settings, policy=options.policy, n_fights=options.fights, limit_s=options.limit_s)
+    changes = {"policy": options.policy, "boss": options.boss, "only": options.only, "n_fights": options.fights}
+    return _with(settings, limit_s=options.limit_s, **changes)
 
 
 @app.command

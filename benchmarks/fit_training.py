@@ -27,7 +27,7 @@ from soulslab.arena.uncertainty import Uncertainty, draw_boss, numbers_of, uncer
 from soulslab.config import dump_settings
 from soulslab.envs.duels import TRAINING_CONDITIONS
 from soulslab.fights.prediction import PredictionSettings, predict
-from soulslab.fights.refinement import RefineSettings, refine
+from soulslab.fights.refinement import RefineSettings, best_round, refine
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
 from soulslab.learn.run_folder import POLICY_NAME
@@ -74,8 +74,9 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
         n_fights: Greedy fights of each evaluation.
         decisions: Decisions of each training, in which its schedules end; by default, those of the config.
         limit_s: Maximum training time per run (s).
-        n_refine_fights: Fights that the policy then plays against the true boss, of which it learns in one more round
-            (`soulslab.fights.refinement`); 0 plays none. Only with a fit and the use ``drawn``.
+        n_refine_fights: Fights that the policy then plays against the true boss, before and after a training that goes
+            on from them (`soulslab.fights.refinement`); the policy that won more of them is evaluated. 0 plays none.
+            Only with a fit and the use ``drawn``.
         refine_decisions: Decisions of the training of this round.
     """
 
@@ -205,8 +206,9 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
                 seed=seed,
             )
             rounds = list(refine(run, [recording], Path(folder) / "rounds", more))
-            after = wins(rounds[-1].run / POLICY_NAME, true_fight)
-            refined = {"played (min)": rounds[0].game_time_s / 60, **_share("won then", after, "then ")}
+            after = wins(best_round(rounds).run / POLICY_NAME, true_fight)
+            minutes = sum(each.game_time_s for each in rounds) / 60
+            refined = {"played (min)": minutes, **_share("won then", after, "then ")}
     return {
         "boss": boss,
         "known": source,

@@ -1,8 +1,9 @@
 """``python -m benchmarks transfer`` and ``souls``: evaluate a policy of the simulator in the window.
 
-The policy of the demo is used without changes. ``transfer`` evaluates it in the simulator, in the window in lockstep,
-in the window in real time (also with a delay from observation to keys, as in real games), and in the window with the
-memory layout of other games. ``souls`` evaluates it in the environments of real games, with the window as a stand-in.
+The policy of the demo, or another one, is used without changes. ``transfer`` evaluates it in the simulator, in the
+window in lockstep, in the window in real time (also with a delay from observation to keys, as in real games), and in
+the window with the memory layout of other games, in lockstep and in real time. ``souls`` evaluates it in the
+environments of real games, with the window as a stand-in.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from benchmarks.result import Result, Row
 from soulslab.config import load_settings
+from soulslab.envs.duels import TRAINING_CONDITIONS
 from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID, IUDEX_DEMO_ID, IUDEX_ID
 from soulslab.learn.configs import config_path
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate, quotas, wilson_interval
@@ -36,12 +38,16 @@ class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         train: Training config of the policy, if no policy file is given.
         policy: Policy file; None trains a policy first.
-        n_fights: Fights in the window in lockstep; ten times as many in the simulator, half as many per memory layout.
+        boss: Boss of the fights; None is that of the training. For a policy that was trained on a fitted boss.
+        only: Only the evaluations in the window whose name contains this text.
+        n_fights: Fights in the window in lockstep; ten times as many in the simulator, half as many per memory layout,
+            in lockstep and in real time.
         n_real_time_fights: Fights per row in real time; one takes half a minute.
         n_games: Parallel windows in lockstep; each uses a whole core.
         n_real_time_games: Parallel windows in real time; each uses a small part of a core.
         delays_ms: Delays from an observation to its keys (ms).
         masks: Games whose memory layout the window uses.
+        mask_delay_ms: Delay from an observation to its keys in real time with these layouts (ms).
         souls_ids: Environments of real games with the window as a stand-in; half as many fights in each.
         limit_s: Maximum training time (s); the shorter of this and the config's limit is used.
         seed: Seed of the fights.
@@ -49,12 +55,15 @@ class TransferBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     train: TrainSettings
     policy: Path | None = None
+    boss: str | None = None
+    only: str = ""
     n_fights: int = 100
     n_real_time_fights: int = 16
     n_games: int = 2
     n_real_time_games: int = 8
     delays_ms: tuple[float, ...] = (16.0, 33.0, 50.0, 100.0)
     masks: tuple[str, ...] = ("dark_souls_3", "elden_ring")
+    mask_delay_ms: float = 50.0
     souls_ids: tuple[str, ...] = (IUDEX_ID, IUDEX_DEMO_ID)
     limit_s: float = float("inf")
     seed: int = 0
@@ -126,7 +135,7 @@ def measure_transfer(settings: TransferBenchSettings) -> list[Result]:
         SiphonError: Xvfb is not installed, or the window does not start.
         PolicyError: The policy file is malformed.
     """
-    boss = settings.train.env.options.get("boss", "judge")
+    boss = settings.boss or settings.train.env.options.get("boss", "judge")
     title = f"The policy of the simulator, unchanged, against {boss} (95 % intervals)"
     return [_compare(settings, _places(settings), title)]
 
@@ -145,7 +154,8 @@ def measure_souls(settings: TransferBenchSettings) -> list[Result]:
 def _compare(settings: TransferBenchSettings, places: Iterable[_PolicyEvaluation], title: str) -> Result:
     """Run all evaluations, the simulator first."""
     policy = _policy(settings)
-    found = [(place, _fight(policy, place, settings)) for place in places]
+    chosen = [place for place in places if place.name == SIMULATOR or settings.only in place.name]
+    found = [(place, _fight(policy, place, settings)) for place in chosen]
     return Result(title=title, rows=[_row(place, fights, found[0][1]) for place, fights in found])
 
 
@@ -153,7 +163,10 @@ def _places(settings: TransferBenchSettings) -> Iterator[_PolicyEvaluation]:
     yield _simulator(settings)
     yield _live("window, lockstep", 0.0, settings)
     yield from (_live("window, real time", delay, settings, timing="realtime") for delay in (0.0, *settings.delays_ms))
-    yield from (_live(f"window as {mask}, lockstep", 0.0, settings, mask=mask) for mask in settings.masks)
+    for mask in settings.masks:
+        yield _live(f"window as {mask}, lockstep", 0.0, settings, mask=mask)
+        delay_ms = settings.mask_delay_ms
+        yield _live(f"window as {mask}, real time", delay_ms, settings, mask=mask, timing="realtime")
 
 
 def _simulator(settings: TransferBenchSettings) -> _PolicyEvaluation:
@@ -169,16 +182,20 @@ def _souls_places(settings: TransferBenchSettings) -> Iterator[_PolicyEvaluation
 
 
 def _live(name: str, delay_ms: float, settings: TransferBenchSettings, **options: Any) -> _PolicyEvaluation:
-    n_fights, n_games = settings.n_fights, settings.n_games
-    if "mask" in options:
-        n_fights = max(n_fights // 2, 1)
+    n_fights = max(settings.n_fights // 2, 1) if "mask" in options else settings.n_fights
+    n_games = settings.n_games
     if "timing" in options:
-        n_fights, n_games = settings.n_real_time_fights, settings.n_real_time_games
+        n_games = settings.n_real_time_games
+        n_fights = n_fights if "mask" in options else settings.n_real_time_fights
     return _PolicyEvaluation(name, ARENA_LIVE_ID, {"episodes": "demo", **options}, delay_ms, n_fights, n_games)
 
 
 def _fight(policy: Policy, place: _PolicyEvaluation, settings: TransferBenchSettings) -> _Fights:
-    options = {**settings.train.env.options, **place.options}
+    trained = policy.header.env_options
+    options = {name: value for name, value in trained.items() if name not in TRAINING_CONDITIONS}
+    options |= place.options
+    if settings.boss is not None:
+        options["boss"] = settings.boss
     if "stand_in" in place.options:
         options.pop("boss", None)  # the id contains the boss
     if place.delay_ms:

@@ -48,8 +48,8 @@ NEWER_PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # in order of preference; CI r
 EXTRAS = "siphon,window,learn,tune,fleet,ray,dashboard,wandb,peers,dev,docs"
 LOG_LINES_ON_FAILURE = 25
 
-# One process more than there are processors, because many tests spend most of their time waiting for a game.
-TESTS = ["pytest", "-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal"]
+# Two processes more than there are processors, because many tests spend most of their time waiting for a game.
+TESTS = ["pytest", "-n", str((os.cpu_count() or 1) + 2), "--dist", "worksteal"]
 
 # Each command is a list of programs of the virtual environment, with their arguments.
 COMMANDS: dict[str, list[list[str]]] = {

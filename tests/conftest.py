@@ -2,12 +2,16 @@
 
 import os
 import signal
+from itertools import chain, cycle, groupby
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 # Before numpy or torch start their thread pools: the suite runs one process per core already.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+UNIT_TESTS = Path(__file__).parent / "unit"
 
 # The same examples in each run, so that failures are reproducible; no time limit, because machines differ.
 settings.register_profile("soulslab", derandomize=True, deadline=None, max_examples=50)
@@ -32,15 +36,33 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselect tests of the long form without ``--long``, and run the tests with Wine first.
+    """Deselect tests of the long form without ``--long``, and let each process begin with slow tests.
 
-    The tests with Wine run one at a time. At the end of a run, the other processes would have to wait for them.
+    pytest-xdist gives each process an equal part of the list. A process that has finished its part takes tests from the
+    end of the longest remaining part, where there should be no test that takes many seconds.
     """
     if not config.getoption("long"):
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
-    items.sort(key=lambda item: "windows" not in getattr(item, "fixturenames", ()))
+    n_processes = getattr(config, "workerinput", {"workercount": 1})["workercount"]
+    parts = [[] for _ in range(n_processes)]
+    slow_parts = cycle(parts[1:] or parts)
+    fast = []
+    for path, group in groupby(items, lambda item: item.path):
+        tests = list(group)
+        if any("windows" in getattr(test, "fixturenames", ()) for test in tests):
+            parts[0] += tests  # in one process, because the tests with Wine run one at a time
+        elif UNIT_TESTS in path.parents:
+            fast += tests
+        else:
+            next(slow_parts).extend(tests)
+    n_left = len(items)
+    for i, part in enumerate(parts):
+        size = max(n_left // (n_processes - i), len(part))  # the size of this part in pytest-xdist
+        n_left -= size
+        fast, part[len(part) :] = fast[size - len(part) :], fast[: size - len(part)]
+    items[:] = [*chain.from_iterable(parts), *fast]
 
 
 @pytest.fixture(autouse=True)

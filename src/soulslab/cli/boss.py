@@ -204,7 +204,7 @@ def refine(
         trust: The policy's file may choose programs, profiles, servers and modules of the environment.
     """
     run = find_run(run)
-    from soulslab.fights.refinement import RefineSettings, refine
+    from soulslab.fights.refinement import RefineSettings, best_round, refine
     from soulslab.learn.players import load_player
     from soulslab.learn.sinks import run_sinks
 
@@ -220,6 +220,6 @@ def refine(
         wins = f"{each.n_wins} of {each.n_fights} fights won ({100 * low:.0f} to {100 * high:.0f} %)"
         print_line(f"round {each.number}: {wins}, {each.game_time_s / 60:.1f} minutes: {each.run}")
         rows.append(each)
-    best = max(rows, key=lambda each: each.n_wins)
+    best = best_round(rows)
     _log.info("most fights won: round %d, %s", best.number, best.run)
     return EXIT_OK

@@ -129,16 +129,21 @@ class RunLibrary:
         """Return the ids of all runs, in alphabetical order; the folder is searched at most once a second."""
         with self._lock:
             if time.monotonic() - self._searched_s >= _SEARCH_EVERY_S:
-                self._is_run = _is_run(self.root)
-                self._ids = [self.root.resolve().name] if self._is_run else sorted(self._find(self.root, 0))
-                self._searched_s = time.monotonic()
+                self._search()
             return self._ids
 
     def folder(self, run_id: str) -> Path | None:
         """Return the folder of a run; None for an id that is not in the library, such as a path outside of it."""
-        if run_id not in self.run_ids():
-            return None
-        return self.path(run_id)
+        with self._lock:
+            if run_id not in self.run_ids():
+                self._search()  # a run may have begun since the last search
+            return self.path(run_id) if run_id in self._ids else None
+
+    def _search(self) -> None:
+        """Find the ids of all runs."""
+        self._is_run = _is_run(self.root)
+        self._ids = [self.root.resolve().name] if self._is_run else sorted(self._find(self.root, 0))
+        self._searched_s = time.monotonic()
 
     def summaries(self) -> list[RunSummary]:
         """Return a summary of every run, the one with the newest message first."""

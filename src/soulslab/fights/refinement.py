@@ -7,7 +7,7 @@ are wrong, so its own fights show what it needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -85,6 +85,11 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     def interval(self) -> Interval:
         """95 % interval of the win rate."""
         return wilson_interval(self.n_wins, self.n_fights)
+
+
+def best_round(rounds: Iterable[Round]) -> Round:
+    """Return the round with the most wins, the first of equal ones; its run has the policy to use."""
+    return max(rounds, key=lambda each: each.n_wins)
 
 
 def refine(

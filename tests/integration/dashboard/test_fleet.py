@@ -1,8 +1,10 @@
 """The page of a fleet in a browser, with a real learner, its Redis server and a real game."""
 
 import os
+import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -20,7 +22,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__fi
 PACED = ["--set", "env.id=support.slow_arena:SlowArena-v0"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def run_dir(shelf):
     """The folder of a fleet whose learner runs."""
     root, _ = shelf
@@ -36,19 +38,27 @@ def run_dir(shelf):
         process.wait()
 
 
+@contextmanager
+def playing(join, name, log):
+    """Yield the process of a game that joins the fleet."""
+    command = [sys.executable, "-m", "soulslab", "fleet", "play", str(join), "--name", name, "--dashboard", *PACED]
+    with log.open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=ENVIRONMENT)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait()
+            process.stdout.close()
+
+
 @pytest.fixture
 def game(shelf, run_dir):
-    """A game that joins the fleet as soon as its learner runs, with the first line that it prints."""
+    """A game on the machine of the learner, which joins the fleet as soon as its learner runs."""
     root, _ = shelf
     wait_for((run_dir / JOIN_NAME).exists, "the join file", deadline_s=120.0)
-    command = [sys.executable, "-m", "soulslab", "fleet", "play", str(run_dir / JOIN_NAME)]
-    command += ["--name", "here", "--dashboard", *PACED]
-    with (root.parent / "play.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
+    with playing(run_dir / JOIN_NAME, "here", root.parent / "play.log") as process:
         yield process
-        process.terminate()
-        process.wait()
-        process.stdout.close()
 
 
 def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, open_page):
@@ -95,3 +105,13 @@ def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, ope
     # The dashboard of a command has the same output; it is at its end when both have ended.
     game.kill()
     assert game.stdout.read() == ""
+
+
+def test_a_machine_with_nothing_but_the_join_file_shows_its_game(tmp_path, run_dir, open_page):
+    wait_for((run_dir / JOIN_NAME).exists, "the join file", deadline_s=120.0)
+    join = shutil.copy(run_dir / JOIN_NAME, tmp_path)
+    with playing(join, "away", tmp_path / "play.log") as game:
+        page = open_page(game.stdout.readline().split()[-1])
+        page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=120_000)
+        expect(page.locator("h1")).to_have_text("away_0")
+        page.goto("about:blank")

@@ -18,8 +18,10 @@ from support.doom_faults import await_deaths, begins_anew, doom, memory_of, play
 
 #: Plays until it is ended; argument: how it is to end when its standard input does.
 PLAYER = """
-import json, os, sys, threading
+import json, os, signal, sys, threading
 from soulslab.envs.tasks.process.doom import DoomEnv
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it in all processes of the suite
 
 env = DoomEnv(observation="both", frame_skip=1)
 env.reset()

@@ -43,9 +43,10 @@ def test_each_evaluation_is_compared_with_the_simulator(settings, monkeypatch):
     (result,) = measure_transfer(settings)
     real_time, mask = {"timing": "realtime"}, {"mask": "dark_souls_3"}
     own = [{key: where.env_options.get(key) for key in ("timing", "latency_ms", "mask")} for where in asked]
-    expected = [{}, {}, real_time, {**real_time, "latency_ms": 50.0}, mask]
+    delay = {"latency_ms": 50.0}
+    expected = [{}, {}, real_time, {**real_time, **delay}, mask, {**mask, **real_time, **delay}]
     assert [{key: value for key, value in one.items() if value} for one in own] == expected
-    assert [where.n_fights for where in asked] == [20, 2, 1, 1, 1]
+    assert [where.n_fights for where in asked] == [20, 2, 1, 1, 1, 1]
     assert {where.env_id for where in asked[1:]} == {ARENA_LIVE_ID}
     # What the policy was trained with stays: it is the same fight.
     assert all(where.env_options["skip_locked"] and where.env_options["random_pose"] for where in asked)
@@ -54,10 +55,15 @@ def test_each_evaluation_is_compared_with_the_simulator(settings, monkeypatch):
         "window, lockstep",
         *["window, real time"] * 2,
         "window as dark_souls_3, lockstep",
+        "window as dark_souls_3, real time",
     ]
-    assert [row["won (%)"] for row in result.rows] == [100, 50, 0, 0, 0]
-    assert [row["beside the simulator (points)"] for row in result.rows] == [0, -50, -100, -100, -100]
+    assert [row["won (%)"] for row in result.rows] == [100, 50, 0, 0, 0, 0]
+    assert [row["beside the simulator (points)"] for row in result.rows] == [0, -50, -100, -100, -100, -100]
     assert all(row["from"] <= row["won (%)"] <= row["to"] for row in result.rows)
+    asked.clear()
+    measure_transfer(msgspec.structs.replace(settings, boss="trickster", only="as dark_souls_3, real"))
+    assert [where.env_options["boss"] for where in asked] == ["trickster"] * 2
+    assert [where.env_options.get("mask") for where in asked] == [None, "dark_souls_3"]
 
 
 def test_environments_of_real_games_are_compared_with_the_simulator(settings, monkeypatch):

@@ -33,6 +33,14 @@ def test_root_may_be_a_run(tmp_path):
     assert found.summary("mine").env_steps == 10
 
 
+def test_a_run_is_found_as_soon_as_it_has_begun(tmp_path):
+    write_run(tmp_path / "first", [started()])
+    found = library(tmp_path)
+    assert found.run_ids() == ["first"]
+    write_run(tmp_path / "second", [started()])
+    assert found.folder("second") == tmp_path / "second"
+
+
 @pytest.mark.parametrize("run_id", ["..", "../a", "/etc", "a/../../b", "", "missing"])
 def test_paths_outside_of_the_root_are_no_runs(tmp_path, run_id):
     write_run(tmp_path / "root" / "a", [started()])

@@ -16,7 +16,7 @@ from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.fights.fit_recordings import write_fit
 from soulslab.fights.prediction import PredictionSettings, predict
-from soulslab.fights.refinement import RefineSettings, record_duel, refine
+from soulslab.fights.refinement import RefineSettings, best_round, record_duel, refine
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
 from soulslab.learn.train import train
@@ -55,6 +55,7 @@ def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     # An untrained policy wins no fight, so the wins do not rise.
     assert [(each.number, each.n_wins, each.n_fights) for each in rounds] == [(1, 0, 2), (2, 0, 2)]
     assert [each.run for each in rounds] == [fitted / "run", out / "round_1" / "run"]
+    assert best_round(rounds).run == fitted / "run"
     assert all(0.0 <= each.interval.low <= each.interval.high <= 1.0 for each in rounds)
     first, second = (read_fights(out / f"round_{n}" / "recording") for n in (1, 2))
     assert rounds[0].game_time_s == pytest.approx(sum(fight.game_time_s for fight in first))
