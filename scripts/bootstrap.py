@@ -63,10 +63,6 @@ COMMANDS: dict[str, list[list[str]]] = {
 }
 # Commands that start a real game.
 COMMANDS_WITH_GAMES = ("test", "bench")
-ONLY_ON_LINUX = (
-    "all tests and benchmarks together need Linux, where they also test Windows, by Wine. Name those to run here, for "
-    r"example: py scripts\bootstrap.py test -- tests\unit\config, or: py scripts\bootstrap.py bench -- arena --quick"
-)
 
 
 class SetupError(Exception):
@@ -91,8 +87,7 @@ def main(arguments: list[str]) -> int:
     try:
         if sys.version_info < OLDEST:
             rerun_with(newer_python(), arguments)
-        if sys.platform == "win32" and command in COMMANDS_WITH_GAMES and not extra:
-            raise SetupError(ONLY_ON_LINUX)
+        check_system(command, extra)
         if command in COMMANDS_WITH_GAMES and system_packages.missing():
             with locked():
                 ensure_system_packages()
@@ -107,6 +102,16 @@ def main(arguments: list[str]) -> int:
         say("\ninterrupted; run the same command to start the set-up again")
         return 130
     return run(steps_of(command, extra), extra)
+
+
+def check_system(command: str, extra: list[str]) -> None:
+    """Raise `SetupError` if a command needs another system."""
+    if sys.platform == "win32" and command in COMMANDS_WITH_GAMES and not extra:
+        raise SetupError(
+            "all tests and benchmarks together need Linux, where they also test Windows, by Wine. Name those to run "
+            r"here, for example: py scripts\bootstrap.py test -- tests\unit\config, or: "
+            r"py scripts\bootstrap.py bench -- arena --quick"
+        )
 
 
 def say(text: str) -> None:

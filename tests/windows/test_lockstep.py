@@ -200,21 +200,22 @@ def own_handle_count():
     return handle_count(function("kernel32", "GetCurrentProcess", wintypes.HANDLE)())
 
 
+@pytest.fixture(scope="module")
+def shared_games():
+    """The games of the contract; its tests share the last one until its clock is closed."""
+    with ExitStack() as opened:
+        yield opened, []
+
+
 class TestLockstepClock(ClockContract):
     is_exact = True
 
-    @pytest.fixture(scope="class")
-    def games(self):
-        """The games that were started so far; the tests share the last one until its clock is closed."""
-        with ExitStack() as opened:
-            yield opened, []
-
     @pytest.fixture
-    def game(self, games, game_path):
-        opened, started_games = games
-        if not started_games or not started_games[-1].is_controlled:
-            started_games.append(opened.enter_context(started(game_path, "event")))
-        return started_games[-1]
+    def game(self, shared_games, game_path):
+        opened, games = shared_games
+        if not games or not games[-1].is_controlled:
+            games.append(opened.enter_context(started(game_path, "event")))
+        return games[-1]
 
     @pytest.fixture
     def clock(self, game):

@@ -75,7 +75,9 @@ class TestRemoteWindowsSession(SessionContract):
             yield session
 
 
-@pytest.mark.parametrize("loop", ["spin", "sleep", "coarse", "event"])
+@pytest.mark.parametrize(
+    "loop", ["spin", "event", *(pytest.param(name, marks=pytest.mark.long) for name in ("sleep", "coarse"))]
+)
 def test_each_step_of_a_tick_makes_one_tick_with_other_keys_in_each(loop):
     with open_session(PROFILE, start_options(loop)) as session:
         assert session.info.clock_grade == "lockstep", session.info.clock_reason
