@@ -58,7 +58,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "bench": [[*TESTS, "--long"], ["python", "-m", "benchmarks", "all"]],
     "test": [TESTS],
     "check": [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"], ["lint-imports", "--no-logo"]],
-    "docs": [["mkdocs", "build", "--strict"]],
+    "docs": [["python", "-m", "mkdocs", "build", "--strict"]],
     "pin": [["python", "scripts/pin.py"]],
 }
 # Commands that start a real game.
