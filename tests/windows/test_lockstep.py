@@ -286,8 +286,15 @@ def measure_speed(game, duration_s):
     return (end_s - start_s) / (wall_end_s - wall_start_s)
 
 
-@pytest.mark.parametrize("running_game", LOOPS, indirect=True)
-@pytest.mark.parametrize("speed", [0.1, 0.5, 2.0, 10.0])
+@pytest.mark.parametrize(
+    ("running_game", "speed"),
+    [
+        pytest.param(loop, speed, marks=() if loop == "spin" or speed == 2.0 else pytest.mark.long)
+        for loop in LOOPS
+        for speed in (0.1, 0.5, 2.0, 10.0)
+    ],
+    indirect=["running_game"],
+)
 def test_time_runs_at_the_speed(running_game, speed):
     running_game.clock.run(speed)
     # On a busy machine a change may be seen late; a wrong speed is never measured to be right.
