@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -89,33 +89,52 @@ def measure_dashboard(settings: DashboardBenchSettings) -> list[Result]:
 def _measure_cost(
     name: str, config: str, unit: str, root: Path, browser: Browser, settings: DashboardBenchSettings
 ) -> Row:
-    """Train, and compare the work per second of processor time without viewers, with a reader, and with a browser."""
+    """Train, and compare the work per second of processor time without viewers, with a reader, and with a browser.
+
+    The learning rate is so small that the policy and its fights stay the same; a policy that improves halves the
+    decisions per second within minutes.
+    """
     arguments = ["train", "--config", config, "--run-dir", str(root / "run"), "--set", "run.max_seconds=100000"]
+    arguments += ["--set", "learner.lr=1e-12"]
     arguments += ["--set", "run.total_steps=1_000_000_000", "--set", "run.evaluate_every=0"]
     root.mkdir(parents=True)
     rates: dict[str, list[float]] = {"no viewer": [], "reader": [], "browser": []}
     shares: list[float] = []
+    browser_shares: list[float] = []
     with _command(arguments, root / "train.log") as training, _dashboard(root) as (server, link):
         _wait_for((root / "run" / FEED_NAME).exists)
         _wait_for((root / "run" / PROGRESS_NAME).exists)
         _next_work(root, unit)
         time.sleep(settings.window_s)  # the policy and the caches settle
         for i in range(settings.n_rounds):
-            # Each second round in reversed order: the rate drifts while the policy learns.
+            # Each second round in reversed order, because the rate may drift.
             for viewer, found in list(rates.items())[:: -1 if i % 2 else 1]:
                 with _viewer(viewer, root / "run", browser, link):
                     time.sleep(_SETTLE_S)
+                    busy_s, start_s = _browser_busy_s(), time.monotonic()
                     rate, share = _rate(training, server, root, unit, settings.window_s)
+                    browser_share = (_browser_busy_s() - busy_s) / (time.monotonic() - start_s)
                 found.append(rate)
                 if viewer == "browser":
                     shares.append(share)
+                    browser_shares.append(browser_share)
     return {
         "learner": name,
         "per CPU s": f"{median(rates['no viewer']):,.0f} {unit}",
         "cost of the feed (%)": _cost(rates["no viewer"], rates["reader"]),
         "cost with a browser beside it (%)": _cost(rates["no viewer"], rates["browser"]),
         "server CPU (%)": round(100.0 * median(shares), 1),
+        "browser CPU (%)": round(100.0 * median(browser_shares), 1),
     }
+
+
+def _browser_busy_s() -> float:
+    """Return the processor time of all processes of the browser (s)."""
+    busy_s = 0.0
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            busy_s += _busy_s(each) if "chromium" in each.name() else 0.0
+    return busy_s
 
 
 def _cost(alone: list[float], watched: list[float]) -> str:

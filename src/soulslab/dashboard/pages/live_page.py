@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from nicegui import ui
 
 from soulslab.dashboard.live_relay import feed_path
-from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, Site, empty_state, frame, run_path
+from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, Site, empty_state, frame, reload_when, run_path
 from soulslab.learn.run_folder import POLICY_NAME
 from soulslab.learn.sinks import PROGRESS_NAME
 from soulslab.version import VERSION
@@ -28,8 +28,10 @@ def add(site: Site) -> None:
         with frame(f"Live: {title}", "/fleet" if game else "/"):
             folder = site.library.folder(run_id)
             if folder is None:
-                empty_state("No such run", f"{site.library.root} has no run {run_id}.")
+                text = f"{site.library.root} has no run {run_id}. If it starts now, it appears here."
+                empty_state("No such run", text)
                 ui.link("All runs", "/")
+                reload_when(lambda: site.library.folder(run_id) is not None)
                 return
             if feed_path(folder, game) is None:
                 text = "The live page shows the games that play on the machine of the dashboard."

@@ -9,7 +9,8 @@
   const $ = (id) => document.getElementById(id);
   const state = {
     info: null, moments: [], head: -1, isPaused: false, isLive: true, speed: 1, dueMs: 0,
-    endings: new Map(), isConnected: false, drawn: null, hovered: null, ranges: [],
+    endings: new Map(), isConnected: false, drawn: null, hovered: null, ranges: [], inView: new Set(),
+    colours: null, coloursMs: -Infinity, // the theme may change; reading it makes the browser compute styles
   };
   window.soulslabLive = state; // for tests
 
@@ -85,7 +86,7 @@
 
   function setPaused(isPaused) {
     state.isPaused = isPaused;
-    if (isPaused) state.isLive = false;
+    if (isPaused) { state.isLive = false; requestDraw(); }
     $("play").firstElementChild.className = `icon ${isPaused ? "play" : "pause"}`;
     $("play").setAttribute("aria-label", isPaused ? "Play" : "Pause");
   }
@@ -118,23 +119,27 @@
 
   function draw() {
     const moment = state.moments[state.head];
-    $("position").max = Math.max(state.moments.length - 1, 0);
-    $("position").value = state.head;
+    update($("position"), { max: String(Math.max(state.moments.length - 1, 0)), value: String(state.head) });
     $("live").classList.toggle("on", state.isLive);
     $("live").setAttribute("aria-pressed", state.isLive);
     if (!moment || !state.info) return;
     document.querySelector(".live").classList.add("begun"); // before, there is nothing to show in the other panels
+    if (performance.now() - state.coloursMs > 1000) { state.colours = colours(); state.coloursMs = performance.now(); }
     if (state.drawn !== moment) drawPicture(moment);
     drawVitals(moment);
+    drawFacts(moment);
     drawActions(moment);
     drawReasons(moment);
-    drawNetwork(moment);
-    drawValue(moment);
+    update($("network-title"), { textContent: moment.hidden.length ? "Policy network" : "Inputs and action" });
+    if (isSeen("network")) drawNetwork(moment);
+    drawHistory(moment);
     drawQuantiles(moment);
-    drawFacts(moment);
     state.drawn = moment;
     document.body.dataset.decision = `${moment.fight}:${moment.decision}`;
   }
+
+  // A canvas outside of the window is drawn once, for its height, and when it is scrolled into view or the fight is paused.
+  const isSeen = (id) => state.isPaused || state.inView.has(id) || !$(id).style.height;
 
   async function drawPicture(moment) {
     if (!moment.jpeg) return;
@@ -155,6 +160,13 @@
     return element;
   };
 
+  // Sets properties that differ: an assignment makes the browser lay out the page again, even with an equal value.
+  function update(element, values) {
+    for (const [name, value] of Object.entries(values)) if (element[name] !== value) element[name] = value;
+  }
+
+  const setWidth = (bar, share) => update(bar.firstChild.style, { width: `${Number((100 * share).toFixed(1))}%` });
+
   function drawVitals(moment) {
     const v = moment.vitals, box = $("vitals");
     if (v.boss_hp === undefined) { box.replaceChildren(); return; }
@@ -171,8 +183,8 @@
     }
     rows.forEach(([name, value, max], i) => {
       const [, meter, output] = box.children[i].children;
-      meter.max = max; meter.value = Math.max(value, 0); meter.ariaLabel = name;
-      output.textContent = `${Math.max(0, Math.round(value))} / ${Math.round(max)}`;
+      update(meter, { max, value: Math.max(value, 0), ariaLabel: name });
+      update(output, { textContent: `${Math.max(0, Math.round(value))} / ${Math.round(max)}` });
     });
   }
 
@@ -196,7 +208,11 @@
         return row;
       }));
     }
-    facts.forEach(([name, value], i) => { const [dt, dd] = box.children[i].children; dt.textContent = name; dd.textContent = value; });
+    facts.forEach(([name, value], i) => {
+      const [dt, dd] = box.children[i].children;
+      update(dt, { textContent: name });
+      update(dd, { textContent: String(value) });
+    });
   }
 
   const signed = (value) => value === null ? "–" : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
@@ -214,16 +230,19 @@
 
   function drawActions(moment) {
     const isProbability = moment.kind === "probability";
-    $("scores-title").textContent = isProbability ? "Action probabilities" : moment.kind ? "Action values" : "Actions";
+    update($("scores-title"), { textContent: isProbability ? "Action probabilities" : moment.kind ? "Action values" : "Actions" });
     const open = moment.scores.filter((_, i) => moment.mask[i]);
     const low = isProbability ? 0 : Math.min(...open), high = isProbability ? 1 : Math.max(...open);
     [...$("actions").children].forEach((row, i) => {
       const isOpen = Boolean(moment.mask[i]), score = moment.scores[i];
-      row.className = `${isOpen ? "" : "masked"} ${i === moment.action ? "chosen" : ""}`;
       const share = isOpen && score !== undefined ? (isProbability ? score : 0.04 + 0.96 * (high > low ? (score - low) / (high - low) : 1)) : 0;
-      row.children[1].firstChild.style.width = `${(100 * share).toFixed(1)}%`;
-      row.children[2].textContent = score === undefined ? "" : isProbability ? `${(100 * score).toFixed(1)} %` : score.toFixed(3);
-      row.title = isOpen ? (i === moment.action ? "chosen" : "") : "not allowed now";
+      const [, bar, output] = row.children;
+      update(row, {
+        className: `${isOpen ? "" : "masked"} ${i === moment.action ? "chosen" : ""}`,
+        title: isOpen ? (i === moment.action ? "chosen" : "") : "not allowed now",
+      });
+      setWidth(bar, share);
+      update(output, { textContent: score === undefined ? "" : isProbability ? `${(100 * score).toFixed(1)} %` : score.toFixed(3) });
     });
   }
 
@@ -231,8 +250,8 @@
     $("reason-panel").hidden = !moment.attribution.length;
     // The probability of the only allowed action is 1, so that no input changes it.
     const isForced = moment.kind === "probability" && moment.mask.filter(Boolean).length === 1;
-    $("reason-note").textContent = isForced ? "Only one action is allowed now, so no input matters."
-      : "Gradient times input: how much each input raised or lowered the score of the chosen action.";
+    update($("reason-note"), { textContent: isForced ? "Only one action is allowed now, so no input matters."
+      : "Gradient times input: how much each input raised or lowered the score of the chosen action." });
     const order = isForced ? [] : moment.attribution.map((value, i) => [Math.abs(value), i]).sort((a, b) => b[0] - a[0]).slice(0, 8);
     const largest = order.length ? order[0][0] : 1;
     const list = $("reasons");
@@ -243,10 +262,11 @@
     while (list.childElementCount > order.length) list.lastChild.remove();
     order.forEach(([size, i], place) => {
       const row = list.children[place], value = moment.attribution[i];
-      row.className = value < 0 ? "lowers" : "raises";
-      row.children[0].textContent = featureName(i);
-      row.children[1].firstChild.style.width = `${(100 * size / Math.max(largest, 1e-9)).toFixed(1)}%`;
-      row.children[2].textContent = signed(value);
+      const [label, bar, output] = row.children;
+      update(row, { className: value < 0 ? "lowers" : "raises" });
+      update(label, { textContent: featureName(i) });
+      setWidth(bar, size / Math.max(largest, 1e-9));
+      update(output, { textContent: signed(value) });
     });
   }
 
@@ -303,8 +323,7 @@
   }
 
   function drawNetwork(moment) {
-    $("network-title").textContent = moment.hidden.length ? "Policy network" : "Inputs and action";
-    const c = colours();
+    const c = state.colours;
     const width = $("network").parentElement.clientWidth, isNarrow = width < 560;
     const inputWidth = isNarrow ? width * 0.36 : Math.min(width * 0.4, 330);
     const layout = inputLayout(Math.floor(inputWidth));
@@ -381,16 +400,18 @@
     g.globalAlpha = 1;
   }
 
-  function drawValue(moment) {
-    $("value-panel").hidden = moment.value === null;
-    const c = colours(), ofFight = state.moments.filter((each) => each.fight === moment.fight);
-    if (moment.value !== null) drawLines("value", moment, ofFight, [[(each) => each.value, c.blue, ""]]);
-    const hasHealth = moment.vitals.boss_hp !== undefined;
+  // The value, the health and the timeline of the fight.
+  function drawHistory(moment) {
+    const hasValue = moment.value !== null, hasHealth = moment.vitals.boss_hp !== undefined;
+    $("value-panel").hidden = !hasValue;
     $("health-box").hidden = !hasHealth;
-    if (hasHealth) drawLines("health", moment, ofFight, [
+    if (!["value", "health", "timeline"].some(isSeen)) return;
+    const c = state.colours, ofFight = state.moments.filter((each) => each.fight === moment.fight);
+    if (hasValue && isSeen("value")) drawLines("value", moment, ofFight, [[(each) => each.value, c.blue, ""]]);
+    if (hasHealth && isSeen("health")) drawLines("health", moment, ofFight, [
       [(each) => 100 * Math.max(each.vitals.boss_hp, 0) / each.vitals.boss_max_hp, c.orange, "boss (%)"],
       [(each) => 100 * Math.max(each.vitals.player_hp, 0) / each.vitals.player_max_hp, c.blue, "player (%)"]]);
-    drawTimeline(moment, ofFight);
+    if (isSeen("timeline")) drawTimeline(moment, ofFight);
   }
 
   // Rows of the timeline: a name, and what a decision shows in it.
@@ -413,7 +434,7 @@
 
   function drawTimeline(moment, shown) {
     const rows = ROWS.filter(([, read]) => read(moment) !== undefined);
-    const c = colours(), [g, width] = prepare("timeline", ROW_HEIGHT * rows.length + 4);
+    const c = state.colours, [g, width] = prepare("timeline", ROW_HEIGHT * rows.length + 4);
     const palette = [c.blue, c.orange, c.green, c.purple, c.brown, c.violet];
     const [x, first, last] = timeAxis(shown, width);
     state.timeline = { shown, first, last, width, rows };
@@ -458,7 +479,7 @@
   }
 
   function drawLines(id, moment, shown, lines) {
-    const c = colours(), [g, width, height] = prepare(id, 130);
+    const c = state.colours, [g, width, height] = prepare(id, 130);
     const values = lines.flatMap(([read]) => shown.map(read)), low = Math.min(0, ...values), high = Math.max(0, ...values), span = Math.max(high - low, 1e-6);
     const [x, , last] = timeAxis(shown, width), y = (value) => 8 + (height - 30) * (high - value) / span;
     g.strokeStyle = c.line; g.fillStyle = c.faint;
@@ -479,8 +500,8 @@
 
   function drawQuantiles(moment) {
     $("quantile-panel").hidden = !moment.quantiles.length;
-    if (!moment.quantiles.length) return;
-    const c = colours(), [g, width, height] = prepare("quantiles", 34 * moment.quantiles.length + 22);
+    if (!moment.quantiles.length || !isSeen("quantiles")) return;
+    const c = state.colours, [g, width, height] = prepare("quantiles", 34 * moment.quantiles.length + 22);
     const all = moment.quantiles.flatMap((each) => each.values), low = Math.min(...all), high = Math.max(...all);
     const x = (value) => 8 + (width - 16) * (value - low) / Math.max(high - low, 1e-6);
     moment.quantiles.forEach(({ action, values }, row) => {
@@ -533,6 +554,11 @@
       const moment = momentAt(event);
       if (moment) { setPaused(true); state.head = state.moments.indexOf(moment); requestDraw(); }
     };
+    const observer = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) state.inView[isIntersecting ? "add" : "delete"](target.id);
+      requestDraw();
+    });
+    document.querySelectorAll(".live canvas").forEach((canvas) => observer.observe(canvas));
     new ResizeObserver(() => { state.layout = null; requestDraw(); }).observe($("network").parentElement);
     setInterval(() => advance(performance.now()), 20);
     connect();
