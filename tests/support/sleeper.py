@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SLEEP = (sys.executable, "-c", "import time; time.sleep(1000)") if sys.platform == "win32" else ("/bin/sleep", "1000")
+SLEEP = (os.environ["WINDOWS_GAME"], "sleep") if sys.platform == "win32" else ("/bin/sleep", "1000")
 
 
 @contextmanager

@@ -51,7 +51,7 @@ OTHER_LOOPS = (
     "workers",
     "conditions",
 )
-START_S = 10.0
+START_S = 60.0
 #: mov rax, [rip + world]; cmp dword [rax + 10h], 42; mov rax, [rax + 8]
 PATTERN = re.compile(rb"\x48\x8b\x05(....)\x83\x78\x10\x2a\x48\x8b\x40\x08", re.DOTALL)
 PROGRAM_AT, CODE_AT, CODE_SIZE = 0x140000000, 0x1000, 0x1000
