@@ -109,7 +109,7 @@ def check_system(command: str, extra: list[str]) -> None:
     if sys.platform == "win32" and command in COMMANDS_WITH_GAMES and not extra:
         raise SetupError(
             "all tests and benchmarks together need Linux, where they also test Windows, by Wine. Name those to run "
-            r"here, for example: py scripts\bootstrap.py test -- tests\unit\config, or: "
+            r"here, for example: py scripts\bootstrap.py test -- tests\unit\testing, or: "
             r"py scripts\bootstrap.py bench -- arena --quick"
         )
 
