@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, TypeVar
@@ -558,15 +558,15 @@ def run_all(*, quick: Quick = False) -> None:
         command(quick=quick, json=RESULTS / f"{name}.json")
 
 
-def _report(json: Path | None, measure: Callable[[], list[Result]]) -> None:
-    """Measure, print the tables, and write them to a file if one is given."""
+def _report(json: Path | None, measure: Callable[[], Iterable[Result]]) -> None:
+    """Measure, print each table when it is complete, and write all so far to a file if one is given."""
     check_json(json)
     console = table_console()
     console.print(machine_line(), highlight=False, soft_wrap=True)
-    results = measure()
-    for result in results:
+    results: list[Result] = []
+    for result in measure():
         console.print("", as_table(result))
-    if json is not None:
+        results.append(result)
         write_json(json, as_rows(results))
 
 

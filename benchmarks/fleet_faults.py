@@ -7,12 +7,12 @@ with two games of the built-in fight. The other tables are from processes that o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -25,6 +25,8 @@ from benchmarks.fleet_processes import FleetProcesses, end, game_processes
 from benchmarks.full_disk import fill_disk, small_disk
 from benchmarks.result import Result, Row
 from soulslab.fleet.access import Keys, connect
+
+_N_GAMES: Final = 2
 
 
 class FaultSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,16 +47,17 @@ class FaultSettings(msgspec.Struct, frozen=True, kw_only=True):
         return FaultSettings(chaos=ChaosSettings(n_kills=20, n_freezes=1), n_disks=1, n_recoveries=2)
 
 
-def measure_faults(settings: FaultSettings | None = None) -> list[Result]:
-    """Measure faults at random, full disks, and the time until everything works again."""
+def measure_faults(settings: FaultSettings | None = None) -> Iterator[Result]:
+    """Measure faults at random, full disks, and the time until everything works again; each is yielded at once."""
     settings = settings or FaultSettings()
     title = "SIGKILL and interruptions at random; goal: nothing lost or repeated"
-    results = [Result(title=title, rows=[_chaos_row(settings.chaos)])]
+    yield Result(title=title, rows=[_chaos_row(settings.chaos)])
     disks = _disk_row(settings.n_disks)
     if disks is not None:
-        results.append(Result(title="full disks of the server; goal: nothing lost or repeated", rows=[disks]))
+        yield Result(title="full disks of the server; goal: nothing lost or repeated", rows=[disks])
     title = "time until the games play and the learner learns again after SIGKILL (s); goals: game 3 s, learner 10 s"
-    return [*results, Result(title=title, rows=_recovery_rows(settings.n_recoveries))]
+    for row in _recovery_rows(settings.n_recoveries):
+        yield Result(title=title, rows=[row])
 
 
 def _chaos_row(settings: ChaosSettings) -> Row:
@@ -92,7 +95,7 @@ def _disk_row(n_disks: int) -> Row | None:
     }
 
 
-def _recovery_rows(n: int) -> list[Row]:
+def _recovery_rows(n: int) -> Iterator[Row]:
     with TemporaryDirectory() as folder:
         trial = _Recovery(Path(folder))
         try:
@@ -102,7 +105,8 @@ def _recovery_rows(n: int) -> list[Row]:
                 "the server": trial.kill_server,
                 "the learner, and its server with it": trial.kill_learner,
             }
-            return [_recovery_row(name, [fault() for _ in range(n)]) for name, fault in faults.items()]
+            for name, fault in faults.items():
+                yield _recovery_row(name, [fault() for _ in range(n)])
         finally:
             trial.close()
 
@@ -132,9 +136,9 @@ class _Recovery:
         settings = ("env.n_envs=2", "run.evaluate_every=0", "run.checkpoint_every_s=2", "learner.updates_per_step=0.25")
         options = [word for each in settings for word in ("--set", each)]
         self._learner = fleet.start_learner("--run-dir", fleet.run_dir, *options)
-        self._machine = fleet.start("fleet", "play", fleet.join, "--games", 2)
         access = fleet.fleet.admin()
         self._client, self._keys = connect(access), Keys(access.run)
+        self._start_games()
         self._wait_for_learning()
 
     def close(self) -> None:
@@ -144,9 +148,16 @@ class _Recovery:
             self._client.close()
 
     def kill_game(self) -> float:
-        """Kill a game; return the time until the next start of it has sent steps."""
+        """Kill a game for the first time; return the time until the next start of it has sent steps.
+
+        A game that fails again is started again after a growing interval.
+        """
+        if self._n_killed == _N_GAMES:
+            end(self._machine)
+            self._start_games()
         before = self._streams()
-        game_processes(self._machine)[0].kill()
+        game_processes(self._machine)[0].kill()  # the oldest, so one that was not started again
+        self._n_killed += 1
         return self._fleet.wait_for(lambda: self._streams() - before, "the steps of a game")
 
     def kill_server(self) -> float:
@@ -164,6 +175,12 @@ class _Recovery:
         self._learner = self._fleet.start_learner("--resume", self._fleet.run_dir)
         self._wait_for_learning()
         return time.monotonic() - start
+
+    def _start_games(self) -> None:
+        """Start the machine, and wait until all its games have sent steps."""
+        before, self._n_killed = self._streams(), 0
+        self._machine = self._fleet.start("fleet", "play", self._fleet.join, "--games", _N_GAMES)
+        self._fleet.wait_for(lambda: len(self._streams() - before) == _N_GAMES, "the steps of all games")
 
     def _wait_for_learning(self) -> None:
         """Wait until a learner has published weights, and further ones after updates."""

@@ -7,7 +7,7 @@ are game time, so that eight games play 80 decisions in a second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -76,25 +76,23 @@ class GamesRun(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def measure_games(settings: GamesSettings | None = None) -> list[Result]:
-    """Train all learners, one after another."""
+def measure_games(settings: GamesSettings | None = None) -> Iterator[Result]:
+    """Train all learners, one after another; the tables of Rainbow and of PPO are yielded when they are complete."""
     settings = settings or GamesSettings()
-    rainbow = [_train_rainbow(settings, n_games, seed) for seed in settings.seeds for n_games in settings.n_games]
-    ppo = [_train_ppo(settings, seed, is_fleet=is_fleet) for seed in settings.seeds for is_fleet in (False, True)]
     few, many = settings.n_games[0], settings.n_games[-1]
-    return [
-        Result(
-            title=f"Rainbow (rainbow.toml, first phase), means of {len(settings.seeds)} seeds: decisions and game time "
-            f"until 80 % of {settings.n_fights} greedy fights are won; goals: with {many} games at most 1.1 times the "
-            f"decisions of {few}, and a sixth of the time",
-            rows=[comparison_row(rainbow, _name(n_games), n_games) for n_games in settings.n_games],
-        ),
-        Result(
-            title=f"PPO (demo.toml, first phase), {settings.ppo_envs} environments: decisions and training time until "
-            "80 % are won",
-            rows=[comparison_row(ppo, name, settings.ppo_envs) for name in ("in one process", "in a fleet")],
-        ),
-    ]
+    rainbow = [_train_rainbow(settings, n_games, seed) for seed in settings.seeds for n_games in settings.n_games]
+    yield Result(
+        title=f"Rainbow (rainbow.toml, first phase), means of {len(settings.seeds)} seeds: decisions and game time "
+        f"until 80 % of {settings.n_fights} greedy fights are won; goals: with {many} games at most 1.1 times the "
+        f"decisions of {few}, and a sixth of the time",
+        rows=[comparison_row(rainbow, _name(n_games), n_games) for n_games in settings.n_games],
+    )
+    ppo = [_train_ppo(settings, seed, is_fleet=is_fleet) for seed in settings.seeds for is_fleet in (False, True)]
+    yield Result(
+        title=f"PPO (demo.toml, first phase), {settings.ppo_envs} environments, means of {len(settings.seeds)} seeds: "
+        "decisions and training time until 80 % are won",
+        rows=[comparison_row(ppo, name, settings.ppo_envs) for name in ("in one process", "in a fleet")],
+    )
 
 
 def comparison_row(runs: Sequence[GamesRun], name: str, n_games: int) -> Row:

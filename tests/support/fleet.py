@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from benchmarks.fleet_processes import FleetProcesses
+from soulslab.cli.application import run
 from soulslab.config import dump_settings
 from soulslab.fleet.access import connect
+from soulslab.fleet.operating import give_order
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, RainbowRunSettings
 from soulslab.learn.settings import NetworkSettings, PPOSettings, ReplaySettings, RunSettings, TrainSettings
+from soulslab.learn.sinks import PROGRESS_NAME
 from soulslab.testing.paced_env import PACED_ID
 from support.small_learner import small_settings
 
@@ -50,27 +55,61 @@ class FleetOnTrial(FleetProcesses):
         super().__init__(folder)
         self.environment["PYTHONPATH"] += f":{TESTS}"
         self.folder = folder
-        self._settings = settings or fleet_settings()
+        self.settings = settings or fleet_settings()
 
     def learn(self, *arguments):
         """Start the learner, and wait until games can join."""
+        return self.start_learner(*self._words(arguments))
+
+    def learn_here(self, *arguments) -> Future[int]:
+        """Run the command of the learner in a thread of this process, which has already imported everything.
+
+        Wait until games can join. It is asked to stop when the fleet is closed, unless it has ended.
+        """
+        pool = self._parts.enter_context(ThreadPoolExecutor(1))
+        learner = pool.submit(run, ["fleet", "learn", *map(str, self._words(arguments))])
+        self._parts.callback(lambda: learner.done() or give_order(self.fleet, "stop"))
+        self.wait_for(lambda: learner.done() or self.learner() is not None, "the learner")
+        assert not learner.done(), learner.result()
+        return learner
+
+    def _words(self, arguments):
         config = self.folder / "config.toml"
         if not config.exists():
-            config.write_text(dump_settings(self._settings))
+            config.write_text(dump_settings(self.settings))
         is_new = "resume" not in arguments
         where = ("--config", config, "--run-dir", self.run_dir) if is_new else ("--resume", self.run_dir, "--trust")
-        return self.start_learner(*where, *[each for each in arguments if each != "resume"])
+        return [*where, *[each for each in arguments if each != "resume"]]
 
     def play(self, *arguments, env_id=ENV_ID):
         """Start the games of a machine; ``env_id`` "" leaves the environment to the learner."""
         own = ("--set", f"env.id={env_id}") if env_id else ()
         return self.start("fleet", "play", self.join, *own, *arguments)
 
-    def wait_for_steps(self, n):
-        self.wait_for(lambda: (each := self.learner()) is not None and each.env_steps >= n, "steps")
+    def end_of(self, child):
+        """Wait until a process has ended, and return its exit code."""
+        self.wait_for(lambda: child.poll() is not None, "the end of a process")
+        return child.returncode
+
+    def wait_for_steps(self, n, *, is_further=False):
+        """Wait until the learner has taken n steps, or n more than now; return the number of its steps."""
+        found = []
+
+        def is_over():
+            if (learner := self.learner()) is not None:
+                found.append(learner.env_steps)
+            return found and found[-1] >= n + (found[0] if is_further else 0)
+
+        self.wait_for(is_over, "steps")
+        return found[-1]
 
     def wait_for_text(self, text):
         self.wait_for(lambda: text in self.text(), text)
+
+    def progress(self):
+        """Return the messages in ``progress.jsonl``, without a line that is not complete yet."""
+        path = self.run_dir / PROGRESS_NAME
+        return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
 
 
 @contextmanager

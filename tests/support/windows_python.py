@@ -39,11 +39,12 @@ PACKAGES = (
     "rich-rst",
     "simplejpeg", "sortedcontainers", "tomlkit", "typing_extensions",
 )  # fmt: skip
-#: Further packages of the learner and the fleet; 200 MB, so only the long form of the tests installs them.
+#: Further packages of the games of a fleet, 130 MB, and of a learner, which only the long form of the tests installs.
+GAME_PACKAGES = ("hiredis", "redis", "safetensors", "torch")
 LEARNER_PACKAGES = (
-    "absl-py", "contourpy", "cycler", "fonttools", "fsspec", "hiredis", "jinja2", "kiwisolver", "markdown",
+    *GAME_PACKAGES, "absl-py", "contourpy", "cycler", "fonttools", "fsspec", "jinja2", "kiwisolver", "markdown",
     "markupsafe", "matplotlib", "mpmath", "networkx", "pillow", "prometheus-client", "pyparsing", "python-dateutil",
-    "redis", "safetensors", "setuptools", "sympy", "tensorboard", "torch", "werkzeug",
+    "setuptools", "sympy", "tensorboard", "werkzeug",
 )  # fmt: skip
 #: pytest needs it on Windows only.
 COLORAMA = "colorama==0.4.6"
@@ -95,11 +96,11 @@ class WindowsPython:
             if file.suffix != "._pth":
                 (self.executable.parent / file.name).symlink_to(file)
 
-    def add_learner(self, folder: Path) -> None:
-        """Install the packages of the learner into a folder, or reuse it if it is complete, and import from it."""
-        wanted = [f"{name}=={version(name).partition('+')[0]}" for name in LEARNER_PACKAGES]
+    def add(self, names: Sequence[str], folder: Path) -> None:
+        """Install packages into a folder, or reuse it if it has them, and import from it."""
+        wanted = [f"{name}=={version(name).partition('+')[0]}" for name in names]
         stamp = folder / "complete"
-        if not stamp.exists() or stamp.read_text(encoding="utf-8").split() != wanted:
+        if not stamp.exists() or not set(wanted) <= set(stamp.read_text(encoding="utf-8").split()):
             shutil.rmtree(folder)
             self._install(folder, wanted)
             stamp.write_text("\n".join(wanted), encoding="utf-8")

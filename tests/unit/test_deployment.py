@@ -16,22 +16,36 @@ KUBERNETES = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
 PODS = {each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in KUBERNETES if "template" in each["spec"]}
 
 
-def kubernetes_commands():
+SOULSLAB = {name: each for name, each in COMPOSE["services"].items() if each["image"] == "soulslab"}
+
+
+def commands():
     """Yield the soulslab commands of all containers."""
-    for pod in PODS.values():
-        for container in pod["containers"]:
-            if "command" not in container:
-                yield container["args"]
-                continue
-            (script,) = container["args"]
-            for found in re.findall(r"exec soulslab ([^;]+);", script):
-                yield shlex.split(found)
+    yield COMPOSE["services"]["learner"]["healthcheck"]["test"][2:]
+    for service in SOULSLAB.values():
+        yield from script_commands(service["command"]) if "entrypoint" in service else [service["command"]]
+    for container in (container for pod in PODS.values() for container in pod["containers"]):
+        yield from script_commands(container["args"]) if "command" in container else [container["args"]]
+        if "readinessProbe" in container:
             yield container["readinessProbe"]["exec"]["command"][1:]
 
 
-SOULSLAB = {name: each for name, each in COMPOSE["services"].items() if each["image"] == "soulslab"}
-COMMANDS = [each["command"] for each in SOULSLAB.values()]
-COMMANDS += [COMPOSE["services"]["learner"]["healthcheck"]["test"][2:], *kubernetes_commands()]
+def script_commands(words):
+    """Return the commands of soulslab in a script for sh."""
+    (script,) = words
+    return [shlex.split(found) for found in re.findall(r"exec soulslab ([^;]+);", script)]
+
+
+COMMANDS = list(commands())
+
+
+def test_the_learner_resumes_a_run():
+    for words in (COMPOSE["services"]["learner"]["command"], PODS["learner"]["containers"][0]["args"]):
+        again, first = script_commands(words)
+        assert again[:3] == ["fleet", "learn", "--resume"]
+        assert again[3] == first[first.index("--run-dir") + 1]
+        assert again[again.index("--listen") + 1] == first[first.index("--listen") + 1]
+        assert f"{again[3]}/checkpoints/step_" in words[0]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -52,7 +66,9 @@ def test_the_volumes_and_the_image_of_compose_exist():
 
 def test_prometheus_reads_the_learner_and_grafana_reads_prometheus():
     services = COMPOSE["services"]
-    port = next(each.partition("=")[2] for each in services["learner"]["command"] if "--prometheus" in each)
+    (port,) = {
+        command[command.index("--prometheus") + 1] for command in script_commands(services["learner"]["command"])
+    }
     scraped = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
     assert [each["static_configs"][0]["targets"] for each in scraped] == [[f"127.0.0.1:{port}"]]
     [source] = yaml.safe_load((DEPLOY / "grafana" / "datasource.yaml").read_text())["datasources"]

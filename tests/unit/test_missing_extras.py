@@ -169,9 +169,21 @@ def test_a_person_plays_in_the_terminal_without_extras(base, tmp_path):
         terminal.close()
 
 
-def test_the_learner_works_without_the_bridge(installed, tmp_path):
+TRAIN = """
+import sys
+from soulslab.cli import run
+code = run(sys.argv[1:])
+import soulslab.fleet.game_process, soulslab.fleet.learning, soulslab.fleet.operating, soulslab.fleet.recorded_game
+sys.exit(code)
+"""
+
+
+def test_the_learner_and_the_fleet_work_without_the_bridge(installed, tmp_path):
+    """The extras are those of the image in deploy/, besides the dashboard."""
     small = ["env.n_envs=2", "learner.n_steps=16", "run.total_steps=64"]
-    done = run(installed("learn"), "train", "--run-dir", "run", *small_flags(small), cwd=tmp_path)
+    command = [sys.executable, "-S", "-c", TRAIN, "train", "--run-dir", "run", *small_flags(small)]
+    environment = installed("learn", "fleet")
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "policy.safetensors").exists()
 

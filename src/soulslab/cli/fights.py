@@ -36,6 +36,8 @@ class FightFlags:
         boss: Boss; by default, that of the config.
         phase: 1, 2 or full; by default, that of the config.
         overrides: Change one setting of the environment, as env.options.skip_locked=true; may be repeated.
+        top_up: Restore the player's health in the game below 70 %, so that fights show the second phase; only with
+            the probe.
     """
 
     player: Literal["reference", "probe", "human"] = "reference"
@@ -45,6 +47,7 @@ class FightFlags:
     boss: str | None = None
     phase: str | None = None
     overrides: Overrides = None
+    top_up: Flag = False
     token_file: TokenFile = None
 
     def environment(self) -> tuple[str, dict[str, Any]]:
@@ -75,6 +78,7 @@ def record(
         seed: Seed of the fights, which differ from those of every evaluation.
         append: Append to an existing data set; fights that it contains are not recorded again.
     """
+    from soulslab.fights.fit_recordings import TOPPED_UP_PROBE
     from soulslab.fights.recording import FightRecorder, fight_seeds
 
     env_id, options = flags.environment()
@@ -83,6 +87,10 @@ def record(
     if flags.policy:
         find_run(flags.policy)  # an error before the data set is made
     name = str(flags.policy or ("human" if flags.keys else flags.player))
+    if flags.top_up:
+        if name != "probe":
+            raise ConfigError("only restores the health of --player probe", source="--top-up")
+        name = TOPPED_UP_PROBE
     with FightRecorder(out, env_id, options, name, is_continued=append) as recorder:
         try:
             _fight(recorder, flags, fight_seeds(seed, n_fights, recorder.writer.seeds))
@@ -131,7 +139,7 @@ def _fight(recorder: FightRecorder, flags: FightFlags, seeds: Sequence[int]) -> 
 
         probe = ProbePlayer(1, seeds[0])
         for seed in track(seeds, "fighting", transient=True):
-            recorder.probe(probe, seed)
+            recorder.probe(probe, seed, is_restored=flags.top_up)
     else:
         for seed in track(seeds, "fighting", transient=True):
             recording.record_fight(recorder, seed)

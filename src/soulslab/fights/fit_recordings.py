@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from soulslab.arena.binding import Binding
 from soulslab.arena.fitting.fit import Fit
-from soulslab.arena.fitting.recorded_fight import MOMENT, RecordedFight, fight_files, index_names, read_fights
+from soulslab.arena.fitting.recorded_fight import (
+    MOMENT,
+    TOP_UP_BELOW,
+    RecordedFight,
+    fight_files,
+    index_names,
+    read_fights,
+)
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import TICKS_PER_DECISION, TICKS_PER_S
 from soulslab.arena.uncertainty import uncertainty_path
@@ -42,6 +49,8 @@ HEALED_SHARE: Final = 0.2
 GAP_TICKS: Final = TICKS_PER_S
 #: A shorter part of a recording is not a fight.
 SHORTEST_TICKS: Final = 2 * TICKS_PER_S
+#: Player of a data set in whose fights the health was restored after each step that left less than `TOP_UP_BELOW`.
+TOPPED_UP_PROBE: Final = "probe, health restored"
 #: Name of the boss's animation that is not in the vocabulary of a duel: the change of phase.
 _UNNAMED: Final = "Attack1500"
 
@@ -116,25 +125,28 @@ def _of_data_set(path: Path) -> list[RecordedFight]:
             if "boss_animation_duration" not in observations.items:
                 raise fail("does not show the boss; record with --set env.options.observation=dict")
             try:
-                fights.append(_of_episode(observations, node))
+                fights.append(_of_episode(observations, node, is_restored=description.player == TOPPED_UP_PROBE))
             except (KeyError, ValueError, TypeError, IndexError) as error:
                 raise fail(f"is damaged: {error}") from error
     return fights
 
 
-def _of_episode(observations: Hdf5Node, node: Hdf5Node) -> RecordedFight:
+def _of_episode(observations: Hdf5Node, node: Hdf5Node, *, is_restored: bool) -> RecordedFight:
     infos = node.items.get("infos", Hdf5Node(attrs={}))
     n = len(observations.array("phase")) - 1
     taken = np.asarray(infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n + 1), np.int64)
-    return fight_of_states(observations.array, taken[-n:])
+    return fight_of_states(observations.array, taken[-n:], is_restored=is_restored)
 
 
-def fight_of_states(read: Callable[[str], NDArray[Any]], n_decisions: NDArray[np.int64]) -> RecordedFight:
+def fight_of_states(
+    read: Callable[[str], NDArray[Any]], n_decisions: NDArray[np.int64], *, is_restored: bool = False
+) -> RecordedFight:
     """Return a fight, one moment a step.
 
     Args:
         read: Returns a field of the duel at the start and after each step, (T + 1, size).
         n_decisions: Decisions of each step, (T,).
+        is_restored: Whether the player's health was restored after each state with less than `TOP_UP_BELOW` of it.
     """
 
     def column(name: str) -> NDArray[Any]:
@@ -154,11 +166,15 @@ def fight_of_states(read: Callable[[str], NDArray[Any]], n_decisions: NDArray[np
     for who, pose in (("player", player), ("boss", boss)):
         columns |= {f"{who}_x": pose[:, 0], f"{who}_y": pose[:, 1], f"{who}_angle": pose[:, 3]}
     columns |= {name: column(name)[:, 0] for name in ("player_hp", "player_sp", "boss_hp", "lock_on", "phase")}
+    max_hp = float(column("player_max_hp")[0, 0])
+    if is_restored:
+        is_low = columns["player_hp"] < TOP_UP_BELOW * max_hp
+        columns["is_topped_up"] = np.concatenate([[False], is_low[:-1]])
     return _fight(
         columns,
         [names[number] for number in column("player_animation")[:, 0]],
         [boss_names[number] for number in column("boss_animation")[:, 0]],
-        float(column("player_max_hp")[0, 0]),
+        max_hp,
     )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_features, write_state
+from soulslab.arena.fitting.recorded_fight import TOP_UP_BELOW
 from soulslab.arena.player_rules import write_mask
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.records import DUEL, MAX_DECISIONS, REWARD_TERMS, TICKS_PER_DECISION, Record
@@ -106,19 +107,27 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
         self.add(episode)
         return episode
 
-    def probe(self, player: ProbePlayer, seed: int) -> Episode:
+    def probe(self, player: ProbePlayer, seed: int, *, is_restored: bool = False) -> Episode:
         """Play and record a fight of the probing player, which plays in every environment of duels with 20 actions.
 
-        Raises `EnvironmentUsageError` if the environment is not a duel, and the errors of `add`.
+        With ``is_restored``, the player's health is restored after each step that leaves less than `TOP_UP_BELOW` of
+        it. Raises `EnvironmentUsageError` if the environment is not a duel, or has no game to restore the health in,
+        and the errors of `add`.
         """
         duel: Any = self._env.unwrapped
         if not hasattr(duel, "duel_state"):
             raise EnvironmentUsageError(f"the probing player can only fight duels, not {self._env_id}")
+        if is_restored and not hasattr(duel, "restore_player"):
+            raise EnvironmentUsageError(
+                f"the health can only be restored in a game, not in {self._env_id}; use soulslab boss record there"
+            )
 
         def act(_: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
             states = [duel.duel_state]
             if n_decisions == 0:
                 player.begin(states, np.ones(1, np.bool_))
+            if is_restored and states[0]["player_hp"] < TOP_UP_BELOW * states[0]["player_max_hp"]:
+                duel.restore_player()
             return int(player.act(states, [mask if mask is not None else np.ones(N_ACTIONS, np.bool_)])[0])
 
         episode = play_episode(self._env, act, seed)

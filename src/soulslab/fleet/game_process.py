@@ -147,7 +147,6 @@ class _Game:
         self, actor: Actor, end: RedisActorEnd, env: LatenessWrapper, description: RunDescription, request: StopRequest
     ) -> str:
         """Step until there is a reason to end, and return it."""
-        self._status.set_state(ActorState.PLAYING)
         _log.info("playing %s as %s", description.header["env_id"], self._settings.name)
         # The present objects live as long as the process; scanning them repeatedly could take 50 ms each time.
         gc.collect()
@@ -162,6 +161,7 @@ class _Game:
             self._state = "playing"
             before = actor.weights_version
             actor.step()
+            self._status.set_state(ActorState.PLAYING)  # from the first step on, a shorter deadline applies
             if actor.weights_version != before:
                 self._weights_at = time.monotonic()
                 self._status.set_version(actor.weights_version)

@@ -19,6 +19,7 @@ from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
 from soulslab.fleet.learning import learn
 from soulslab.fleet.operating import give_order, read_status
 from soulslab.fleet.playing import PlaySettings, play
+from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.configs import config_path
 from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, TrainResult
 from soulslab.learn.sinks import run_sinks
@@ -138,7 +139,7 @@ def _run_settings(cluster: ClusterSettings) -> tuple[bool, AnySettings]:
     """
     given = load_run_settings(config_path(cluster.config), cluster.overrides)
     run_dir = Path(cluster.run_dir)
-    if not any((run_dir / CHECKPOINTS_NAME).glob("*")):
+    if not CheckpointStore(run_dir / CHECKPOINTS_NAME, given.run.keep_checkpoints).paths():
         return False, given
     stored = load_run_settings(run_dir / CONFIG_NAME, cluster.overrides)
     if stored.env != given.env:

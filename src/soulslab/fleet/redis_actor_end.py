@@ -39,6 +39,8 @@ REFRESH_S: Final = 0.2
 MIN_WAIT_S: Final = 0.1
 MAX_WAIT_S: Final = 3.0
 
+_POLL_S: Final = 0.1
+"""Longest time between two checks whether orders and weights are to be fetched (s)."""
 _MAX_ROW_BYTES: Final = MAX_CHUNK_BYTES // 2
 _SHARE_OF_TIME: Final = 5.0
 """Weights are fetched at most for a fifth of the time."""
@@ -213,7 +215,7 @@ class RedisActorEnd:
     def _work(self, client: Redis) -> None:
         """Send a batch if there is one, and fetch weights and orders and renew the lease if that is due."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closing or not self._is_sent() or self._is_due(), GATHER_S * 5)
+            self._changed.wait_for(lambda: self._is_closing or not self._is_sent() or self._is_due(), _POLL_S)
         if self._rows and not len(self._spool):
             time.sleep(GATHER_S)
         with self._changed:

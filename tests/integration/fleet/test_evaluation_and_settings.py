@@ -1,6 +1,5 @@
 """Evaluation games, a person's game and settings in flight, with a learner, a server and games in real processes."""
 
-import json
 import subprocess
 import sys
 
@@ -48,8 +47,8 @@ def trial(tmp_path):
     each.close()
 
 
-def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd):
-    learner = trial.learn("--reward", "thousand")
+def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, caplog):
+    learner = trial.learn_here("--reward", "thousand")
     trial.play(*ALLOWED, env_id=SLOW)
     trial.play(*ALLOWED, "--evaluate", "--name", "judge", env_id="")
     trial.wait_for(lambda: (found := evaluation(trial)) is not None and found.last is not None, "one")
@@ -77,12 +76,13 @@ def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd):
 
     assert run(["fleet", "pause", str(trial.run_dir)]) == 0  # of games; a person plays on
     play_yourself(trial)
+    assert "sent a malformed" not in caplog.text
 
     # The best policy is one that was evaluated.
     assert run(["fleet", "stop", str(trial.run_dir)]) == 0
-    assert learner.wait(60) == 0
-    assert [each["lr"] for each in progress(trial) if "lr" in each][-1] == 1e-5
-    evaluated = [each for each in progress(trial) if each["type"] == "Evaluated"]
+    assert learner.result(DEADLINE_S) == 0
+    assert [each["lr"] for each in trial.progress() if "lr" in each][-1] == 1e-5
+    evaluated = [each for each in trial.progress() if each["type"] == "Evaluated"]
     best = load_player(trial.run_dir / BEST_POLICY_NAME)
     assert best.header.env_steps in [each["env_steps"] for each in evaluated]
     rates = {each["env_steps"]: each["win_rate"] for each in evaluated}
@@ -115,7 +115,6 @@ def play_yourself(trial):
             process.kill()
             terminal.close()
     assert describe(out).n_episodes == 1
-    assert "sent a malformed" not in trial.text()
     n_steps = sum(each["total_steps"] for each in read_outcomes(describe(out)))
     store = CheckpointStore(trial.run_dir / "checkpoints", 3)
     trial.wait_for(lambda: n_taken(store.latest(), incarnation) == n_steps, "its steps at the learner")
@@ -130,7 +129,3 @@ def n_taken(checkpoint, incarnation):
 def evaluation(trial):
     learner = trial.learner()
     return learner.evaluation if learner is not None else None
-
-
-def progress(trial):
-    return [json.loads(line) for line in (trial.run_dir / "progress.jsonl").read_text().splitlines()]

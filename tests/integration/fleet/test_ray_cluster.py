@@ -1,5 +1,6 @@
 """A fleet that Ray starts on this machine."""
 
+import re
 import signal
 import sys
 from pathlib import Path
@@ -21,11 +22,12 @@ DEADLINE_S = 300.0
 CLUSTER = """
 run_dir: {run_dir}
 games: 1
-overrides: ["run.total_steps=20_000", "run.evaluate_every=0", "env.n_envs=2", "learner.updates_per_step=0.25"]
+overrides: ["run.total_steps={n_steps}", "run.evaluate_every=0", "env.n_envs=2", "learner.updates_per_step=0.25"]
 workers:
   - {{souls_game: 1, cpus: 0}}
-  - {{cpus: 0}}
 """
+#: A second actor that plays.
+SIMULATOR = "  - {cpus: 0}\n"
 
 
 @pytest.mark.parametrize(
@@ -48,16 +50,36 @@ def test_a_wrong_cluster_file_is_refused(tmp_path, text, problem):
 def fleet(tmp_path):
     """A fleet whose files of Ray are in a folder with a short name, because they include sockets."""
     made = FleetProcesses(tmp_path)
+    # Without a process for each core that waits for work.
+    made.environment["RAY_prestart_worker_first_driver"] = "0"
     with TemporaryDirectory(prefix="ray") as folder:
         made.environment["RAY_TMPDIR"] = folder
         yield made
         made.close()
 
 
+def write_cluster(fleet, path, n_steps):
+    path.write_text(CLUSTER.format(run_dir=fleet.run_dir, n_steps=n_steps))
+
+
+def test_actors_of_ray_complete_a_run(fleet, tmp_path):
+    path = tmp_path / "cluster.yaml"
+    write_cluster(fleet, path, n_steps=100)
+    driver = fleet.start("fleet", "up", path)
+    fleet.wait_for(lambda: driver.poll() is not None, "the end of the run", DEADLINE_S)
+    assert driver.returncode == 0, fleet.text()
+    assert re.search(r"completed: 10\d steps", fleet.text())
+    # Ray's logs are readable for others.
+    secret = read_access(fleet.join).password.encode()
+    assert logs(fleet)
+    assert not any(secret in file.read_bytes() for file in logs(fleet))
+
+
 @pytest.mark.long
 def test_a_run_survives_kills_and_ctrl_c_and_is_completed(fleet, tmp_path):
     path = tmp_path / "cluster.yaml"
-    path.write_text(CLUSTER.format(run_dir=fleet.run_dir))
+    write_cluster(fleet, path, n_steps=20_000)
+    path.write_text(path.read_text() + SIMULATOR)
     assert [worker.souls_game for worker in read_cluster(path).workers] == [1, 0]
     driver = fleet.start("fleet", "up", path)
     fleet.wait_for(lambda: len(fleet.games()) == 2, "both games", DEADLINE_S)
@@ -86,7 +108,8 @@ def test_a_run_survives_kills_and_ctrl_c_and_is_completed(fleet, tmp_path):
 @pytest.mark.long
 def test_the_reason_is_reported_if_all_games_give_up(fleet, tmp_path):
     path = tmp_path / "cluster.yaml"
-    path.write_text(CLUSTER.format(run_dir=fleet.run_dir).replace("cpus: 0}", "cpus: 0, options: {boss: nobody}}"))
+    write_cluster(fleet, path, n_steps=20_000)
+    path.write_text((path.read_text() + SIMULATOR).replace("cpus: 0}", "cpus: 0, options: {boss: nobody}}"))
     driver = fleet.start("fleet", "up", path)
     fleet.wait_for(lambda: driver.poll() is not None, "the end", DEADLINE_S)
     assert driver.returncode == 1

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -30,6 +31,14 @@ with redis_server(Path(sys.argv[1])) as served:
 """
 
 
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory):
+    """A server for tests that change nothing, and its folder."""
+    folder = tmp_path_factory.mktemp("lasting") / "redis"
+    with redis_server(folder) as server:
+        yield server, folder
+
+
 @pytest.fixture
 def served(tmp_path):
     with redis_server(tmp_path) as server:
@@ -43,9 +52,10 @@ def admin(served):
     client.close()
 
 
-@pytest.fixture
-def game(served):
-    client = connect(served.game)
+@pytest.fixture(scope="module")
+def game(lasting):
+    """A client with the rights of a game."""
+    client = connect(lasting[0].game)
     yield client
     client.close()
 
@@ -60,7 +70,8 @@ def test_it_ends_with_its_parent_also_after_sigkill(tmp_path):
     wait_for(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE, "its end")
 
 
-def test_a_client_without_a_password_is_refused(served):
+def test_a_client_without_a_password_is_refused(lasting):
+    served, _ = lasting
     refuse_open_server(served.learner)
     with pytest.raises(redis.AuthenticationError):
         connect(replace(served.game, password=new_password())).ping()
@@ -80,12 +91,20 @@ def test_a_server_that_refuses_info_has_a_status_without_its_memory(served, admi
     assert read_status(folder).redis_mb is None
 
 
-def test_no_secret_is_in_a_file_or_a_command_line(served, tmp_path):
+def test_no_secret_is_in_a_file_or_a_command_line(lasting):
+    served, folder = lasting
     secrets = [served.learner.password.encode(), served.game.password.encode()]
-    texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    texts = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
     texts.append(" ".join(psutil.Process(served.server.pid).cmdline()).encode())
     assert not any(secret in text for secret in secrets for text in texts)
-    assert tmp_path.stat().st_mode & 0o077 == 0
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_each_write_reaches_the_disk_and_nothing_is_removed(lasting):
+    with closing(connect(lasting[0].learner)) as client:
+        settings = client.config_get("append*", "maxmemory-policy")
+    assert (settings["appendonly"], settings["appendfsync"]) == ("yes", "always")
+    assert settings["maxmemory-policy"] == "noeviction"
 
 
 def test_what_is_acknowledged_survives_sigkill(served, admin):
@@ -143,17 +162,18 @@ def test_a_game_may_only_write_its_own_keys(game, command):
         game.execute_command(*command)
 
 
-def test_a_revoked_credential_is_refused_at_once(served, admin, game):
-    assert game.ping()
-    remove_player(admin, served.game.user)
-    with pytest.raises(redis.RedisError):
-        game.ping()
-    set_player(admin, "test", served.players[0])
-    assert game.ping()
+def test_a_revoked_credential_is_refused_at_once(served, admin):
+    with closing(connect(served.game)) as game:
+        assert game.ping()
+        remove_player(admin, served.game.user)
+        with pytest.raises(redis.RedisError):
+            game.ping()
+        set_player(admin, "test", served.players[0])
+        assert game.ping()
 
 
-def test_a_server_that_cannot_start_says_why(served, tmp_path):
-    second = RedisServer(tmp_path / "second", served.learner, max_memory_mb=16)
+def test_a_server_that_cannot_start_says_why(lasting, tmp_path):
+    second = RedisServer(tmp_path / "second", lasting[0].learner, max_memory_mb=16)
     with pytest.raises(FleetError, match="Address already in use"):
         second.start([])
 

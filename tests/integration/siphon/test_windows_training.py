@@ -1,10 +1,15 @@
 """Training by the Windows Python under Wine."""
 
-import pytest
+import logging
 
-from benchmarks.fleet_processes import FleetProcesses
+import pytest
+from msgspec.structs import replace
+
+from benchmarks.fleet_processes import DEADLINE_S
 from soulslab.learn.policy import Policy
-from support.windows_python import WindowsPython
+from soulslab.learn.settings import EnvSettings
+from support.fleet import FleetOnTrial, fleet_settings
+from support.windows_python import GAME_PACKAGES, LEARNER_PACKAGES, WindowsPython
 
 
 @pytest.fixture
@@ -15,7 +20,7 @@ def python(windows, request):
 
 @pytest.mark.long
 def test_training_and_resuming_on_windows(python, request, tmp_path):
-    python.add_learner(request.config.cache.mkdir("windows_learner"))
+    python.add(LEARNER_PACKAGES, request.config.cache.mkdir("windows_learner"))
     folder = tmp_path / "run"
     command = ("train", "--config", "demo.toml", "--run-dir", f"Z:{folder}", "--set", "run.max_seconds=15")
     first = python.run_command(*command)
@@ -27,18 +32,16 @@ def test_training_and_resuming_on_windows(python, request, tmp_path):
     assert policy.header.env_steps > n_steps > 0
 
 
-@pytest.mark.long
-def test_a_machine_with_windows_plays_for_a_learner_on_linux(python, request, tmp_path):
-    python.add_learner(request.config.cache.mkdir("windows_learner"))
-    fleet = FleetProcesses(tmp_path)
-    settings = ("env.options.phase='1'", "run.evaluate_every=0", "run.total_steps=2000", "learner.updates_per_step=0.1")
+def test_a_machine_with_windows_plays_for_a_learner_on_linux(python, request, tmp_path, caplog):
+    python.add(GAME_PACKAGES, request.config.cache.mkdir("windows_learner"))
+    caplog.set_level(logging.INFO, logger="soulslab.fleet")
+    settings = fleet_settings(total_steps=100)
+    trial = FleetOnTrial(tmp_path, replace(settings, env=EnvSettings(id="soulslab/Arena-v0", options={"phase": "1"})))
     try:
-        learner = fleet.start_learner(
-            "--run-dir", fleet.run_dir, *(word for each in settings for word in ("--set", each))
-        )
-        played = python.run_command("fleet", "play", f"Z:{fleet.join}", "--name", "windows")
+        learner = trial.learn_here()
+        played = python.run_command("fleet", "play", f"Z:{trial.join}", "--name", "windows")
         assert played.returncode == 0, played.stderr
-        assert learner.wait(60) == 0
-        assert "game windows/0 joined" in fleet.text()
+        assert learner.result(DEADLINE_S) == 0  # the run is complete
+        assert "game windows/0 joined" in caplog.text
     finally:
-        fleet.close()
+        trial.close()

@@ -7,6 +7,8 @@ import pytest
 
 import soulslab
 from benchmarks.commands import BENCHMARKS, app, run
+from benchmarks.result import Result
+from soulslab.errors import FleetError
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +40,19 @@ def test_prints_a_table_and_writes_a_file(capsys):
     rows = json.loads(Path("fights.json").read_text())
     assert {row["boss"] for row in rows} == {"frost_beast", "judge", "trickster"}
     assert all(row["fights"] == 2 and row["machine"]["cores"] for row in rows)
+
+
+def test_a_failure_leaves_the_results_of_the_parts_before_it(monkeypatch, capsys):
+    def measure(_):
+        yield Result(title="chaos", rows=[{"games": 3}])
+        raise FleetError("second part", "failed")
+
+    monkeypatch.setattr("benchmarks.fleet_faults.measure_faults", measure)
+    assert run(["fleet-faults", "--json", "faults.json"]) == 1
+    captured = capsys.readouterr()
+    assert "chaos" in captured.out
+    assert "second part: failed" in captured.err
+    assert [(row["table"], row["games"]) for row in json.loads(Path("faults.json").read_text())] == [("chaos", 3)]
 
 
 def test_takes_the_path_of_a_boss_file(tmp_path, capsys):

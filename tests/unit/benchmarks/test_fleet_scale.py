@@ -1,11 +1,15 @@
 """Needs of large fleets, computed from the measured numbers of small ones."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from benchmarks.fleet_scale import ScaleSettings, compute_scale
+from benchmarks.result import as_rows
 from soulslab.errors import ConfigError
+
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
 
 MEASURED = [
     {"table": "a learner", "games": "the learner alone", "updates/s": 200},
@@ -39,3 +43,10 @@ def test_needs_grow_with_the_number_of_games(tmp_path):
 def test_a_file_of_another_benchmark_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="not a result of the benchmark fleet"):
         compute_scale(ScaleSettings(results=tmp_path / "missing.json"))
+
+
+def test_the_table_of_the_documentation_belongs_to_the_measurements_beside_it():
+    computed = as_rows([compute_scale(ScaleSettings(results=RESULTS / "fleet.json"))])
+    stored = json.loads((RESULTS / "fleet-scale.json").read_text())
+    command = "python -m benchmarks fleet-scale --json docs/results/fleet-scale.json"
+    assert [row | {"machine": None} for row in stored] == [row | {"machine": None} for row in computed], command

@@ -96,6 +96,7 @@ def test_a_failure_creates_no_data_set(tmp_path, monkeypatch):
     ("flags", "code", "said"),
     [
         (["--policy", "x", "--keys", "y"], cli.EXIT_USAGE, "cannot be combined"),
+        (["--top-up"], cli.EXIT_USAGE, "only restores the health of --player probe"),
         (["--boss", "jugde"], cli.EXIT_USAGE, "did you mean 'judge'"),
         (["--set", "env.id=toys/Nothing-v0"], cli.EXIT_USAGE, "toys"),
         (["--config", "nothing.toml"], cli.EXIT_USAGE, "nothing.toml"),

@@ -7,14 +7,18 @@ import gymnasium
 import numpy as np
 import pytest
 
+from benchmarks.fit_truth import compare
 from benchmarks.scripted_players import measure
+from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import load_boss
+from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, N_ACTIONS, NOTHING
 from soulslab.envs.duels import ArenaOptions
-from soulslab.envs.registration import ARENA_ID
+from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
 from soulslab.errors import ConfigError, DemonstrationError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.fights.fit_recordings import TOPPED_UP_PROBE, read_recorded_fights
 from soulslab.fights.recording import (
     FightLog,
     FightRecorder,
@@ -30,6 +34,7 @@ from soulslab.learn.environment import EVALUATION, TRAINING, environment_seed
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.settings import NetworkSettings
+from soulslab.testing.fake_arena import FakeArenaSession
 from support.fights import ARENA, check_same, play_again
 from support.players import script
 
@@ -356,6 +361,32 @@ def test_the_probing_player_is_recorded(out, options):
         assert episode.masks[np.arange(len(episode.actions)), episode.actions].all()
         assert len(set(episode.actions.tolist())) >= 3
     check_same(episodes[0], play_again(ARENA_ID, options, episodes[0]))
+
+
+@pytest.mark.parametrize("episodes", ["in_place", "demo"])
+def test_the_health_of_the_probing_player_is_restored_in_a_game(out, episodes):
+    """Only the window is a fake. The fight is one of both phases, and each hit in it has the true damage."""
+    options = {"session": FakeArenaSession, "episodes": episodes, "observation": "dict"}
+    with FightRecorder(out, ARENA_LIVE_ID, options, TOPPED_UP_PROBE) as recorder:
+        episode = recorder.probe(ProbePlayer(1, 0), 3, is_restored=True)
+    health = episode.observations["player_hp"][:, 0]
+    assert episode.is_won
+    assert episode.rewards.sum() < -2.0  # far more damage than a player survives
+    assert (np.diff(health) > 0).sum() >= 3
+    (fight,) = read_recorded_fights([out])
+    assert set(fight.moments["phase"].tolist()) == {1, 2}
+    found = compare(fit_boss([fight], load_knight()), find_boss("judge"))
+    damages = [number for number in found.numbers if number.kind == "damage"]
+    assert len(damages) >= 5
+    assert all(number.is_covered for number in damages)
+
+
+def test_the_health_is_restored_in_games_only(out):
+    with (
+        FightRecorder(out, ARENA_ID, {}, TOPPED_UP_PROBE) as recorder,
+        pytest.raises(EnvironmentUsageError, match=r"only be restored in a game, .* soulslab boss record"),
+    ):
+        recorder.probe(ProbePlayer(1), 0, is_restored=True)
 
 
 def test_the_probing_player_only_fights_duels(out):

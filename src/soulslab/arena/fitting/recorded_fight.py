@@ -41,6 +41,9 @@ MOMENT: np.dtype[Any] = np.dtype(
         ("is_topped_up", "?"),
     ]
 )
+#: Share of the player's health below which a recording may restore it, so that fights reach the second phase: one hit
+#: must not kill.
+TOP_UP_BELOW = 0.7
 FORMAT = 1
 MAX_FILE_BYTES = 64 << 20
 MAX_MOMENTS = 1 << 20

@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel_rules import replay_ticks
-from soulslab.arena.fitting.recorded_fight import MOMENT, RecordedFight, index_names
+from soulslab.arena.fitting.recorded_fight import MOMENT, TOP_UP_BELOW, RecordedFight, index_names
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DUEL, TICKS_PER_DECISION, TICKS_PER_S
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
-
-#: Health below which the player's health is restored, as a share; one hit must not kill.
-TOP_UP_BELOW = 0.7
 
 
 class Player(Protocol):

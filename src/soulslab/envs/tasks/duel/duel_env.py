@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import msgspec
@@ -131,8 +132,22 @@ class DuelEnv(GameEnv):
 
         Raises `SiphonError` if the write failed; `reset` then recovers the game.
         """
-        try:
+        with self._recovering():
             self._duel.write_quantities(values)
+
+    def restore_player(self) -> None:
+        """Restore the player's health between two steps; the reward of the next step does not count the change.
+
+        So a recording shows the whole fight. Raises `SiphonError` if the write failed; `reset` then recovers the game.
+        """
+        with self._recovering():
+            self._duel.restore_player()
+
+    @contextmanager
+    def _recovering(self) -> Iterator[None]:
+        """Let the next reset recover the game after a `SiphonError`."""
+        try:
+            yield
         except SiphonError:
             self._is_ready = False
             raise

@@ -182,6 +182,12 @@ class DuelTask:
         self._reader.apply_write(values, has_real_health=self._options.episodes == "demo")
         self.score.set_baseline(self.record)
 
+    def restore_player(self) -> None:
+        """Restore the player's health between two steps; the reward of the next step does not count the change."""
+        with self.game.holder.marking_loss():
+            self.episode.restore_player(self.game, self._reader.state)
+        self.score.set_baseline(self.record)
+
     # --- readings -------------------------------------------------------------------------------------------
 
     def _first_state(self, holder: SessionHolder, timing: StepTiming) -> DuelState:

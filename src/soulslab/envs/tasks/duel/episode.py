@@ -116,6 +116,11 @@ class Episode(ABC):
         The health in the `DUEL_STATE` record is replaced by the counted health.
         """
 
+    def restore_player(self, game: DuelGame, state: Record) -> None:
+        """Restore the player's health in a state between two steps."""
+        state.player_hp = game.vitals(self._scenario).hp
+        game.write({"player.hp": state.player_hp})
+
     def outcome(self, state: Record) -> Outcome:
         """Return whether and how the episode has ended with this state; it follows from the health of both."""
         if state.player_hp <= 0.0:
@@ -304,6 +309,11 @@ class InPlaceEpisode(Episode):
         state.player_hp, state.boss_hp = self.player_health.counted_hp, self.boss_health.counted_hp
         if stage == "fighting" and not self.outcome(state):
             self._refill(game)
+
+    def restore_player(self, game: DuelGame, state: Record) -> None:
+        """See `Episode.restore_player`; only the count changes, because the health in the game is always refilled."""
+        del game
+        state.player_hp = self.player_health.counted_hp = self.player_health.full_hp
 
     def release(self, game: DuelGame) -> None:
         """See `Episode.release`; the player can die again."""
