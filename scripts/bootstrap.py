@@ -1,4 +1,4 @@
-"""Set soulslab up and run its commands; requires only Python.
+r"""Set soulslab up and run its commands; requires only Python.
 
 ::
 
@@ -11,7 +11,8 @@
 The first run creates ``.venv`` and installs the versions in ``constraints.txt``. pip compares each file with the
 SHA-256 hashes in ``requirements.txt``; only torch, whose builds differ, is pinned by its version alone. Later runs
 compare a stamp file and start at once if nothing has changed. pip's settings determine where packages come from.
-``test`` and ``bench`` also need some Debian packages (``system_packages.py``), and install missing ones.
+``test`` and ``bench`` also need some Debian packages (``system_packages.py``), and install missing ones. On Windows,
+where the command is ``py scripts\bootstrap.py``, they need arguments that select a part which runs there.
 
 Standard library only. The syntax is valid from Python 3.7 on, so that an older Python prints a clear message.
 """
@@ -57,7 +58,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "bench": [[*TESTS, "--long"], ["python", "-m", "benchmarks", "all"]],
     "test": [TESTS],
     "check": [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"], ["lint-imports", "--no-logo"]],
-    "docs": [["mkdocs", "build", "--strict"]],
+    "docs": [["python", "-m", "mkdocs", "build", "--strict"]],
     "pin": [["python", "scripts/pin.py"]],
 }
 # Commands that start a real game.
@@ -86,6 +87,7 @@ def main(arguments: list[str]) -> int:
     try:
         if sys.version_info < OLDEST:
             rerun_with(newer_python(), arguments)
+        check_system(command, extra)
         if command in COMMANDS_WITH_GAMES and system_packages.missing():
             with locked():
                 ensure_system_packages()
@@ -100,6 +102,16 @@ def main(arguments: list[str]) -> int:
         say("\ninterrupted; run the same command to start the set-up again")
         return 130
     return run(steps_of(command, extra), extra)
+
+
+def check_system(command: str, extra: list[str]) -> None:
+    """Raise `SetupError` if a command needs another system."""
+    if sys.platform == "win32" and command in COMMANDS_WITH_GAMES and not extra:
+        raise SetupError(
+            "all tests and benchmarks together need Linux, where they also test Windows, by Wine. Name those to run "
+            r"here, for example: py scripts\bootstrap.py test -- tests\unit\testing, or: "
+            r"py scripts\bootstrap.py bench -- arena --quick"
+        )
 
 
 def say(text: str) -> None:
@@ -175,9 +187,11 @@ def newer_python() -> list[str]:
                 return candidate
     have = ".".join(map(str, sys.version_info[:3]))
     wanted = ".".join(map(str, OLDEST))
+    is_windows = sys.platform == "win32"
+    source = "from python.org" if is_windows else "on Debian 12 or Ubuntu 24.04: sudo apt-get install python3"
     raise SetupError(
         f"soulslab needs Python {wanted} or newer; this is {have} ({sys.executable}) and PATH has no "
-        "newer one. Install one (on Debian 12 or Ubuntu 24.04: sudo apt-get install python3)."
+        f"newer one. Install one ({source})."
     )
 
 
@@ -187,13 +201,18 @@ def rerun_with(python: list[str], arguments: list[str]) -> NoReturn:
 
 
 def ensure_venv_module() -> None:
-    """Install Debian's package for virtual environments if it is missing.
+    """Check that this Python can create virtual environments; install Debian's package for them if it is missing.
 
     Raises:
         SetupError: It is missing and may not be installed automatically.
     """
     if importlib.util.find_spec("ensurepip") is not None:
         return
+    if sys.platform == "win32":
+        raise SetupError(
+            f"this Python ({sys.executable}) lacks ensurepip, which virtual environments need; the embeddable package "
+            "is such a Python. Install the 64-bit one with the installer of python.org, then repeat this command."
+        )
     package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
     if not may_install():
         raise SetupError(

@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -31,6 +32,8 @@ ROOT_PACKAGE = "soulslab[siphon,window,learn,tune,fleet,ray,dashboard,wandb,peer
 #: EldenGym is installed without its dependencies: it does not import anthropic, ipykernel and its build of OpenCV.
 #: setuptools builds the clock libraries.
 WITHOUT_DEPENDENCIES = ("eldengym", "setuptools")
+#: Environment of 64-bit Windows, for the markers of requirements.
+WINDOWS = {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt", "platform_machine": "AMD64"}
 #: Packages that only Windows needs, and their dependencies that are not needed elsewhere; not installed where pins are
 #: made, so their versions are here.
 WINDOWS_PACKAGES = {"comtypes": "1.4.17", "dxcam": "0.3.0", "windows-capture": "2.0.1"}
@@ -49,34 +52,51 @@ REQUIREMENTS_HEADER = """\
 
 
 def pins() -> dict[str, str]:
-    """Return the installed version of each package that soulslab needs, directly or indirectly.
-
-    The part of a version after "+" is removed: it identifies a build (torch's "+cpu"), and the machine determines which
-    build is suitable.
-    """
+    """Return the version of each package that soulslab needs on any system, directly or indirectly."""
     found = {name: distribution(name).version for name in WITHOUT_DEPENDENCIES}
-    seen: set[str] = set()
-    waiting = [Requirement(ROOT_PACKAGE)]
-    while waiting:
-        wanted = waiting.pop()
-        if str(wanted) in seen:
-            continue
-        seen.add(str(wanted))
-        installed = distribution(wanted.name)
-        found[canonicalize_name(wanted.name)] = installed.version.partition("+")[0]
-        for text in installed.requires or []:
-            needed = Requirement(text)
-            extras = wanted.extras or {""}
-            if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
-                waiting.append(needed)
-    found |= WINDOWS_PACKAGES
+    found |= needed({}) | WINDOWS_PACKAGES
     found[WINDOWS_OPENCV[0]] = found[WINDOWS_OPENCV[1]]
     return {name: found[name] for name in sorted(found) if name not in NOT_PINNED}
 
 
-def windows_only() -> set[str]:
-    """Return the names of the packages that are installed on Windows only."""
-    return {*WINDOWS_PACKAGES, WINDOWS_OPENCV[0]}
+def needed(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the installed version of each package that soulslab needs on one system, directly or indirectly.
+
+    The part of a version after "+" is removed: it identifies a build (torch's "+cpu"), and the machine determines which
+    build is suitable.
+
+    Args:
+        environment: Values of environment markers that differ from those of this system.
+
+    Raises:
+        PackageNotFoundError: A package is not installed and not in `WINDOWS_PACKAGES`.
+    """
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    waiting = [Requirement(ROOT_PACKAGE)]
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        if str(wanted) in seen or name in WINDOWS_PACKAGES:
+            continue
+        seen.add(str(wanted))
+        installed = distribution(wanted.name)
+        found[name] = installed.version.partition("+")[0]
+        for text in installed.requires or []:
+            required = Requirement(text)
+            extras = wanted.extras or {""}
+            if not required.marker or any(required.marker.evaluate({**environment, "extra": one}) for one in extras):
+                waiting.append(required)
+    return found
+
+
+def markers() -> dict[str, str]:
+    """Return the markers of the packages that are installed on Windows only, or everywhere else.
+
+    A package that Windows does not need may have no files for Windows, such as uvloop.
+    """
+    only_there = dict.fromkeys((*WINDOWS_PACKAGES, WINDOWS_OPENCV[0]), "; sys_platform == 'win32'")
+    return only_there | dict.fromkeys(needed({}).keys() - needed(WINDOWS).keys(), "; sys_platform != 'win32'")
 
 
 def with_hashes(lines: list[str]) -> str:
@@ -106,12 +126,12 @@ def with_hashes(lines: list[str]) -> str:
 def main() -> None:
     """Write both files; neither is changed if the hashes cannot be looked up."""
     found = pins()
-    lines = [f"{name}=={version}" for name, version in found.items()]
-    markers = dict.fromkeys(windows_only(), "; sys_platform == 'win32'")
+    conditions = markers()
     hashed = with_hashes(
-        [f"{name}=={version} {markers.get(name, '')}" for name, version in found.items() if name != NOT_HASHED]
+        [f"{name}=={version} {conditions.get(name, '')}" for name, version in found.items() if name != NOT_HASHED]
     )
-    CONSTRAINTS.write_text(CONSTRAINTS_HEADER + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+    lines = "".join(f"{name}=={version}\n" for name, version in found.items())
+    CONSTRAINTS.write_text(CONSTRAINTS_HEADER + lines, encoding="utf-8")
     REQUIREMENTS.write_text(REQUIREMENTS_HEADER + hashed, encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.attributes.value_codecs import Codec
 from soulslab.siphon.local import LocalSession
-from soulslab.siphon.memory.linux import LinuxMemory
+from soulslab.siphon.memory.opening import open_memory
 from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions
@@ -34,7 +34,7 @@ class MaskedArena(FakeArena):
         super().__init__(profile, options)
         self._mapped = ProfileMemory(profile, self.binding, self.fight)
         self._mapped.publish(self.fight)
-        self.process = LinuxMemory(os.getpid())
+        self.process = open_memory(os.getpid())
         image = read_image(self.process, profile.process.executable)
         self.table = AttributeTable(profile, self.process, resolve_addresses(profile, self.process, image))
         self.on_advance = lambda: None

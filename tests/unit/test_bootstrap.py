@@ -4,6 +4,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 
@@ -12,13 +13,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def script(name):
+    """Return a new module with the content of a script."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
 def bootstrap(tmp_path, monkeypatch):
     """The script as a module, in a project folder of its own."""
     monkeypatch.syspath_prepend(ROOT / "scripts")
-    spec = importlib.util.spec_from_file_location("bootstrap", ROOT / "scripts" / "bootstrap.py")
-    bootstrap = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(bootstrap)
+    bootstrap = script("bootstrap")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     (tmp_path / "setup.py").write_text("setup()\n")
     (tmp_path / bootstrap.NATIVE).mkdir(parents=True)
@@ -170,6 +177,18 @@ def test_no_ensurepip_and_no_right_to_install_it(bootstrap, monkeypatch):
     monkeypatch.setattr(bootstrap, "root_prefix", lambda: None)
     with pytest.raises(bootstrap.SetupError, match=r"Run: sudo apt-get install python3\.\d+-venv"):
         bootstrap.ensure_venv_module()
+
+
+def test_advice_on_windows(bootstrap, monkeypatch, capsys):
+    monkeypatch.setattr(bootstrap.sys, "platform", "win32")
+    monkeypatch.setattr(bootstrap.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(bootstrap, "set_up", bootstrap.ensure_venv_module)
+    monkeypatch.setattr(bootstrap, "locked", nullcontext)
+    for command, advice in (("demo", "the installer of python.org"), ("test", "need Linux"), ("bench", "need Linux")):
+        assert bootstrap.main([command]) == 1
+        printed = capsys.readouterr().err
+        assert advice in printed
+        assert "apt-get" not in printed
 
 
 def test_no_ensurepip_and_no_package_lists(bootstrap, calls, monkeypatch):
@@ -326,10 +345,20 @@ def pins():
     return dict(line.split("==") for line in lines if not line.startswith("#"))
 
 
+def pins_with_markers():
+    """Return the packages that are not installed on all systems, and their markers."""
+    marked = re.findall(r"^([\w.-]+)==\S+ (;.*?) \\$", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    return dict(marked)
+
+
 def pins_for_windows():
     """Return the packages that only Windows needs, so they are not installed here."""
-    blocks = re.split(r"\n(?=\w)", (ROOT / "requirements.txt").read_text())[1:]
-    return {block.split("==")[0] for block in blocks if "sys_platform == 'win32'" in block.splitlines()[0]}
+    return {name for name, marker in pins_with_markers().items() if marker == "; sys_platform == 'win32'"}
+
+
+def test_packages_that_windows_does_not_need_are_not_installed_there():
+    """Some of them, such as uvloop, have no files for Windows, and the set-up would fail."""
+    assert pins_with_markers() == script("pin").markers()
 
 
 def test_everything_declared_is_pinned():

@@ -1,4 +1,4 @@
-"""The contract suite of sessions, with a game on Windows that its lockstep clock holds."""
+"""The contract suite of sessions, local and remote, with a game on Windows that its lockstep clock holds."""
 
 import msgspec
 import pytest
@@ -6,6 +6,8 @@ import pytest
 from benchmarks.windows import WindowsBenchSettings, measure_clock
 from soulslab.errors import ConfigError, SessionStateError
 from soulslab.siphon.local import open_session
+from soulslab.siphon.rpc.client import connect
+from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import Step
 from soulslab.siphon.tick_alignment import TickAlignment
 from soulslab.testing.session_contract import ContractGame, SessionContract
@@ -31,36 +33,51 @@ def is_open(session):
         return False
 
 
+@pytest.fixture
+def local(sessions):
+    if not sessions or not is_open(sessions[-1]):
+        sessions.append(open_session(PROFILE, start_options()))
+    one = sessions[-1]
+    assert one.info.clock_grade == "lockstep", one.info.clock_reason
+    yield one
+    if is_open(one):
+        one.input.set_held(())
+        one.write({"hp": FULL_HP})
+
+
+@pytest.fixture
+def game():
+    return ContractGame(
+        number="hp",
+        number_value=50,
+        outside=2 * 10**9,
+        other="presses",
+        other_value=60,
+        fixed="ticks",
+        tick="ticks",
+        tick_s=TICK_S,
+        key="D",
+        changes="x",
+        n_ticks=4,
+    )
+
+
 class TestWindowsSession(SessionContract):
     @pytest.fixture
-    def session(self, sessions):
-        if not sessions or not is_open(sessions[-1]):
-            sessions.append(open_session(PROFILE, start_options()))
-        one = sessions[-1]
-        assert one.info.clock_grade == "lockstep", one.info.clock_reason
-        yield one
-        if is_open(one):
-            one.input.set_held(())
-            one.write({"hp": FULL_HP})
+    def session(self, local):
+        return local
 
+
+class TestRemoteWindowsSession(SessionContract):
     @pytest.fixture
-    def game(self):
-        return ContractGame(
-            number="hp",
-            number_value=50,
-            outside=2 * 10**9,
-            other="presses",
-            other_value=60,
-            fixed="ticks",
-            tick="ticks",
-            tick_s=TICK_S,
-            key="D",
-            changes="x",
-            n_ticks=4,
-        )
+    def session(self, local):
+        with serve(local, ServerOptions()) as server, connect(server.address, token=server.token) as session:
+            yield session
 
 
-@pytest.mark.parametrize("loop", ["spin", "sleep", "coarse", "event"])
+@pytest.mark.parametrize(
+    "loop", ["spin", "event", *(pytest.param(name, marks=pytest.mark.long) for name in ("sleep", "coarse"))]
+)
 def test_each_step_of_a_tick_makes_one_tick_with_other_keys_in_each(loop):
     with open_session(PROFILE, start_options(loop)) as session:
         assert session.info.clock_grade == "lockstep", session.info.clock_reason

@@ -1,13 +1,20 @@
 """The bridge with the programs that have the memory of Elden Ring and Dark Souls III, on Windows."""
 
+import shutil
 import subprocess
+import winreg
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from soulslab.errors import LaunchError
+from soulslab.games.dark_souls_3 import DarkSouls3
+from soulslab.games.elden_ring import EldenRing
+from soulslab.games.installation import APPS, STEAM_KEYS
 from soulslab.siphon.local import open_session
 from soulslab.siphon.session import SessionOptions, Step
-from support.souls_program import HEAVY_DAMAGE, LIGHT_DAMAGE, NAMES, PROFILES, WALK_M_S, Frames, compiled, plays
+from support.souls_program import HEAVY_DAMAGE, LIGHT_DAMAGE, NAMES, PROFILES, START, WALK_M_S, Frames, compiled, plays
 from support.souls_program_contract import GAMES, TICK_S, SoulsProgramContract, go_to_the_middle_of_a_frame
 from support.waiting import wait_for
 
@@ -68,3 +75,36 @@ def test_in_lockstep_each_step_is_a_frame_and_each_action_works_by_pad(started):
     for held in [(keys["forward"],)] * N_WALKED + [()] * 2:
         session.step(Step(held=held, advance_s=TICK_S))
     assert game.player.position_m[1] - before[1] == pytest.approx(N_WALKED * TICK_S * WALK_M_S, abs=1e-3)
+
+
+@pytest.fixture
+def library(tmp_path):
+    """The second library of a Steam that the registry names."""
+    steam, library = tmp_path / "Steam", tmp_path / "Spiele für Åsa"
+    (steam / "steamapps").mkdir(parents=True)
+    escaped = str(library).replace("\\", "\\\\")
+    listing = f'"1"\n{{\n\t"path"\t\t"{escaped}"\n}}\n'
+    (steam / "steamapps/libraryfolders.vdf").write_text(listing, encoding="utf-8")
+    name, value = STEAM_KEYS[0]
+    with winreg.CreateKey(winreg.HKEY_CURRENT_USER, name) as key:
+        winreg.SetValueEx(key, value, 0, winreg.REG_SZ, steam.as_posix())
+    yield library
+    winreg.DeleteKey(winreg.HKEY_CURRENT_USER, name)
+
+
+def test_a_game_of_steam_is_started_without_its_launcher(library):
+    one = compiled()["dark_souls_3"]
+    folder = library / "steamapps/common" / APPS["dark_souls_3"].folder
+    folder.mkdir(parents=True)
+    shutil.copy(one.path, folder)
+    with pytest.raises(LaunchError, match=r"eldenring\.exe was not found in .*Åsa"):
+        EldenRing.launch(options=LOCKSTEP)
+    with DarkSouls3.launch(options=LOCKSTEP) as game:
+        assert Path(game.session.info.executable).samefile(folder / one.path.name)
+        assert game.session.info.clock_grade == "lockstep"
+        assert game.player.hp == START["player.hp"]
+
+
+def test_a_machine_without_steam():
+    with pytest.raises(LaunchError, match="Steam was not found in the registry"):
+        DarkSouls3.launch(options=LOCKSTEP)

@@ -29,7 +29,8 @@ NOTHING = 19
 N_STEPS = 20
 N_EPISODES = 20 if IS_LONG else 1
 #: Serves the window in the memory layout of a game, held in lockstep, and after that with the profile itself, whose
-#: clock is the speed of the game. It prints the address of each server. Each client finds a fight in progress.
+#: clock is the speed of the game. It prints the address of each server, which needs TLS. Each client finds a fight in
+#: progress.
 SERVE_MASKED = """
 import sys
 from pathlib import Path
@@ -39,10 +40,10 @@ from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
 
-path, token = Path(sys.argv[1]), sys.argv[2]
+path, token, certificate, key = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4])
 
 def serve_until_line(session):
-    with serve(session, ServerOptions(token=token)) as server:
+    with serve(session, ServerOptions(token=token, tls_certificate=certificate, tls_key=key)) as server:
         print(f"at {server.address};", flush=True)
         sys.stdin.readline()
 
@@ -89,15 +90,18 @@ def display():
         yield one.name
 
 
-def test_a_linux_learner_plays_the_masked_window_until_the_server_is_killed(python, display, tmp_path, windows):
+def test_a_linux_learner_plays_the_masked_window_until_the_server_is_killed(
+    python, display, tmp_path, windows, certificate
+):
     """Fights of a policy are those of the simulator; then the environment of the game plays it, too."""
     path = tmp_path / "seeded.toml"
     path.write_text(dump_settings(seeded_profile("dark_souls_3")), encoding="utf-8")
-    with python.serving(f"Z:{path}", TOKEN, display=display, code=SERVE_MASKED) as (address, server):
-        check_fights_of_a_policy(address)
+    arguments = (f"Z:{path}", TOKEN, *(f"Z:{file}" for file in certificate))
+    with python.serving(*arguments, display=display, code=SERVE_MASKED) as (address, server):
+        check_fights_of_a_policy(address, certificate[0])
         server.stdin.write(b"\n")
         server.stdin.flush()
-        env = play_scaled(address_of(server))
+        env = play_scaled(address_of(server), certificate[0])
         server.kill()
         server.wait()
         with pytest.raises(ServerUnavailableError, match=r"no server answers|connection"):
@@ -106,14 +110,14 @@ def test_a_linux_learner_plays_the_masked_window_until_the_server_is_killed(pyth
         wait_for(lambda: not games(windows), "the end of the game")
 
 
-def check_fights_of_a_policy(address):
+def check_fights_of_a_policy(address, certificate):
     policy = Policy.load(shipped_policy("judge"))
 
     def choose(seen, mask):
         return int(policy.act(seen[None], mask[None], deterministic=True)[0])
 
     options = {"reward": ALL_TERMS, "skip_locked": True}
-    session = connect(address, token=Secret(TOKEN))
+    session = connect(address, token=Secret(TOKEN), tls=certificate)
     live, sim = ArenaLiveEnv(session=session, **options), ArenaEnv(observation="features", **options)
     assert session.info.clock_grade == "lockstep"
     for seed in range(N_EPISODES):
@@ -121,8 +125,8 @@ def check_fights_of_a_policy(address):
     live.close()
 
 
-def play_scaled(address):
-    session = connect(address, token=Secret(TOKEN))
+def play_scaled(address, certificate):
+    session = connect(address, token=Secret(TOKEN), tls=certificate)
     env = gymnasium.make("soulslab/DarkSouls3IudexDemo-v0", session=session, stand_in=True)
     seen, info = env.reset(seed=0)
     for _ in range(N_STEPS):

@@ -40,7 +40,7 @@ class GraphicsCapture:
 
     def __init__(self, window: Window) -> None:
         try:
-            import windows_capture  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 # Windows only
+            import windows_capture  # noqa: PLC0415  (Windows only)
         except ModuleNotFoundError as error:
             raise MissingDependencyError("windows-capture", "siphon") from error
         self._window = window
@@ -114,7 +114,7 @@ class DesktopDuplication:
 
     def __init__(self, window: Window) -> None:
         try:
-            import dxcam  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 # Windows only
+            import dxcam  # noqa: PLC0415  (Windows only)
         except ModuleNotFoundError as error:
             raise MissingDependencyError("dxcam", "siphon") from error
         self._window = window

@@ -1,6 +1,5 @@
 """The realtime clock."""
 
-import sys
 import time
 
 import pytest
@@ -9,8 +8,6 @@ from soulslab.errors import ClockUnavailableError, ProcessExitedError
 from soulslab.siphon.clock import realtime
 from support.clock_contract import ClockContract
 from support.sleeper import sleeping_process
-
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pidfd")
 
 
 @pytest.fixture
