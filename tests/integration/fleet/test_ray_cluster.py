@@ -68,7 +68,8 @@ def test_actors_of_ray_complete_a_run(fleet, tmp_path):
     driver = fleet.start("fleet", "up", path)
     fleet.wait_for(lambda: driver.poll() is not None, "the end of the run", DEADLINE_S)
     assert driver.returncode == 0, fleet.text()
-    assert re.search(r"completed: 10\d steps", fleet.text())
+    completed = re.search(r"completed: (\d+) steps", fleet.text())
+    assert int(completed[1]) >= 100  # the last message of a game may have more steps than were missing
     # Ray's logs are readable for others.
     secret = read_access(fleet.join).password.encode()
     assert logs(fleet)
