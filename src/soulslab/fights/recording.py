@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_features, write_state
-from soulslab.arena.fitting.recorded_fight import TOP_UP_BELOW
+from soulslab.arena.fitting.recorded_fight import TOP_UP_BELOW, TOPPED_UP_PROBE
 from soulslab.arena.player_rules import write_mask
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.records import DUEL, MAX_DECISIONS, REWARD_TERMS, TICKS_PER_DECISION, Record
@@ -33,6 +33,7 @@ from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.rewards import reward_weights
 from soulslab.envs.spaces import ROW_NAMES, duel_observation, row
 from soulslab.errors import DemonstrationError, EnvironmentUsageError, KeyLogError
+from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.recorded_episode import RECORDING, Episode, PolicyActor, play_episode, stack
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
 from soulslab.learn.environment import environment_seed, sizes_of_one
@@ -65,6 +66,14 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
     def __init__(
         self, folder: Path, env_id: str, options: Mapping[str, Any], player: str, *, is_continued: bool = False
     ) -> None:
+        if is_continued and folder.exists():
+            recorded = describe(folder).player
+            if TOPPED_UP_PROBE in (player, recorded) and player != recorded:
+                problem = (
+                    f"has fights of {recorded!r}, and cannot be continued with {player!r}: a fit must know whether the "
+                    "health was restored; record into another folder"
+                )
+                raise DemonstrationError(folder, problem)
         self._env = make_fight(env_id, options)
         self._env_id = env_id
         self._options = options

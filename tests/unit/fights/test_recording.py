@@ -374,6 +374,8 @@ def test_the_health_of_the_probing_player_is_restored_in_a_game(out, episodes):
     assert episode.is_won
     assert episode.rewards.sum() < -2.0  # far more damage than a player survives
     assert (np.diff(health) > 0).sum() >= 3
+    with pytest.raises(DemonstrationError, match=r"'probe, health restored'.* continued with 'probe'.*another folder"):
+        FightRecorder(out, ARENA_LIVE_ID, options, "probe", is_continued=True)
     (fight,) = read_recorded_fights([out])
     assert set(fight.moments["phase"].tolist()) == {1, 2}
     found = compare(fit_boss([fight], load_knight()), find_boss("judge"))

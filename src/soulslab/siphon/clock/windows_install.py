@@ -1,4 +1,4 @@
-"""Installing the clock library beside a Windows game, so that it is loaded by whoever starts the game, such as Steam.
+"""Installing the clock library beside a Windows game, so that any start of the game loads it, such as one by Steam.
 
 A small library (``windows/beside.c``) gets the name of the XInput library that the game imports. A library of that name
 that was in the folder before is kept as ``NAME.soulslab-original`` and still used; `uninstall` restores it.
