@@ -400,6 +400,15 @@ def fleet_games(*, seeds: Seeds = None, quick: Quick = False, json: Json = None)
 
 
 @app.command
+def fleet_priorities(*, seeds: Seeds = None, quick: Quick = False, json: Json = None) -> None:
+    """Compare first priorities of steps with and without the values of the games."""
+    from benchmarks.fleet_priorities import PrioritySettings, measure_priorities
+
+    settings = PrioritySettings().quick() if quick else PrioritySettings()
+    _report(json, lambda: [measure_priorities(_with(settings, seeds=_as_tuple(seeds)))])
+
+
+@app.command
 def fleet_scale(
     *,
     results: Annotated[Path | None, Parameter(help="JSON file of the benchmark fleet.")] = None,
@@ -544,6 +553,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "fleet": fleet,
     "fleet-faults": fleet_faults,
     "fleet-games": fleet_games,
+    "fleet-priorities": fleet_priorities,
     "fleet-scale": fleet_scale,
     "ablation": ablation,
     "soak": soak,
