@@ -30,7 +30,7 @@ def fleet_settings(total_steps=1_000_000):
     settings = small_settings()
     return replace(
         settings,
-        env=replace(settings.env, n_envs=2, options={**settings.env.options, "step_s": STEP_S}),
+        env=replace(settings.env, n_envs=2, options={**settings.env.options, "step_s": STEP_S, "reward": {"first": 1}}),
         learner=QLearningSettings(learning_starts=50, updates_per_step=0.1, batch_size=8, epsilon_decisions=100),
         replay=ReplaySettings(capacity=10_000),
         run=RainbowRunSettings(total_steps=total_steps, evaluate_every=0, checkpoint_every_s=1.0),

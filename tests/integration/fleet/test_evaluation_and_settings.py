@@ -66,12 +66,14 @@ def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, cap
     assert run(["fleet", "set", str(trial.run_dir), "learner.lr=1e-5", "learner.epsilon_end=0.25"]) == 0
     assert run(["fleet", "set", str(trial.run_dir), "learner.gamma=0.5"]) != 0
     assert "learner.gamma" in capfd.readouterr().err
+    assert run(["fleet", "set", str(trial.run_dir), "env.options.reward.win=2"]) != 0
+    assert "the reward of this run is '<function thousand>'" in capfd.readouterr().err
     store = CheckpointStore(trial.run_dir / "checkpoints", 3)
     trial.wait_for(lambda: store.latest().header["changes"], "the change")
     assert store.latest().header["changes"] == {"learner.lr": 1e-5, "learner.epsilon_end": 0.25}
     with connected(trial.fleet.admin()) as client:
         ((_, entry),) = client.xrange(Keys(trial.fleet.admin().run).log)
-    assert entry[b"what"] == b"set learner.lr=1e-05 learner.epsilon_end=0.25"
+    assert entry[b"what"] == b"set learner.lr=1e-05 (was 0.00025) learner.epsilon_end=0.25 (was 0.01)"
     assert b"@" in entry[b"who"]
 
     assert run(["fleet", "pause", str(trial.run_dir)]) == 0  # of games; a person plays on

@@ -46,6 +46,10 @@ def test_a_run_goes_from_one_process_to_a_fleet_and_back(trial, capfd):
     assert len(json.loads(capfd.readouterr().out)["games"]) == 2
     assert run(["fleet", "status", str(trial.run_dir)]) == 0
     assert "playing" in capfd.readouterr().out
+    # A weight of the reward: an episode of 20 steps gives at most 20 with the old one.
+    assert run(["fleet", "set", str(trial.run_dir), "env.options.reward.first=1000"]) == 0
+    assert "earlier steps keep their rewards in the replay buffer" in capfd.readouterr().out
+    trial.wait_for(lambda: mean_returns(trial)[-1] > 25.0, "a return with the new weight")
     # A pause does not interrupt an episode of 20 steps.
     assert run(["fleet", "pause", str(trial.run_dir)]) == 0
     trial.wait_for(lambda: {game.state for game in trial.games()} == {"paused"}, "the pause")
@@ -57,7 +61,8 @@ def test_a_run_goes_from_one_process_to_a_fleet_and_back(trial, capfd):
     assert run(["fleet", "save", str(trial.run_dir)]) == 0
     with connected(trial.fleet.admin()) as client:
         log = client.xrange(Keys(trial.fleet.admin().run).log)
-    assert [entry[b"what"] for _, entry in log] == [b"pause", b"run", b"save"]
+    changed = b"set env.options.reward.first=1000 (was 1)"
+    assert [entry[b"what"] for _, entry in log] == [changed, b"pause", b"run", b"save"]
     assert all(b"@" in entry[b"who"] for _, entry in log)
     assert run(["fleet", "stop", str(trial.run_dir)]) == 0
     assert learner.result(DEADLINE_S) == 0
@@ -66,7 +71,9 @@ def test_a_run_goes_from_one_process_to_a_fleet_and_back(trial, capfd):
     n_steps = int(last.tensors["run/counts"][0])
     assert n_steps >= result.env_steps + 300
     ended = replace(fleet_settings(), run=replace(fleet_settings().run, total_steps=n_steps + 100))
-    assert train(ended, trial.run_dir, resume=True).env_steps >= n_steps + 100
+    resumed = train(ended, trial.run_dir, resume=True)
+    assert resumed.env_steps >= n_steps + 100
+    assert resumed.mean_return > 25.0
 
 
 @pytest.mark.parametrize("settings", [fleet_ppo_settings(), pytest.param(fleet_settings(), marks=pytest.mark.long)])
@@ -88,6 +95,8 @@ def check_faults(trial):
     before = {game.incarnation for game in trial.games()}
     game_processes(machine)[0].suspend()
     trial.wait_for_steps(200, is_further=True)  # the learner does not wait for a frozen game
+    assert run(["fleet", "set", str(trial.run_dir), "env.options.reward.first=50"]) == 0
+    trial.wait_for(lambda: mean_returns(trial)[-1] > 25.0, "a return with the new weight")
     # The learner is killed, and with it the server; the other game plays on, and the run continues.
     n_steps = trial.wait_for_steps(0)
     end(learner)
@@ -101,8 +110,8 @@ def check_faults(trial):
     assert game.worker.startswith("pc/")
     assert game.n_restarts > 0
     assert all(game.n_dropped == 0 for game in trial.games())
-    if isinstance(trial.settings, TrainSettings):  # PPO has learned meanwhile: 20 is possible, random actions give 10
-        trial.wait_for(lambda: mean_returns(trial)[-1] > 15.0, "a return of 15")
+    if isinstance(trial.settings, TrainSettings):  # PPO has learned meanwhile: 1000 is possible, random actions give 500
+        trial.wait_for(lambda: mean_returns(trial)[-1] > 750.0, "a return of 750, also with the new weight")
     # SIGTERM drains: all steps of the games are sent, and their leases end.
     machine.send_signal(signal.SIGTERM)
     assert trial.end_of(machine) == 0
