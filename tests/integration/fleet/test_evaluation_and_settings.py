@@ -73,7 +73,7 @@ def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, cap
     assert store.latest().header["changes"] == {"learner.lr": 1e-5, "learner.epsilon_end": 0.25}
     with connected(trial.fleet.admin()) as client:
         ((_, entry),) = client.xrange(Keys(trial.fleet.admin().run).log)
-    assert entry[b"what"] == b"set learner.lr=1e-05 (was 0.00025) learner.epsilon_end=0.25 (was 0.01)"
+    assert entry[b"what"] == b"set learner.lr=1e-05 (was 0.0003) learner.epsilon_end=0.25 (was 0.01)"
     assert b"@" in entry[b"who"]
 
     assert run(["fleet", "pause", str(trial.run_dir)]) == 0  # of games; a person plays on

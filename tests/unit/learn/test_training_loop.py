@@ -185,15 +185,15 @@ def test_changed_weights_of_the_reward_apply_to_evaluations_and_to_a_resumed_run
     folder, listener = tmp_path / "run", Listener()
     operator = Operator({"env.options.reward.step": -4.0})
     train(settings, folder, sinks=[listener], fleet=operator)
-    assert [each.mean_return for each in listener.of(Evaluated)] == [2.5, -20.0, -20.0]
-    terms = [each.reward_terms["step"] for each in listener.of(FightStats)]
-    assert terms[-1] == -20.0
+    assert [each.mean_return for each in listener.of(Evaluated)] == [-20.0] * 3
+    # Until the first weights, after 100 steps, the actor does not know the change: the first episodes had 2.5.
+    assert -20.0 < listener.of(FightStats)[-1].reward_terms["step"] < 0.0
     resumed = with_run(settings, total_steps=500)
     listener = Listener()
     result = train(resumed, folder, resume=True, sinks=[listener])
     assert {each.mean_return for each in listener.of(Evaluated)} == {-20.0}
     assert listener.of(FightStats)[-1].reward_terms["step"] == -20.0
-    assert result.mean_return < -15.0  # a moving average, in which the first episodes had 2.5
+    assert result.mean_return < -14.0
     with pytest.raises(ConfigError, match=r"run\.actor: cannot be 'apart'"):
         train(with_run(resumed, actor="apart"), folder, resume=True)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from soulslab.errors import ReplayError
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.samplers import EPSILON
-from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
+from soulslab.learn.replay.step_rows import Outcome, row_type
 from soulslab.learn.settings import ReplaySettings
 from support.lived import SHAPE, Memory, in_pieces, lives, rows_of
 from support.long_form import examples
@@ -105,8 +105,3 @@ def test_rows_are_stored_without_values():
     uniform = ReplayBuffer(VALUED, ReplaySettings(capacity=60, alpha=0.0), 3)
     uniform.append(valued_rows(life, 1))
     assert uniform.n_bytes < plain.n_bytes
-
-
-def test_values_cost_twelve_bytes_of_a_step():
-    shape = StepShape(n_features=74, n_actions=20)
-    assert row_type(replace(shape, has_values=True)).itemsize - row_type(shape).itemsize == 12
