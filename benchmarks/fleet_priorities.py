@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.result import Result, Row
+from soulslab.config import load_settings
 from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.actors.transport import InProcessTransport, Weights
 from soulslab.learn.configs import config_path
@@ -29,7 +30,6 @@ from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.torch_device import one_core
-from soulslab.learn.training import load_run_settings
 
 EPSILON: Final = 0.02
 """Share of random actions, that of rainbow.toml after its decrease."""
@@ -88,12 +88,11 @@ class _RecordingBuffer(ReplayBuffer):
 def measure_priorities(settings: PrioritySettings | None = None) -> Result:
     """Train with and without the values of the games."""
     settings = settings or PrioritySettings()
-    config = load_run_settings(
+    config = load_settings(
+        RainbowSettings,
         config_path(Path("rainbow.toml")),
         [f"replay.alpha={settings.alpha}", f"replay.capacity={settings.n_steps}", f"env.n_envs={settings.n_games}"],
     )
-    if not isinstance(config, RainbowSettings):
-        raise AssertionError
     with one_core():
         rows = [_row(config, settings, has_values=has_values) for has_values in (False, True)]
     return Result(
@@ -105,7 +104,9 @@ def measure_priorities(settings: PrioritySettings | None = None) -> Result:
 
 def _row(config: RainbowSettings, settings: PrioritySettings, *, has_values: bool) -> Row:
     """Return the means over the seeds."""
-    found = [_train(replace(config, run=replace(config.run, seed=seed)), settings, has_values) for seed in settings.seeds]
+    found = [
+        _train(replace(config, run=replace(config.run, seed=seed)), settings, has_values) for seed in settings.seeds
+    ]
     means = [float(np.mean(column)) for column in zip(*found, strict=True)]
     return {
         "first priority": "from the values of the games" if has_values else "the largest so far",

@@ -26,9 +26,9 @@ class Paced(gymnasium.Env[NDArray[np.float32], np.int64]):
     """An environment with a step every ``step_s``.
 
     By default it has as many features (at least 3) and actions (at least 2) as the built-in fight. The last action is
-    masked. The reward is the sum of the terms ``first`` (1 for action 0) and ``step`` (1), with the weights of `reward`,
-    by default 1 and 0; ``info["reward_terms"]`` has the weighted terms that `reward` names. The lateness and the agent's time of each step are written to the
-    file `log`, if it is not ""; see `read_log`.
+    masked. The reward is 1 for action 0, otherwise 0; or the sum of the terms in `reward`, which are ``first`` (1 for
+    action 0) and ``step`` (1), with their weights. ``info["reward_terms"]`` has the weighted terms. The lateness and
+    the agent's time of each step are written to the file `log`, if it is not ""; see `read_log`.
     """
 
     def __init__(

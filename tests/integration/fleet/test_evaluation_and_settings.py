@@ -38,7 +38,9 @@ def trial(tmp_path):
     settings = fleet_settings()
     settings = replace(
         settings,
-        env=EnvSettings(id="soulslab/Arena-v0", n_envs=2, options={"phase": "1", "skip_locked": True, "reward": REWARD}),
+        env=EnvSettings(
+            id="soulslab/Arena-v0", n_envs=2, options={"phase": "1", "skip_locked": True, "reward": REWARD}
+        ),
         run=replace(settings.run, evaluate_fights=2),
     )
     each = FleetOnTrial(tmp_path, settings)

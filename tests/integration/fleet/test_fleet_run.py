@@ -110,7 +110,9 @@ def check_faults(trial):
     assert game.worker.startswith("pc/")
     assert game.n_restarts > 0
     assert all(game.n_dropped == 0 for game in trial.games())
-    if isinstance(trial.settings, TrainSettings):  # PPO has learned meanwhile: 1000 is possible, random actions give 500
+    if isinstance(
+        trial.settings, TrainSettings
+    ):  # PPO has learned meanwhile: 1000 is possible, random actions give 500
         trial.wait_for(lambda: mean_returns(trial)[-1] > 750.0, "a return of 750, also with the new weight")
     # SIGTERM drains: all steps of the games are sent, and their leases end.
     machine.send_signal(signal.SIGTERM)

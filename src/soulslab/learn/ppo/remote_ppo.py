@@ -98,7 +98,7 @@ class RemotePPO(Algorithm):
         self._publish()
 
     def adjust(self, changes: Mapping[str, float]) -> None:
-        """Change settings by path; see `Algorithm.adjust`. Actors get other factors of the reward with their weights."""
+        """Change settings by path; see `Algorithm.adjust`. Actors get factors of the reward with their weights."""
         adjusted = adjust_settings(self._settings, changes)
         self._reward_factors = reward_factors(self._settings.env.options, adjusted.env.options)
         self._learner.adjust(adjusted.learner)

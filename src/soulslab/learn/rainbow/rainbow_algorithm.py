@@ -141,7 +141,7 @@ class RainbowAlgorithm:
         self._publish(self._policy.moments.state(), self._epsilon())
 
     def adjust(self, changes: Mapping[str, float]) -> None:
-        """Change settings by path; see `Algorithm.adjust`. Actors get other factors of the reward with their weights."""
+        """Change settings by path; see `Algorithm.adjust`. Actors get factors of the reward with their weights."""
         self._settings = adjust_settings(self._folder.settings, changes)
         self._reward_factors = reward_factors(self._folder.options, self._settings.env.options)
         self._learner.adjust(self._settings.learner)
@@ -286,7 +286,8 @@ def open_rainbow(
     makes other actors than those of the setting ``run.actor``; the environments are then only made to read their
     spaces. Raises
     CheckpointError if ``run.start_from`` does not name a matching policy, ConfigError if a setting names an unknown
-    feature, or a remote actor would need a secret or changed weights of the reward, DemonstrationError for recorded episodes of another environment, and
+    feature, or a remote actor would need a secret or changed weights of the reward, DemonstrationError for recorded
+    episodes of another environment, and
     EnvironmentUsageError if the environment does not support training.
     """
     settings = folder.settings
@@ -308,11 +309,7 @@ def open_rainbow(
         if open_actor is not None or settings.run.actor == "apart":
             env.close()
             refuse_secrets(folder.options)
-            if reward_factors(settings.env.options, folder.options):
-                raise ConfigError(
-                    "cannot be 'apart', because weights of the reward were changed in a fleet; use 'here', or a fleet",
-                    path="run.actor",
-                )
+            _refuse_changed_reward(folder)
             actor = open_actor(folder, header) if open_actor is not None else RemoteActor(folder.path, header)
         else:
             actor = LocalActor(env, QPolicy(header), settings.run.seed)
@@ -320,6 +317,15 @@ def open_rainbow(
     except BaseException:
         (actor or env).close()
         raise
+
+
+def _refuse_changed_reward(folder: RunFolder[RainbowSettings]) -> None:
+    """Raise ConfigError for changed weights of the reward, which a process with the settings of the start lacks."""
+    if reward_factors(folder.settings.env.options, folder.options):
+        raise ConfigError(
+            "cannot be 'apart', because weights of the reward were changed in a fleet; use 'here', or a fleet",
+            path="run.actor",
+        )
 
 
 def _read_demonstrations(folder: RunFolder[RainbowSettings], env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:

@@ -35,9 +35,7 @@ class FirstPriorities:
         """Forget all values."""
         self._values[:] = np.nan
 
-    def compute(
-        self, rows: NDArray[Any], n_steps: int, gamma: float
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def compute(self, rows: NDArray[Any], n_steps: int, gamma: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the places of transitions, int64 (m,), and their absolute errors, float32 (m,), after an append.
 
         ``rows`` (n,) were just appended to the ring. The transitions are the new ones, and those of at most n steps

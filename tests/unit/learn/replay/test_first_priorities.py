@@ -88,7 +88,7 @@ def test_values_that_no_network_computes_give_no_higher_priority_than_none():
 def test_values_that_are_not_finite_are_refused_before_anything_changes(column, value):
     buffer, rows = ReplayBuffer(VALUED, ReplaySettings(capacity=60, alpha=ALPHA), 3), valued_rows([(0, 0)] * 5, 0)
     rows[column][3] = value
-    with pytest.raises(ReplayError, match="row 3 of 5: the values .* are not finite"):
+    with pytest.raises(ReplayError, match=r"row 3 of 5: the values .* are not finite"):
         buffer.append(rows)
     assert len(buffer.ring) == 0
 
