@@ -179,7 +179,7 @@ def test_settings_that_changed_while_a_run_trained_are_kept_by_a_resumed_run(tmp
 
 
 def test_changed_weights_of_the_reward_apply_to_evaluations_and_to_a_resumed_run(tmp_path):
-    options = {"step_s": 0.0, "n_steps": 5, "n_features": 4, "n_actions": 3, "reward": {"first": 0.0, "step": 0.5}}
+    options = {"step_s": 1e-6, "n_steps": 5, "n_features": 4, "n_actions": 3, "reward": {"first": 0.0, "step": 0.5}}
     env = EnvSettings(id=f"soulslab.testing.paced_env:{PACED_ID}", n_envs=1, options=options)
     settings = with_run(msgspec.structs.replace(RAINBOW, env=env), total_steps=300, evaluate_every=100)
     folder, listener = tmp_path / "run", Listener()
