@@ -107,13 +107,15 @@ def _row(config: RainbowSettings, settings: PrioritySettings, *, has_values: boo
     found = [
         _train(replace(config, run=replace(config.run, seed=seed)), settings, has_values) for seed in settings.seeds
     ]
-    means = [float(np.mean(column)) for column in zip(*found, strict=True)]
+    *columns, returns = zip(*found, strict=True)
+    means = [float(np.mean(column)) for column in columns]
     return {
         "first priority": "from the values of the games" if has_values else "the largest so far",
         "error of first draws": round(means[0], 3),
         "correlation with first priority": round(means[1], 2) if has_values else None,
         "first draws, % of draws": round(100 * means[2]),
-        "return of the last fights": round(means[3], 1),
+        "return of the last fights, least": round(min(returns), 1),
+        "return of the last fights, greatest": round(max(returns), 1),
     }
 
 
