@@ -112,6 +112,8 @@ def test_games_in_windows_play_over_a_server_that_is_given(admin, tmp_path, name
             assert "the reward of this run is '<function thousand>'" in capfd.readouterr().err
         assert run(["fleet", "stop", str(trial.run_dir)]) == 0
         assert learner.result(DEADLINE_S) == 0
+        assert run(["fleet", "status", str(trial.run_dir)]) == 1  # the server runs, but not the learner
+        assert "the learner does not run" in capfd.readouterr().out
         assert (THOUSAND in saved_rewards(trial)) == (name == "stand-in")
     finally:
         trial.close()
