@@ -81,10 +81,10 @@ class FleetOnTrial(FleetProcesses):
         where = ("--config", config, "--run-dir", self.run_dir) if is_new else ("--resume", self.run_dir, "--trust")
         return [*where, *[each for each in arguments if each != "resume"]]
 
-    def play(self, *arguments, env_id=ENV_ID):
+    def play(self, *arguments, env_id=ENV_ID, join=None):
         """Start the games of a machine; ``env_id`` "" leaves the environment to the learner."""
         own = ("--set", f"env.id={env_id}") if env_id else ()
-        return self.start("fleet", "play", self.join, *own, *arguments)
+        return self.start("fleet", "play", join or self.join, *own, *arguments)
 
     def end_of(self, child):
         """Wait until a process has ended, and return its exit code."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from benchmarks.fleet_processes import DEADLINE_S
 from soulslab.cli.application import run
-from soulslab.fleet.access import Keys
+from soulslab.fleet.access import Keys, read_access
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_outcomes
@@ -51,7 +51,9 @@ def trial(tmp_path):
 def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, caplog):
     learner = trial.learn_here()
     trial.play(env_id=SLOW)
-    trial.play("--evaluate", "--name", "judge", env_id="")
+    invited = trial.folder / "invited.toml"
+    assert run(["fleet", "invite", str(trial.run_dir), str(invited)]) == 0
+    judge = trial.play("--evaluate", "--name", "judge", env_id="", join=invited)
     trial.wait_for(lambda: (found := evaluation(trial)) is not None and found.last is not None, "one")
     first = evaluation(trial).last
     assert first.n_fights == 2
@@ -73,12 +75,19 @@ def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, cap
     expected = {"learner.lr": 1e-5, "learner.epsilon_end": 0.25, "env.options.reward.time": 10}
     assert store.latest().header["changes"] == expected
     with connected(trial.fleet.admin()) as client:
-        ((_, entry),) = client.xrange(Keys(trial.fleet.admin().run).log)
+        (_, invitation), (_, entry) = client.xrange(Keys(trial.fleet.admin().run).log)
     values = "learner.lr=1e-05 (was 0.0003) learner.epsilon_end=0.25 (was 0.01) env.options.reward.time=10 (was 0.001)"
     assert entry[b"what"].decode() == f"set {values}"
     assert b"@" in entry[b"who"]
+    user = read_access(invited).user
+    assert invitation[b"what"].decode() == f"invite {user}"
     # A fight takes more than ten decisions.
     trial.wait_for(lambda: evaluation(trial).last.mean_return > 100.0, "an evaluation with the new weight")
+
+    # A revoked credential ends its games.
+    assert run(["fleet", "revoke", str(trial.run_dir), user]) == 0
+    assert trial.end_of(judge) != 0
+    assert "refuses the user" in trial.text()
 
     assert run(["fleet", "pause", str(trial.run_dir)]) == 0  # of games; a person plays on
     play_yourself(trial)
