@@ -22,7 +22,7 @@ from support.fleet import FleetOnTrial, connected, fleet_ppo_settings, fleet_set
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX; the server runs on Linux")
 
 #: Other checks take about as long, and on a busy machine a game that plays makes many steps in this time.
-FROZEN_S = 15
+FROZEN_S = 8
 
 
 @pytest.fixture
