@@ -139,8 +139,7 @@ def _train(config: RainbowSettings, settings: PrioritySettings, has_values: bool
             actor.step()
             rows = channel.take()
             progress = n_steps / settings.n_steps
-            schedule = learner.schedule(progress)
-            replay.append(rows, n_steps=schedule.n_steps, gamma=schedule.gamma)
+            replay.append(rows, n_steps=config.learner.n_steps, gamma=config.learner.gamma)
             policy.observe(rows["features"])
             returns += [result.total_reward for result in channel.take_episodes()]
             while n_steps > config.learner.learning_starts + learner.n_updates * settings.steps_per_update:

@@ -119,14 +119,14 @@ class RainbowAlgorithm:
         self.episodes.add(results)
         if len(rows) == 0:
             return
-        schedule = self._learner.schedule(self._progress())
-        self._replay.append(rows, n_steps=schedule.n_steps, gamma=schedule.gamma)
+        learner = self._settings.learner
+        self._replay.append(rows, n_steps=learner.n_steps, gamma=learner.gamma)
         self._policy.observe(rows["features"])
         n_steps = int(is_step.sum())
         self.env_steps += n_decisions
         self._n_steps += n_steps
-        if self._n_steps > self._settings.learner.learning_starts:
-            self._credit += n_steps * self._settings.learner.updates_per_step
+        if self._n_steps > learner.learning_starts:
+            self._credit += n_steps * learner.updates_per_step
 
     def update(self) -> None:
         """Make the updates that are due for the observed steps, and publish the weights."""
