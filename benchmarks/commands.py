@@ -18,11 +18,14 @@ from benchmarks.result import Result, as_rows, as_table, machine_line
 from soulslab.cli.application import run_app
 from soulslab.cli.output import EXIT_USAGE, check_json, make_folder, table_console, write_json
 from soulslab.cli.parameters import SEED
+from soulslab.errors import SoulslabError
 
 if TYPE_CHECKING:
     from benchmarks.transfer import TransferBenchSettings
 
 RESULTS: Final = Path("bench-results")
+
+_log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -539,6 +542,8 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "fights": fights,
     "train": train,
     "bosses": bosses,
+    "fit": fit,
+    "fit-training": fit_training,
     "siphon": siphon,
     "windows": windows,
     "doom": doom,
@@ -566,10 +571,17 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
 
 @app.command(name="all")
 def run_all(*, quick: Quick = False) -> None:
-    """Run every benchmark, and write a JSON file of each into bench-results/."""
+    """Run every benchmark, also after one that failed, and write a JSON file of each into bench-results/."""
     make_folder(RESULTS)
+    failed = []
     for name, command in BENCHMARKS.items():
-        command(quick=quick, json=RESULTS / f"{name}.json")
+        try:
+            command(quick=quick, json=RESULTS / f"{name}.json")
+        except SoulslabError as error:
+            _log.error("%s: %s", name, error)
+            failed.append(name)
+    if failed:
+        raise SoulslabError(f"{len(failed)} of {len(BENCHMARKS)} benchmarks failed: {', '.join(failed)}")
 
 
 def _report(json: Path | None, measure: Callable[[], Iterable[Result]]) -> None:
