@@ -462,7 +462,9 @@ def learner(
     tuned_peers: Annotated[
         bool, Parameter(negative="", help="Also train the other libraries with our settings: twice the time.")
     ] = False,
-    only: Annotated[str | None, Parameter(help="Only the learners whose name contains this text.")] = None,
+    only: Annotated[
+        str | None, Parameter(help="Only the learner of this name, or those whose names contain this text.")
+    ] = None,
     quick: Quick = False,
     json: Json = None,
 ) -> None:
