@@ -55,7 +55,7 @@ START_S = 60.0
 #: mov rax, [rip + world]; cmp dword [rax + 10h], 42; mov rax, [rax + 8]
 PATTERN = re.compile(rb"\x48\x8b\x05(....)\x83\x78\x10\x2a\x48\x8b\x40\x08", re.DOTALL)
 PROGRAM_AT, CODE_AT, CODE_SIZE = 0x140000000, 0x1000, 0x1000
-TICKS_AT, ELAPSED_AT, N_WRONG_AT = 0x4, 0x3C, 0x64
+TICKS_AT, ELAPSED_AT, N_WRONG_AT = 0x4, 0x38, 0x3C
 SMTO_ABORTIFHUNG, PROCESS_TERMINATE = 0x2, 0x1
 ANSWER_MS = 2000
 
