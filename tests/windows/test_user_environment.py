@@ -1,11 +1,13 @@
 """The environment of a user on Windows: Ctrl-C, names with letters of any alphabet, long paths, locked files."""
 
 import ctypes
+import queue
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,6 +40,15 @@ from support.windows_profile import PROFILE, start_options
 assert sys.argv[1] in lockstep_page.__file__, lockstep_page.__file__
 with open_session(PROFILE, start_options("spin", clock="lockstep")) as game:
     print(game.info.clock_grade)
+"""
+#: A process that ends with its parent, and loads a library that looks at standard input.
+COMPANION = """
+import runpy, sys, threading, time
+runpy.run_path(sys.argv[1])["end_with_input"]()
+time.sleep(0.2)
+import numpy
+print("runs", flush=True)
+threading.Event().wait()
 """
 HOLDER = """
 import sys
@@ -159,3 +170,16 @@ def test_a_lock_is_held_until_its_process_is_killed(tmp_path):
         holder.kill()
     with ProcessLock(path, "a run"):
         pass
+
+
+def test_a_process_that_ends_with_its_parent_can_load_libraries():
+    words = [sys.executable, "-c", COMPANION, str(Path(soulslab.__file__).with_name("dashboard") / "child_process.py")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as companion:
+        lines = queue.Queue()
+        threading.Thread(target=lambda: lines.put(companion.stdout.readline())).start()
+        try:
+            assert lines.get(timeout=START_S) == "runs\n"
+            companion.stdin.close()
+            companion.wait(START_S)
+        finally:
+            companion.kill()
