@@ -86,14 +86,10 @@ def without(config: RainbowSettings) -> dict[str, RainbowSettings]:
     learner, network, memory, inputs = config.learner, config.network, config.replay, config.inputs
     # Munchausen's bootstrap does not choose an action, so double learning has no effect.
     is_double = learner.is_double and learner.munchausen == 0.0
-    is_annealed = learner.anneal_updates > 0 and (
-        (learner.n_steps, learner.gamma) != (learner.n_steps_end, learner.gamma_end)
-    )
     candidates: list[tuple[str, bool, dict[str, Any]]] = [
         ("double", is_double, {"learner": replace(learner, is_double=False)}),
         ("dueling", network.is_dueling, {"network": replace(network, is_dueling=False)}),
-        ("several steps", learner.n_steps_end > 1, {"learner": replace(learner, n_steps=1, n_steps_end=1)}),
-        ("annealing", is_annealed, {"learner": replace(learner, anneal_updates=0)}),
+        ("several steps", learner.n_steps > 1, {"learner": replace(learner, n_steps=1)}),
         ("priorities", memory.alpha > 0.0, {"replay": replace(memory, alpha=0.0)}),
         ("masks in the target", learner.is_target_masked, {"learner": replace(learner, is_target_masked=False)}),
         ("the averaged policy", learner.average_tau < 1.0, {"learner": replace(learner, average_tau=1.0)}),

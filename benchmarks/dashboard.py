@@ -38,7 +38,7 @@ SERVER_TARGET_PERCENT: Final = 8.0
 LATENCY_TARGET_MS: Final = 250.0
 OPEN_TARGET_S: Final = 2.0
 
-_CHROMIUM: Final = "/usr/bin/chromium"
+_CHROMIUM: Final = "/usr/bin/chromium-headless-shell"
 _FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
 _START_S: Final = 120.0
 _SETTLE_S: Final = 3.0

@@ -117,7 +117,7 @@ def same_shapes(config: RainbowSettings) -> RainbowSettings:
     """Return the config with a network of stable-baselines3's size, and otherwise the same updates."""
     plain: dict[str, Any] = {"has_layer_norm": False, "is_noisy": False, "bins": ()}
     network = replace(config.network, widths=THEIR_WIDTHS, n_quantiles=1, **plain)
-    learner = replace(config.learner, batch_size=BATCH_SIZE, n_steps=4, n_steps_end=4, munchausen=0.0, reset_every=0)
+    learner = replace(config.learner, batch_size=BATCH_SIZE, n_steps=4, munchausen=0.0, reset_every=0)
     inputs = replace(config.inputs, previous_actions=0, time_left_decisions=0)
     memory = replace(config.replay, alpha=config.replay.alpha or 0.5)
     return replace(config, network=network, learner=learner, inputs=inputs, replay=memory)
@@ -186,8 +186,7 @@ def _our_updates(
         Learner(config.learner, memory, _policy(config, shapes), replay, np.random.default_rng(seed)) for seed in (0, 1)
     ]
     batch = replay.make_batch(config.learner.batch_size)
-    schedule = learners[1].schedule(1.0)
-    replay.sample(batch, n_steps=schedule.n_steps, gamma=schedule.gamma, beta=schedule.beta, rng=rng)
+    replay.sample(batch, n_steps=config.learner.n_steps, gamma=config.learner.gamma, beta=1.0, rng=rng)
 
     def whole(n: int) -> None:
         for _ in range(n):

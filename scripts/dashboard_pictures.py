@@ -55,7 +55,7 @@ _CHOICE: Final = """() => {
 def main(link: str, play_link: str, *names: str) -> None:
     """Take pictures, and check that no page is wider than its window."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=["--no-sandbox"])
         base = link.partition("/?")[0]
         for name, path in PAGES.items():
             if not names or name in names:

@@ -126,8 +126,6 @@ class LearningStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         grad_norm: Norm of the gradient before clipping.
         lr: Learning rate.
         epsilon: Share of random actions.
-        n_steps: Number of rewards in the n-step return.
-        gamma: Discount per game decision.
         beta: Share of the sampling bias that is corrected.
         n_replay: Environment steps in the replay buffer.
         n_resets: Number of resets of the network so far.
@@ -145,8 +143,6 @@ class LearningStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     grad_norm: float
     lr: float
     epsilon: float
-    n_steps: int
-    gamma: float
     beta: float
     n_replay: int
     n_resets: int

@@ -24,7 +24,7 @@ def contexts():
     expect.set_options(timeout=60_000)
     made = {}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=FLAGS)
 
         def context(width, theme):
             if (width, theme) not in made:

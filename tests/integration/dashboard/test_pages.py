@@ -245,11 +245,16 @@ def test_theme_follows_the_system_and_the_switch(dashboard, open_page):
     expect(page.locator("body.body--dark")).to_have_count(0)
 
 
-def test_page_can_be_used_with_the_keyboard(dashboard, open_page):
+def test_page_can_be_used_with_the_keyboard_while_it_changes(dashboard, open_page, root):
     page = open_page(dashboard.at("/"))
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
-    page.locator("a", has_text="first").focus()
+    link = page.locator("a", has_text="first")
+    link.focus()
+    path = write_run(root / "appears", [started(), progress(100, 0.25)])
+    expect(page.locator("tr", has_text="appears")).to_contain_text("25.0 %")
+    path.unlink()
+    expect(link).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("first")
 

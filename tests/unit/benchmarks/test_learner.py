@@ -13,13 +13,13 @@ from benchmarks.learner import (
     measure_learner,
     ratio_of,
     record_fights,
-    slowest_decisions,
+    slowest,
 )
 from benchmarks.learner_recipes import OURS, PUBLISHED, SHOWN
-from benchmarks.learner_run import LearnerRun, Point
+from benchmarks.learner_run import MOST, LearnerRun, Point
 from benchmarks.result import MoreThan, as_rows
 from soulslab.config import load_settings
-from soulslab.errors import MissingDependencyError
+from soulslab.errors import ConfigError, MissingDependencyError
 from soulslab.learn.configs import config_path
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
@@ -38,34 +38,38 @@ def targets(runs):
 
 
 def test_targets_are_met():
-    runs = {OURS: [make_run(50, 100)] * 3, SHOWN: [make_run(20, 50)] * 3, PUBLISHED: [make_run(250, 500)] * 3}
-    runs["peer"] = [make_run()] * 3
+    runs = {
+        OURS: [make_run(20_000), make_run(40_000)],
+        SHOWN: [make_run(9000, 30_000)] * 2,
+        PUBLISHED: [make_run(150_000)],
+    }
+    runs["peer"] = [make_run(n_decisions=200_000)] * 2
     rows = compare_decisions(runs)
-    assert [row["measured"] for row in rows] == [5.0, 100, 0.4]
+    assert [row["measured"] for row in rows] == [5.0, 30_000, 40_000, 9000, 30_000]
     assert all(row["reached"] is True for row in rows)
     assert PUBLISHED in rows[0]["what"]
 
 
 def test_targets_are_missed():
-    runs = {OURS: [make_run(50), make_run(50)], SHOWN: [make_run(40)] * 2, "peer": [make_run(100)] * 2}
-    runs[OURS][1] = make_run(50, n_decisions=300_000)
-    assert targets(runs) == [(2.0, False), (MoreThan(300_000), False), (0.8, False)]
+    runs = {OURS: [make_run(30_000), make_run(50_000)], SHOWN: [make_run(11_000)] * 2, "peer": [make_run(100_000)] * 2}
+    assert targets(runs)[:4] == [(2.5, False), (40_000, False), (50_000, False), (11_000, False)]
 
 
-def test_targets_are_unknown_with_lower_bounds():
-    runs = {OURS: [make_run(n_decisions=1000)], SHOWN: [make_run(10)], "peer": [make_run(100)]}
-    assert targets(runs) == [(None, None), (MoreThan(1000), None), (None, None)]
-    runs = {OURS: [make_run(50, 60)], "peer": [make_run(n_decisions=150)]}
-    assert targets(runs) == [(MoreThan(3.0), None), (60, True)]
-    runs = {OURS: [make_run(50, 60)], "peer": [make_run(n_decisions=300)]}
+def test_lower_bounds_show_that_a_target_is_missed_but_not_that_it_is_met():
+    runs = {OURS: [make_run(n_decisions=20_000)], "peer": [make_run(100)]}
+    assert targets(runs) == [(None, None), (MoreThan(20_000), None), (MoreThan(20_000), None)]
+    runs = {OURS: [make_run(50)], "peer": [make_run(n_decisions=150)]}
+    assert targets(runs)[0] == (MoreThan(3.0), None)
+    runs = {OURS: [make_run(50)], "peer": [make_run(n_decisions=300)]}
     assert targets(runs)[0] == (MoreThan(6.0), True)
+    assert targets({OURS: [make_run(n_decisions=60_000)]}) == [(MoreThan(60_000), False)] * 2
 
 
 def test_ratios():
     assert ratio_of(6.0, 3.0) == 2.0
     assert ratio_of(MoreThan(6.0), 3.0) == MoreThan(2.0)
     assert ratio_of(6.0, MoreThan(3.0)) is None
-    assert slowest_decisions([make_run(1, 30), make_run(1, 20)]) == 30
+    assert slowest([make_run(1, 30), make_run(1, 20)], MOST) == 30
 
 
 def test_recorded_fights_are_recorded_once(tmp_path, monkeypatch):
@@ -106,6 +110,12 @@ def test_measures_all_learners(tmp_path, monkeypatch):
     # The second time all is there already.
     (again, *_) = measure_learner(settings)
     assert again == learners
+
+
+def test_a_learner_that_does_not_exist_is_reported_before_the_runs(tmp_path):
+    config = load_settings(RainbowSettings, config_path("rainbow.toml"))
+    with pytest.raises(ConfigError, match=r"no learner is called 'rainbow'; there are .*soulslab, 20 recorded fights"):
+        measure_learner(LearnerBenchSettings(config=config, folder=tmp_path, only="rainbow"))
 
 
 def test_a_missing_peer_is_reported_before_the_runs(tmp_path, monkeypatch):

@@ -52,7 +52,7 @@ def test_the_published_recipe_has_the_published_settings(config):
     recipe = published(config)
     learner, network, memory = recipe.learner, recipe.network, recipe.replay
     assert (network.is_dueling, learner.is_double, set(network.widths)) == (True, True, {128})
-    assert (learner.n_steps, learner.n_steps_end, learner.batch_size, learner.updates_per_step) == (4, 4, 64, 1.0)
+    assert (learner.n_steps, learner.batch_size, learner.updates_per_step) == (4, 64, 1.0)
     assert (learner.epsilon, learner.epsilon_end, learner.is_target_masked) == (0.1, 0.1, False)
     assert (memory.capacity, memory.alpha) == (100_000, 0.0)
     assert (network.n_quantiles, network.has_layer_norm, network.is_noisy) == (1, False, False)

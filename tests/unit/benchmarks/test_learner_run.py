@@ -54,7 +54,7 @@ def test_equal_seeds_give_equal_runs():
 def test_our_settings_are_converted_for_peers():
     base = RainbowSettings()
     learner = replace(
-        base.learner, updates_per_step=2.0, target_tau=0.01, target_every=1, epsilon_decisions=3000, n_steps_end=3
+        base.learner, updates_per_step=2.0, target_tau=0.01, target_every=1, epsilon_decisions=3000, n_steps=3
     )
     theirs = our_settings(replace(base, learner=learner, run=replace(base.run, total_steps=30_000)))
     assert (theirs["train_freq"], theirs["gradient_steps"]) == (1, 2)

@@ -36,7 +36,7 @@ def test_equal_shapes_change_only_the_network():
     config = replace(RainbowSettings(), replay=ReplaySettings(alpha=0.0))
     same = same_shapes(config)
     assert same.replay.alpha > 0.0
-    assert same.learner.n_steps_end > 1
+    assert same.learner.n_steps > 1
     assert same.learner.is_double
     assert same.learner.is_target_masked
     assert same_shapes(RainbowSettings()).replay.alpha == RainbowSettings().replay.alpha

@@ -29,8 +29,9 @@ FULL_RAD, ALMOST_FULL_RAD = 6.2832, 2.75
 FULL_SHARE = 0.3
 #: Scales of the exponential priors of a reach beyond the farthest hit, and of a half arc beyond the widest one.
 BEYOND_M, BEYOND_RAD = 0.6, 0.7
-#: Farthest reach beyond the farthest hit that is considered (m).
-FARTHEST_M = 5.0
+#: Farthest reach beyond the farthest hit that is considered (m), and the share of the prior that is uniform up to it if
+#: no near miss bounded the reach. Without this share, policies relied on short reaches that no recording had shown.
+FARTHEST_M, UNIFORM_SHARE = 5.0, 0.3
 #: Share of the prior that is like the other areas of the boss if there are enough of them, and its spread (m, rad).
 OTHERS_SHARE, MIN_OTHERS, SPREAD = 0.7, 3, 0.4
 _GRID = 81
@@ -273,9 +274,10 @@ def _area(hits: list[Hit], missed: Risk, others: OtherAreas) -> Area:
     half_high = float(aside.min()) if is_arc_bounded else np.pi
     if not is_arc_bounded and half >= ALMOST_FULL_RAD:
         half = np.pi
+    uniform, full = 0.0 if is_reach_bounded else UNIFORM_SHARE, FULL_SHARE if half_high >= np.pi else 0.0
     (reach, reach_most), (half_value, half_most) = _posterior(
-        _prior(nearest, reach_high, BEYOND_M, others.reaches_m),
-        _prior(half, half_high, BEYOND_RAD, others.halves_rad, full_share=FULL_SHARE if half_high >= np.pi else 0.0),
+        _prior(nearest, reach_high, BEYOND_M, others.reaches_m, uniform=uniform),
+        _prior(half, half_high, BEYOND_RAD, others.halves_rad, full=full),
         gap,
         off,
     )
@@ -307,8 +309,13 @@ _Prior: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Values, and the weight of each."""
 
 
-def _prior(low: float, high: float, scale: float, others: Sequence[float], *, full_share: float = 0.0) -> _Prior:
-    """Return the prior of a limit: it falls exponentially from the outermost hit, or is like the limits of others."""
+def _prior(
+    low: float, high: float, scale: float, others: Sequence[float], *, full: float = 0.0, uniform: float = 0.0
+) -> _Prior:
+    """Return the prior of a limit: it falls exponentially from the outermost hit, or is like the limits of others.
+
+    ``full`` is a share that is added at the highest value, ``uniform`` the share that is uniform.
+    """
     values = np.linspace(low, high, _GRID)
     weight = np.exp(-(values - low) / scale)
     weight /= weight.sum()
@@ -316,8 +323,8 @@ def _prior(low: float, high: float, scale: float, others: Sequence[float], *, fu
     if len(beyond) >= MIN_OTHERS:
         alike = np.exp(-0.5 * ((values[:, None] - beyond) / SPREAD) ** 2).sum(axis=1)
         weight += OTHERS_SHARE / (1 - OTHERS_SHARE) * alike / alike.sum()
-    weight[-1] += full_share * weight.sum()
-    return values, weight
+    weight[-1] += full * weight.sum()
+    return values, weight / weight.sum() * (1.0 - uniform) + uniform / _GRID
 
 
 def _posterior(

@@ -1,4 +1,4 @@
-// Times in the zone of the viewer, and the switch of the theme.
+// Times in the zone of the viewer, the focus of the keyboard, and the switch of the theme.
 "use strict";
 
 (() => {
@@ -21,8 +21,28 @@
     }
   }
 
+  // NiceGUI creates the cells of all tables again with each update of a page, so a focused link has to be found again.
+  let focused = null;
+  document.addEventListener("focusin", (event) => {
+    focused = event.target;
+  });
+  document.addEventListener("focusout", ({ target }) => {
+    setTimeout(() => {
+      if (focused === target && target.isConnected && document.activeElement !== target) focused = null;
+    });
+  });
+
+  function keepFocus() {
+    if (!(focused instanceof HTMLAnchorElement) || focused.isConnected || document.activeElement !== document.body) return;
+    const again = [...document.links].find((link) => link.href === focused.href && link.className === focused.className);
+    again?.focus({ preventScroll: true });
+  }
+
   setInterval(showTimes, 1000);
-  new MutationObserver(showTimes).observe(document.documentElement, { childList: true, subtree: true });
+  new MutationObserver(() => {
+    keepFocus();
+    showTimes();
+  }).observe(document.documentElement, { childList: true, subtree: true });
   document.addEventListener("DOMContentLoaded", showTimes);
 
   document.addEventListener("click", (event) => {

@@ -12,10 +12,8 @@ Hessel et al. 2018, "Rainbow: Combining improvements in deep reinforcement learn
 The policy that is evaluated and saved has the average of the weights, because the online policy fluctuates between
 updates (Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging").
 
-At the start n is large and gamma small, which propagates rewards quickly; both are annealed to less biased values. With
-resets, the weights are moved towards new random ones at regular intervals and n and gamma start again, because a
-network that is trained many times on each transition loses its ability to learn (Schwarzer et al. 2023, "Bigger,
-better, faster").
+With resets, the weights are moved towards new random ones at regular intervals, because a network that is trained many
+times on each transition loses its ability to learn (Schwarzer et al. 2023, "Bigger, better, faster").
 
 The action masks of the environment apply to acting and to the targets: a forbidden action is never chosen.
 """
@@ -24,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -78,17 +76,6 @@ class Adam(NamedTuple):
         )
 
 
-_TINY: Final = 1e-6
-
-
-class Schedule(NamedTuple):
-    """Values of the schedules: rewards per n-step return, discount, corrected share of the sampling bias."""
-
-    n_steps: int
-    gamma: float
-    beta: float
-
-
 class Measured(NamedTuple):
     """Measurements of one update: those of `QuantileLoss`, and the norm of the gradient before clipping."""
 
@@ -128,12 +115,12 @@ class Learner:
 
     def update(self, progress: float) -> Measured:
         """Make one update when a share of the run is complete, 0..1; raises ReplayError without transitions."""
-        schedule = self.schedule(progress)
-        batch = self._batch
-        self._replay.sample(batch, n_steps=schedule.n_steps, gamma=schedule.gamma, beta=schedule.beta, rng=self._rng)
+        settings, batch = self._settings, self._batch
+        self._replay.sample(
+            batch, n_steps=settings.n_steps, gamma=settings.gamma, beta=self.beta(progress), rng=self._rng
+        )
         measured = self.learn(batch)
         self._replay.set_priorities(batch.places, self._loss.errors)
-        settings = self._settings
         is_due = settings.reset_every and self.n_updates % settings.reset_every == 0
         if is_due and self.n_updates <= settings.reset_until:
             self._reset()
@@ -159,16 +146,10 @@ class Learner:
         """Mean priority of the transitions drawn last."""
         return float(self._replay.priorities(self._batch.places).mean())
 
-    def schedule(self, progress: float) -> Schedule:
-        """Return the values of the schedules when a share of the run is complete, 0..1."""
-        settings, replay = self._settings, self._replay_settings
-        share = 1.0
-        if settings.anneal_updates:
-            share = min(1.0, self._updates_since_reset / settings.anneal_updates)
-        n_steps = settings.n_steps * (settings.n_steps_end / settings.n_steps) ** share
-        horizons = (1.0 - settings.gamma + _TINY, 1.0 - settings.gamma_end + _TINY)
-        gamma = 1.0 + _TINY - horizons[0] * (horizons[1] / horizons[0]) ** share
-        return Schedule(round(n_steps), min(1.0, gamma), replay.beta + (replay.beta_end - replay.beta) * progress)
+    def beta(self, progress: float) -> float:
+        """Return the share of the sampling bias that is corrected when a share of the run is complete, 0..1."""
+        replay = self._replay_settings
+        return replay.beta + (replay.beta_end - replay.beta) * progress
 
     @torch.no_grad()
     def learn(self, batch: Batch) -> Measured:
@@ -221,7 +202,7 @@ class Learner:
         return greedy_targets(chooser if chooser is not None else judge, judge, blocked, batch.rewards, batch.discounts)
 
     def _reset(self) -> None:
-        """Shrink and perturb both networks, and restart the schedules."""
+        """Shrink and perturb both networks."""
         self._policy.network.shrink_and_perturb(self._settings.reset_share)
         self._target.parameters_flat.copy_(self._policy.network.parameters_flat)
         self._adam = Adam.fresh(self._policy.network.parameters_flat)

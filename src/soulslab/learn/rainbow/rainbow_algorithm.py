@@ -260,7 +260,7 @@ class RainbowAlgorithm:
             priority_max=replay.sampler.priority_max,
             n_replay=len(replay.ring),
             n_resets=learner.n_resets,
-            **learner.schedule(self._progress())._asdict(),
+            beta=learner.beta(self._progress()),
             **means._asdict(),
         )
 

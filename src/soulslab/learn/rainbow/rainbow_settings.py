@@ -48,11 +48,8 @@ class QLearningSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True
         max_grad_norm: Global norm to which the gradient is clipped.
         is_target_masked: Whether the targets ignore actions that are forbidden in the next observation.
         is_double: Whether the online network chooses the action whose value the target network gives.
-        n_steps: Number of rewards in the n-step return, at the start and after each reset.
-        n_steps_end: Number of rewards after annealing; decreases exponentially until then.
-        gamma: Discount per game decision, at the start and after each reset.
-        gamma_end: Discount after annealing; 1 - gamma decreases exponentially until then.
-        anneal_updates: Number of updates of the annealing of both; 0 uses the end values from the start.
+        n_steps: Number of rewards in the n-step return.
+        gamma: Discount per game decision.
         target_tau: Share of the online weights by which the target network moves; 1 with ``target_every`` copies them.
         target_every: Updates between two moves of the target network.
         average_tau: Share of the online weights by which the policy that is evaluated and saved moves at each update; 1
@@ -80,11 +77,8 @@ class QLearningSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True
     max_grad_norm: Annotated[float, Meta(gt=0.0)] = 10.0
     is_target_masked: bool = True
     is_double: bool = True
-    n_steps: Annotated[int, Meta(ge=1, le=64)] = 10
-    n_steps_end: Annotated[int, Meta(ge=1, le=64)] = 3
-    gamma: Rate = 0.97
-    gamma_end: Rate = 0.99
-    anneal_updates: Count = 10_000
+    n_steps: Annotated[int, Meta(ge=1, le=64)] = 3
+    gamma: Rate = 0.99
     target_tau: Rate = 0.005
     target_every: Positive = 1
     average_tau: Rate = 0.0005

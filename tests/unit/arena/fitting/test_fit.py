@@ -112,6 +112,16 @@ def test_what_was_not_seen_is_unknown():
     assert not unknown & {"hp", "walk_m_s"}
 
 
+def test_a_reach_that_no_near_miss_bounded_may_be_metres_longer_than_the_farthest_hit():
+    areas = [window.area for move in fitted("judge").moves for window in move.windows]
+    beyond = {
+        is_bounded: [area.reach_m.high - area.reach_m.low for area in areas if area.is_reach_bounded is is_bounded]
+        for is_bounded in (False, True)
+    }
+    assert min(beyond[False]) > 3.0
+    assert min(beyond[True]) < 0.1
+
+
 def test_a_recording_without_attacks_cannot_be_fitted():
     fight = recorded("judge", 0.5)[0]
     calm = msgspec.structs.replace(fight, moments=fight.moments[:50])

@@ -18,9 +18,7 @@ STOP, GO, FORBIDDEN = range(N_ACTIONS)
 MUNCHAUSEN = 0.5
 SHAPE = StepShape(n_features=N_STATES, n_actions=N_ACTIONS)
 
-FAST = QLearningSettings(
-    batch_size=32, lr=5e-3, n_steps=1, n_steps_end=1, gamma=GAMMA, gamma_end=GAMMA, anneal_updates=0, target_tau=0.05
-)
+FAST = QLearningSettings(batch_size=32, lr=5e-3, n_steps=1, gamma=GAMMA, target_tau=0.05)
 NETWORK = QNetworkSettings(widths=(32,), n_quantiles=1)
 
 
@@ -107,7 +105,6 @@ VARIANTS = {
     "quantiles": (FAST, change(NETWORK, n_quantiles=8), 0.5),
     "hard target": (change(FAST, target_tau=1.0, target_every=20), NETWORK, 0.0),
     "noisy": (FAST, change(NETWORK, is_noisy=True), 0.0),
-    "annealed": (change(FAST, n_steps=5, gamma=0.7, anneal_updates=500), NETWORK, 0.0),
     "munchausen": (change(FAST, munchausen=MUNCHAUSEN, munchausen_temperature=1e-3), NETWORK, 0.5),
     "resets": (change(FAST, reset_every=150, reset_until=450), NETWORK, 0.5),
 }
@@ -143,7 +140,7 @@ def test_a_time_limit_changes_no_value():
 
 def test_n_step_returns_find_the_values_of_those_who_act():
     """Without corrections n steps learn the value of what was done after the first: here always going on."""
-    settings = change(FAST, n_steps=3, n_steps_end=3)
+    settings = change(FAST, n_steps=3)
     learner, policy, buffer = make_learner(settings, n_episodes=0)
     rows = corridor_rows(600, np.random.default_rng(1))
     starts = np.flatnonzero(rows["is_first"])
@@ -181,38 +178,23 @@ def test_without_its_mask_the_target_believes_in_what_is_forbidden():
     assert values_of(policy)[0, GO] > values_of(its_policy)[0, GO] + 0.1
 
 
-def test_schedules_go_from_their_start_to_their_end():
-    settings = change(FAST, n_steps=10, n_steps_end=3, gamma=0.9, gamma_end=0.99, anneal_updates=10)
-    learner, _, _ = make_learner(settings, replay=ReplaySettings(capacity=4096, beta=0.4, beta_end=1.0))
-    schedules = []
-    for _ in range(12):
-        schedules.append(learner.schedule(len(schedules) / 12))
-        learner.update(0.0)
-    n_steps, gammas = [s.n_steps for s in schedules], [s.gamma for s in schedules]
-    assert (n_steps[0], n_steps[-1]) == (10, 3)
-    assert n_steps == sorted(n_steps, reverse=True)
-    assert gammas[0] == pytest.approx(0.9)
-    assert gammas[-1] == pytest.approx(0.99)
-    assert gammas == sorted(gammas)
-    assert schedules[0].beta == pytest.approx(0.4)
-    assert learner.schedule(1.0).beta == pytest.approx(1.0)
+def test_more_of_the_sampling_bias_is_corrected_in_the_course_of_a_run():
+    learner, _, _ = make_learner(FAST, replay=ReplaySettings(capacity=4096, beta=0.4, beta_end=1.0))
+    assert [learner.beta(progress) for progress in (0.0, 0.5, 1.0)] == pytest.approx([0.4, 0.7, 1.0])
 
 
-def test_a_reset_begins_the_schedules_anew_until_none_comes_any_more():
-    settings = change(FAST, reset_every=5, reset_until=10, n_steps=8, n_steps_end=2, anneal_updates=4)
-    learner, _, _ = make_learner(settings)
-    seen = []
+def test_resets_end():
+    learner, _, _ = make_learner(change(FAST, reset_every=5, reset_until=10))
+    n_resets = []
     for _ in range(20):
         learner.update(0.0)
-        seen.append((learner.n_resets, learner.schedule(0.0).n_steps))
-    assert [n for n, _ in seen] == [0] * 4 + [1] * 5 + [2] * 11
-    assert seen[4][1] == 8
-    assert seen[3][1] == 2
+        n_resets.append(learner.n_resets)
+    assert n_resets == [0] * 4 + [1] * 5 + [2] * 11
 
 
 @pytest.mark.parametrize("network", [NETWORK, change(NETWORK, is_noisy=True, n_quantiles=4)])
 def test_a_learner_that_was_saved_goes_on_as_if_it_had_not_been(network):
-    settings = change(FAST, reset_every=70, n_steps=5, n_steps_end=2, anneal_updates=60)
+    settings = change(FAST, reset_every=70, n_steps=2)
     learner, policy, buffer = make_learner(settings, network)
     for _ in range(100):
         learner.update(0.3)
