@@ -30,6 +30,8 @@ START_S = 60
 NAME = "Jörg Łódź 龍 ☾"
 #: Windows limits paths to 260 characters where a program does not state that it supports longer ones.
 LONG = "/".join(["a folder with a name of sixty characters, as some users have"] * 5)
+#: Parts of the package that a session does not need.
+UNUSED = ("*.so", "*.c", "compat", "dashboard", "fights", "fleet", "integrations", "learn", "play")
 #: A session of a package that is installed in a folder with such a name.
 SESSION = """
 import sys
@@ -149,7 +151,7 @@ def test_a_game_starts_in_a_folder_with_such_a_name(tmp_path, monkeypatch):
 
 def test_the_package_may_be_in_a_folder_with_such_a_name(tmp_path):
     folder = tmp_path / NAME
-    shutil.copytree(Path(soulslab.__file__).parent, folder / "soulslab", ignore=shutil.ignore_patterns("*.so", "*.c"))
+    shutil.copytree(Path(soulslab.__file__).parent, folder / "soulslab", ignore=shutil.ignore_patterns(*UNUSED))
     words = [sys.executable, "-X", "utf8", "-c", SESSION, str(folder)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=START_S)
     assert (done.returncode, done.stdout.strip()) == (0, "lockstep"), done.stderr
