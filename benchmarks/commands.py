@@ -18,11 +18,14 @@ from benchmarks.result import Result, as_rows, as_table, machine_line
 from soulslab.cli.application import run_app
 from soulslab.cli.output import EXIT_USAGE, check_json, make_folder, table_console, write_json
 from soulslab.cli.parameters import SEED
+from soulslab.errors import SoulslabError
 
 if TYPE_CHECKING:
     from benchmarks.transfer import TransferBenchSettings
 
 RESULTS: Final = Path("bench-results")
+
+_log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -400,6 +403,15 @@ def fleet_games(*, seeds: Seeds = None, quick: Quick = False, json: Json = None)
 
 
 @app.command
+def fleet_priorities(*, seeds: Seeds = None, quick: Quick = False, json: Json = None) -> None:
+    """Compare first priorities of steps with and without the values of the games."""
+    from benchmarks.fleet_priorities import PrioritySettings, measure_priorities
+
+    settings = PrioritySettings().quick() if quick else PrioritySettings()
+    _report(json, lambda: [measure_priorities(_with(settings, seeds=_as_tuple(seeds)))])
+
+
+@app.command
 def fleet_scale(
     *,
     results: Annotated[Path | None, Parameter(help="JSON file of the benchmark fleet.")] = None,
@@ -450,7 +462,9 @@ def learner(
     tuned_peers: Annotated[
         bool, Parameter(negative="", help="Also train the other libraries with our settings: twice the time.")
     ] = False,
-    only: Annotated[str | None, Parameter(help="Only the learners whose name contains this text.")] = None,
+    only: Annotated[
+        str | None, Parameter(help="Only the learner of this name, or those whose names contain this text.")
+    ] = None,
     quick: Quick = False,
     json: Json = None,
 ) -> None:
@@ -530,6 +544,8 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "fights": fights,
     "train": train,
     "bosses": bosses,
+    "fit": fit,
+    "fit-training": fit_training,
     "siphon": siphon,
     "windows": windows,
     "doom": doom,
@@ -548,6 +564,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "fleet": fleet,
     "fleet-faults": fleet_faults,
     "fleet-games": fleet_games,
+    "fleet-priorities": fleet_priorities,
     "fleet-scale": fleet_scale,
     "ablation": ablation,
     "soak": soak,
@@ -556,10 +573,17 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
 
 @app.command(name="all")
 def run_all(*, quick: Quick = False) -> None:
-    """Run every benchmark, and write a JSON file of each into bench-results/."""
+    """Run every benchmark, also after one that failed, and write a JSON file of each into bench-results/."""
     make_folder(RESULTS)
+    failed = []
     for name, command in BENCHMARKS.items():
-        command(quick=quick, json=RESULTS / f"{name}.json")
+        try:
+            command(quick=quick, json=RESULTS / f"{name}.json")
+        except SoulslabError as error:
+            _log.error("%s: %s", name, error)
+            failed.append(name)
+    if failed:
+        raise SoulslabError(f"{len(failed)} of {len(BENCHMARKS)} benchmarks failed: {', '.join(failed)}")
 
 
 def _report(json: Path | None, measure: Callable[[], Iterable[Result]]) -> None:

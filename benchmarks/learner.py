@@ -50,7 +50,7 @@ class LearnerBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
         n_processes: Number of parallel runs.
         folder: Folder of the stored runs and the demonstrations.
         has_tuned_peers: Also train the peers with our settings, which takes twice as long.
-        only: Only the learners whose name contains this text, and no updates per second.
+        only: Only the learner of this name, or those whose names contain this text, and no updates per second.
         is_quick: Measure rough speeds.
     """
 
@@ -89,7 +89,8 @@ def measure_learner(settings: LearnerBenchSettings) -> list[Result]:
         found = contestants(
             settings.config, settings.seeds, settings.limit, shown, has_tuned_peers=settings.has_tuned_peers
         )
-        chosen = [task for task in found if settings.only in task.name]
+        exact = [task for task in found if task.name == settings.only]
+        chosen = exact or [task for task in found if settings.only in task.name]
         if not chosen:
             names = ", ".join(dict.fromkeys(task.name for task in found))
             raise ConfigError(f"no learner is called {settings.only!r}; there are {names}")

@@ -49,7 +49,7 @@ class LearnerDoomSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def quick(self) -> LearnerDoomSettings:
         """Return settings for a short run, in which little is learned."""
-        return replace(self, n_episodes=4, limit_s=20.0)
+        return replace(self, n_episodes=4, decisions=2500)
 
     def train(self) -> RainbowSettings:
         """Return the config for Doom; only environment and length differ.

@@ -30,7 +30,7 @@ def fleet_settings(total_steps=1_000_000):
     settings = small_settings()
     return replace(
         settings,
-        env=replace(settings.env, n_envs=2, options={**settings.env.options, "step_s": STEP_S}),
+        env=replace(settings.env, n_envs=2, options={**settings.env.options, "step_s": STEP_S, "reward": {"first": 1}}),
         learner=QLearningSettings(learning_starts=50, updates_per_step=0.1, batch_size=8, epsilon_decisions=100),
         replay=ReplaySettings(capacity=10_000),
         run=RainbowRunSettings(total_steps=total_steps, evaluate_every=0, checkpoint_every_s=1.0),
@@ -81,10 +81,10 @@ class FleetOnTrial(FleetProcesses):
         where = ("--config", config, "--run-dir", self.run_dir) if is_new else ("--resume", self.run_dir, "--trust")
         return [*where, *[each for each in arguments if each != "resume"]]
 
-    def play(self, *arguments, env_id=ENV_ID):
+    def play(self, *arguments, env_id=ENV_ID, join=None):
         """Start the games of a machine; ``env_id`` "" leaves the environment to the learner."""
         own = ("--set", f"env.id={env_id}") if env_id else ()
-        return self.start("fleet", "play", self.join, *own, *arguments)
+        return self.start("fleet", "play", join or self.join, *own, *arguments)
 
     def end_of(self, child):
         """Wait until a process has ended, and return its exit code."""

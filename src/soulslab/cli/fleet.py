@@ -261,7 +261,7 @@ def up(cluster: Path) -> int:
 
 @fleet.command
 def status(run_dir: Path, *, json: Flag = False) -> int:
-    """Show the learner and all games.
+    """Show the learner and all games; the exit code is 0 only if the learner runs.
 
     Args:
         run_dir: Folder of the run.
@@ -277,7 +277,7 @@ def status(run_dir: Path, *, json: Flag = False) -> int:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
     else:
         _print_status(found)
-    return EXIT_OK
+    return EXIT_OK if found.learner is not None else EXIT_FAILED
 
 
 @fleet.command
@@ -322,9 +322,10 @@ def resume(run_dir: Path) -> int:
 
 @fleet.command(name="set")
 def change(run_dir: Path, *changes: str) -> int:
-    """Change settings of the learner while it trains, of Rainbow learner.lr, epsilon and epsilon_end.
+    """Change settings of the learner while it trains: of Rainbow learner.lr, epsilon and epsilon_end.
 
-    Of PPO learner.lr, lr_end, entropy, entropy_end, clip and target_kl.
+    Of PPO learner.lr, lr_end, entropy, entropy_end, clip and target_kl; of both the weights of the reward that the
+    config has, as env.options.reward.win=2.
 
     Args:
         run_dir: Folder of the run.
@@ -336,8 +337,7 @@ def change(run_dir: Path, *changes: str) -> int:
 
     if not changes:
         raise ConfigError("is missing; name a setting and its value, as learner.lr=1e-4", path="changes")
-    change_settings(FleetFolder(run_dir), dict(_paths(read_overrides(list(changes), "fleet set"))))
-    print_line("the learner changes the settings and saves them with the run")
+    print_line(change_settings(FleetFolder(run_dir), dict(_paths(read_overrides(list(changes), "fleet set")))))
     return EXIT_OK
 
 

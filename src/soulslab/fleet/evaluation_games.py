@@ -158,6 +158,7 @@ class EvaluationGames:
         with algorithm.best_estimate() as estimate:
             policy = cast("NetworkPolicy[Any]", estimate).copy()  # a fleet trains no joined policies
         evaluation = Evaluation(policy, self._n_fights)
-        weights = Weights(version=channel.version, epsilon=0.0, tensors=policy.weights())
+        tensors, factors = policy.weights(), channel.reward_factors
+        weights = Weights(version=channel.version, epsilon=0.0, tensors=tensors, reward_factors=factors)
         channel.publish(weights, evaluation.candidate)
         return evaluation

@@ -29,6 +29,7 @@ from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.archive import Tensors
 from soulslab.learn.policy_header import Header
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.telemetry import ActorStats
 from soulslab.learn.training import AnySettings
@@ -51,6 +52,7 @@ class FleetActor:
 
     Attributes:
         control: The newest order of the operators.
+        has_values: Whether the games send the values of their actions, for the first priorities in the replay buffer.
         evaluations: Evaluations by games.
     """
 
@@ -63,7 +65,9 @@ class FleetActor:
         self.evaluations = EvaluationGames(folder.settings.run.evaluate_fights)
         self._access = access
         self._keys = Keys(access.run)
-        self._shape = step_shape(header)
+        settings = folder.settings
+        self.has_values = isinstance(settings, RainbowSettings) and settings.replay.alpha > 0.0
+        self._shape = step_shape(header, has_values=self.has_values)
         self._n_lanes = folder.settings.env.n_envs
         self._alpha = alpha
         plain = msgspec.structs.replace(header, env_options=without_secrets(header.env_options))
@@ -72,6 +76,7 @@ class FleetActor:
             header=msgspec.to_builtins(plain),
             seed=folder.settings.run.seed,
             alone_s=folder.settings.run.actor_alone_s,
+            has_values=self.has_values,
         )
         self._counts = (0, 0)
         self._status_at = 0.0

@@ -105,7 +105,8 @@ class _Game:
 
     def _play(self, env: Any, policy: NetworkPolicy[Any], description: RunDescription, request: StopRequest) -> None:
         spool = Spool(self._folder, self._settings.spool_bytes)
-        kind = row_type(step_shape(policy.header))
+        has_values = description.has_values
+        kind = row_type(step_shape(policy.header, has_values=has_values))
         end = self._open_end(env.num_envs, kind, spool, policy)
         try:
             end.keep_lease(lambda: self._lease(end))
@@ -113,7 +114,8 @@ class _Game:
             policy.seed((description.seed + entropy) % 2**63)
             rng = np.random.default_rng(np.random.SeedSequence([description.seed, entropy]))
             watched = LatenessWrapper(env, self._note_step)
-            actor = Actor(watched, policy, end, rng, is_greedy=self._settings.role == "evaluating")
+            is_greedy = self._settings.role == "evaluating"
+            actor = Actor(watched, policy, end, rng, is_greedy=is_greedy, has_values=has_values)
             if not self._wait_for_admission(end, description, request):
                 return
             # Games must not repeat each other's fights, and a restarted game not its own.

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -121,6 +121,7 @@ def learn(
             parts.enter_context(closing(_Watcher(server, folder, run)))
         refuse_open_server(access)
         client = parts.enter_context(closing(connect(access)))
+        parts.callback(_remove_status, client, access.run)
         if redis is not None:
             _set_players(client, folder, access.run)
         client.set(Keys(access.run).control, msgspec.json.encode(Control()))
@@ -157,6 +158,12 @@ def _set_players(client: Redis, folder: FleetFolder, run: str) -> None:
     """Make the users of the join files on a server that was given."""
     for player in folder.players():
         set_player(client, run, player)
+
+
+def _remove_status(client: Redis, run: str) -> None:
+    """Remove the status of the learner, which has ended."""
+    with suppress(RedisError):  # then it expires
+        client.delete(Keys(run).learner)
 
 
 def _end_games(client: Redis, run: str) -> None:

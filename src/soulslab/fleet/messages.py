@@ -126,12 +126,14 @@ class RunDescription(msgspec.Struct, frozen=True, kw_only=True):
         header: Header of the policy, as JSON-compatible values.
         seed: Seed of the run.
         alone_s: Time that a game continues without a learner (s).
+        has_values: Whether the games send the values with which they choose actions.
     """
 
     soulslab: str
     header: dict[str, Any]
     seed: int
     alone_s: float
+    has_values: bool = False
 
 
 def epsilon_exponent(number: int, alpha: float) -> float:

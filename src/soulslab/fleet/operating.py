@@ -18,8 +18,10 @@ from soulslab.fleet.access import Keys, connect
 from soulslab.fleet.fleet_folder import FleetFolder
 from soulslab.fleet.messages import Control, LearnerStatus, Lease
 from soulslab.fleet.redis_server import Player, remove_player, set_player
-from soulslab.learn.run_folder import CONFIG_NAME
-from soulslab.learn.settings import adjust_settings
+from soulslab.learn.checkpoint import CheckpointStore
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME
+from soulslab.learn.settings import REWARD_PATH, adjust_settings
 from soulslab.learn.training import load_run_settings
 
 _MAX_LOG: int = 10_000
@@ -79,36 +81,56 @@ def _memory_mb(client: Redis) -> float | None:
 def give_order(folder: FleetFolder, order: Order) -> None:
     """Give an order to a fleet and log it with user and time; raises FleetError if its server cannot be reached."""
 
-    def change(control: Control) -> Control:
+    def change(control: Control) -> tuple[Control, str]:
         if order == "save":
-            return msgspec.structs.replace(control, n_saves=control.n_saves + 1)
-        return msgspec.structs.replace(control, state=order)
+            return msgspec.structs.replace(control, n_saves=control.n_saves + 1), order
+        return msgspec.structs.replace(control, state=order), order
 
-    _change_control(folder, change, order)
+    _change_control(folder, change)
 
 
-def change_settings(folder: FleetFolder, changes: Mapping[str, Any]) -> None:
-    """Change settings of a learner that trains, by path, and log it with user and time.
+def change_settings(folder: FleetFolder, changes: Mapping[str, Any]) -> str:
+    """Change settings of a learner that trains, by path, and log it with user, time, new and old values.
 
-    Raises ConfigError for settings that cannot change or have a wrong value, FleetError if the server of the fleet
-    cannot be reached.
+    Returns a sentence about the effect. Raises ConfigError for settings that cannot change or have a wrong value,
+    FleetError if the server of the fleet cannot be reached.
     """
     folder.admin()  # reports a folder without a fleet
-    adjust_settings(load_run_settings(folder.run_dir / CONFIG_NAME), changes)
+    settings = load_run_settings(folder.run_dir / CONFIG_NAME)
+    adjust_settings(settings, changes)
+    store = CheckpointStore(folder.run_dir / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
+    saved = store.latest().header.get("changes", {}) if store.paths() else {}
 
-    def change(control: Control) -> Control:
-        return msgspec.structs.replace(control, changes={**control.changes, **changes})
+    def change(control: Control) -> tuple[Control, str]:
+        old = msgspec.to_builtins(adjust_settings(settings, {**saved, **control.changes}))
+        parts = [f"{path}={value} (was {_value_at(old, path)})" for path, value in changes.items()]
+        changed = msgspec.structs.replace(control, changes={**control.changes, **changes})
+        return changed, f"set {' '.join(parts)}"
 
-    _change_control(folder, change, "set " + " ".join(f"{path}={value}" for path, value in changes.items()))
+    _change_control(folder, change)
+    effect = "the learner changes the settings and saves them with the run"
+    if any(path.startswith(REWARD_PATH) for path in changes):
+        effect += "; each game uses the new weights from its next episode on"
+        if isinstance(settings, RainbowSettings):
+            effect += ", and earlier steps keep their rewards in the replay buffer"
+    return effect
 
 
-def _change_control(folder: FleetFolder, change: Callable[[Control], Control], what: str) -> None:
+def _value_at(table: Any, path: str) -> Any:
+    """Return the value of nested tables at a path such as ``learner.lr``."""
+    for name in path.split("."):
+        table = table[name]
+    return table
+
+
+def _change_control(folder: FleetFolder, change: Callable[[Control], tuple[Control, str]]) -> None:
+    """Change the order to a fleet; the function returns the new one and its description for the log."""
     access = folder.admin()
     keys = Keys(access.run)
     with closing(connect(access)) as client:
         try:
             data = client.get(keys.control)
-            control = change(msgspec.json.decode(data, type=Control) if data else Control())
+            control, what = change(msgspec.json.decode(data, type=Control) if data else Control())
             client.set(keys.control, msgspec.json.encode(control))
             _write_log(client, keys, what)
         except RedisError as error:

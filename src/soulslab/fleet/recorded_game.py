@@ -25,6 +25,7 @@ from soulslab.learn.demonstrations.reading import rows_of_episode
 from soulslab.learn.demonstrations.recorded_episode import Episode
 from soulslab.learn.inputs import Layout
 from soulslab.learn.replay.step_rows import row_type
+from soulslab.learn.settings import scale_reward
 from soulslab.version import VERSION
 
 DRAIN_S = 10.0
@@ -36,7 +37,7 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
 
     Attributes:
         header: Header of the learner's policy, with the environment.
-        options: Options of the environment.
+        options: Options of the environment, with the weights of the reward of this moment.
     """
 
     def __init__(self, join: Path, name: str = "", functions: Mapping[str, str] | None = None) -> None:
@@ -48,7 +49,7 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
         policy = read_policy(description, access.address)
         self.header = policy.header
         self.options = with_functions(self.header.env_options, functions or {}, access.address)
-        self._shape = step_shape(self.header)
+        self._shape = step_shape(self.header, has_values=description.has_values)
         env = gymnasium.make(self.header.env_id, **self.options)
         self._layout = Layout(env.observation_space, self.header.env_id)
         env.close()
@@ -57,6 +58,8 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
         spool = Spool(Path(tempfile.gettempdir()), SPOOL_BYTES)
         self._end = RedisActorEnd(access, self._name, 1, row_type(self._shape), spool, policy.weights())
         self._end.keep_lease(self._lease)
+        if self._end.refresh() and (weights := self._end.pull(-1)) is not None:
+            self.options = scale_reward(self.options, weights.reward_factors)
 
     def send(self, episode: Episode) -> None:
         """Send an episode of the environment of the run."""

@@ -78,6 +78,7 @@ class RedisLearnerEnd:
 
     Attributes:
         version: Version of the weights that were published last; -1 before the first.
+        reward_factors: Factors of the reward that were published with them.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class RedisLearnerEnd:
     ) -> None:
         """Start reading; without a state, everything that is there is taken. ``n_lanes`` is E of the replay buffer."""
         self.version = -1
+        self.reward_factors: dict[str, float] = {}
         self._access = access
         self._row_type = row_type(shape)
         self._lanes = EpisodeLanes(n_lanes, self._row_type)
@@ -164,7 +166,7 @@ class RedisLearnerEnd:
 
     def publish(self, weights: Weights, candidate: int = 0) -> None:
         """Make weights available to the games; the reading thread sends the newest (`StreamReader.publish`)."""
-        self.version = weights.version
+        self.version, self.reward_factors = weights.version, weights.reward_factors
         self._reader.publish(weights, candidate)
 
     def state(self) -> Tensors:

@@ -16,13 +16,16 @@ class _PublishedWeights(msgspec.Struct, frozen=True):
     epsilon: float
     sha256: str
     tensors: bytes
+    reward_factors: dict[str, float]
 
 
 def encode_weights(weights: Weights, era: int) -> bytes:
     """Return weights as a message; ``era`` identifies the learner, whose versions can be lower than those before."""
     tensors = encode_tensors(weights.tensors)
     digest = hashlib.sha256(tensors).hexdigest()
-    return msgspec.msgpack.encode(_PublishedWeights(era, weights.version, weights.epsilon, digest, tensors))
+    return msgspec.msgpack.encode(
+        _PublishedWeights(era, weights.version, weights.epsilon, digest, tensors, weights.reward_factors)
+    )
 
 
 def decode_weights(data: bytes) -> tuple[int, Weights]:
@@ -31,4 +34,6 @@ def decode_weights(data: bytes) -> tuple[int, Weights]:
     if hashlib.sha256(found.tensors).hexdigest() != found.sha256:
         raise ValueError("the weights do not match their checksum")
     tensors = decode_tensors(found.tensors)
-    return found.era, Weights(version=found.version, epsilon=found.epsilon, tensors=tensors)
+    return found.era, Weights(
+        version=found.version, epsilon=found.epsilon, tensors=tensors, reward_factors=found.reward_factors
+    )

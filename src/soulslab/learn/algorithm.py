@@ -110,7 +110,10 @@ class Algorithm(Protocol):
         return
 
     def adjust(self, changes: Mapping[str, float]) -> None:
-        """Change settings, by path, while the run trains; raises ConfigError for one that cannot change."""
+        """Use other settings from now on: those with which the run has started, with all changes so far, by path.
+
+        Raises ConfigError for a setting that cannot change.
+        """
         for path in changes:
             raise ConfigError("cannot change while a run trains", path=path)
 

@@ -95,10 +95,16 @@ def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
 
 
 class Choice(NamedTuple):
-    """Actions, int64 (B,), and the logarithms of their probabilities, float32 (B,), if ``Header.has_log_probs``."""
+    """Actions, int64 (B,), and the numbers from which they were chosen.
+
+    ``log_probs`` are the logarithms of the probabilities of the actions, float32 (B,), if ``Header.has_log_probs``.
+    ``values`` are the values of all actions, float32 (B, A); None for a policy without values, and if all actions are
+    random.
+    """
 
     actions: NDArray[np.int64]
     log_probs: NDArray[np.float32] | None = None
+    values: NDArray[np.float32] | None = None
 
 
 class NetworkPolicy(ABC, Generic[H]):

@@ -18,7 +18,7 @@ from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.environment import describe_options, require_functions
 from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.run_requests import clear_requests
-from soulslab.learn.settings import AlgorithmSettings
+from soulslab.learn.settings import AlgorithmSettings, change_reward
 
 CONFIG_NAME: Final = "config.toml"
 POLICY_NAME: Final = "policy.safetensors"
@@ -81,7 +81,8 @@ class RunFolder(Generic[_Settings]):
 
     Attributes:
         settings: Settings of the run as a file can hold them: Python functions by name.
-        options: Options of the environment, with the Python functions themselves.
+        options: Options of the environment, with the Python functions themselves. In one process they have the weights
+            of the reward that were changed in a fleet before; the games of a fleet get the changes with their weights.
         checkpoint: Checkpoint to resume; None for a new run.
     """
 
@@ -116,6 +117,9 @@ class RunFolder(Generic[_Settings]):
             if (path / LOCK_NAME).exists() or (resume and self.store.paths()):
                 self._take_lock()
             self.checkpoint = self.store.latest() if resume else None
+            if self.checkpoint is not None and not is_fleet:
+                with continuing_from(self.checkpoint.path):
+                    self.options = change_reward(self.options, self.checkpoint.header.get("changes", {}))
         except BaseException:
             self.close()
             raise

@@ -7,18 +7,22 @@ an environment that skips locked moments may make several decisions in one step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from soulslab.config.secret import refuse_plain_token
-from soulslab.errors import ConfigError
+from soulslab.errors import ConfigError, did_you_mean
 
 Positive = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Coefficient = Annotated[float, Meta(ge=0.0)]
+
+REWARD_PATH: Final = "env.options.reward."
+"""Start of the path of a weight of the reward."""
 
 
 class EnvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -182,22 +186,68 @@ S = TypeVar("S", bound=AlgorithmSettings)
 
 
 def adjust_settings(settings: S, changes: Mapping[str, float]) -> S:
-    """Return settings with changes by path, such as ``learner.lr``.
+    """Return the settings with which a run has started with changes by path, such as ``learner.lr``.
 
+    The weights of the reward can change, too, as ``env.options.reward.win``, if ``env.options.reward`` is a table.
     Raises ConfigError for a setting that is not adjustable, or a wrong value.
     """
     kind = type(settings.learner)
     learner, paths = msgspec.to_builtins(settings.learner), [f"learner.{name}" for name in kind.adjustable]
     for path, value in changes.items():
+        if path.startswith(REWARD_PATH):
+            _check_weight(settings.env.options.get("reward"), path, value)
+            continue
         if path not in paths:
-            raise ConfigError(f"cannot change while a run trains; {', '.join(paths)} can", path=path)
+            others = f"{', '.join(paths)} and the weights {REWARD_PATH}TERM"
+            raise ConfigError(f"cannot change while a run trains; {others} can", path=path)
         name = path.removeprefix("learner.")
         try:
             msgspec.convert({name: value}, kind)
         except msgspec.ValidationError as error:
             raise ConfigError(str(error), path=path) from error
         learner[name] = value
-    return msgspec.structs.replace(settings, learner=msgspec.convert(learner, kind))
+    env = msgspec.structs.replace(settings.env, options=change_reward(settings.env.options, changes))
+    return msgspec.structs.replace(settings, env=env, learner=msgspec.convert(learner, kind))
+
+
+def change_reward(options: Mapping[str, Any], changes: Mapping[str, float]) -> dict[str, Any]:
+    """Return options of an environment with those of the changed settings that are weights of the reward."""
+    weights = {path.removeprefix(REWARD_PATH): value for path, value in changes.items() if path.startswith(REWARD_PATH)}
+    reward = options.get("reward")
+    return {**options, "reward": {**reward, **weights}} if weights and isinstance(reward, Mapping) else dict(options)
+
+
+def reward_factors(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, float]:
+    """Return the factors by which the weights of the reward differ in two options of an environment, by name."""
+    weights, changed = before.get("reward"), now.get("reward")
+    if not isinstance(weights, Mapping) or not isinstance(changed, Mapping):
+        return {}
+    return {name: changed[name] / weight for name, weight in weights.items() if changed[name] != weight}
+
+
+def scale_reward(options: Mapping[str, Any], factors: Mapping[str, float]) -> dict[str, Any]:
+    """Return options of an environment whose weights of the reward are multiplied by factors, by name."""
+    reward = options.get("reward")
+    if not factors or not isinstance(reward, Mapping):
+        return dict(options)
+    return {**options, "reward": {name: weight * factors.get(name, 1.0) for name, weight in reward.items()}}
+
+
+def _check_weight(reward: Any, path: str, value: Any) -> None:
+    """Raise ConfigError unless a weight of the reward with which a run has started can change to a value."""
+    name = path.removeprefix(REWARD_PATH)
+    if not isinstance(reward, Mapping):
+        shown = repr(reward) if reward is not None else "the default of the environment"
+        problem = f"cannot change: the reward of this run is {shown}; only a table env.options.reward has weights"
+    elif name not in reward:
+        problem = f"cannot change: the reward of this run has only {', '.join(reward)}{did_you_mean(name, reward)}"
+    elif not reward[name]:
+        problem = "cannot change: it was 0 at the start of the run, so the games do not report it; start a new run"
+    elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        problem = f"must be a finite number, not {value!r}"
+    else:
+        return
+    raise ConfigError(problem, path=path)
 
 
 class TrainSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -46,7 +46,7 @@ from soulslab.learn.run_folder import (
     continuing_from,
 )
 from soulslab.learn.run_requests import SAVE_NAME, STOP_NAME, RunRequests
-from soulslab.learn.settings import AlgorithmSettings
+from soulslab.learn.settings import AlgorithmSettings, change_reward
 from soulslab.learn.stop_request import StopRequest
 from soulslab.version import VERSION
 
@@ -210,7 +210,7 @@ class TrainingLoop:
         run = self._settings.run
         settings = EvaluationSettings(
             env_id=self._settings.env.id,
-            env_options=without_functions(self._folder.options),
+            env_options=without_functions(change_reward(self._folder.options, self._changes)),
             n_fights=run.evaluate_fights,
             n_envs=run.evaluate_envs,
             seed=run.seed,
@@ -258,7 +258,7 @@ class TrainingLoop:
         wanted = self._control.changed_settings()
         changes = {path: value for path, value in wanted.items() if self._changes.get(path) != value}
         if changes:
-            self._algorithm.adjust(changes)
+            self._algorithm.adjust({**self._changes, **changes})
             self._changes |= changes
             _log.info("from decision %d on: %s", self._algorithm.env_steps, changes)
             self._save()

@@ -8,6 +8,7 @@ registers `PACED_ID`, so that ``gymnasium.make("soulslab.testing.paced_env:testi
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,17 +26,25 @@ class Paced(gymnasium.Env[NDArray[np.float32], np.int64]):
     """An environment with a step every ``step_s``.
 
     By default it has as many features (at least 3) and actions (at least 2) as the built-in fight. The last action is
-    masked. The reward is 1 for action 0, otherwise 0. The lateness and the agent's time of each step are written to the
-    file `log`, if it is not ""; see `read_log`.
+    masked. The reward is 1 for action 0, otherwise 0; or the sum of the terms in `reward`, which are ``first`` (1 for
+    action 0) and ``step`` (1), with their weights. ``info["reward_terms"]`` has the weighted terms. The lateness and
+    the agent's time of each step are written to the file `log`, if it is not ""; see `read_log`.
     """
 
     def __init__(
-        self, step_s: float = 0.1, n_features: int = 74, n_actions: int = 20, n_steps: int = 100, log: str = ""
+        self,
+        step_s: float = 0.1,
+        n_features: int = 74,
+        n_actions: int = 20,
+        n_steps: int = 100,
+        log: str = "",
+        reward: Mapping[str, float] | None = None,
     ) -> None:
         self.observation_space = Box(-np.inf, np.inf, (n_features,), np.float32)
         self.action_space = Discrete(n_actions)
         self._step_s = step_s
         self._n_steps = n_steps
+        self._reward = {"first": 1.0} if reward is None else dict(reward)
         self._mask = np.arange(n_actions) < n_actions - 1
         self._obs = np.zeros(n_features, np.float32)
         self._end_at = self._observed_at = 0.0
@@ -65,8 +74,10 @@ class Paced(gymnasium.Env[NDArray[np.float32], np.int64]):
             self._log.write(np.array([late_s, now - self._observed_at]).tobytes())
         self._obs[STEP] += 1.0
         is_over = bool(self._obs[STEP] >= self._n_steps)
-        info = {"action_mask": self._mask.copy(), "late_s": late_s}
-        return self._observe(), float(action == 0), is_over, False, info
+        quantities = {"first": float(action == 0), "step": 1.0}
+        terms = {name: weight * quantities[name] for name, weight in self._reward.items()}
+        info = {"action_mask": self._mask.copy(), "late_s": late_s, "reward_terms": terms}
+        return self._observe(), sum(terms.values()), is_over, False, info
 
     def close(self) -> None:
         """Close the log."""

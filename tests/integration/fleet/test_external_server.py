@@ -15,17 +15,27 @@ from soulslab.cli.application import run
 from soulslab.fleet.access import Access, connect, new_password, password_hash, read_access, write_access
 from soulslab.fleet.certificates import server_certificates
 from soulslab.fleet.redis_server import free_port
+from soulslab.learn.actors.transition_actor import step_shape
+from soulslab.learn.archive import read_archive
+from soulslab.learn.players import load_player
+from soulslab.learn.rainbow.rainbow_algorithm import REPLAY_NAME
+from soulslab.learn.replay.step_rows import row_type
+from soulslab.learn.run_folder import POLICY_NAME
 from soulslab.learn.settings import EnvSettings
 from support.fleet import FleetOnTrial, fleet_settings
+from support.rewards import THOUSAND
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server runs on Linux")
 
 HOST = "127.0.0.1"
+FUNCTION = "support.rewards:thousand"
 GAMES = {
     "doom": EnvSettings(id="soulslab/Doom-v0", n_envs=1, options={"frame_skip": 8, "max_tics": 80}),
     "stand-in": EnvSettings(id="soulslab/DarkSouls3Iudex-v0", n_envs=1, options={"stand_in": True, "phase": "1"}),
 }
+#: Options of learner and games for a reward function, which the learner names and the machine has.
+BY_NAME = {"doom": ((), ()), "stand-in": (("--reward", "thousand"), ("--allow-reward", f"thousand={FUNCTION}"))}
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +71,13 @@ def admin(tmp_path_factory):
     server.wait()
 
 
+def saved_rewards(trial):
+    """Return the rewards in the files of the replay buffer."""
+    kind = row_type(step_shape(load_player(trial.run_dir / POLICY_NAME).header))
+    files = [read_archive(path)[0]["rows"] for path in (trial.run_dir / REPLAY_NAME).glob("rows_*.safetensors")]
+    return [reward for rows in files for reward in rows.reshape(-1).view(kind)["reward"].tolist()]
+
+
 def answers(client):
     try:
         return client.ping()
@@ -69,12 +86,13 @@ def answers(client):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_games_in_windows_play_over_a_server_that_is_given(admin, tmp_path, name):
+def test_games_in_windows_play_over_a_server_that_is_given(admin, tmp_path, name, capfd):
     trial = FleetOnTrial(tmp_path, replace(fleet_settings(), env=GAMES[name]))
     write_access(tmp_path / "admin.toml", replace(admin, run=name))  # the fleets share the server
     try:
-        learner = trial.learn_here("--redis", tmp_path / "admin.toml")
-        machine = trial.play(env_id="")
+        named, allowed = BY_NAME[name]
+        learner = trial.learn_here("--redis", tmp_path / "admin.toml", *named)
+        machine = trial.play(*allowed, env_id="")
         trial.wait_for_steps(20)
         (game,) = trial.games()
         assert game.state in ("playing", "waiting")
@@ -89,8 +107,14 @@ def test_games_in_windows_play_over_a_server_that_is_given(admin, tmp_path, name
         machine.kill()
         _, left = psutil.wait_procs(left, DEADLINE_S)
         assert not left
+        if named:
+            assert run(["fleet", "set", str(trial.run_dir), "env.options.reward.win=2"]) != 0
+            assert "the reward of this run is '<function thousand>'" in capfd.readouterr().err
         assert run(["fleet", "stop", str(trial.run_dir)]) == 0
         assert learner.result(DEADLINE_S) == 0
+        assert run(["fleet", "status", str(trial.run_dir)]) == 1  # the server runs, but not the learner
+        assert "the learner does not run" in capfd.readouterr().out
+        assert (THOUSAND in saved_rewards(trial)) == (name == "stand-in")
     finally:
         trial.close()
     with closing(connect(admin)) as client:

@@ -8,7 +8,7 @@ import pytest
 import soulslab
 from benchmarks.commands import BENCHMARKS, app, run
 from benchmarks.result import Result
-from soulslab.errors import FleetError
+from soulslab.errors import FleetError, SoulslabError
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +89,19 @@ def test_all_checks_its_folder_first(capsys):
     Path("bench-results").touch()
     assert run(["all"]) == 2
     assert "bench-results: cannot be created: File exists" in capsys.readouterr().err
+
+
+def test_benchmarks_go_on_after_one_that_failed(monkeypatch, caplog):
+    ran = []
+
+    def fails(**_):
+        raise SoulslabError("the machine has no such game")
+
+    for name in BENCHMARKS:
+        monkeypatch.setitem(BENCHMARKS, name, fails if name == "doom" else lambda name=name, **_: ran.append(name))
+    assert run(["all", "--quick"]) == 1
+    assert ran == [name for name in BENCHMARKS if name != "doom"]
+    assert "doom: the machine has no such game" in caplog.text
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

@@ -20,8 +20,9 @@ from soulslab.learn.rainbow.rainbow_settings import (
 )
 from soulslab.learn.run_folder import BEST_POLICY_NAME, StopReason
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
-from soulslab.learn.telemetry import CheckpointSaved, Evaluated, LearningStats
+from soulslab.learn.telemetry import CheckpointSaved, Evaluated, FightStats, LearningStats
 from soulslab.learn.train import train
+from soulslab.testing.paced_env import PACED_ID
 
 LIMITS = {"total_steps": 2400, "seed": 3, "evaluate_every": 400, "evaluate_fights": 20, "evaluate_envs": 20}
 PPO = TrainSettings(
@@ -142,7 +143,7 @@ class Operator:
         self.changes = changes
 
     def open_actor(self, folder, header):
-        env = make_vector(folder.settings.env.id, folder.settings.env.n_envs, {})
+        env = make_vector(folder.settings.env.id, folder.settings.env.n_envs, folder.settings.env.options)
         return LocalActor(env, QPolicy(header), folder.settings.run.seed)
 
     def is_stop_requested(self):
@@ -175,6 +176,26 @@ def test_settings_that_changed_while_a_run_trained_are_kept_by_a_resumed_run(tmp
         fleet=Operator({"learner.lr": 1e-3}),
     )
     assert listener.of(LearningStats)[-1].lr == 1e-3
+
+
+def test_changed_weights_of_the_reward_apply_to_evaluations_and_to_a_resumed_run(tmp_path):
+    options = {"step_s": 1e-6, "n_steps": 5, "n_features": 4, "n_actions": 3, "reward": {"first": 0.0, "step": 0.5}}
+    env = EnvSettings(id=f"soulslab.testing.paced_env:{PACED_ID}", n_envs=1, options=options)
+    settings = with_run(msgspec.structs.replace(RAINBOW, env=env), total_steps=300, evaluate_every=100)
+    folder, listener = tmp_path / "run", Listener()
+    operator = Operator({"env.options.reward.step": -4.0})
+    train(settings, folder, sinks=[listener], fleet=operator)
+    assert [each.mean_return for each in listener.of(Evaluated)] == [-20.0] * 3
+    # Until the first weights, after 100 steps, the actor does not know the change: the first episodes had 2.5.
+    assert -20.0 < listener.of(FightStats)[-1].reward_terms["step"] < 0.0
+    resumed = with_run(settings, total_steps=500)
+    listener = Listener()
+    result = train(resumed, folder, resume=True, sinks=[listener])
+    assert {each.mean_return for each in listener.of(Evaluated)} == {-20.0}
+    assert listener.of(FightStats)[-1].reward_terms["step"] == -20.0
+    assert result.mean_return < -14.0
+    with pytest.raises(ConfigError, match=r"run\.actor: cannot be 'apart'"):
+        train(with_run(resumed, actor="apart"), folder, resume=True)
 
 
 def test_a_setting_that_cannot_change_is_refused(tmp_path):

@@ -47,7 +47,7 @@ class EpisodeCounter:
     ) -> list[EpisodeResult]:
         """Record one step of all environments, arrays (N,); return the results of the episodes that ended."""
         results = []
-        terms = _terms_of(info)
+        terms = reward_terms(info)
         for i, running in enumerate(self._running):
             running.total_reward += float(rewards[i])
             running.n_decisions += int(decisions[i])
@@ -178,7 +178,7 @@ class _Running(msgspec.Struct):
     reward_terms: dict[str, float] = {}
 
 
-def _terms_of(info: Info) -> dict[str, NDArray[Any]]:
+def reward_terms(info: Info) -> dict[str, NDArray[Any]]:
     """Return the terms of the reward of this step, each (N,), including those of the last step of an episode."""
     terms = {name: values for name, values in info.get("reward_terms", {}).items() if not name.startswith("_")}
     last = info.get("final_info", {}).get("reward_terms", {})

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from soulslab.config import Secret
 from soulslab.errors import ConfigError
 from soulslab.learn.actors.episode_window import EpisodeCounter
+from soulslab.learn.actors.reward_factors import RewardFactors
 from soulslab.learn.actors.transport import ActorEnd, LearnerEnd
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import (
@@ -49,11 +50,13 @@ class Actor:
         rng: np.random.Generator,
         *,
         is_greedy: bool = False,
+        has_values: bool = False,
     ) -> None:
         """Make an actor; :meth:`reset` must follow, and :meth:`load` may.
 
         The weights of the policy are replaced by those from the transport; ``rng`` draws the random actions. A greedy
-        actor does not explore: it has neither random actions nor noise on the weights.
+        actor does not explore: it has neither random actions nor noise on the weights. ``has_values`` is whether the
+        rows hold the values with which the actions were chosen (`StepShape`).
         """
         header = policy.header
         self._env = env
@@ -66,7 +69,9 @@ class Actor:
         self._n_envs, self._n_actions = env.num_envs, header.n_actions
         self._observer = header.make_observer(layout(env), self._n_envs)
         self._blocked = np.zeros((self._n_envs, self._n_actions), np.bool_)
-        self._row_type = row_type(step_shape(header))
+        self._has_values = has_values
+        self._row_type = row_type(step_shape(header, has_values=has_values))
+        self._reward_factors = RewardFactors(self._n_envs)
         self._episode_steps = np.zeros(self._n_envs, np.int64)
         self._counter = EpisodeCounter(self._n_envs, self._n_actions, fight_names(env))
         self.live: LiveFeed | None = None
@@ -88,6 +93,8 @@ class Actor:
         if weights is not None:
             self._policy.load_weights(weights.tensors)
             self.weights_version, self._epsilon = weights.version, weights.epsilon
+            self._reward_factors.change(weights.reward_factors)
+        self._reward_factors.begin(self._episode_steps == 0)
         choice = self._choose()
         actions = choice.actions
         live = self.live
@@ -98,7 +105,10 @@ class Actor:
         rows["action"], rows["is_first"] = actions, self._episode_steps == 0
         if choice.log_probs is not None:
             rows["log_prob"] = choice.log_probs
+        if self._has_values and choice.values is not None:
+            self._write_values(rows, choice.values)
         obs, rewards, terminated, truncated, info = self._env.step(actions)
+        rewards, info = self._reward_factors.apply(rewards, info)
         decisions = decisions_taken(info, self._n_envs)
         dones = terminated | truncated
         if live is not None:
@@ -157,6 +167,14 @@ class Actor:
             return Choice(self._policy.act(inputs, allowed))
         return self._policy.explore(inputs, allowed, self._epsilon, self._rng)
 
+    def _write_values(self, rows: NDArray[Any], values: NDArray[np.float32]) -> None:
+        """Write the values of the actions in the rows, and of the best allowed actions, from all values (N, A)."""
+        best = np.where(self._blocked, -np.inf, values).max(axis=1)
+        taken = values[np.arange(len(rows)), rows["action"]]
+        known = np.isfinite(best) & np.isfinite(taken)  # without an allowed action there is no best value
+        rows["is_valued"] = known
+        rows["action_value"], rows["best_value"] = np.where(known, taken, 0.0), np.where(known, best, 0.0)
+
     def _final_rows(
         self, info: Info, where: NDArray[np.intp], actions: NDArray[np.int64], decisions: NDArray[np.int64]
     ) -> NDArray[Any] | None:
@@ -186,7 +204,7 @@ class Actor:
         check_finite("observation", self._observer.inputs.features, self._episode_steps)
 
 
-def step_shape(header: Header) -> StepShape:
+def step_shape(header: Header, *, has_values: bool = False) -> StepShape:
     """Return the sizes of the steps from which a policy learns."""
     return StepShape(
         n_features=header.n_inputs,
@@ -194,6 +212,7 @@ def step_shape(header: Header) -> StepShape:
         pixels=header.pixels,
         frame_stack=header.frame_stack,
         has_log_probs=header.has_log_probs,
+        has_values=has_values,
     )
 
 
@@ -202,10 +221,12 @@ class ActorHandle(Protocol):
 
     Attributes:
         is_remote: Whether steps arrive without a call of :meth:`advance`.
+        has_values: Whether the rows of the channel hold values of actions (`StepShape`).
         channel: The learner's end of the transport, once :meth:`begin` was called.
     """
 
     is_remote: bool
+    has_values: bool
 
     @property
     def channel(self) -> LearnerEnd:

@@ -52,12 +52,15 @@ class EpisodeResult(msgspec.Struct, frozen=True, kw_only=True):
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """Weights with which the actor acts, by name, and its share of random actions.
 
-    ``version`` is the number of updates that the learner had made.
+    ``version`` is the number of updates that the learner had made. ``reward_factors`` are factors of terms of the
+    reward, by name, for weights that were changed since the start of the run; the actor uses them from the next episode
+    on.
     """
 
     version: int
     epsilon: float
     tensors: Tensors
+    reward_factors: dict[str, float] = {}
 
 
 class ActorEnd(Protocol):

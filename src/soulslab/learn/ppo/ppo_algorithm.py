@@ -230,9 +230,8 @@ class PPOAlgorithm(Algorithm):
         self._stats.append(self._learner.update(self._progress, self.env_steps))
 
     def adjust(self, changes: Mapping[str, float]) -> None:
-        """Change settings by path; see `soulslab.learn.settings.adjust_settings`."""
-        self._settings = adjust_settings(self._settings, changes)
-        self._learner.adjust(self._settings.learner)
+        """Change settings by path; see `Algorithm.adjust`."""
+        self._learner.adjust(adjust_settings(self._settings, changes).learner)
 
     def state(self, *, with_env: bool) -> AlgorithmState:
         """Return copies of everything that :meth:`load` needs."""

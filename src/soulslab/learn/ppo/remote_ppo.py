@@ -30,7 +30,7 @@ from soulslab.learn.ppo.ppo_algorithm import PPO
 from soulslab.learn.ppo.segment_buffer import SegmentBuffer
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.run_folder import RunFolder
-from soulslab.learn.settings import TrainSettings, adjust_settings
+from soulslab.learn.settings import TrainSettings, adjust_settings, reward_factors
 from soulslab.learn.telemetry import Message, UpdateStats
 from soulslab.learn.torch_device import select_device
 
@@ -50,6 +50,7 @@ class RemotePPO(Algorithm):
         n_streams, learner = settings.env.n_envs, settings.learner
         self._learner = PPO(learner, policy, n_streams, generator)
         self._buffer = SegmentBuffer(step_shape(policy.header), n_streams, learner.n_steps, learner.gamma)
+        self._reward_factors: dict[str, float] = {}
         self._env_steps = self._n_updates = 0
         self._episodes = EpisodeWindow()
         self._stats: list[UpdateStats] = []
@@ -97,9 +98,10 @@ class RemotePPO(Algorithm):
         self._publish()
 
     def adjust(self, changes: Mapping[str, float]) -> None:
-        """Change settings by path; see `soulslab.learn.settings.adjust_settings`."""
-        self._settings = adjust_settings(self._settings, changes)
-        self._learner.adjust(self._settings.learner)
+        """Change settings by path; see `Algorithm.adjust`. Actors get factors of the reward with their weights."""
+        adjusted = adjust_settings(self._settings, changes)
+        self._reward_factors = reward_factors(self._settings.env.options, adjusted.env.options)
+        self._learner.adjust(adjusted.learner)
 
     def state(self, *, with_env: bool) -> AlgorithmState:
         """Return copies of everything that :meth:`load` needs."""
@@ -160,7 +162,9 @@ class RemotePPO(Algorithm):
         self._actor.close()
 
     def _publish(self) -> None:
-        self._actor.channel.publish(Weights(version=self._n_updates, epsilon=0.0, tensors=self._policy.weights()))
+        tensors, factors = self._policy.weights(), self._reward_factors
+        weights = Weights(version=self._n_updates, epsilon=0.0, tensors=tensors, reward_factors=factors)
+        self._actor.channel.publish(weights)
 
 
 def open_remote_ppo(

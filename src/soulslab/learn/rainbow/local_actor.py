@@ -25,7 +25,7 @@ _PLAYING = 2
 class LocalActor:
     """An actor in this process, as an `ActorHandle`."""
 
-    is_remote = False
+    is_remote = has_values = False
 
     def __init__(self, env: VectorEnv[Any, Any, Any], policy: QPolicy, seed: int) -> None:
         """Make the actor for an environment, which it closes, with a separate policy for the actor."""

@@ -121,16 +121,18 @@ class QPolicy(NetworkPolicy[QHeader]):
     def explore(self, inputs: Inputs, mask: NDArray[np.bool_], epsilon: float, rng: np.random.Generator) -> Choice:
         """Choose the best allowed actions, or random allowed ones with probability epsilon."""
         is_random = rng.random(len(mask)) < epsilon
+        values = None
         if is_random.all():
             actions = np.zeros(len(mask), np.int64)
         else:
             self.network.draw_noise()
-            actions = self.act(inputs, mask)
+            values = self.values(inputs)
+            actions = _greedy(values, self._blocked(len(mask), mask)).numpy()
         if is_random.any():
             # The argmax of uniform numbers over the allowed actions is uniformly distributed.
             scores = rng.random(mask.shape) - ~mask
             actions[is_random] = scores.argmax(axis=1)[is_random]
-        return Choice(actions)
+        return Choice(actions, values=values.numpy() if values is not None else None)
 
     def zero_noise(self) -> None:
         """Remove the noise of the head."""
@@ -173,7 +175,7 @@ class QPolicy(NetworkPolicy[QHeader]):
     def _choose(self, inputs: Inputs, blocked: Tensor, *, deterministic: bool) -> Tensor:
         values = self.values(inputs)
         if deterministic:
-            return values.masked_fill_(blocked, BLOCKED_VALUE).argmax(1)
+            return _greedy(values, blocked)
         policy = masked_log_policy(values, blocked, self.header.temperature).exp_()
         return torch.multinomial(policy, 1, generator=self._generator).squeeze(1)
 
@@ -182,3 +184,8 @@ class QPolicy(NetworkPolicy[QHeader]):
 
     def _refresh(self) -> None:
         self.encoding.follow(self.moments)
+
+
+def _greedy(values: Tensor, blocked: Tensor) -> Tensor:
+    """Return the best allowed action of each row, int64 (B,)."""
+    return values.masked_fill(blocked, BLOCKED_VALUE).argmax(1)

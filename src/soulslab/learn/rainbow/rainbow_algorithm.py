@@ -13,6 +13,7 @@ import torch
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from soulslab.errors import ConfigError
 from soulslab.learn.actors.episode_window import EpisodeWindow
 from soulslab.learn.actors.transition_actor import ActorHandle, refuse_secrets, step_shape
 from soulslab.learn.actors.transport import Weights
@@ -34,7 +35,7 @@ from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.run_folder import RunFolder
-from soulslab.learn.settings import adjust_settings
+from soulslab.learn.settings import adjust_settings, reward_factors
 from soulslab.learn.telemetry import LearningStats, Message
 from soulslab.learn.torch_device import select_device
 
@@ -68,12 +69,12 @@ class RainbowAlgorithm:
         self._policy = policy
         self._rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_LEARNING,)))
         mapped = folder.path / REPLAY_NAME if settings.replay.is_mapped else None
-        shape = step_shape(policy.header)
+        shape = step_shape(policy.header, has_values=actor.has_values)
         self._replay = ReplayBuffer(shape, settings.replay, settings.env.n_envs, mapped)
         self._demonstrations = None
         if demonstrations is not None:
             self._demonstrations = DemonstrationLearning(
-                settings, demonstrations, shape, self._replay, self._policy, self._rng
+                settings, demonstrations, step_shape(policy.header), self._replay, self._policy, self._rng
             )
             if folder.checkpoint is None:
                 self._demonstrations.begin()
@@ -85,6 +86,7 @@ class RainbowAlgorithm:
         self._n_steps = 0
         self._n_ended = 0  # episodes that ended in the observed rows
         self._published: Tensors = {}
+        self._reward_factors: dict[str, float] = {}
         # If the process is killed before its first regular checkpoint, the run can still resume with the actor's steps.
         self.saves_at_start = actor.is_remote
         self.episodes = EpisodeWindow()
@@ -117,13 +119,14 @@ class RainbowAlgorithm:
         self.episodes.add(results)
         if len(rows) == 0:
             return
-        self._replay.append(rows)
+        learner = self._settings.learner
+        self._replay.append(rows, n_steps=learner.n_steps, gamma=learner.gamma)
         self._policy.observe(rows["features"])
         n_steps = int(is_step.sum())
         self.env_steps += n_decisions
         self._n_steps += n_steps
-        if self._n_steps > self._settings.learner.learning_starts:
-            self._credit += n_steps * self._settings.learner.updates_per_step
+        if self._n_steps > learner.learning_starts:
+            self._credit += n_steps * learner.updates_per_step
 
     def update(self) -> None:
         """Make the updates that are due for the observed steps, and publish the weights."""
@@ -138,8 +141,9 @@ class RainbowAlgorithm:
         self._publish(self._policy.moments.state(), self._epsilon())
 
     def adjust(self, changes: Mapping[str, float]) -> None:
-        """Change settings by path; see `soulslab.learn.settings.adjust_settings`."""
-        self._settings = adjust_settings(self._settings, changes)
+        """Change settings by path; see `Algorithm.adjust`. Actors get factors of the reward with their weights."""
+        self._settings = adjust_settings(self._folder.settings, changes)
+        self._reward_factors = reward_factors(self._folder.options, self._settings.env.options)
         self._learner.adjust(self._settings.learner)
 
     @contextmanager
@@ -229,7 +233,9 @@ class RainbowAlgorithm:
         # Moments and epsilon change with each step but are published only after updates, so they are in checkpoints.
         self._published = {**moments, "epsilon": np.array([epsilon])}
         tensors = {**self._policy.weights(), **moments}
-        self._actor.channel.publish(Weights(version=self._learner.n_updates, epsilon=epsilon, tensors=tensors))
+        version, factors = self._learner.n_updates, self._reward_factors
+        weights = Weights(version=version, epsilon=epsilon, tensors=tensors, reward_factors=factors)
+        self._actor.channel.publish(weights)
 
     def _epsilon(self) -> float:
         """Return the share of random actions; it is low from the start if the policy is pretrained or cloned."""
@@ -280,7 +286,8 @@ def open_rainbow(
     makes other actors than those of the setting ``run.actor``; the environments are then only made to read their
     spaces. Raises
     CheckpointError if ``run.start_from`` does not name a matching policy, ConfigError if a setting names an unknown
-    feature or a remote actor would need a secret, DemonstrationError for recorded episodes of another environment, and
+    feature, or a remote actor would need a secret or changed weights of the reward, DemonstrationError for recorded
+    episodes of another environment, and
     EnvironmentUsageError if the environment does not support training.
     """
     settings = folder.settings
@@ -302,6 +309,7 @@ def open_rainbow(
         if open_actor is not None or settings.run.actor == "apart":
             env.close()
             refuse_secrets(folder.options)
+            _refuse_changed_reward(folder)
             actor = open_actor(folder, header) if open_actor is not None else RemoteActor(folder.path, header)
         else:
             actor = LocalActor(env, QPolicy(header), settings.run.seed)
@@ -309,6 +317,15 @@ def open_rainbow(
     except BaseException:
         (actor or env).close()
         raise
+
+
+def _refuse_changed_reward(folder: RunFolder[RainbowSettings]) -> None:
+    """Raise ConfigError for changed weights of the reward, which a process with the settings of the start lacks."""
+    if reward_factors(folder.settings.env.options, folder.options):
+        raise ConfigError(
+            "cannot be 'apart', because weights of the reward were changed in a fleet; use 'here', or a fleet",
+            path="run.actor",
+        )
 
 
 def _read_demonstrations(folder: RunFolder[RainbowSettings], env: VectorEnv[Any, Any, Any]) -> NDArray[Any]:

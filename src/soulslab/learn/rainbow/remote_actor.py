@@ -53,6 +53,7 @@ class RemoteActor:
 
     channel: SharedLearnerEnd
     is_remote = True
+    has_values = False
 
     def __init__(self, run_dir: Path, header: QHeader) -> None:
         """Prepare the shared memory of a run, whose folder is made if needed; :meth:`begin` must follow.

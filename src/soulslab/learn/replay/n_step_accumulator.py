@@ -63,7 +63,7 @@ class Accumulator:
         ring, places = self._ring, batch.places
         ends = np.empty(len(places), np.int64)
         heads, length = ring.heads, ring.n_per_stream
-        _accumulate(heads, length, places, n_steps, gamma, batch.actions, batch.rewards, batch.discounts, ends)
+        accumulate(heads, length, places, n_steps, gamma, batch.actions, batch.rewards, batch.discounts, ends)
         _copy_observations(ring.bytes, places, self._blocked_at, batch.features, batch.blocked)
         _copy_observations(ring.bytes, ends, self._blocked_at, batch.next_features, batch.next_blocked)
         if self._frames is not None and batch.pixels is not None and batch.next_pixels is not None:
@@ -72,7 +72,7 @@ class Accumulator:
 
 
 @kernel
-def _accumulate(
+def accumulate(
     heads: NDArray[Any],
     length: int,
     places: NDArray[np.int64],

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from soulslab.errors import ConfigError, NonFiniteError, ReplayError
 from soulslab.learn.archive import Tensors
+from soulslab.learn.replay.first_priorities import FirstPriorities
 from soulslab.learn.replay.n_step_accumulator import Accumulator, BatchArrays
 from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.row_ring import Ring
@@ -43,29 +45,37 @@ class ReplayBuffer:
         """Make an empty buffer; each environment gets an equal share of the capacity.
 
         ``folder`` holds the file of a mapped buffer, which is only working memory; ``replay_store.ReplayStore`` saves
-        the rows. Raises ConfigError for a too small capacity, CheckpointError without enough space on the disk.
+        the rows. If the shape has values, :meth:`append` computes priorities from them; they are not kept with the
+        rows. Raises ConfigError for a too small capacity, CheckpointError without enough space on the disk.
         """
         if settings.is_mapped and folder is None:
             raise ConfigError("a mapped buffer needs a folder for its file", path="replay.is_mapped")
         path = folder / MAP_NAME if settings.is_mapped and folder is not None else None
-        self.ring = Ring(shape, settings.capacity, n_streams, path)
+        self.ring = Ring(msgspec.structs.replace(shape, has_values=False), settings.capacity, n_streams, path)
         self._shape = shape
         self._alpha = settings.alpha
         self.sampler = self._make_sampler()
         self._accumulator = Accumulator(self.ring, shape)
+        self._first_priorities = FirstPriorities(self.ring) if shape.has_values and settings.alpha else None
         self._seen: tuple[Batch, BatchArrays] | None = None
 
     @property
     def n_bytes(self) -> int:
         """Size of a full buffer in memory or in its file (bytes)."""
-        return self.ring.bytes.nbytes + self.ring.heads.nbytes + self.sampler.n_bytes
+        n_values = self._first_priorities.n_bytes if self._first_priorities is not None else 0
+        return self.ring.bytes.nbytes + self.ring.heads.nbytes + self.sampler.n_bytes + n_values
 
-    def append(self, rows: NDArray[Any]) -> None:
+    def append(self, rows: NDArray[Any], *, n_steps: int = 1, gamma: float = 1.0) -> None:
         """Append rows, those of each stream in order; the oldest rows of their streams are overwritten.
 
-        Raises ReplayError or NonFiniteError for invalid rows; then none of the rows was stored.
+        If the rows hold values, the first priorities of transitions of at most n steps, with this discount per game
+        decision, are computed from them. Other transitions get the largest priority so far. Raises ReplayError or
+        NonFiniteError for invalid rows; then none of the rows was stored.
         """
-        self.sampler.change(self.ring.append(check_rows(rows, self._shape, len(self.ring.written))))
+        rows = check_rows(rows, self._shape, len(self.ring.written))
+        self.sampler.change(self.ring.append(rows))
+        if self._first_priorities is not None:
+            self.sampler.set_first_errors(*self._first_priorities.compute(rows, n_steps, gamma))
 
     def make_batch(self, batch_size: int) -> Batch:
         """Return an empty batch of B = ``batch_size`` transitions, to be filled repeatedly."""
@@ -125,6 +135,8 @@ class ReplayBuffer:
         """Remove all steps."""
         self.ring.restore(np.zeros_like(self.ring.written))
         self.sampler = self._make_sampler()
+        if self._first_priorities is not None:
+            self._first_priorities.clear()
 
     def state(self) -> Tensors:
         """Return copies of everything that :meth:`load` needs, except for the rows; see ``ReplayStore``."""
@@ -172,6 +184,11 @@ def check_rows(rows: NDArray[Any], shape: StepShape, n_streams: int) -> NDArray[
         if len(wrong):
             found = rows["log_prob"][wrong[0]]
             raise ReplayError(f"row {wrong[0]} of {len(rows)}: {found} is not the logarithm of a probability")
+    if shape.has_values:
+        wrong = np.flatnonzero(~(np.isfinite(rows["action_value"]) & np.isfinite(rows["best_value"])))
+        if len(wrong):
+            found = rows["action_value"][wrong[0]], rows["best_value"][wrong[0]]
+            raise ReplayError(f"row {wrong[0]} of {len(rows)}: the values {found} of actions are not finite")
     return rows
 
 

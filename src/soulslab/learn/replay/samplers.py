@@ -56,6 +56,8 @@ class UniformSampler:
         """Raise ``NonFinitePriorityError`` for errors that are not finite; others have no effect."""
         _require_finite(errors)
 
+    set_first_errors = set_errors
+
     def state(self) -> Tensors:
         """Return the list."""
         return {"listed": self._listed[: self.n_places].copy()}
@@ -73,8 +75,8 @@ class UniformSampler:
 class PrioritisedSampler:
     """Draws in proportion to ``(|error| + epsilon) ** alpha`` (Schaul et al. 2016, equation 1, proportional).
 
-    A new place gets the largest priority so far, so that each is probably drawn once. The total is divided into B equal
-    parts, and one place is drawn from each (appendix B.2.1).
+    A new place gets the largest priority so far, so that each is probably drawn once, or that of `set_first_errors`.
+    The total is divided into B equal parts, and one place is drawn from each (appendix B.2.1).
     """
 
     def __init__(self, capacity: int, alpha: float) -> None:
@@ -124,6 +126,16 @@ class PrioritisedSampler:
             _require_finite(errors)
         self._tree.set(places, priorities)
         self.priority_max = max(self.priority_max, largest)
+
+    def set_first_errors(self, places: NDArray[np.int64], errors: NDArray[np.float32]) -> None:
+        """Set the priorities of new places from finite errors, at most the largest priority so far.
+
+        The errors come from actors. Because of the limit, an actor with wrong values gives its transitions no higher
+        priorities than they have without values.
+        """
+        priorities = np.empty(len(errors))
+        _prioritise(self._tree.leaves, places, errors, self._alpha, priorities)
+        self._tree.set(places, np.minimum(priorities, self.priority_max))
 
     def state(self) -> Tensors:
         """Return the priorities of the places that can be drawn."""

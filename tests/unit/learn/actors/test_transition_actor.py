@@ -12,7 +12,7 @@ from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.actors.transport import InProcessTransport, Weights
 from soulslab.learn.checkpoint import load_rng, rng_state
 from soulslab.learn.environment import make_vector, sizes
-from soulslab.learn.inputs import ExtraInputs
+from soulslab.learn.inputs import ExtraInputs, Inputs
 from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
 from soulslab.learn.replay.step_rows import Outcome, row_type
 from support.policies import MEMORY, q_policy
@@ -27,20 +27,22 @@ def short_walks(monkeypatch):
     monkeypatch.setattr("support.toys.LIMIT", 4)
 
 
-def open_actor(env_id, n_envs=3, options=None, *, epsilon=0.5, seed=1, wrap=None, **header):
+def open_actor(env_id, n_envs=3, options=None, *, epsilon=0.5, seed=1, wrap=None, has_values=False, **header):
     """Return an actor that has its weights and has been reset, its channel, its policy, and its environment."""
     env = make_vector(env_id, n_envs, options or {})
     _, n_features, n_actions, pixels, _ = sizes(env)
     policy = q_policy(env_id=env_id, n_features=n_features, n_actions=n_actions, pixels=pixels, **header)
-    channel = InProcessTransport(row_type(step_shape(policy.header)), env.num_envs)
+    channel = InProcessTransport(row_type(step_shape(policy.header, has_values=has_values)), env.num_envs)
     publish(channel, policy, 1, epsilon)
-    actor = Actor(wrap(env) if wrap else env, policy, channel, np.random.default_rng(seed))
+    env_of_actor = wrap(env) if wrap else env
+    actor = Actor(env_of_actor, policy, channel, np.random.default_rng(seed), has_values=has_values)
     actor.reset(seed)
     return actor, channel, policy, env
 
 
-def publish(channel, policy, version, epsilon):
-    channel.publish(Weights(version=version, epsilon=epsilon, tensors=policy.weights()))
+def publish(channel, policy, version, epsilon, factors=None):
+    tensors, factors = policy.weights(), factors or {}
+    channel.publish(Weights(version=version, epsilon=epsilon, tensors=tensors, reward_factors=factors))
 
 
 class Diary:
@@ -276,6 +278,52 @@ def test_it_acts_at_random_before_there_are_weights():
     for _ in range(20):
         actor.step()
     assert set(channel.take()["action"].tolist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("n_envs", [1, 4])
+def test_rows_hold_the_values_with_which_actions_were_chosen(n_envs):
+    actor, channel, policy, _ = open_actor(LIGHTS, n_envs, epsilon=0.3, has_values=True)
+    for _ in range(400):
+        actor.step()
+    rows = channel.take()
+    valued = rows[rows["is_valued"] == 1]
+    values = policy.values(Inputs(valued["features"])).numpy()
+    np.testing.assert_allclose(valued["action_value"], values[np.arange(len(values)), valued["action"]], rtol=1e-5)
+    np.testing.assert_allclose(valued["best_value"], values[:, :3].max(axis=1), rtol=1e-5)  # the last one is forbidden
+    # Without a chosen action, nothing is computed for values alone.
+    assert 1.0 - len(valued) / len(rows) == pytest.approx(0.3**n_envs, abs=0.06)
+    assert not rows["best_value"][rows["is_valued"] == 0].any()
+
+
+@pytest.mark.parametrize("env_id", [ARENA_ID, "support.slow_arena:SlowArena-v0"])
+def test_changed_weights_of_the_reward_apply_from_the_next_episode_on(env_id, monkeypatch):
+    monkeypatch.setattr("support.slow_arena.STEP_S", 0.0)
+    weights = {"boss_damage": 3.0, "player_damage": -2.0, "time": -0.125}
+    changed = {**weights, "player_damage": 0.0, "time": 0.5}
+    lives = []
+    for reward in (weights, changed, weights):
+        options = {"phase": "1", "skip_locked": True, "reward": reward}
+        actor, channel, policy, env = open_actor(env_id, 2, options, epsilon=1.0)
+        for i in range(300):
+            if i == 100 and len(lives) == 2:
+                publish(channel, policy, 2, 1.0, {"player_damage": 0.0, "time": -4.0, "unknown": 2.0})
+            actor.step()
+        lives.append((channel.take(), channel.take_episodes()))
+        env.close()
+    (before, _), (after, after_results), (both, results) = lives
+    episode = np.zeros(2, np.int64)
+    for i, row in enumerate(both):
+        stream = row["stream"]
+        if row["is_first"]:
+            episode[stream] = i >= 200
+        expected = after if episode[stream] else before
+        assert row["reward"] == pytest.approx(expected["reward"][i], abs=1e-6)
+    assert episode.all()
+    assert (before["reward"] != after["reward"]).any()
+    # The results of the last episodes are those of the other weights, with their terms.
+    assert results[-1].total_reward == pytest.approx(after_results[-1].total_reward)
+    assert results[-1].reward_terms == pytest.approx(after_results[-1].reward_terms)
+    assert results[0].weights_version == 1 and results[-1].weights_version == 2
 
 
 @pytest.mark.parametrize(("env_id", "options"), [(CORRIDOR, {}), (ARENA_ID, {"phase": "1", "skip_locked": True})])
