@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,6 @@ from soulslab.siphon.process.discovery import find_process
 from soulslab.siphon.session import SessionOptions
 from support.long_form import IS_LONG
 from support.souls_program import HEAVY_DAMAGE, LIGHT_DAMAGE, PROFILES, START, WALK_M_S
-from support.waiting import wait_for
 
 GAMES = {"elden_ring": EldenRing, "dark_souls_3": DarkSouls3}
 TICK_S = 1 / 60
@@ -24,7 +25,8 @@ SPEEDS = {"elden_ring": (0.5, 1.0, 2.0), "dark_souls_3": (0.5, 1.0, 2.0, 5.0)}
 #: Of the boss's animation in the profile, and the play time of the save, which goes on at any speed.
 TIMES = ("boss.animation_time", "game.time_s")
 #: Rounds in which all is written, and steps by the game's own speed.
-N_ROUNDS, N_STEPS = (20, 300) if IS_LONG else (1, 6)
+N_ROUNDS, N_STEPS = (20, 150) if IS_LONG else (1, 3)
+STEP_S = 0.2
 #: Play time is counted in whole milliseconds.
 MILLISECOND = 0.001
 
@@ -202,22 +204,28 @@ class SoulsProgramContract:
         game_s, save_s = passed(5)
         assert game_s == pytest.approx(2 * save_s, abs=4 * MILLISECOND)
 
-    def test_a_step_is_exact_to_a_frame(self, game, frames):
+    def test_a_step_is_exact_to_a_frame(self, game, frames, monkeypatch):
         session = game.session
+        change, changes_s = session.clock._set, []
+
+        def timed(speed):
+            began_s = time.perf_counter()
+            change(speed)
+            changes_s.append(time.perf_counter() - began_s)
+
+        monkeypatch.setattr(session.clock, "_set", timed)
         session.clock.pause()
         frames.pass_by()
         frames.forget_longest()
-        total_s, n_exact, before_s = 0.0, 0, session.read("boss.animation_time")
-        first_s = before_s
+        before_s, late_s = session.read("boss.animation_time"), 0.0
         for _ in range(N_STEPS):
-            elapsed_s = session.clock.advance(0.1).elapsed_s
+            changes_s.clear()
+            step = session.clock.advance(STEP_S)
             frames.pass_by()
             now_s = session.read("boss.animation_time")
-            # The game takes each of the two changes of its speed with a frame.
-            n_exact += abs(now_s - before_s - elapsed_s) <= frames.longest_s + MILLISECOND
-            total_s, before_s = total_s + elapsed_s, now_s
-        # On a busy machine writing the speed may take longer than a frame, and the clock counts that time.
-        assert n_exact > N_STEPS / 2
-        assert total_s == pytest.approx(N_STEPS * 0.1, abs=0.1)
-        wait_for(lambda: session.read("boss.animation_time") == now_s)
-        assert now_s > first_s
+            # The game uses a new speed from a frame on, and the clock counts time from a moment of the change.
+            tolerance_s = frames.longest_s + sum(changes_s) + MILLISECOND
+            assert now_s - before_s == pytest.approx(step.elapsed_s, abs=tolerance_s)
+            # A step that was too long shortens the next one.
+            assert step.elapsed_s == pytest.approx(max(STEP_S - late_s, 0.0) + step.late_s, abs=1e-6)
+            before_s, late_s = now_s, step.late_s

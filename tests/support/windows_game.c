@@ -25,8 +25,8 @@ struct player {
     wchar_t name[16]; /* 0x10 */
     unsigned held;    /* 0x30: ticks for which GetAsyncKeyState said that D was down */
     unsigned most;    /* 0x34: ticks in one turn of the loop, at most */
-    unsigned coarse;  /* 0x38: GetTickCount, ms */
-    unsigned elapsed_ms; /* 0x3c: time by the source of the loop */
+    unsigned elapsed_ms; /* 0x38: time by the source of the loop, also that of ticks that it dropped */
+    unsigned n_wrong;    /* 0x3c: sources of time that differed from the first one in a tick */
     XINPUT_GAMEPAD pad;   /* 0x40 */
     unsigned pad_results; /* 0x4c: of the functions for the first pad, 0 if all succeed */
     unsigned n_different; /* 0x50: ticks in which they reported different pads */
@@ -34,8 +34,7 @@ struct player {
     unsigned pad_presses; /* 0x58: buttons that were up in the tick before */
     unsigned packet;      /* 0x5c */
     unsigned n_packets;   /* 0x60: changes of it */
-    unsigned n_wrong;     /* 0x64: sources of time that differed from the first one in a tick */
-    char gap[0x1fc];
+    char gap[0x200];
     float frame_s;    /* 0x264: what the last tick took */
     char gap_2[0x4c];
     float before_s;   /* 0x2b4: and the one before */
@@ -257,7 +256,6 @@ static long long play(HWND window)
     }
     if (player->ticks - before > player->most)
         player->most = player->ticks - before;
-    player->coarse = GetTickCount();
     player->elapsed_ms = (unsigned)(now_us() / 1000);
     if (player->ticks != before)
         draw(window);

@@ -137,6 +137,9 @@ class WindowsInstallation:
         self._run(["wine", "wineboot", "-i"], SET_UP_DEADLINE_S)
         self._end_all()
         assert (self.prefix / "system.reg").exists()  # written when the server ends
+        # No window manager runs. Wine would wait 2 s for it whenever a window is hidden or closed.
+        with (self.prefix / "user.reg").open("a", encoding="utf-8") as registry:
+            registry.write('\n[Software\\\\Wine\\\\X11 Driver]\n"Managed"="N"\n')
 
     def _end_all(self) -> None:
         if self.processes():

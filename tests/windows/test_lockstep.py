@@ -55,7 +55,7 @@ START_S = 60.0
 #: mov rax, [rip + world]; cmp dword [rax + 10h], 42; mov rax, [rax + 8]
 PATTERN = re.compile(rb"\x48\x8b\x05(....)\x83\x78\x10\x2a\x48\x8b\x40\x08", re.DOTALL)
 PROGRAM_AT, CODE_AT, CODE_SIZE = 0x140000000, 0x1000, 0x1000
-TICKS_AT, ELAPSED_AT, N_WRONG_AT = 0x4, 0x3C, 0x64
+TICKS_AT, ELAPSED_AT, N_WRONG_AT = 0x4, 0x38, 0x3C
 SMTO_ABORTIFHUNG, PROCESS_TERMINATE = 0x2, 0x1
 ANSWER_MS = 2000
 
@@ -261,7 +261,7 @@ def test_all_sources_of_time_agree_and_all_functions_wait_exactly(running_game):
 @pytest.mark.parametrize("running_game", LOOPS + OTHER_LOOPS, indirect=True)
 def test_no_tick_passes_in_a_pause(running_game):
     running_game.align()
-    assert_paused(running_game, 5.0 if IS_LONG else 0.3)
+    assert_paused(running_game, 5.0 if IS_LONG else 0.15)
 
 
 def assert_paused(game, duration_s):
@@ -286,24 +286,16 @@ def measure_speed(game, duration_s):
     return (end_s - start_s) / (wall_end_s - wall_start_s)
 
 
-@pytest.mark.parametrize(
-    ("running_game", "speed"),
-    [
-        pytest.param(loop, speed, marks=() if loop == "spin" or speed == 2.0 else pytest.mark.long)
-        for loop in LOOPS
-        for speed in (0.1, 0.5, 2.0, 10.0)
-    ],
-    indirect=["running_game"],
-)
-def test_time_runs_at_the_speed(running_game, speed):
-    running_game.clock.run(speed)
-    # On a busy machine a change may be seen late; a wrong speed is never measured to be right.
-    measured = []
-    while len(measured) < 10:
-        measured.append(measure_speed(running_game, 0.5))
-        if measured[-1] == pytest.approx(speed, rel=0.01):
-            return
-    raise AssertionError(f"measured {measured}")
+@pytest.mark.parametrize("running_game", LOOPS, indirect=True)
+def test_time_runs_at_the_speed(running_game, request):
+    loop = request.node.callspec.params["running_game"]
+    for speed in (0.1, 0.5, 2.0, 10.0) if IS_LONG or loop == "spin" else (2.0,):
+        running_game.clock.run(speed)
+        # On a busy machine a change may be seen late; a wrong speed is never measured to be right.
+        measured = []
+        while measured[-1:] != [pytest.approx(speed, rel=0.01)]:
+            assert len(measured) < 10, f"at speed {speed}, measured {measured}"
+            measured.append(measure_speed(running_game, 0.3))
 
 
 @pytest.mark.parametrize("n_ticks", [2000, pytest.param(100_000, marks=pytest.mark.long)])

@@ -1,11 +1,13 @@
 """The environment of a user on Windows: Ctrl-C, names with letters of any alphabet, long paths, locked files."""
 
 import ctypes
+import queue
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,6 +30,8 @@ START_S = 60
 NAME = "Jörg Łódź 龍 ☾"
 #: Windows limits paths to 260 characters where a program does not state that it supports longer ones.
 LONG = "/".join(["a folder with a name of sixty characters, as some users have"] * 5)
+#: Parts of the package that a session does not need.
+UNUSED = ("*.so", "*.c", "compat", "dashboard", "fights", "fleet", "integrations", "learn", "play")
 #: A session of a package that is installed in a folder with such a name.
 SESSION = """
 import sys
@@ -38,6 +42,15 @@ from support.windows_profile import PROFILE, start_options
 assert sys.argv[1] in lockstep_page.__file__, lockstep_page.__file__
 with open_session(PROFILE, start_options("spin", clock="lockstep")) as game:
     print(game.info.clock_grade)
+"""
+#: A process that ends with its parent, and loads a library that looks at standard input.
+COMPANION = """
+import runpy, sys, threading, time
+runpy.run_path(sys.argv[1])["end_with_input"]()
+time.sleep(0.2)
+import numpy
+print("runs", flush=True)
+threading.Event().wait()
 """
 HOLDER = """
 import sys
@@ -138,7 +151,7 @@ def test_a_game_starts_in_a_folder_with_such_a_name(tmp_path, monkeypatch):
 
 def test_the_package_may_be_in_a_folder_with_such_a_name(tmp_path):
     folder = tmp_path / NAME
-    shutil.copytree(Path(soulslab.__file__).parent, folder / "soulslab", ignore=shutil.ignore_patterns("*.so", "*.c"))
+    shutil.copytree(Path(soulslab.__file__).parent, folder / "soulslab", ignore=shutil.ignore_patterns(*UNUSED))
     words = [sys.executable, "-X", "utf8", "-c", SESSION, str(folder)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=START_S)
     assert (done.returncode, done.stdout.strip()) == (0, "lockstep"), done.stderr
@@ -159,3 +172,16 @@ def test_a_lock_is_held_until_its_process_is_killed(tmp_path):
         holder.kill()
     with ProcessLock(path, "a run"):
         pass
+
+
+def test_a_process_that_ends_with_its_parent_can_load_libraries():
+    words = [sys.executable, "-c", COMPANION, str(Path(soulslab.__file__).with_name("dashboard") / "child_process.py")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as companion:
+        lines = queue.Queue()
+        threading.Thread(target=lambda: lines.put(companion.stdout.readline())).start()
+        try:
+            assert lines.get(timeout=START_S) == "runs\n"
+            companion.stdin.close()
+            companion.wait(START_S)
+        finally:
+            companion.kill()

@@ -7,6 +7,7 @@ Each command imports what it needs when it runs, so that ``soulslab --help`` is 
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -53,6 +54,9 @@ for _group in (siphon, fights, boss, games, fleet):
 
 def main() -> None:
     """Run the command of this process and exit with its exit code."""
+    # In a pipe or a file, Windows uses an encoding that lacks most letters, which names of files may have.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

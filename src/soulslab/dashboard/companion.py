@@ -6,8 +6,6 @@ system does when the process of the command ends, even if it is killed.
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from soulslab.dashboard.run_starter import own_session
+from soulslab.dashboard.child_process import end_with_input, own_session
 from soulslab.errors import MissingDependencyError
 
 _END_TIMEOUT_S: Final = 5.0
@@ -69,18 +67,13 @@ def main(root: str, page: str, option: str = "") -> None:
     # Imported here, because the process of the command does not need NiceGUI, which takes two seconds.
     from soulslab.dashboard.server import DashboardOptions, serve_dashboard  # noqa: PLC0415
 
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    end_with_input()
 
     def print_link(link: str) -> None:
         sys.stdout.write(f"{link}\n")
         sys.stdout.flush()
 
     serve_dashboard(DashboardOptions(root=Path(root), is_read_only=option == _READ_ONLY), print_link, page)
-
-
-def _end_with_input() -> None:
-    sys.stdin.buffer.read()
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

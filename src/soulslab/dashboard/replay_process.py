@@ -24,7 +24,7 @@ from typing import IO, Final
 import msgspec
 
 from soulslab.closing import Closing
-from soulslab.dashboard.run_starter import own_session
+from soulslab.dashboard.child_process import own_session
 from soulslab.errors import SoulslabError
 
 MESSAGE: Final = b"m"

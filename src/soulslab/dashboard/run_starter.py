@@ -8,8 +8,9 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from soulslab.dashboard.child_process import own_session
 from soulslab.errors import ConfigError
 from soulslab.learn.archive import writing
 from soulslab.learn.configs import shipped_configs
@@ -49,13 +50,6 @@ def read_console(folder: Path) -> str:
             return file.read(_MAX_LOG_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-def own_session() -> dict[str, Any]:
-    """Return the options of a process that Ctrl-C in the terminal of this one does not reach."""
-    if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
-    return {"start_new_session": True}
 
 
 def _train(folder: Path, *arguments: str) -> None:

@@ -50,9 +50,6 @@ CHOICES = {
     "on_orphan": ("end", "run", "paused"),
 }
 
-_LOADING_S = 5.0
-"""Longest time in which a game that was just started loads its libraries (s)."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -235,7 +232,7 @@ class RealGameOpener(ABC):
             # Before the clock and the keys are touched, so that another controller is not disturbed.
             game.parts.callback(self.claim(game.pid, options.controller))
         if game.page is None and wants_pad(profile, options):
-            game.page = _find_pad(game.pid, options)
+            game.page = self._find_pad(game.pid, profile, options, deadline)
             game.parts.callback(game.page.close)
         memory = open_memory(game.pid)
         game.parts.callback(memory.close)
@@ -263,6 +260,34 @@ class RealGameOpener(ABC):
             display=display,
         )
 
+    def _find_pad(self, pid: int, profile: Profile, options: SessionOptions, deadline: float) -> LockstepPage:
+        """Take over the gamepad of a running game.
+
+        It has to be a game that was started with a gamepad; on Windows the clock library is sufficient.
+
+        Raises `InputError` for another game, and `ClockError` if another process has control.
+        """
+        while True:
+            # On Windows another program may have started the game just now. It loads the library before it opens a
+            # window.
+            is_loaded = not IS_WINDOWS or bool(self.with_window([pid], window_title(profile, options), options))
+            try:
+                page = LockstepPage(open_page_of(pid), "run" if options.on_orphan == "end" else options.on_orphan)
+                break
+            except ClockUnavailableError as error:
+                if is_loaded or time.monotonic() >= deadline:
+                    raise InputError(
+                        f"the clock library supplies gamepads, and process {pid} has none: {error}"
+                    ) from error
+                time.sleep(POLL_S)
+        if not page.connect_pad() and not IS_WINDOWS:
+            page.close()
+            raise InputError(
+                f"process {pid} was started without a gamepad, and a game finds no other one later; let soulslab start "
+                "it with input_backend='pad' (--input pad on the command line), or use another input backend"
+            )
+        return page
+
 
 def window_title(profile: Profile, options: SessionOptions) -> str:
     """Return the text in the title of the window."""
@@ -285,32 +310,6 @@ def open_input(keyboard: Sender, game: RealGame, profile: Profile) -> Input:
     if game.page is not None and game.page.has_pad:
         return open_pad_input(keyboard, profile, game.page.set_pad)
     return HeldInput(keyboard)
-
-
-def _find_pad(pid: int, options: SessionOptions) -> LockstepPage:
-    """Take over the gamepad of a running game.
-
-    It has to be a game that was started with a gamepad; on Windows the clock library is sufficient.
-
-    Raises `InputError` for another game, and `ClockError` if another process has control.
-    """
-    # On Windows another program may have started the game just now, before it has loaded its libraries.
-    end_s = time.monotonic() + (_LOADING_S if IS_WINDOWS else 0.0)
-    while True:
-        try:
-            page = LockstepPage(open_page_of(pid), "run" if options.on_orphan == "end" else options.on_orphan)
-            break
-        except ClockUnavailableError as error:
-            if time.monotonic() >= end_s:
-                raise InputError(f"the clock library supplies gamepads, and process {pid} has none: {error}") from error
-            time.sleep(0.05)
-    if not page.connect_pad() and not IS_WINDOWS:
-        page.close()
-        raise InputError(
-            f"process {pid} was started without a gamepad, and a game finds no other one later; let soulslab start it "
-            "with input_backend='pad' (--input pad on the command line), or use another input backend"
-        )
-    return page
 
 
 def _check(options: SessionOptions, input_backends: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """The command line: output, errors and exit codes."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 import soulslab
 from soulslab import cli
-from soulslab.cli.output import PIPE_COLUMNS, table_console
+from soulslab.cli import application
+from soulslab.cli.output import PIPE_COLUMNS, print_line, table_console
 from soulslab.doctor import Check, State
 from soulslab.errors import CheckpointError, ConfigError, SoulslabError
 from soulslab.learn.configs import config_path
@@ -52,6 +54,16 @@ def test_the_installed_command_answers_help_without_gymnasium_and_registers_for_
     assert "gymnasium" not in asked.stderr
     listed = subprocess.run([*command, "envs"], capture_output=True, text=True, check=True)
     assert "soulslab/Arena-v0" in listed.stdout
+
+
+def test_letters_that_an_encoding_lacks_are_written_as_escape_codes(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="cp1252", write_through=True))
+    monkeypatch.setattr(sys, "argv", ["soulslab", "--help"])
+    monkeypatch.setattr(application, "run", lambda _: print_line("龍.toml: µ"))
+    with pytest.raises(SystemExit):
+        application.main()
+    assert written.getvalue().split() == [rb"\u9f8d.toml:", "µ".encode("cp1252")]
 
 
 def test_help_and_the_server_of_the_dashboard_import_no_large_packages():
