@@ -573,7 +573,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
 
 @app.command(name="all")
 def run_all(*, quick: Quick = False) -> None:
-    """Run every benchmark, also after one that failed, and write a JSON file of each into bench-results/."""
+    """Run every benchmark, also after one that reported an error; write a JSON file of each into bench-results/."""
     make_folder(RESULTS)
     failed = []
     for name, command in BENCHMARKS.items():

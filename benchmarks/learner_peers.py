@@ -1,8 +1,8 @@
 """Peers of soulslab's Rainbow: stable-baselines3's DQN and sb3-contrib's QR-DQN.
 
-Each is trained with its defaults and optionally with soulslab's settings, as far as its interface has them. It has no
-masks (a forbidden action does nothing), double and dueling networks, priorities, resets, layer normalisation, discount
-per game decision, or annealing of discount and n. All learners use the same single environment.
+Each is trained with its defaults and optionally with soulslab's settings, as far as its interface has them. They
+have no masks (a forbidden action does nothing), double and dueling networks, priorities, resets, layer normalisation,
+or discount per game decision. All learners use the same single environment.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,7 @@ from redis.exceptions import RedisError
 from soulslab.fleet.access import Access, Keys, connect, refuse_open_server
 from soulslab.fleet.fleet_actor import FleetActor
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
-from soulslab.fleet.messages import Control
+from soulslab.fleet.messages import Control, LearnerStatus
 from soulslab.fleet.redis_server import RedisServer, set_player
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.policy_header import Header
@@ -161,9 +163,12 @@ def _set_players(client: Redis, folder: FleetFolder, run: str) -> None:
 
 
 def _remove_status(client: Redis, run: str) -> None:
-    """Remove the status of the learner, which has ended."""
-    with suppress(RedisError):  # then it expires
-        client.delete(Keys(run).learner)
+    """Remove the status of this learner, which has ended, but not that of another one, which prevented its start."""
+    with suppress(RedisError, msgspec.MsgspecError):  # then it expires
+        found = client.get(Keys(run).learner)
+        status = msgspec.json.decode(found, type=LearnerStatus) if found is not None else None
+        if status is not None and (status.pid, status.host) == (os.getpid(), socket.gethostname()):
+            client.delete(Keys(run).learner)
 
 
 def _end_games(client: Redis, run: str) -> None:

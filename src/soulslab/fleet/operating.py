@@ -93,7 +93,7 @@ def change_settings(folder: FleetFolder, changes: Mapping[str, Any]) -> str:
     """Change settings of a learner that trains, by path, and log it with user, time, new and old values.
 
     Returns a sentence about the effect. Raises ConfigError for settings that cannot change or have a wrong value,
-    FleetError if the server of the fleet cannot be reached.
+    CheckpointError if no checkpoint of the run is intact, FleetError if the server of the fleet cannot be reached.
     """
     folder.admin()  # reports a folder without a fleet
     settings = load_run_settings(folder.run_dir / CONFIG_NAME)

@@ -110,7 +110,7 @@ class Algorithm(Protocol):
         return
 
     def adjust(self, changes: Mapping[str, float]) -> None:
-        """Use other settings from now on: those with which the run has started, with all changes so far, by path.
+        """Use the settings from the start of the run with changes by path, which are all changes since then.
 
         Raises ConfigError for a setting that cannot change.
         """

@@ -186,7 +186,7 @@ S = TypeVar("S", bound=AlgorithmSettings)
 
 
 def adjust_settings(settings: S, changes: Mapping[str, float]) -> S:
-    """Return the settings with which a run has started with changes by path, such as ``learner.lr``.
+    """Return the settings from the start of a run with changes by path, such as ``learner.lr``.
 
     The weights of the reward can change, too, as ``env.options.reward.win``, if ``env.options.reward`` is a table.
     Raises ConfigError for a setting that is not adjustable, or a wrong value.
@@ -218,11 +218,14 @@ def change_reward(options: Mapping[str, Any], changes: Mapping[str, float]) -> d
 
 
 def reward_factors(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, float]:
-    """Return the factors by which the weights of the reward differ in two options of an environment, by name."""
+    """Return the factors by which the weights of the reward differ in two options of an environment, by name.
+
+    A weight that was 0 has no factor, because its term is not reported.
+    """
     weights, changed = before.get("reward"), now.get("reward")
     if not isinstance(weights, Mapping) or not isinstance(changed, Mapping):
         return {}
-    return {name: changed[name] / weight for name, weight in weights.items() if changed[name] != weight}
+    return {name: changed[name] / weight for name, weight in weights.items() if weight and changed[name] != weight}
 
 
 def scale_reward(options: Mapping[str, Any], factors: Mapping[str, float]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ def test_weights_of_the_reward_change():
     assert factors == {"win": 0.5, "time": 0.0}
     assert scale_reward(options, factors) == changed.env.options
     assert scale_reward({"reward": "soulsgym"}, {}) == {"reward": "soulsgym"}
+    assert reward_factors({"reward": {"win": 0.0}}, {"reward": {"win": 1.0}}) == {}
 
 
 @pytest.mark.parametrize(

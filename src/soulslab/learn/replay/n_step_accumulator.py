@@ -2,10 +2,9 @@
 
 Shapes: B batch, F features, A actions, S bytes per row, K frames stacked, P points of a frame, C its channels.
 
-Nothing is stored per n-step transition. If the n-step returns were computed when the steps arrive, as is usual, n and
-gamma could not be annealed (stored returns would keep their old values), the newest n - 1 steps of each environment
-would have to wait outside of the buffer, and each observation would be stored twice. ``python -m benchmarks replay``
-measures the cost of reading n consecutive rows of one stream.
+Nothing is stored per n-step transition. If the n-step returns were computed when the steps arrive, as is usual, the
+newest n - 1 steps of each environment would have to wait outside of the buffer, and each observation would be stored
+twice. ``python -m benchmarks replay`` measures the cost of reading n consecutive rows of one stream.
 """
 
 from __future__ import annotations
