@@ -54,7 +54,7 @@ for _group in (siphon, fights, boss, games, fleet):
 
 def main() -> None:
     """Run the command of this process and exit with its exit code."""
-    # In a pipe or a file, Windows uses an encoding that lacks most letters, which names of files may have.
+    # For a pipe or a file, Windows uses an encoding that lacks most letters; names of files may contain them.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

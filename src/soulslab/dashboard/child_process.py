@@ -20,8 +20,8 @@ def own_session() -> dict[str, Any]:
 
 def end_with_input() -> None:
     """End this process when its standard input is closed; a thread waits for that."""
-    # While a thread reads standard input, Windows blocks libraries that look at it when they are loaded, as those of
-    # NumPy and SciPy do, and with them all starts of threads. So another file becomes standard input.
+    # On Windows, loading a library that queries standard input blocks while a thread reads standard input, and no other
+    # thread can start meanwhile. NumPy and SciPy have such libraries, so the null device replaces standard input.
     pipe = os.dup(0)
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
