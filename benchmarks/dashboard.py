@@ -57,7 +57,7 @@ class DashboardBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     window_s: float = 10.0
-    n_rounds: int = 10
+    n_rounds: int = 20
     watch_s: float = 30.0
     n_runs: int = 100
     run_hours: float = 10.0

@@ -99,10 +99,11 @@ class FleetProcesses:
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """Kill a process with SIGKILL."""
-    if child.poll() is None:
-        child.kill()
+    """Kill a process with SIGKILL, and wait until the processes that it started have ended with it."""
+    started = psutil.Process(child.pid).children(recursive=True) if child.poll() is None else []
+    child.kill()
     child.wait()
+    psutil.wait_procs(started, timeout=DEADLINE_S)
 
 
 def game_processes(machine: subprocess.Popen[bytes]) -> list[psutil.Process]:

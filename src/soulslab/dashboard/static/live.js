@@ -111,21 +111,28 @@
   // --- drawing -----------------------------------------------------------------------------------------------
 
   let isRequested = false;
-  function requestDraw() {
+  async function requestDraw() {
     if (isRequested) return;
     isRequested = true;
-    requestAnimationFrame(() => { isRequested = false; draw(); });
+    try { // The picture is decoded before the frame, so that the browser composes one frame per decision.
+      const moment = state.moments[state.head];
+      const picture = moment?.jpeg && moment !== state.drawn ? await createImageBitmap(moment.jpeg) : null;
+      requestAnimationFrame(() => {
+        isRequested = false;
+        draw(moment, picture);
+        if (moment !== state.moments[state.head]) requestDraw();
+      });
+    } catch (error) { isRequested = false; throw error; }
   }
 
-  function draw() {
-    const moment = state.moments[state.head];
+  function draw(moment, picture) {
     update($("position"), { max: String(Math.max(state.moments.length - 1, 0)), value: String(state.head) });
     $("live").classList.toggle("on", state.isLive);
     $("live").setAttribute("aria-pressed", state.isLive);
     if (!moment || !state.info) return;
     document.querySelector(".live").classList.add("begun"); // before, there is nothing to show in the other panels
     if (performance.now() - state.coloursMs > 1000) { state.colours = colours(); state.coloursMs = performance.now(); }
-    if (state.drawn !== moment) drawPicture(moment);
+    if (picture) drawPicture(picture);
     drawVitals(moment);
     drawFacts(moment);
     drawActions(moment);
@@ -141,15 +148,11 @@
   // A canvas outside of the window is drawn once, for its height, and when it is scrolled into view or the fight is paused.
   const isSeen = (id) => state.isPaused || state.inView.has(id) || !$(id).style.height;
 
-  async function drawPicture(moment) {
-    if (!moment.jpeg) return;
-    const image = await createImageBitmap(moment.jpeg);
-    if (state.moments[state.head] === moment) {
-      const canvas = $("picture");
-      canvas.width = image.width; canvas.height = image.height;
-      canvas.getContext("2d").drawImage(image, 0, 0);
-    }
-    image.close();
+  function drawPicture(picture) {
+    const canvas = $("picture");
+    update(canvas, { width: picture.width, height: picture.height });
+    canvas.getContext("2d").drawImage(picture, 0, 0);
+    picture.close();
   }
 
   const text = (parent, tag, content, className) => {
