@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from soulslab.errors import EnvironmentUsageError
-from soulslab.integrations.rllib import MaskedDQNModule, MaskedPPOModule, make_masked, register_envs
 
 OPTIONS = {"boss": "judge", "phase": "1"}
 # RLlib's own settings of its modules warn when they are made directly.
@@ -14,8 +13,16 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module")
-def env():
-    made = make_masked("soulslab/Arena-v0", OPTIONS)
+def rllib():
+    """The integration; RLlib takes a second to import, and each process of the suite collects this file."""
+    from soulslab.integrations import rllib  # noqa: PLC0415
+
+    return rllib
+
+
+@pytest.fixture(scope="module")
+def env(rllib):
+    made = rllib.make_masked("soulslab/Arena-v0", OPTIONS)
     yield made
     made.close()
 
@@ -48,13 +55,13 @@ def test_the_observation_begins_with_the_mask(env):
     plain.close()
 
 
-def test_an_environment_without_flat_observations_is_refused():
+def test_an_environment_without_flat_observations_is_refused(rllib):
     with pytest.raises(EnvironmentUsageError, match="flat observations"):
-        make_masked("soulslab/Arena-v0", {"observation": "dict"})
+        rllib.make_masked("soulslab/Arena-v0", {"observation": "dict"})
 
 
-def test_ppo_gives_forbidden_actions_probability_0(env):
-    module = module_of(MaskedPPOModule, env)
+def test_ppo_gives_forbidden_actions_probability_0(rllib, env):
+    module = module_of(rllib.MaskedPPOModule, env)
     obs, masks = observations(env, 40)
     for forward in (module.forward_inference, module.forward_exploration, module.forward_train):
         shares = torch.softmax(forward({"obs": obs})["action_dist_inputs"], dim=-1)
@@ -64,9 +71,9 @@ def test_ppo_gives_forbidden_actions_probability_0(env):
 
 
 @pytest.mark.parametrize("n_atoms", [1, 8])
-def test_dqn_neither_chooses_forbidden_actions_nor_uses_their_values(env, n_atoms):
+def test_dqn_neither_chooses_forbidden_actions_nor_uses_their_values(rllib, env, n_atoms):
     settings = {"double_q": True, "dueling": True, "num_atoms": n_atoms, "v_min": -1.0, "v_max": 1.0}
-    module = module_of(MaskedDQNModule, env, epsilon=[(0, 0.5)], **settings)
+    module = module_of(rllib.MaskedDQNModule, env, epsilon=[(0, 0.5)], **settings)
     module.make_target_networks()
     obs, masks = observations(env, 200)
     rows = torch.arange(len(obs))
@@ -78,13 +85,13 @@ def test_dqn_neither_chooses_forbidden_actions_nor_uses_their_values(env, n_atom
 
 
 @pytest.mark.long
-def test_ppo_and_dqn_train_on_the_arena():
+def test_ppo_and_dqn_train_on_the_arena(rllib):
     import ray  # noqa: PLC0415 - starts processes
     from ray.rllib.algorithms.dqn import DQNConfig  # noqa: PLC0415
     from ray.rllib.algorithms.ppo import PPOConfig  # noqa: PLC0415
     from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: PLC0415
 
-    assert "soulslab/Arena-v0" in register_envs()
+    assert "soulslab/Arena-v0" in rllib.register_envs()
     ray.init(include_dashboard=False, num_cpus=1)
     try:
         ppo = PPOConfig().training(train_batch_size_per_learner=256, minibatch_size=64, num_epochs=2)
@@ -93,7 +100,7 @@ def test_ppo_and_dqn_train_on_the_arena():
             .training(num_steps_sampled_before_learning_starts=100)
             .reporting(min_sample_timesteps_per_iteration=200)
         )
-        for config, module in ((ppo, MaskedPPOModule), (dqn, MaskedDQNModule)):
+        for config, module in ((ppo, rllib.MaskedPPOModule), (dqn, rllib.MaskedDQNModule)):
             algorithm = (
                 config.environment("soulslab/Arena-v0", env_config=OPTIONS)
                 .env_runners(num_env_runners=0)

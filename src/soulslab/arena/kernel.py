@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
 
 import numba as nb
-from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
+
+from soulslab.numba_cache import KernelCache
 
 #: numba defines its settings at run time, so a type checker does not know them.
 config: Any = nb.config
@@ -89,7 +90,7 @@ class _Rule(_Kernel):
         raise TypeError(f"{self.py_func.__name__} is a rule, which only kernels can call; decorate it with @kernel")
 
 
-class _Cache(FunctionCache):
+class _Cache(KernelCache):
     """Disk cache of one function's compiled code; a miss is compiled under the machine-wide lock."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -35,6 +35,8 @@ from soulslab.version import VERSION
 
 TRACEBACK_VERBOSITY: Final = 2
 HELP_FLAGS: Final = frozenset({"--help", "-h", "--version"})
+WITHOUT_ENVIRONMENTS: Final = frozenset({"arena"})
+"""Commands that need no environment, and start faster without Gymnasium."""
 
 app = App(
     name="soulslab",
@@ -81,6 +83,14 @@ def _run_command(
     return run_app(app, tokens, verbose=verbose)
 
 
+def gymnasium_error(name: str = "Error") -> type[Exception]:
+    """Return an exception of Gymnasium, which is imported here because some commands do without it."""
+    from gymnasium import error
+
+    found: type[Exception] = getattr(error, name)
+    return found
+
+
 def run_app(application: App, tokens: Sequence[str], *, verbose: int = 0) -> int:
     """Run a command of an application with logging and error handling, and return its exit code.
 
@@ -91,22 +101,22 @@ def run_app(application: App, tokens: Sequence[str], *, verbose: int = 0) -> int
     if not HELP_FLAGS.isdisjoint(tokens[: tokens.index("--")] if "--" in tokens else tokens):
         return application(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
     try:
-        # The first clause is evaluated first, so an interrupt during these slow imports needs no gymnasium.
-        import gymnasium
-
-        from soulslab.envs.registration import register_all
         from soulslab.log import configure
 
-        register_all()
+        if not set(tokens[:1]) & WITHOUT_ENVIRONMENTS:
+            from soulslab.envs.registration import register_all
+
+            register_all()
         configure(verbose)
         return application(tokens, exit_on_error=False, result_action="return_value") or EXIT_OK
     except KeyboardInterrupt:
         sys.stderr.write(f"{application.name[0]}: interrupted\n")
         return EXIT_INTERRUPTED
-    except (SoulslabError, gymnasium.error.Error, ModuleNotFoundError) as error:
+    # This clause is evaluated after an error only, so an interrupt during slow imports needs no gymnasium.
+    except (SoulslabError, gymnasium_error(), ModuleNotFoundError) as error:
         missing = missing_dependency(error) if isinstance(error, ModuleNotFoundError) else None
         if verbose >= TRACEBACK_VERBOSITY or (isinstance(error, ModuleNotFoundError) and missing is None):
             raise
         sys.stderr.write(f"{application.name[0]}: {missing or error}\n")
-        is_usage = isinstance(error, ConfigError | EnvironmentUsageError | gymnasium.error.UnregisteredEnv)
+        is_usage = isinstance(error, (ConfigError, EnvironmentUsageError, gymnasium_error("UnregisteredEnv")))
         return EXIT_USAGE if is_usage else EXIT_FAILED

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from soulslab.arena.binding import Binding
-from soulslab.errors import ConfigError, SelfCheckError, UnknownAttributeError
+from soulslab.errors import AttributeVersionError, ConfigError, SelfCheckError, UnknownAttributeError
 from soulslab.siphon.attributes.alternatives import Finding
 from soulslab.siphon.profile import Attribute, Profile, Value
 from soulslab.siphon.profile.facts import variants_of, versions_of
@@ -128,7 +128,12 @@ def needed_by(profile: Profile) -> tuple[str, ...]:
 
 
 def check_session(
-    session: Session, needed: Sequence[str] | None = None, *, span_s: float = 1.0, n_looks: int = 5
+    session: Session,
+    needed: Sequence[str] | None = None,
+    *,
+    span_s: float = 1.0,
+    n_looks: int = 5,
+    only_needed: bool = False,
 ) -> SelfCheck:
     """Check every attribute of a profile on a running game, without writing to its memory.
 
@@ -140,6 +145,7 @@ def check_session(
         needed: Attributes that have to be OK; None uses `needed_by`.
         span_s: Game time from the first to the last read, more than 0.
         n_looks: Number of reads, at least 2.
+        only_needed: Check only the attributes that have to be OK.
 
     Raises:
         ConfigError: ``span_s`` or ``n_looks`` is too small.
@@ -152,15 +158,19 @@ def check_session(
     for name in wanted:
         if name not in profile.attributes:
             raise UnknownAttributeError(name, profile.attributes)
-    looks = [session.examine()]
+    names = wanted if only_needed else None
+    try:
+        looks = [session.examine(names)]
+    except AttributeVersionError:  # the row of that attribute states its versions
+        names, looks = None, [session.examine()]
     passed_s = 0.0
     for _ in range(n_looks - 1):
         passed_s += _pass_time(session, span_s / (n_looks - 1))
-        looks.append(session.examine())
+        looks.append(session.examine(names))
     info = session.info
     readings = [
         _Readings(profile, name, tuple(look.get(name, ()) for look in looks), info.version, passed_s)
-        for name in profile.attributes
+        for name in (profile.attributes if names is None else names)
     ]
     rows = tuple(
         _check_attribute(seen, is_needed=seen.name in wanted, held=info.sources.get(seen.name, "")) for seen in readings

@@ -26,6 +26,7 @@ PROFILE = load_profile(PROFILE_PATH)
 #: The X server may notice the end of a game before the system has its exit status.
 LOST = (ProcessExitedError, WindowGoneError)
 EXACT = ("health", "bullets", "x", "y", "angle")
+N_TICS = 1000 if IS_LONG else 350
 
 
 @pytest.fixture
@@ -56,15 +57,15 @@ def play(env, n_steps, seed):
     return seen
 
 
-def test_a_thousand_tics_are_the_same_after_a_reset_and_in_another_process(make):
+def test_all_tics_are_the_same_after_a_reset_and_in_another_process(make):
     """Random keys with one seed: health, ammunition, position and angle are equal at each tic; no tic is lost."""
     env = make(frame_skip=1, skill=4, action_mode="multi_binary")
-    first = play(env, 1000, seed=7)
+    first = play(env, N_TICS, seed=7)
     play(env, 33, seed=8)
-    second = play(env, 1000, seed=7)
-    third = play(make(frame_skip=1, skill=4, action_mode="multi_binary"), 1000, seed=7)
+    second = play(env, N_TICS, seed=7)
+    third = play(make(frame_skip=1, skill=4, action_mode="multi_binary"), N_TICS, seed=7)
     assert first == second == third
-    assert len(first) == 1 + 1000  # the reset, and all steps: no episode ended early
+    assert len(first) == 1 + N_TICS  # the reset, and all steps: no episode ended early
     times = [step[-1] for step in first]
     assert times == list(range(times[0], times[0] + len(times)))
     assert len({step[2] for step in first}) > 100

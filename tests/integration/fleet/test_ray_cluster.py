@@ -12,7 +12,6 @@ import pytest
 from benchmarks.fleet_processes import FleetProcesses
 from soulslab.errors import ConfigError
 from soulslab.fleet.access import read_access
-from soulslab.fleet.ray_cluster import read_cluster
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server runs on Linux")
 
@@ -30,6 +29,14 @@ workers:
 SIMULATOR = "  - {cpus: 0}\n"
 
 
+@pytest.fixture(scope="module")
+def read_cluster():
+    """The function; Ray takes half a second to import, and each process of the suite collects this file."""
+    from soulslab.fleet.ray_cluster import read_cluster  # noqa: PLC0415
+
+    return read_cluster
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -39,7 +46,7 @@ SIMULATOR = "  - {cpus: 0}\n"
         ("run_dir: [", "expected"),
     ],
 )
-def test_a_wrong_cluster_file_is_refused(tmp_path, text, problem):
+def test_a_wrong_cluster_file_is_refused(read_cluster, tmp_path, text, problem):
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=problem):
@@ -77,7 +84,7 @@ def test_actors_of_ray_complete_a_run(fleet, tmp_path):
 
 
 @pytest.mark.long
-def test_a_run_survives_kills_and_ctrl_c_and_is_completed(fleet, tmp_path):
+def test_a_run_survives_kills_and_ctrl_c_and_is_completed(read_cluster, fleet, tmp_path):
     path = tmp_path / "cluster.yaml"
     write_cluster(fleet, path, n_steps=20_000)
     path.write_text(path.read_text() + SIMULATOR)

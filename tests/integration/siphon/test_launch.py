@@ -16,7 +16,7 @@ from soulslab.errors import ConfigError, LaunchError
 from soulslab.siphon.process import launch as launch_module
 from soulslab.siphon.process import private_scores
 from soulslab.siphon.process.launch import MARK, find_program
-from soulslab.siphon.process.process_tree import living, marked
+from soulslab.siphon.process.process_tree import living, marked, process_ids
 from soulslab.siphon.profile import Process
 from support.counts import held, segments_of
 from support.launching import launch
@@ -45,7 +45,7 @@ def mark_of(pid):
 
 
 def alive(mark):
-    return living(marked(MARK, mark))
+    return living(marked(MARK, mark, process_ids()))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A training config for short runs."""
+"""A training config for short runs, and the statistics of SciPy."""
 
 import pytest
 
@@ -13,3 +13,11 @@ def small_config():
         network=NetworkSettings(widths=(8,)),
         run=RunSettings(total_steps=1000),
     )
+
+
+@pytest.fixture(scope="session")
+def stats():
+    """`scipy.stats`; its import takes a second, and each process of the suite collects these tests."""
+    from scipy import stats  # noqa: PLC0415
+
+    return stats

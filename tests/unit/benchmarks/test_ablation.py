@@ -2,7 +2,6 @@
 
 import pytest
 from msgspec.structs import replace
-from scipy import stats
 
 from benchmarks.ablation import NOTHING, AblationSettings, difference, measure_ablation, verdict, without
 from benchmarks.learner_tables import Mean
@@ -60,7 +59,7 @@ def test_removing_all_components_leaves_the_bare_learner():
     assert config.inputs == ExtraInputs()
 
 
-def test_differences_have_t_intervals():
+def test_differences_have_t_intervals(stats):
     a, b = [60.0, 70.0, 62.0], [50.0, 58.0, 51.0]
     found = difference(a, b)
     interval = stats.ttest_rel(a, b).confidence_interval(0.95)

@@ -1,7 +1,6 @@
 """Means over seeds with intervals, and lower bounds for seeds that did not reach a level."""
 
 import pytest
-from scipy import stats
 
 from benchmarks.learner_run import HALF, MOST, LearnerRun, Point
 from benchmarks.learner_tables import (
@@ -35,14 +34,14 @@ def test_a_level_is_reached_at_the_first_evaluation_at_or_above_it():
     assert (nothing.decisions_to(0.0), nothing.final_win_rate(), nothing.area()) == (None, 0.0, 0.0)
 
 
-def test_quantiles_of_the_t_distribution():
+def test_quantiles_of_the_t_distribution(stats):
     for n_degrees, quantile in enumerate(T_975, start=1):
         assert quantile == pytest.approx(stats.t.ppf(0.975, n_degrees), abs=6e-4)
     assert t_quantile(1) == T_975[0]
     assert t_quantile(1000) == pytest.approx(stats.t.ppf(0.975, 1000), rel=2e-3)
 
 
-def test_the_interval_is_a_t_interval():
+def test_the_interval_is_a_t_interval(stats):
     values = [10.0, 14.0, 15.0]
     low, high = stats.t.interval(0.95, 2, loc=13.0, scale=stats.sem(values))
     found = mean_of(values)

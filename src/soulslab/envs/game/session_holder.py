@@ -191,7 +191,7 @@ class AttributeGate:
             clock.run(1.0)
         deadline, n_checks = time.monotonic() + self._loading_s, 0
         while True:
-            check = check_session(session, self._needed, span_s=SPAN_S, n_looks=N_LOOKS)
+            check = check_session(session, self._needed, span_s=SPAN_S, n_looks=N_LOOKS, only_needed=True)
             n_checks += 1
             verdicts = {row.verdict for row in check.rows if row.is_needed} - {Verdict.OK}
             if self._may_be_loading and Verdict.NOT_LOADED in verdicts:

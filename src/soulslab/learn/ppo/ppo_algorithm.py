@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulslab.errors import DivergedError
+from soulslab.learn.adam import Adam
 from soulslab.learn.algorithm import Algorithm, AlgorithmState
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.checkpoint import Checkpoint
@@ -63,7 +64,7 @@ class PPO:
         # A recurrent policy learns from whole sequences of steps, so its minibatches are parts of the environments.
         self._order = torch.empty(n_envs if header.n_memory else self._rollout.n_transitions, dtype=torch.int64)
         self._parameters = list(policy.network.parameters())
-        self._optimiser = torch.optim.Adam(self._parameters, lr=settings.lr, eps=_ADAM_EPSILON, fused=True)
+        self._adam = Adam(self._parameters)
 
     def collect(self, source: RolloutSource) -> None:
         """Collect one rollout; raises NonFiniteError if an environment returned NaN or infinity."""
@@ -78,10 +79,8 @@ class PPO:
         explained_variance = self._compute_targets()
         settings = self._settings
         lr = settings.lr + (settings.lr_end - settings.lr) * progress
-        for group in self._optimiser.param_groups:
-            group["lr"] = lr
         entropy_coef = settings.entropy + (settings.entropy_end - settings.entropy) * progress
-        means = self._optimise(entropy_coef)
+        means = self._optimise(lr, entropy_coef)
         if not math.isfinite(means["grad_norm"]):
             raise DivergedError(env_steps, means["grad_norm"])
         return UpdateStats(
@@ -105,17 +104,18 @@ class PPO:
         rollout.advantages.copy_(torch.from_numpy(rollout.weights * normalised))
         return 1.0 - float(corrections.var() / max(returns.var(), _MIN_STD))
 
-    def _optimise(self, entropy_coef: float) -> dict[str, float]:
+    def _optimise(self, lr: float, entropy_coef: float) -> dict[str, float]:
         """Pass over the rollout ``n_epochs`` times; return the means of the measurements by name."""
         measurements: list[dict[str, Tensor]] = []
         for _ in range(self._settings.n_epochs):
             epoch: list[dict[str, Tensor]] = []
             for batch in self._minibatches():
                 loss, measured = self._loss(batch, entropy_coef)
-                self._optimiser.zero_grad(set_to_none=True)
+                self._policy.network.zero_grad()
                 torch.autograd.backward(loss)
                 measured["grad_norm"] = nn.utils.clip_grad_norm_(self._parameters, self._settings.max_grad_norm)
-                self._optimiser.step()
+                gradients = [each.grad for each in self._parameters if each.grad is not None]  # each is in the loss
+                self._adam.step(gradients, lr=lr, epsilon=_ADAM_EPSILON)
                 epoch.append(measured)
             measurements += epoch
             moved = sum(float(measured["approx_kl"]) for measured in epoch) / len(epoch)
@@ -166,24 +166,12 @@ class PPO:
     def state(self) -> Tensors:
         """Return copies of the state of the optimiser and the random generator, without the policy."""
         tensors: Tensors = {"generator": self._generator.get_state().numpy().copy()}
-        for i, parameter in enumerate(self._parameters):
-            for name, tensor in self._optimiser.state[parameter].items():
-                tensors[f"adam/{i}/{name}"] = tensor.cpu().numpy().copy()
-        return tensors
+        return tensors | join_parts({"adam": self._adam.state()})
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned."""
         self._generator.set_state(torch.from_numpy(np.array(state["generator"])))
-        for i, parameter in enumerate(self._parameters):
-            stored = {name: torch.from_numpy(np.array(each)) for name, each in take_part(state, f"adam/{i}").items()}
-            self._optimiser.state[parameter] = {}
-            if not stored:  # no update had been made
-                continue
-            self._optimiser.state[parameter]["step"] = stored["step"].reshape(()).to(parameter.device)
-            for name in ("exp_avg", "exp_avg_sq"):
-                # The fused step iterates over memory: moments must have the memory layout of their parameter.
-                moment = torch.empty_like(parameter, requires_grad=False)
-                self._optimiser.state[parameter][name] = moment.copy_(stored[name])
+        self._adam.load(take_part(state, "adam"))
 
 
 class PPOAlgorithm(Algorithm):

@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulslab.learn.adam import Adam
 from soulslab.learn.archive import Tensors
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.q_targets import BLOCKED_VALUE, masked_log_policy, mean_values
@@ -32,6 +33,7 @@ from soulslab.learn.replay.replay_buffer import ReplayBuffer
 Values: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
 
 BATCH_SIZE: Final = 64
+_ADAM_EPSILON: Final = 1e-8
 _LAST: Final = 100
 """Number of last updates of the initial cloning over which its result is averaged."""
 
@@ -66,7 +68,8 @@ class Cloner:
         self._rng = rng
         self._temperature = settings.cloning_temperature
         self._lr = settings.cloning_lr
-        self._optimiser = torch.optim.Adam(list(parameters), lr=self._lr)
+        self._parameters = list(parameters)
+        self._adam = Adam(self._parameters)
         self._batch = shown.make_batch(BATCH_SIZE)
 
     def update(self, weight: float = 1.0) -> Cloned:
@@ -77,30 +80,25 @@ class Cloner:
         batch = self._batch
         # Here all recorded steps have the same weight and rewards do not matter; priorities are only for the learner.
         self._shown.sample(batch, n_steps=1, gamma=1.0, beta=0.0, rng=self._rng)
-        self._optimiser.zero_grad(set_to_none=False)
+        for parameter in self._parameters:
+            if parameter.grad is not None:  # it may be a part of the learner's gradients, so it is kept
+                parameter.grad.zero_()
         with torch.enable_grad():
             values = self._values(batch.features, batch.pixels)
             loss = cloning_loss(values, batch.actions, batch.blocked, self._temperature)
             torch.autograd.backward(loss)
-        self._optimiser.param_groups[0]["lr"] = self._lr * weight
-        self._optimiser.step()
+        gradients = [each.grad for each in self._parameters if each.grad is not None]
+        self._adam.step(gradients, lr=self._lr * weight, epsilon=_ADAM_EPSILON)
         best = values.detach().masked_fill(batch.blocked, BLOCKED_VALUE).argmax(1)
         return Cloned(float(loss.detach()), float((best == batch.actions.squeeze(1)).float().mean()))
 
     def state(self) -> Tensors:
         """Return copies of what :meth:`load` needs; the random generator is not included."""
-        tensors: Tensors = {}
-        for i, kept in self._optimiser.state_dict()["state"].items():
-            tensors |= {f"{i}/{name}": value.cpu().numpy().copy() for name, value in kept.items()}
-        return tensors
+        return self._adam.state()
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned."""
-        kept: dict[int, dict[str, Tensor]] = {}
-        for key, array in state.items():
-            i, _, name = key.partition("/")
-            kept.setdefault(int(i), {})[name] = torch.from_numpy(np.array(array))
-        self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": kept})
+        self._adam.load(state)
 
 
 def cloner_of(

@@ -28,8 +28,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.optim.adamw import adamw
 
+from soulslab.learn.adam import Adam
 from soulslab.learn.archive import Tensors, join_parts
 from soulslab.learn.rainbow.demonstration_learning import MixedReplay
 from soulslab.learn.rainbow.q_policy import QPolicy
@@ -38,42 +38,6 @@ from soulslab.learn.rainbow.rainbow_settings import QLearningSettings
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.step_rows import Batch
 from soulslab.learn.settings import ReplaySettings
-
-
-class Adam(NamedTuple):
-    """torch's fused AdamW (Loshchilov & Hutter 2019), called as a function, with its two moments.
-
-    For a network this small, torch's optimiser class takes longer for hooks and groups than for the step itself.
-    """
-
-    mean: Tensor
-    square: Tensor
-    n_steps: Tensor
-
-    @classmethod
-    def fresh(cls, parameters: Tensor) -> Adam:
-        """Return the state before the first step."""
-        mean, square = torch.zeros_like(parameters), torch.zeros_like(parameters)
-        return cls(mean, square, torch.zeros((), device=parameters.device))
-
-    def step(self, parameters: Tensor, gradients: Tensor, settings: QLearningSettings) -> None:
-        """Take one step, in place."""
-        adamw(
-            [parameters],
-            [gradients],
-            [self.mean],
-            [self.square],
-            [],
-            [self.n_steps],
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=settings.lr,
-            weight_decay=settings.weight_decay,
-            eps=settings.adam_epsilon,
-            maximize=False,
-        )
 
 
 class Measured(NamedTuple):
@@ -108,7 +72,7 @@ class Learner:
         network = policy.network
         self._target = policy.copy_network()
         self._average = network.parameters_flat.clone()
-        self._adam = Adam.fresh(network.parameters_flat)
+        self._adam = Adam([network.parameters_flat])
         self._batch = replay.make_batch(settings.batch_size)
         self._features = torch.empty(2 * settings.batch_size, policy.encoding.n_outputs)
         self._loss = QuantileLoss(settings.batch_size, network.taus)
@@ -177,7 +141,12 @@ class Learner:
         grad_norm = float(network.gradients_flat.norm())
         if grad_norm > settings.max_grad_norm:
             network.gradients_flat.mul_(settings.max_grad_norm / grad_norm)
-        self._adam.step(network.parameters_flat, network.gradients_flat, settings)
+        self._adam.step(
+            [network.gradients_flat],
+            lr=settings.lr,
+            epsilon=settings.adam_epsilon,
+            weight_decay=settings.weight_decay,
+        )
         self.n_updates += 1
         self._updates_since_reset += 1
         if self.n_updates % settings.target_every == 0:
@@ -205,7 +174,7 @@ class Learner:
         """Shrink and perturb both networks."""
         self._policy.network.shrink_and_perturb(self._settings.reset_share)
         self._target.parameters_flat.copy_(self._policy.network.parameters_flat)
-        self._adam = Adam.fresh(self._policy.network.parameters_flat)
+        self._adam = Adam([self._policy.network.parameters_flat])
         self._updates_since_reset = 0
         self.n_resets += 1
 
@@ -217,7 +186,7 @@ class Learner:
             "average": self._average.cpu().numpy().copy(),
             "noise": self._policy.noise_state(),
         }
-        adam = {name: tensor.cpu().numpy().copy() for name, tensor in self._adam._asdict().items()}
+        adam = {name: tensor.cpu().numpy().copy() for name, tensor in self._moments().items()}
         return tensors | join_parts({"adam": adam})
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -227,5 +196,10 @@ class Learner:
         self._average.copy_(torch.from_numpy(np.array(state["average"])))
         self._policy.load_noise(state["noise"])
         # The fused step iterates over memory, so its arguments must have the size of the parameters.
-        for name, tensor in self._adam._asdict().items():
+        for name, tensor in self._moments().items():
             tensor.copy_(torch.from_numpy(np.array(state[f"adam/{name}"])))
+
+    def _moments(self) -> dict[str, Tensor]:
+        """Return the tensors of the optimiser, by their name in a checkpoint."""
+        adam = self._adam
+        return {"mean": adam.means[0], "square": adam.squares[0], "n_steps": adam.n_steps[0]}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from contextlib import suppress
+from typing import Any, ParamSpec, TypeVar
 
 import numba as nb
+
+from soulslab.numba_cache import KernelCache
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,9 +20,10 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     numba's cache on the disk only notices changes of the source file of the outermost function, so a kernel must only
     call functions of the same file. A kernel does not check indices; its caller must.
     """
-    compiled: Callable[P, R]
-    try:
-        compiled = nb.njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # numba found no folder for its cache; then each process compiles the function
-        compiled = nb.njit(nogil=True, error_model="numpy")(function)
-    return compiled
+    compiled: Any = nb.njit(nogil=True, error_model="numpy")(function)
+    if compiled is not function:
+        cache: Any = KernelCache
+        with suppress(RuntimeError):  # numba found no folder for its cache; then each process compiles the function
+            compiled._cache = cache(function)  # as numba's own `enable_caching` does
+    result: Callable[P, R] = compiled
+    return result

@@ -28,8 +28,9 @@ from soulslab.siphon.profile import ClockFacts
 EPOCH_S = 1_767_225_600
 #: CLOCK_MONOTONIC and the other clocks since boot, at a deterministic start.
 BOOT_S = 1000
-#: Wall time of one call of `HeldStart.wait`; callers check their deadlines and the process between calls.
-SLICE_NS = 20_000_000
+#: Wall time of one call of `HeldStart.wait`; callers check their deadlines and the process between calls. In a shorter
+#: time, the proofs that the game stands take more of the processor, as they become rarer during a call.
+SLICE_NS = 100_000_000
 #: Wall time before the second check of the threads; each later pause is twice as long.
 FIRST_PAUSE_S = 0.0002
 #: Longest wait for threads and processes that do not wait for time while the others do: they may be loading.
@@ -67,7 +68,7 @@ class HeldStart:
         self._native.set_boundary(page.address, BOUNDARIES[facts.boundary], facts.spin_reads)
 
     def wait(self) -> bool:
-        """Wait until the game stands, for at most 20 ms of wall time; return whether it stands.
+        """Wait until the game stands, for at most `SLICE_NS` of wall time; return whether it stands.
 
         If the previous call has returned True, the game gets one tick first: the caller has checked the standing game,
         and it was not ready.
@@ -112,7 +113,7 @@ class HeldStart:
         return True
 
     def _await_still(self) -> bool:
-        """Wait until all threads sleep, for at most 20 ms of wall time; return whether they do."""
+        """Wait until all threads sleep, for at most `SLICE_NS` of wall time; return whether they do."""
         deadline_s, pause_s = time.monotonic() + SLICE_NS * 1e-9, FIRST_PAUSE_S
         while True:
             before = _times_of(self.processes())

@@ -6,7 +6,6 @@ Windows program as anonymous memory, and a file may have changed since it was lo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
@@ -83,7 +82,7 @@ def _close_names(wanted: str, regions: list[Region]) -> str:
 
 def file_name(path: str) -> str:
     """Return the last part of a Linux or Windows path."""
-    return re.split(r"[/\\]", path)[-1]
+    return path[max(path.rfind("/"), path.rfind("\\")) + 1 :]
 
 
 def same_name(name: str, wanted: str) -> bool:

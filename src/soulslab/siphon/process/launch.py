@@ -20,7 +20,14 @@ from soulslab.errors import LaunchError
 from soulslab.siphon.process.child_process import Output, ParentDeathPipe, PrivateFolder
 from soulslab.siphon.process.command import fill_command
 from soulslab.siphon.process.private_scores import with_private_scores
-from soulslab.siphon.process.process_tree import await_end, is_program, living, marked, remove_shared_memory
+from soulslab.siphon.process.process_tree import (
+    await_end,
+    is_program,
+    living,
+    marked,
+    process_ids,
+    remove_shared_memory,
+)
 from soulslab.siphon.profile import Process
 
 #: Folder in which Debian installs games; it is not on root's PATH.
@@ -45,15 +52,35 @@ ADDR_NO_RANDOMIZE = 0x0040000
 QUERY_PERSONALITY = 0xFFFFFFFF
 
 
+class Mark:
+    """A variable that every process of a game inherits, made before the first of them starts.
+
+    Attributes:
+        value: Value of the variable.
+        set_s: Unix time at which it was made.
+    """
+
+    def __init__(self) -> None:
+        self.value = secrets.token_hex(8)
+        self.set_s = time.time()
+        self._older = process_ids()
+
+    def processes(self) -> set[int]:
+        """Return the processes that have the variable, including those outside the session of the game."""
+        pids = process_ids()
+        # Most processes of a machine are older than the game, and are not read. An id of one that has ended may be used
+        # again.
+        self._older &= pids
+        return marked(MARK, self.value, pids - self._older)
+
+
 class GameProcess:
     """A started game with its helper processes: a wrapper script, Wine's server.
 
     `pid` is that of the game itself; `directory` is its private folder, removed by `kill`.
     """
 
-    def __init__(
-        self, child: subprocess.Popen[bytes], mark: str, started_s: float, output: Output, parts: ExitStack
-    ) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], mark: Mark, output: Output, parts: ExitStack) -> None:
         self.pid = child.pid
         self.directory = Path()
         self._child = child
@@ -61,7 +88,6 @@ class GameProcess:
         self._output = output
         self._parts = parts
         self._pidfd: int | None = None
-        self._started_s = started_s
         # Processes that `kill` has ended.
         self._ended: set[int] = set()
 
@@ -87,7 +113,7 @@ class GameProcess:
 
     def processes(self) -> set[int]:
         """Return all started processes that have not ended."""
-        return living(marked(MARK, self._mark) | (set() if self._child.poll() is not None else {self._child.pid}))
+        return living(self._mark.processes() | (set() if self._child.poll() is not None else {self._child.pid}))
 
     def output_tail(self) -> str:
         """Return the end of the game's output; "" after `kill`."""
@@ -107,7 +133,7 @@ class GameProcess:
             os.close(self._pidfd)
             # From here on only the child process is polled, and it has ended.
             self._pidfd = None
-        remove_shared_memory(self._ended | {self._child.pid, self.pid}, self._started_s)
+        remove_shared_memory(self._ended | {self._child.pid, self.pid}, self._mark.set_s)
         self._parts.close()
 
     def _end(self, number: signal.Signals, wait_s: float) -> bool:
@@ -133,7 +159,7 @@ class GameProcess:
         """
         deadline = time.monotonic() + deadline_s
         while True:
-            pids = living(marked(MARK, self._mark) | {self._child.pid})
+            pids = living(self._mark.processes() | {self._child.pid})
             matching = sorted(pid for pid in pids if is_program(pid, executable))
             if self._child.pid in matching:
                 return
@@ -183,21 +209,20 @@ def start_command(
         LaunchError: The game cannot be started.
         ConfigError: An option is unknown, or the profile has no command.
     """
-    mark = secrets.token_hex(8)
+    mark = Mark()
     with ExitStack() as undo:
         folder = PrivateFolder("run")
         undo.callback(folder.close)
         command, own = fill_command(process, options or {}, folder.path)
         command = [_program(command[0]), *command[1:]]
         base = _user() | (_fixed_environment() if is_deterministic else dict(os.environ))
-        environment = _environment(base, display, own, extra_environment or {}) | {MARK: mark}
+        environment = _environment(base, display, own, extra_environment or {}) | {MARK: mark.value}
         if is_deterministic:
             environment[PADDING] = _padding(command, environment)
         directory = Path(process.directory).expanduser() if process.directory else folder.path
         output = Output()
         undo.callback(output.close)
         lifeline = ParentDeathPipe()
-        started_s = time.time()
         undo.callback(lifeline.release)
 
         def start() -> subprocess.Popen[bytes]:
@@ -207,7 +232,7 @@ def start_command(
         child = with_private_scores(start)
         if ends_with_us:
             lifeline.tie(-child.pid, signal.SIGKILL)
-        game = GameProcess(child, mark, started_s, output, undo.pop_all())
+        game = GameProcess(child, mark, output, undo.pop_all())
     game.directory = folder.path
     return game
 

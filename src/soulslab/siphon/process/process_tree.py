@@ -6,7 +6,7 @@ import ctypes
 import os
 import select
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,10 +18,16 @@ PROC = Path("/proc")
 IPC_RMID = 0
 
 
-def marked(variable: str, value: str) -> set[int]:
-    """Return the processes whose environment has a variable with a value, including those outside the session."""
+def process_ids() -> set[int]:
+    """Return the ids of all processes."""
+    with os.scandir(PROC) as entries:
+        return {int(entry.name) for entry in entries if entry.name.isdigit()}
+
+
+def marked(variable: str, value: str, pids: Iterable[int]) -> set[int]:
+    """Return those of some processes whose environment has a variable with a value."""
     wanted = f"{variable}={value}".encode()
-    return {int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and wanted in _words(entry / "environ")}
+    return {pid for pid in pids if wanted in _words(PROC / str(pid) / "environ")}
 
 
 def is_program(pid: int, executable: str) -> bool:

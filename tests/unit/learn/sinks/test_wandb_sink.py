@@ -3,8 +3,6 @@
 import struct
 
 import pytest
-import wandb
-from wandb.proto.wandb_internal_pb2 import Record
 
 from soulslab.errors import ConfigError
 from soulslab.learn.settings import SinkSettings
@@ -18,6 +16,8 @@ from support.waiting import wait_for
 
 def read_records(folder):
     """Return the records of the only run; the file has blocks of 32 kB as the logs of LevelDB."""
+    from wandb.proto.wandb_internal_pb2 import Record  # noqa: PLC0415 (as in `own_process`)
+
     [path] = folder.glob("wandb/offline-run-*/run-*.wandb")
     data, position, parts = path.read_bytes(), 7, []
     while position + 7 <= len(data):
@@ -37,6 +37,8 @@ def read_records(folder):
 @pytest.fixture(autouse=True)
 def own_process():
     """wandb reads its environment once per process, unless it is torn down."""
+    import wandb  # noqa: PLC0415 (takes more than a second, and each process of the suite collects this file)
+
     yield
     wandb.teardown()
 
