@@ -15,8 +15,9 @@ from soulslab.learn.run_folder import POLICY_NAME
 from soulslab.learn.sinks import PROGRESS_NAME
 from soulslab.version import VERSION
 
-#: The elements that `static/live.js` fills.
+#: The elements that the scripts fill.
 _PAGE: Final = Path(__file__).parents[1] / "static" / "live.html"
+_SCRIPTS: Final = ("live_diagrams.js", "live.js")
 
 
 def add(site: Site) -> None:
@@ -65,4 +66,5 @@ def add_live_view(socket: str, idle: str = "") -> None:
     recorded = "false" if idle else "true"
     page = _PAGE.read_text("utf-8").format(socket=escape(socket), recorded=recorded, idle=escape(idle))
     ui.html(page, sanitize=False).classes("wide")
-    ui.add_body_html(f'<script src="/assets/live.js?{VERSION}" defer></script>')
+    for script in _SCRIPTS:
+        ui.add_body_html(f'<script src="/assets/{script}?{VERSION}" defer></script>')
