@@ -1,6 +1,7 @@
 """Runs that are started and resumed in the browser over TLS, in a folder that is empty at first."""
 
 import re
+from contextlib import contextmanager
 
 import psutil
 from playwright.sync_api import expect
@@ -19,6 +20,19 @@ COMMANDS = {
     "/fights": "soulslab fights record",
     "/studies": "soulslab tune",
 }
+
+
+@contextmanager
+def suspended(dashboard):
+    """Suspend the run that a dashboard has started."""
+    server = psutil.Process(dashboard.process.pid)
+    wait_for(server.children, "the run to start")
+    [run] = server.children()
+    run.suspend()
+    try:
+        yield
+    finally:
+        run.resume()
 
 
 def check_empty_pages(page, base):
@@ -57,20 +71,28 @@ def test_empty_pages_say_what_to_do_and_a_run_is_started_stopped_and_resumed(tmp
             page.get_by_role("button", name="Start a run").click()
             page.get_by_label("name").fill("mine")
             page.get_by_role("button", name="Start", exact=True).click()
-            expect(page.locator(".card", has_text="mine")).to_be_visible()
+            with suspended(dashboard):  # before it has the lock of its folder
+                expect(page.locator(".card .state")).to_have_text("new")
+                page.goto(f"{dashboard.base}/run/mine")
+                expect(page.locator(".state")).to_have_text("new")
+                expect(page.get_by_role("button", name="Resume")).to_be_hidden()
+                page.get_by_text("Settings", exact=True).click()
+                expect(page.get_by_text("The folder has no config.toml yet.")).to_be_visible()
             wait_for_start(1)
-            [run] = psutil.Process(dashboard.process.pid).children()
-            run.suspend()  # it would train with all cores while the browser is waited for
-            page.goto(f"{dashboard.base}/run/mine")
-            expect(page.locator(".state")).to_have_text("running")
-            page.get_by_role("button", name="Stop", exact=True).click()
-            page.get_by_role("button", name="Stop the run").click()
-            wait_for((folder / STOP_NAME).exists, "the request")
-            run.resume()
+            with suspended(dashboard):  # it would train with all cores while the browser is waited for
+                expect(page.locator(".state")).to_have_text("running")
+                expect(page.locator("code", has_text="run.total_steps")).to_be_visible()
+                page.get_by_role("button", name="Stop", exact=True).click()
+                page.get_by_role("button", name="Stop the run").click()
+                wait_for((folder / STOP_NAME).exists, "the request")
             wait_for_end()
             expect(page.locator(".state")).to_have_text("stopped")
             expect(page.get_by_role("button", name="Save now")).to_be_hidden()
+            wait_for(lambda: not psutil.Process(dashboard.process.pid).children(), "the process to end")
             page.get_by_role("button", name="Resume").click()
+            with suspended(dashboard):
+                expect(page.locator(".state")).to_have_text("new")
+                expect(page.get_by_role("button", name="Resume")).to_be_hidden()
             wait_for_start(2)
             request(folder, STOP_NAME)
             wait_for_end()

@@ -25,13 +25,13 @@ from soulslab.dashboard.pages.frame import (
     short,
     tiles,
 )
+from soulslab.dashboard.run_library import FLEET_NAME
 from soulslab.errors import SoulslabError, optional_imports
 
 if TYPE_CHECKING:
     from soulslab.fleet.messages import EvaluationStatus, Lease
     from soulslab.fleet.operating import FleetStatus, Order
 
-_FLEET_NAME: Final = "fleet"
 _N_FRAMES: Final = 12
 _FRAMES_EVERY_S: Final = 4.0
 _CONTROLS: Final[tuple[tuple[str, Order, str], ...]] = (
@@ -47,7 +47,7 @@ _COLUMNS: Final = (
 
 def find_fleets(site: Site) -> list[str]:
     """Return the ids of the runs that have a fleet."""
-    return [each for each in site.library.run_ids() if (site.library.path(each) / _FLEET_NAME).is_dir()]
+    return [each for each in site.library.run_ids() if (site.library.path(each) / FLEET_NAME).is_dir()]
 
 
 def add(site: Site) -> None:
