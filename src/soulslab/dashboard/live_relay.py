@@ -36,6 +36,7 @@ from soulslab.learn.live_feed import (
     GAME_FEEDS,
     LENGTH,
     MAX_MESSAGE_BYTES,
+    SIMULATED_DECISION_S,
     WATCHED_DECISION_S,
     Ending,
     FeedAddress,
@@ -47,9 +48,6 @@ from soulslab.learn.live_feed import (
 
 _MAX_WAITING: Final = 20
 _RETRY_S: Final = 1.0
-_BURST_S: Final = 0.05
-"""Decisions that were taken in less time than this are shown at the speed of the game instead."""
-
 _MAX_REPLAYS: Final = 2
 """Number of recorded fights that are replayed at a time; each takes a core, which a training run may need."""
 
@@ -280,7 +278,7 @@ class _Relay:
             browser.offer(message)
 
     async def _messages(self) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield the messages for the browsers, with their kind, at the speed of the game."""
+        """Yield the messages for the browsers, with their kind; those of a simulator at ten decisions per second."""
         view: SceneView | None = None
         shown_s = taken_s = 0.0
         async with aclosing(_feed_messages(self._address)) as messages:
@@ -293,7 +291,7 @@ class _Relay:
                 elif isinstance(message, Ending):
                     yield "ending", pack({"type": "ending", "fight": message.fight, "is_won": message.is_won})
                 elif view is not None:
-                    if message.wall_s - taken_s < _BURST_S:
+                    if message.wall_s - taken_s < SIMULATED_DECISION_S:
                         await asyncio.sleep(shown_s + WATCHED_DECISION_S - time.monotonic())
                     shown_s, taken_s = time.monotonic(), message.wall_s
                     yield "moment", await asyncio.to_thread(_draw, view, message)

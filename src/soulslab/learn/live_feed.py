@@ -52,6 +52,9 @@ GAME_FEEDS: Final = "fleet/live"
 WATCHED_DECISION_S: Final = 0.1
 """Time for which a viewer sees a decision of a simulated fight (s)."""
 
+SIMULATED_DECISION_S: Final = 0.025
+"""Decisions that follow each other in less time than this are those of a simulator (s)."""
+
 MAX_WAITING: Final = 600
 """Largest number of messages that wait for a viewer; the oldest ones are dropped."""
 
@@ -234,7 +237,7 @@ class LiveFeed:
 
     def _is_faster_than_a_game(self, now_s: float) -> bool:
         """Return whether the decisions of this fight came much faster than those of a game in real time."""
-        return now_s - self._began_s < 0.25 * self._n_sent * WATCHED_DECISION_S
+        return now_s - self._began_s < self._n_sent * SIMULATED_DECISION_S
 
     def _send(self, message: Moment | Ending) -> None:
         encoded = msgspec.msgpack.encode(message)
