@@ -94,6 +94,7 @@ class SceneView:
             "wall_ms": round(1000.0 * moment.wall_s),
             "action": moment.action,
             "reward": _number(moment.reward),
+            "total": _number(moment.total, 6),
             "kind": moment.kind,
             "mask": mask.tolist(),
             "scores": _numbers(scores),
@@ -206,8 +207,9 @@ def _name(names: Sequence[str], number: int) -> str:
     return names[number] if 0 <= number < len(names) else "unknown"
 
 
-def _number(value: float) -> float | None:
-    return float(f"{value:.4g}") if math.isfinite(value) else None
+def _number(value: float, n_digits: int = 4) -> float | None:
+    """Return a number with this many significant digits; None if it is not finite, which JSON cannot hold."""
+    return float(f"{value:.{n_digits}g}") if math.isfinite(value) else None
 
 
 def _numbers(values: NDArray[np.float32]) -> list[float | None]:

@@ -101,6 +101,7 @@ class Moment(msgspec.Struct, frozen=True, tag="moment", kw_only=True):
         wall_s: Wall time (Unix time, s).
         action: The chosen action.
         reward: Reward of the decision before; 0 for the first one.
+        total: Sum of the rewards of the fight so far.
         kind: ``probability`` or ``value``; "" if no policy chose.
         mask: One byte per action, 1 if it is allowed.
         features: Features and extra inputs, float32.
@@ -128,6 +129,7 @@ class Moment(msgspec.Struct, frozen=True, tag="moment", kw_only=True):
     hidden: tuple[bytes, ...]
     attribution: bytes
     scene: dict[str, bytes]
+    total: float = 0.0
     picture: bytes = b""
     late_s: float = 0.0
 
@@ -161,7 +163,7 @@ class LiveFeed:
         self._viewers: dict[socket.socket, deque[bytes]] = {}
         self._info = b""
         self._fight = self._decision = self._n_sent = 0
-        self._reward, self._late_s = 0.0, 0.0
+        self._reward = self._total = self._late_s = 0.0
         self._began_s = self._resumes_s = 0.0
 
     def open(self, env: Env) -> None:
@@ -205,12 +207,20 @@ class LiveFeed:
         first = inputs.select(slice(1))
         action = int(actions[0])
         moment = make_moment(env, first, mask[0], action, player.view(first, mask[0], action))
-        place = {"fight": self._fight, "decision": self._decision, "reward": self._reward, "late_s": self._late_s}
-        self._send(msgspec.structs.replace(moment, **place))
+        moment = msgspec.structs.replace(
+            moment,
+            fight=self._fight,
+            decision=self._decision,
+            reward=self._reward,
+            total=self._total,
+            late_s=self._late_s,
+        )
+        self._send(moment)
 
     def follow(self, reward: float, *, is_over: bool, is_won: bool | None = None, late_s: float = 0.0) -> None:
         """Count the step of the first environment; call it after each step, also while no viewer is connected."""
         self._reward, self._late_s = reward, late_s
+        self._total += reward
         self._decision += 1
         if not is_over:
             return
@@ -220,7 +230,7 @@ class LiveFeed:
                 self._resumes_s = self._began_s + self._n_sent * WATCHED_DECISION_S
         self._fight += 1
         self._decision = self._n_sent = 0
-        self._reward = 0.0
+        self._reward = self._total = 0.0
 
     def close(self) -> None:
         """Disconnect the viewers and remove the file; a second call does nothing."""

@@ -53,7 +53,6 @@
     else if (message.type === "moment") {
       const last = state.moments[state.moments.length - 1];
       if (last && last.fight === message.fight && last.decision === message.decision) return; // sent again after a reload
-      message.return = message.decision && last && last.fight === message.fight ? last.return + message.reward : message.reward;
       message.receivedMs = Date.now();
       diagrams.count(message);
       state.moments.push(message);
@@ -198,7 +197,7 @@
     const ending = state.endings.get(moment.fight);
     const result = ending === undefined ? "" : ending === null ? ", over" : ending ? ", won" : ", lost";
     facts.push(["Chosen", state.info.actions[moment.action] ?? moment.action], ["Step", `${moment.decision} of fight ${moment.fight}${result}`],
-      ["Reward", signed(moment.reward)], ["Return so far", signed(moment.return)]);
+      ["Reward", signed(moment.reward)], ["Return so far", signed(moment.total)]);
     if (moment.late_ms > 0) facts.push(["Late", `${moment.late_ms.toFixed(0)} ms`]);
     const box = $("facts");
     if (box.childElementCount !== facts.length) {
