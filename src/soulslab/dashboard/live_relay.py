@@ -109,7 +109,7 @@ class LiveRelays:
             await websocket.accept()
             folder = (await asyncio.to_thread(find_fight_sets, library)).get(name)
             if folder is None:
-                await websocket.close(4404, "no such recorded fights")
+                await websocket.close(4404, "There are no such recorded fights any more.")
                 return
             run = await asyncio.to_thread(library.folder, policy) if policy else None
             request = ReplayRequest(folder=str(folder), fight=fight, policy=str(run) if run is not None else "")
@@ -118,7 +118,8 @@ class LiveRelays:
                     await _relay_replay(websocket, process)
                 await websocket.close()
             except TimeoutError:
-                await websocket.close(4408, "the browser did not ask for more")
+                problem = f"The page asked for no decision in {_REQUEST_TIMEOUT_S:.0f} s; load it again."
+                await websocket.close(4408, problem)
             except (WebSocketDisconnect, RuntimeError):
                 _log.debug("a browser has disconnected")
 

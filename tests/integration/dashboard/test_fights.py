@@ -83,10 +83,25 @@ def test_policy_is_asked_in_a_fight_without_a_seed(recorded, open_page):
     assert sum(moment["scores"]) == pytest.approx(1.0, abs=0.01)
     assert moment["vitals"]["boss_hp"] == pytest.approx(100.0)
     expect(page.locator("#value")).to_be_visible()
+    expect(page.locator("#notice")).to_have_text("This fight has no picture.")
     page.goto(f"{dashboard.base}/replay/set?fight=9")
     expect(page.locator("#notice")).to_contain_text("no fight 9")
     # Policies and fights are computed in another process, so that pages are answered meanwhile.
     assert "libtorch" not in Path(f"/proc/{dashboard.process.pid}/maps").read_text()
+
+
+def test_page_of_a_fight_that_was_removed_says_so(recorded, shelf, open_page):
+    (root, _), (dashboard, _) = shelf, recorded
+    page = open_page(dashboard.at("/fights"))
+
+    def remove_first(route):
+        (root / "person").rename(root.parent / "person")
+        route.continue_()
+
+    page.route("**/live.js*", remove_first)
+    page.goto(f"{dashboard.base}/replay/person?fight=0")
+    expect(page.locator("#notice")).to_have_text("There are no such recorded fights any more.")
+    (root.parent / "person").rename(root / "person")
 
 
 def test_fight_of_an_evaluation_is_repeated(recorded, open_page):

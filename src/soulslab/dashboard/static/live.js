@@ -8,7 +8,7 @@
   const $ = (id) => document.getElementById(id);
   const state = {
     info: null, moments: [], head: -1, isPaused: false, isLive: true, speed: 1, dueMs: 0,
-    endings: new Map(), isConnected: false, drawn: null, hovered: null, ranges: [], inView: new Set(),
+    endings: new Map(), isConnected: false, problem: "", drawn: null, hovered: null, ranges: [], inView: new Set(),
     colours: null, coloursMs: -Infinity, // the theme may change; reading it makes the browser compute styles
   };
   window.soulslabLive = state; // for tests
@@ -40,15 +40,27 @@
       receive(message);
       if (socket.readyState === WebSocket.OPEN) socket.send("n");
     };
-    socket.onclose = () => {
+    socket.onclose = ({ reason }) => {
       if (!state.isRecorded) { setLive(false); setTimeout(connect, 1000); }
+      else if (!state.endings.size && !state.problem) fail(reason || "The connection has ended; load the page again.");
     };
+  }
+
+  // Shows why no further decision of a recorded fight arrives.
+  function fail(problem) {
+    state.problem = problem;
+    showNotice(problem);
+  }
+
+  // Shows a text over the picture; "" shows the picture.
+  function showNotice(content) {
+    update($("notice"), { hidden: !content, textContent: content });
   }
 
   function receive(message) {
     if (message.type === "status") setLive(message.is_live);
     else if (message.type === "info") { state.info = message; state.moments = []; state.endings.clear(); state.head = -1; state.layout = null; state.ranges = []; buildActions(); }
-    else if (message.type === "failure") { $("notice").hidden = false; $("notice").textContent = message.text; }
+    else if (message.type === "failure") fail(message.text);
     else if (message.type === "ending") { state.endings.set(message.fight, message.is_won); requestDraw(); }
     else if (message.type === "moment") {
       const last = state.moments[state.moments.length - 1];
@@ -58,7 +70,6 @@
       state.moments.push(message);
       if (state.moments.length > KEPT && !state.isRecorded) { state.moments.shift(); state.head = Math.max(state.head - 1, 0); }
       if (state.isLive || state.head < 0) state.head = state.isLive ? state.moments.length - 1 : 0;
-      $("notice").hidden = true;
       requestDraw();
     }
   }
@@ -68,9 +79,7 @@
     const badge = $("live-state");
     if (badge) { badge.textContent = isLive ? "live" : "not live"; badge.className = `state ${isLive ? "running" : "stale"}`; }
     if (!state.moments.length) {
-      $("notice").hidden = false;
-      $("notice").textContent = isLive ? "Waiting for the next decision …"
-        : document.querySelector("[data-idle]").dataset.idle;
+      showNotice(isLive ? "Waiting for the next decision …" : document.querySelector("[data-idle]").dataset.idle);
     }
   }
 
@@ -103,7 +112,7 @@
     if (state.isPaused || state.isLive || nowMs < state.dueMs) return;
     state.dueMs = nowMs + DECISION_MS / state.speed;
     if (state.head < state.moments.length - 1) { state.head += 1; requestDraw(); }
-    else if (state.isRecorded) setPaused(state.endings.size > 0);
+    else if (state.isRecorded) setPaused(state.endings.size > 0 || Boolean(state.problem));
     else if (state.speed >= 1) { state.isLive = true; requestDraw(); }
   }
 
@@ -132,6 +141,8 @@
     document.querySelector(".live").classList.add("begun"); // before, there is nothing to show in the other panels
     if (performance.now() - state.coloursMs > 1000) { state.colours = colours(); state.coloursMs = performance.now(); }
     if (picture) drawPicture(picture);
+    else if (!moment.jpeg) $("picture").getContext("2d").clearRect(0, 0, $("picture").width, $("picture").height);
+    showNotice(state.problem || (moment.jpeg ? "" : "This fight has no picture."));
     drawVitals(moment);
     drawFacts(moment);
     drawActions(moment);
