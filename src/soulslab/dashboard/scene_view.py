@@ -70,12 +70,13 @@ class SceneView:
         self._player_animations = list(load_knight().animations)
 
     def info(self) -> dict[str, Any]:
-        """Return what does not change: the names of actions and features, and the groups of features."""
+        """Return the constants of the feed: its id, the names of actions and features, and the groups of features."""
         names = self._info.action_names or duel_action_names(self._info.env_id)
         if len(names) != self._info.n_actions:
             names = tuple(map(str, range(self._info.n_actions)))
         return {
             "type": "info",
+            "feed": self._info.feed_id,
             "env": self._info.env_id,
             "boss": self._boss.name if self._boss is not None else "",
             "actions": names,

@@ -1,4 +1,4 @@
-"""The live feed of a run: what an actor sees and computes, for viewers on this machine.
+"""The live feed of a run: the observations and computations of an actor, for viewers on this machine.
 
 The actor listens at a loopback port; the port and a random key are in ``live.json`` in the folder of the run, which
 only its user can read. A viewer sends the key, receives a `FeedInfo`, and asks for each further message. So nothing is
@@ -80,9 +80,16 @@ class FeedAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class FeedInfo(msgspec.Struct, frozen=True, tag="info", kw_only=True):
-    """What does not change during the fights.
+    """The environment of a feed, which does not change during the fights.
 
-    ``scene`` is what the environment's ``scene_info()`` returns, if it has this method.
+    Attributes:
+        env_id: Gymnasium id.
+        feature_names: Names of the features; empty if they are unknown.
+        n_actions: Number of actions.
+        action_names: Names of the actions; empty if they are unknown.
+        scene: Result of the environment's ``scene_info()``, if it has this method.
+        feed_id: Random text by which a viewer that connects again knows that this is the same feed; "" for recorded
+            fights.
     """
 
     env_id: str
@@ -90,6 +97,7 @@ class FeedInfo(msgspec.Struct, frozen=True, tag="info", kw_only=True):
     n_actions: int
     action_names: tuple[str, ...]
     scene: dict[str, bytes]
+    feed_id: str = ""
 
 
 class Moment(msgspec.Struct, frozen=True, tag="moment", kw_only=True):
@@ -110,8 +118,8 @@ class Moment(msgspec.Struct, frozen=True, tag="moment", kw_only=True):
         value: Expected return; None if no policy chose.
         hidden: Activations of each hidden layer as one byte per unit, in units of the layer's largest one / 255.
         attribution: Gradient times input, float32 per feature.
-        scene: What the environment's ``scene(i)`` returns, if it has this method.
-        picture: What the environment renders, as a JPEG; empty if it renders nothing.
+        scene: Result of the environment's ``scene(i)``, if it has this method.
+        picture: Rendered picture of the environment, as a JPEG; empty if it renders nothing.
         late_s: How late the step before was in a real-time game (s).
     """
 
@@ -168,7 +176,8 @@ class LiveFeed:
 
     def open(self, env: Env) -> None:
         """Listen for viewers, and write the file; a feed that cannot listen only gives a warning."""
-        self._info = msgspec.msgpack.encode(describe_env(env))
+        info = msgspec.structs.replace(describe_env(env), feed_id=secrets.token_hex(8))
+        self._info = msgspec.msgpack.encode(info)
         try:
             self._server = socket.create_server(("127.0.0.1", 0))
             address = FeedAddress(port=self._server.getsockname()[1], key=self._key, pid=os.getpid())

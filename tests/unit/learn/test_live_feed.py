@@ -219,7 +219,10 @@ def test_simulator_sends_records_instead_of_pictures(tmp_path):
     moment = viewer.next()
     assert set(moment.scene) == {"duel", "state"}
     assert moment.picture == b""
-    viewer.connection.close()
+    again = Viewer(tmp_path / "live.json")
+    assert again.read().feed_id == info.feed_id != ""
+    for each in (viewer, again):
+        each.connection.close()
     feed.close()
     env.close()
 

@@ -59,7 +59,7 @@
 
   function receive(message) {
     if (message.type === "status") setLive(message.is_live);
-    else if (message.type === "info") { state.info = message; state.moments = []; state.endings.clear(); state.head = -1; state.layout = null; state.ranges = []; buildActions(); }
+    else if (message.type === "info") setInfo(message);
     else if (message.type === "failure") fail(message.text);
     else if (message.type === "ending") { state.endings.set(message.fight, message.is_won); requestDraw(); }
     else if (message.type === "moment") {
@@ -72,6 +72,14 @@
       if (state.isLive || state.head < 0) state.head = state.isLive ? state.moments.length - 1 : 0;
       requestDraw();
     }
+  }
+
+  function setInfo(message) {
+    const isSameFeed = message.feed && message.feed === state.info?.feed; // the connection was interrupted
+    if (!isSameFeed) { state.moments = []; state.endings.clear(); state.head = -1; state.layout = null; state.ranges = []; }
+    state.info = message;
+    buildActions();
+    requestDraw();
   }
 
   function setLive(isLive) {
