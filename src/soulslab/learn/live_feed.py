@@ -59,6 +59,9 @@ MAX_WAITING: Final = 600
 """Largest number of messages that wait for a viewer; the oldest ones are dropped."""
 
 MAX_VIEWERS: Final = 4
+MAX_CONNECTIONS: Final = 8
+"""Largest number of connections, with those that have not sent the key yet."""
+
 MAX_MESSAGE_BYTES: Final = 8 << 20
 KEY_BYTES: Final = 32
 LENGTH: Final = struct.Struct(">I")
@@ -168,6 +171,7 @@ class LiveFeed:
         self._key = secrets.token_hex(KEY_BYTES // 2)
         self._server: socket.socket | None = None
         self._lock = threading.Condition()
+        self._free = threading.Semaphore(MAX_CONNECTIONS)
         self._viewers: dict[socket.socket, deque[bytes]] = {}
         self._info = b""
         self._fight = self._decision = self._n_sent = 0
@@ -271,7 +275,10 @@ class LiveFeed:
                 viewer, _ = server.accept()
             except OSError:  # the feed was closed
                 return
-            threading.Thread(target=self._serve, args=(viewer,), name="soulslab-live-viewer", daemon=True).start()
+            if self._free.acquire(blocking=False):
+                threading.Thread(target=self._serve, args=(viewer,), name="soulslab-live-viewer", daemon=True).start()
+            else:
+                viewer.close()
 
     def _serve(self, viewer: socket.socket) -> None:
         """Send messages to a viewer as it asks for them, until it disconnects."""
@@ -301,6 +308,7 @@ class LiveFeed:
             with self._lock:
                 self._viewers.pop(viewer, None)
                 self.is_watched = bool(self._viewers)
+            self._free.release()
 
 
 def game_feed(folder: Path, game: str) -> Path:

@@ -174,6 +174,27 @@ def test_wrong_key_is_refused(tmp_path, feed):
     assert not feed.is_watched
 
 
+def test_connections_without_the_key_are_limited(tmp_path, feed):
+    port = json.loads((tmp_path / "live.json").read_text())["port"]
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(live_feed.MAX_CONNECTIONS)]
+    refused = socket.create_connection(("127.0.0.1", port))
+    refused.settimeout(2.0)  # less than the time for the key
+    assert refused.recv(1) == b""
+    for each in (*silent, refused):
+        each.close()
+
+    def is_served():
+        viewer = Viewer(tmp_path / "live.json")
+        try:
+            return isinstance(viewer.read(), FeedInfo)
+        except ConnectionError:
+            return False
+        finally:
+            viewer.connection.close()
+
+    wait_for(is_served, "the feed to notice that they have gone")
+
+
 def test_feed_notices_that_a_viewer_has_gone(feed, env, viewer):
     viewer.connection.close()
     wait_for(lambda: not feed.is_watched, "the feed to notice")
