@@ -54,6 +54,9 @@ _MAX_REPLAYS: Final = 2
 _REQUEST_TIMEOUT_S: Final = 60.0
 """Time after which a browser that does not ask for the next message of a replay is disconnected (s)."""
 
+FRAMES_EVERY_S: Final = 4.0
+"""Time for which the last picture of a feed is shared by all pages (s)."""
+
 _FRAME_TIMEOUT_S: Final = 1.0
 _FRAME_WIDTH_PX: Final = 160
 
@@ -66,6 +69,7 @@ class LiveRelays:
 
     def __init__(self) -> None:
         self._relays: dict[Path, _Relay] = {}
+        self._frames: dict[Path, tuple[float, asyncio.Task[bytes]]] = {}
         self._replays = ReplayProcesses()
         self._is_free = asyncio.Semaphore(_MAX_REPLAYS)
 
@@ -123,6 +127,17 @@ class LiveRelays:
             except (WebSocketDisconnect, RuntimeError):
                 _log.debug("a browser has disconnected")
 
+    async def last_frame(self, path: Path) -> bytes:
+        """Return a small picture of a recent decision of a feed as a JPEG; empty if there is none.
+
+        All pages share it for `FRAMES_EVERY_S`, because a feed serves only a few viewers.
+        """
+        now_s = time.monotonic()
+        self._frames = {each: found for each, found in self._frames.items() if now_s - found[0] < FRAMES_EVERY_S}
+        if path not in self._frames:
+            self._frames[path] = now_s, asyncio.create_task(_last_frame(path))
+        return await asyncio.shield(self._frames[path][1])  # a page that is closed must not cancel it for others
+
     @asynccontextmanager
     async def _replay(self, request: ReplayRequest) -> AsyncIterator[ReplayProcess]:
         """Yield a process that answers a request; it is ended if its answers are not read to the end."""
@@ -157,7 +172,7 @@ def feed_path(folder: Path, game: str = "") -> Path | None:
     return path if is_inside and os.path.exists(path) else None  # noqa: PTH110 - Path.exists raises for long names
 
 
-async def last_frame(path: Path) -> bytes:
+async def _last_frame(path: Path) -> bytes:
     """Return a small picture of the next decision of a feed as a JPEG; empty if there is none within a second."""
     try:
         async with asyncio.timeout(_FRAME_TIMEOUT_S), aclosing(_feed_messages(path)) as messages:

@@ -11,6 +11,7 @@ from soulslab.dashboard.pages.fleet_page import games_html
 from soulslab.dashboard.pages.frame import short
 from soulslab.dashboard.pages.run_charts import CHARTS, shown_tags
 from soulslab.dashboard.run_log import RunLog, last_evaluation
+from soulslab.fleet.messages import Lease
 from soulslab.learn.telemetry import FightStats
 from support.run_folders import evaluated, line, progress, started
 
@@ -95,6 +96,16 @@ def test_last_evaluation_is_found_behind_many_reports_unless_a_resume_repeats_it
     with path.open("ab") as file:
         file.write(line(started(150, is_resumed=True)) + line(progress(160)))
     assert last_evaluation(path).win_rate == 0.1
+
+
+def test_all_games_of_this_machine_have_a_link_and_the_first_ones_a_picture(tmp_path):
+    fields = {"incarnation": "a", "host": "pc", "state": "playing", "n_envs": 1, "soulslab": "x"}
+    games = tuple(Lease(worker=f"pc/{i}", **fields) for i in range(4))
+    html = games_html(games, tmp_path, "pack", {"pc/0": b"jpeg", "pc/1": b"", "pc/2": None})
+    rows = html.split("<tr>")[2:]
+    assert [row.count("/live/pack?game=pc%2F") for row in rows] == [1, 1, 1, 0]
+    assert [row.count("<img") for row in rows] == [1, 0, 0, 0]
+    assert [row.count('class="blank"') for row in rows] == [0, 1, 0, 0]
 
 
 def test_fleet_without_games_says_how_to_start_one(tmp_path):
