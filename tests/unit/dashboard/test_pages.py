@@ -43,6 +43,13 @@ def test_name_of_an_axis_is_no_script():
     assert script.endswith(json.dumps(f" {name}"))
 
 
+def test_lines_of_the_same_colour_have_different_dashes():
+    points = np.arange(2.0)
+    series = chart_options("t", "", "x", [Line(str(i), points, points) for i in range(20)], LIGHT)["series"]
+    styles = [(each["lineStyle"]["color"], each["lineStyle"]["type"]) for each in series]
+    assert len(set(styles)) == 20
+
+
 #: How people without one type of cone see linear RGB: Machado, Oliveira & Fernandes 2009, severity 1.
 VISIONS = {
     "normal": np.eye(3),

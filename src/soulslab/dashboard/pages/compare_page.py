@@ -11,7 +11,7 @@ from nicegui import ui
 
 from soulslab.dashboard.charts import AXIS_TITLES, Line, chart_options
 from soulslab.dashboard.pages.frame import REFRESH_S, RESPONSE_TIMEOUT_S, UNKNOWN, Site, empty_state, frame, theme
-from soulslab.dashboard.pages.run_charts import CHARTS, WIN_RATE, ChartSpec, run_lines, win_rate_lines
+from soulslab.dashboard.pages.run_charts import CHARTS, WIN_RATE, ChartSpec, run_lines
 from soulslab.dashboard.run_log import AXES
 
 _SPECS: Final = {spec.title: spec for spec in CHARTS if not spec.prefix}
@@ -84,11 +84,11 @@ class _CompareView:
         return [read(run_id) for run_id in chosen]
 
     def _lines(self, run_id: str, log: Any, spec: ChartSpec, axis: str) -> list[Line]:
-        title, decision_s = run_id, self._site.library.decision_s(run_id)
+        lines = run_lines(spec, log, axis, self._site.library.decision_s(run_id))
         if spec is WIN_RATE:
-            return win_rate_lines(log, axis, decision_s, [title])
-        lines = run_lines(spec, log, axis, decision_s)
-        return [line._replace(name=title if len(lines) == 1 else f"{title}, {line.name}") for line in lines]
+            lines = lines[:1]  # the evaluations of a run that has them
+        # The name of a line states its measurement if lines of this chart may have different ones.
+        return [line._replace(name=run_id if len(spec.tags) == 1 else f"{run_id}, {line.name}") for line in lines]
 
 
 def _differences_html(settings: dict[str, dict[str, Any]]) -> str:

@@ -80,7 +80,7 @@ def shown_tags(spec: ChartSpec, log: RunLog) -> list[str]:
 def run_lines(spec: ChartSpec, log: RunLog, axis: str, decision_s: float) -> list[Line]:
     """Return the lines of a chart of one run."""
     if spec is WIN_RATE:
-        return win_rate_lines(log, axis, decision_s)
+        return _win_rate_lines(log, axis, decision_s)
     lines = []
     for tag in shown_tags(spec, log):
         series = log.series(tag)
@@ -101,18 +101,14 @@ def _avoided(log: RunLog, tag: str) -> Series:
     return Series(uses.env_steps[known], uses.wall_s[known], 100.0 * (1.0 - hits.values[known] / uses.values[known]))
 
 
-def win_rate_lines(log: RunLog, axis: str, decision_s: float, names: Sequence[str] = ()) -> list[Line]:
-    """Return the evaluated win rate and that of the last training fights, with their intervals, if they are known.
-
-    With names, only the first of the two that exists is returned, under that name.
-    """
+def _win_rate_lines(log: RunLog, axis: str, decision_s: float) -> list[Line]:
+    """Return the evaluated win rate and that of the last training fights, with their intervals, if they are known."""
     lines = []
     for label, band in (("evaluation", log.evaluated_win_rate()), ("last training fights", log.moving_win_rate())):
         if len(band.series.values):
             x = log.axis(axis, band.series, decision_s)
-            name = names[0] if names else label
-            lines.append(Line(name, x, band.series.values, band.low, band.high, has_marks=label == "evaluation"))
-    return lines[:1] if names else lines
+            lines.append(Line(label, x, band.series.values, band.low, band.high, has_marks=label == "evaluation"))
+    return lines
 
 
 def run_chart(spec: ChartSpec, log: RunLog, axis: str, decision_s: float, theme: Theme) -> dict[str, Any] | None:
