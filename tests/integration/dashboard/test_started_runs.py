@@ -15,7 +15,8 @@ from support.browser import running_dashboard
 from support.waiting import wait_for
 
 COMMANDS = {
-    "/": "soulslab train",
+    "/": "soulslab train --config demo.toml --run-dir",
+    "/compare": "soulslab train --config demo.toml --run-dir",
     "/fleet": "soulslab fleet learn --run-dir",
     "/fights": "soulslab fights record",
     "/studies": "soulslab tune",

@@ -10,7 +10,16 @@ from fastapi import Query
 from nicegui import ui
 
 from soulslab.dashboard.charts import AXIS_TITLES, Line, chart_options
-from soulslab.dashboard.pages.frame import REFRESH_S, RESPONSE_TIMEOUT_S, UNKNOWN, Site, empty_state, frame, theme
+from soulslab.dashboard.pages.frame import (
+    REFRESH_S,
+    RESPONSE_TIMEOUT_S,
+    UNKNOWN,
+    Site,
+    empty_state,
+    frame,
+    no_runs_yet,
+    theme,
+)
 from soulslab.dashboard.pages.run_charts import CHARTS, WIN_RATE, ChartSpec, run_lines
 from soulslab.dashboard.run_log import AXES
 
@@ -27,7 +36,7 @@ def add(site: Site) -> None:
         with frame("Compare", "/compare"):
             ui.html("<h1>Compare runs</h1>", sanitize=False)
             if not known:
-                empty_state("No runs yet", f"{site.library.root} has no runs.", "soulslab train")
+                no_runs_yet(site)
                 return
             view = _CompareView(site, known, [each for each in run if each in known])
             await view.refresh()

@@ -14,9 +14,9 @@ from soulslab.dashboard.pages.frame import (
     RESPONSE_TIMEOUT_S,
     UNKNOWN,
     Site,
-    empty_state,
     frame,
     hours,
+    no_runs_yet,
     run_path,
     short,
 )
@@ -83,11 +83,7 @@ def add(site: Site) -> None:
                 ui.button("Compare", on_click=lambda: _compare(tables[0])).props("outline no-caps")
             empty = ui.element("div")
             with empty:
-                empty_state(
-                    "No runs yet",
-                    f"{site.library.root} has no runs. Start one, and it appears here:",
-                    f"soulslab train --config demo.toml --run-dir {site.library.root / 'first'}",
-                )
+                no_runs_yet(site)
             table = _table()
             tables.append(table)
 
