@@ -199,7 +199,7 @@ def test_tables_have_the_numbers_of_the_folder(dashboard, open_page, root):
 def test_axis_can_be_changed(dashboard, open_page, root):
     page = open_page(dashboard.at("/run/first?axis=training time"))
     expect(page.locator('[data-chart="Fight length"] canvas')).to_be_visible()
-    seconds = [x for x, _ in chart_data(page, "Fight length")["mean decisions"]]
+    seconds = [x for x, _ in chart_data(page, "Fight length")["last training fights"]]
     assert seconds == pytest.approx(np.arange(0.1, 10.01, 0.1).tolist())
 
 

@@ -9,8 +9,8 @@ import pytest
 from soulslab.dashboard.charts import DARK, LIGHT, Line, chart_options
 from soulslab.dashboard.pages.fleet_page import games_html
 from soulslab.dashboard.pages.frame import short
-from soulslab.dashboard.pages.run_charts import CHARTS, shown_tags
-from soulslab.dashboard.run_log import RunLog, last_evaluation
+from soulslab.dashboard.pages.run_charts import CHARTS, run_lines, shown_tags
+from soulslab.dashboard.run_log import AXES, DECISION_S, RunLog, last_evaluation
 from soulslab.fleet.messages import Lease
 from soulslab.learn.telemetry import FightStats
 from support.run_folders import evaluated, line, progress, started
@@ -87,6 +87,7 @@ def test_measurement_that_a_resume_cut_is_left_out(tmp_path):
     log.update()
     [spec] = [each for each in CHARTS if each.title == "Wins by start pose"]
     assert shown_tags(spec, log) == ["fight/wins/3"]
+    assert [each.name for each in run_lines(spec, log, AXES[0], DECISION_S)] == ["pose 3"]
     with path.open("ab") as file:
         file.write(line(started(100, is_resumed=True)))
     log.update()
