@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const KEPT = 1200; // decisions that can be scrolled back to: two long fights
+  const KEPT = 1200; // decisions that can be scrolled back to
   const DECISION_MS = 100;
 
   const $ = (id) => document.getElementById(id);
