@@ -29,12 +29,16 @@ IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
 PAGES: Final = {
     "runs": "/",
     "run": "/run/demo",
-    "compare": "/compare?run=demo&run=rainbow",
+    "compare": "/compare?run=demo&run=rainbow&axis=training time",
     "fleet": "/fleet/fleet",
     "fights": "/fights/demo",
     "replay": "/replay/judged?fight=1&policy=demo",
+    "rainbow": "/replay/judged?fight=1&policy=rainbow",
     "study": "/study/study",
 }
+FIRST_SCREEN: Final = ("run", "compare")
+"""Pictures of long pages that show their first screen alone."""
+
 LIVE: Final[dict[str, dict[str, Any]]] = {
     "live": {},
     "live_dark": {"color_scheme": "dark"},
@@ -80,9 +84,10 @@ def _take(browser: Browser, addresses: Sequence[str], name: str, **options: Any)
     if name in LIVE:  # pause at a choice in the middle of a fight
         page.wait_for_function(_CHOICE, timeout=_FIGHT_MS)
         page.keyboard.press("Space")
+        page.wait_for_selector("#live:not(.on)")
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         raise SystemExit(f"{name} is wider than its window")
-    picture = Image.open(io.BytesIO(page.screenshot(full_page=True)))
+    picture = Image.open(io.BytesIO(page.screenshot(full_page=name not in FIRST_SCREEN)))
     picture.quantize(256).save(IMAGES / f"dashboard_{name}.png", optimize=True)
     context.close()
 

@@ -58,14 +58,15 @@ def dashboard(root, shelf):
     return shelf[1]
 
 
-def status(url, cookie=""):
+def status(url, cookie="", *, data=None, origin=""):
     """Return the status of a request without a browser, which follows no redirect."""
 
     class NoRedirect(urllib.request.HTTPRedirectHandler):
         def redirect_request(self, *_):
             return None
 
-    request = urllib.request.Request(url, headers={"Cookie": cookie} if cookie else {})  # noqa: S310
+    headers = {name: value for name, value in (("Cookie", cookie), ("Origin", origin)) if value}
+    request = urllib.request.Request(url, data, headers)  # noqa: S310
     try:
         with urllib.request.build_opener(NoRedirect).open(request) as answer:
             return answer.status, answer.headers
@@ -118,6 +119,10 @@ def test_websocket_without_cookie_or_from_another_site_is_refused(dashboard):
     assert handshake(dashboard.base, cookie, dashboard.base) == 101
     assert handshake(dashboard.base, cookie, "http://example.org") == 403
     assert handshake(dashboard.base, "", dashboard.base) == 403
+    # Without a websocket, Socket.IO sends the events of a page by POST.
+    polling = f"{dashboard.base}/_nicegui_ws/socket.io/?EIO=4&transport=polling"
+    assert status(polling, cookie, data=b"40", origin="http://example.org")[0] == 401
+    assert status(polling, cookie, data=b"40", origin=dashboard.base)[0] == 400  # no session has begun
 
 
 def test_list_shows_the_runs(dashboard, open_page):

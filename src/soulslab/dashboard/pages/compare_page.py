@@ -31,14 +31,18 @@ def add(site: Site) -> None:
     """Register the page."""
 
     @ui.page("/compare", response_timeout=RESPONSE_TIMEOUT_S)
-    async def compare_page(run: list[str] = Query(_NO_RUNS)) -> None:  # noqa: B008  (FastAPI's notation)
+    async def compare_page(
+        run: list[str] = Query(_NO_RUNS),  # noqa: B008  (FastAPI's notation)
+        axis: str = AXES[0],
+    ) -> None:
         known = site.library.run_ids()
         with frame("Compare", "/compare"):
             ui.html("<h1>Compare runs</h1>", sanitize=False)
             if not known:
                 no_runs_yet(site)
                 return
-            view = _CompareView(site, known, [each for each in run if each in known])
+            chosen = [each for each in run if each in known]
+            view = _CompareView(site, known, chosen, axis if axis in AXES else AXES[0])
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
 
@@ -46,7 +50,7 @@ def add(site: Site) -> None:
 class _CompareView:
     """The choices and the chart of the page."""
 
-    def __init__(self, site: Site, known: list[str], chosen: list[str]) -> None:
+    def __init__(self, site: Site, known: list[str], chosen: list[str], axis: str) -> None:
         self._site = site
         self._theme = theme()
         self._seen: tuple[Any, ...] = ()
@@ -57,7 +61,7 @@ class _CompareView:
             self._what = ui.select(list(_SPECS), value=WIN_RATE.title, label="measurement", on_change=self.refresh)
             self._axis = ui.select(
                 {name: AXIS_TITLES[name] for name in AXES},
-                value=AXES[0],
+                value=axis,
                 label="horizontal axis",
                 on_change=self.refresh,
             )
