@@ -213,7 +213,12 @@ def _unwatched_row(name: str, root: Path, step_ns: float) -> Row:
     n_envs = int(RunLibrary(root).settings("run")["env.n_envs"])
     steps_per_s = float(np.median(progress.series("train/steps_per_second").values)) / n_envs
     share = 100.0 * step_ns * 1e-9 * steps_per_s
-    return {"learner": name, "ns per step": round(step_ns), "steps/s": round(steps_per_s), "cost, at most (%)": round(share, 3)}
+    return {
+        "learner": name,
+        "ns per step": round(step_ns),
+        "steps/s": round(steps_per_s),
+        "cost, at most (%)": round(share, 3),
+    }
 
 
 def _rate(
@@ -266,7 +271,7 @@ def _measure_latency(policy: Path, browser: Browser, settings: DashboardBenchSet
         page.wait_for_timeout(1000.0 * settings.watch_s)
         share = (_busy_s(server) - busy_s) / (time.monotonic() - start_s)
         delays = page.evaluate("soulslabLive.moments.slice(10).map(each => each.receivedMs - each.wall_ms)")
-        received = page.evaluate("soulslabLive.moments.slice(10).filter(each => each.jpeg).map(each => each.receivedMs)")
+        received = page.evaluate("soulslabLive.moments.filter(each => each.jpeg).map(each => each.receivedMs)")
         page.close()
     return {
         "pictures/s": round(1000.0 * (len(received) - 1) / (received[-1] - received[0]), 1),
@@ -324,7 +329,8 @@ def _write_long_run(path: Path, hours: float, example: Path) -> None:
     sink.write(telemetry.TrainStarted(env_id="x", total_steps=n * 1000, env_steps=0, seed=0, is_resumed=False))
     for i in range(1, n):
         now = {"env_steps": i * 1000}
-        sink.write(msgspec.structs.replace(progress, **now, seconds=i / _REPORTS_PER_S, win_rate=i / n, mean_return=i / n))
+        grown = {"seconds": i / _REPORTS_PER_S, "win_rate": i / n, "mean_return": i / n}
+        sink.write(msgspec.structs.replace(progress, **now, **grown))
         for message, every in kinds:
             if i % every == 0:
                 sink.write(msgspec.structs.replace(message, **now))

@@ -86,9 +86,9 @@ def test_demo_leaves_everything_behind_and_says_how_it_went(finished, easy_boss)
 def test_dashboard_shows_the_run_of_a_demo(finished, tmp_path):
     folder, _ = finished
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    with running_dashboard(folder.parent, tmp_path / "dashboard.log") as dashboard:
-        with opener.open(dashboard.at("/run/demo")) as answer:
-            page = answer.read().decode()
+    log = tmp_path / "dashboard.log"
+    with running_dashboard(folder.parent, log) as dashboard, opener.open(dashboard.at("/run/demo")) as answer:
+        page = answer.read().decode()
     report = json.loads((folder / "report.json").read_text())
     for text in ("finished", short(report["env_steps"]), "Watch live", "Learning rate"):
         assert text in page

@@ -290,4 +290,6 @@ def _settings_html(settings: dict[str, Any]) -> str:
         f"<tr><td><code>{escape(name)}</code></td><td>{escape(str(value))}</td></tr>"
         for name, value in settings.items()
     )
-    return f'<table class="plain"><tbody>{rows}</tbody></table>' if rows else "<p>The folder has no config.toml yet.</p>"
+    if not rows:
+        return "<p>The folder has no config.toml yet.</p>"
+    return f'<table class="plain"><tbody>{rows}</tbody></table>'
