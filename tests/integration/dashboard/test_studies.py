@@ -28,6 +28,6 @@ def test_study_shows_its_candidates_and_follows_its_journal(shelf, open_page):
     write_study(root / "begun", n_trials=0)
     page.goto(f"{dashboard.base}/study/begun")
     expect(page.locator("#content")).to_contain_text("No candidate has finished yet")
-    expect(page.locator("table")).to_have_count(0)
+    expect(page.locator("[data-chart]")).to_have_count(0)
     page.goto(f"{dashboard.base}/study/missing")
     expect(page.locator("#content")).to_contain_text("No such study")
