@@ -132,8 +132,22 @@ def test_decisions_are_consecutive_and_continue_after_a_reload(live):
     steps = live.evaluate("soulslabLive.moments.map(each => [each.fight, each.decision])")
     for (fight, step), (next_fight, next_step) in pairwise(steps):
         assert (next_fight == fight and next_step == step + 1) or next_fight > fight
+    live.add_init_script("""
+        window.sockets = [];
+        window.WebSocket = class extends WebSocket { constructor(url) { super(url); sockets.push(this); } };
+    """)
     live.reload()
     live.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
+    # A viewer who has paused the fight keeps it when the connection is interrupted.
+    live.keyboard.press("Space")
+    history = "JSON.stringify([soulslabLive.head, ...soulslabLive.moments.slice(0, 4).map(each => each.wall_ms)])"
+    paused_at = live.evaluate(history)
+    live.evaluate("sockets.find(each => each.url.includes('/feed/')).close()")
+    live.wait_for_function("!soulslabLive.isConnected")
+    n_moments = live.evaluate("soulslabLive.moments.length")
+    live.wait_for_function(f"soulslabLive.moments.length > {n_moments}")
+    assert live.evaluate(history) == paused_at
+    expect(live.locator("#actions li.chosen")).to_have_count(1)
 
 
 def test_run_page_follows_the_run_and_saves_it(root, dashboard, open_page):
@@ -194,10 +208,7 @@ def test_stand_in_game_is_shown(root, dashboard, open_page):
 def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, dashboard, tmp_path, open_page):
     """The last test of this run: it ends."""
     live = open_page(dashboard.at("/live/run"), may_disconnect=True)
-    live.wait_for_function("window.soulslabLive?.moments.length > 3")
-    live.keyboard.press("Space")
-    history = "JSON.stringify([soulslabLive.head, ...soulslabLive.moments.slice(0, 4).map(each => each.wall_ms)])"
-    paused_at = live.evaluate(history)
+    live.wait_for_function("window.soulslabLive?.moments.length > 0")
     runs = open_page(dashboard.at("/"), may_disconnect=True)
     decisions = runs.locator("tr", has_text="run").locator("td").nth(5)
     before = decisions.inner_text()
@@ -205,18 +216,14 @@ def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, 
     server.terminate()
     # The run does not wait for its end, so that it remains as a zombie.
     wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE, "the server to end")
-    live.wait_for_function("!soulslabLive.isConnected")
-    n_moments = live.evaluate("soulslabLive.moments.length")
     log = tmp_path / "dashboard.log"
     token_file(log).parent.mkdir(parents=True, mode=0o700)
     token_file(log).touch(0o600)
     token_file(log).write_text(dashboard.token)
     with running_dashboard(root, log, "--read-only", port=dashboard.port) as again:
         assert again.token == dashboard.token
-        # A viewer who has paused the fight keeps what was received before.
-        live.wait_for_function(f"soulslabLive.isConnected && soulslabLive.moments.length > {n_moments}", timeout=60_000)
-        assert live.evaluate(history) == paused_at
-        expect(live.locator("#actions li.chosen")).to_have_count(1)
+        live.wait_for_function("!soulslabLive.moments.length || soulslabLive.isConnected")
+        live.wait_for_function("soulslabLive.isConnected && soulslabLive.moments.length > 3", timeout=60_000)
         expect(decisions).not_to_have_text(before)
         expect(runs.get_by_role("button", name="Compare")).to_be_visible()
         expect(runs.get_by_role("button", name="Start a run")).to_have_count(0)
