@@ -27,8 +27,9 @@ COMMANDS = {
 def suspended(dashboard):
     """Suspend the run that a dashboard has started."""
     server = psutil.Process(dashboard.process.pid)
-    wait_for(server.children, "the run to start")
-    [run] = server.children()
+    # Before it runs its own program, the server would wait for it.
+    is_started = lambda: [each for each in server.children() if "train" in each.cmdline()]  # noqa: E731
+    [run] = wait_for(is_started, "the run to start")
     run.suspend()
     try:
         yield
