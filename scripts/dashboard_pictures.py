@@ -2,10 +2,11 @@
 
 ::
 
-    soulslab demo --run-dir runs/demo --set run.evaluate_every=600_000
+    soulslab demo --run-dir runs/demo --set run.evaluate_every=1_000_000
     soulslab train --config rainbow.toml --run-dir runs/rainbow          # stop it when it has learned something
     soulslab tune --study runs/study --config demo.toml --search learner.lr=1e-4..1e-2:log
     soulslab evaluate runs/demo --fights 12 --greedy --record runs/judged
+    soulslab evaluate runs/rainbow --fights 12 --greedy --record runs/valued
     soulslab fleet learn --run-dir runs/fleet                            # and soulslab fleet play beside it
     soulslab play --policy runs/rainbow --dashboard                      # prints the second link
     soulslab dashboard runs                                              # prints the first link
@@ -33,7 +34,7 @@ PAGES: Final = {
     "fleet": "/fleet/fleet",
     "fights": "/fights/demo",
     "replay": "/replay/judged?fight=1&policy=demo",
-    "rainbow": "/replay/judged?fight=1&policy=rainbow",
+    "rainbow": "/replay/valued?fight=1&policy=rainbow",
     "study": "/study/study",
 }
 FIRST_SCREEN: Final = ("run", "compare")
