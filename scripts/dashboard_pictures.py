@@ -2,10 +2,11 @@
 
 ::
 
-    soulslab demo --run-dir runs/demo --set run.evaluate_every=600_000
+    soulslab demo --run-dir runs/demo --set run.evaluate_every=1_000_000
     soulslab train --config rainbow.toml --run-dir runs/rainbow          # stop it when it has learned something
     soulslab tune --study runs/study --config demo.toml --search learner.lr=1e-4..1e-2:log
     soulslab evaluate runs/demo --fights 12 --greedy --record runs/judged
+    soulslab evaluate runs/rainbow --fights 12 --greedy --record runs/valued
     soulslab fleet learn --run-dir runs/fleet                            # and soulslab fleet play beside it
     soulslab play --policy runs/rainbow --dashboard                      # prints the second link
     soulslab dashboard runs                                              # prints the first link
@@ -29,12 +30,16 @@ IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
 PAGES: Final = {
     "runs": "/",
     "run": "/run/demo",
-    "compare": "/compare?run=demo&run=rainbow",
+    "compare": "/compare?run=demo&run=rainbow&axis=training time",
     "fleet": "/fleet/fleet",
     "fights": "/fights/demo",
     "replay": "/replay/judged?fight=1&policy=demo",
+    "rainbow": "/replay/valued?fight=1&policy=rainbow",
     "study": "/study/study",
 }
+FIRST_SCREEN: Final = ("run", "compare")
+"""Pictures of long pages that show their first screen alone."""
+
 LIVE: Final[dict[str, dict[str, Any]]] = {
     "live": {},
     "live_dark": {"color_scheme": "dark"},
@@ -80,9 +85,10 @@ def _take(browser: Browser, addresses: Sequence[str], name: str, **options: Any)
     if name in LIVE:  # pause at a choice in the middle of a fight
         page.wait_for_function(_CHOICE, timeout=_FIGHT_MS)
         page.keyboard.press("Space")
+        page.wait_for_selector("#live:not(.on)")
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         raise SystemExit(f"{name} is wider than its window")
-    picture = Image.open(io.BytesIO(page.screenshot(full_page=True)))
+    picture = Image.open(io.BytesIO(page.screenshot(full_page=name not in FIRST_SCREEN)))
     picture.quantize(256).save(IMAGES / f"dashboard_{name}.png", optimize=True)
     context.close()
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import av
@@ -13,7 +14,9 @@ import pytest
 
 from soulslab import cli
 from soulslab.arena.boss_file import BOSS_DIR
+from soulslab.dashboard.pages.frame import short
 from soulslab.learn.policy import Policy
+from support.browser import running_dashboard
 from support.waiting import wait_for
 
 MAIN = "from soulslab.cli import main; main()"
@@ -78,6 +81,17 @@ def test_demo_leaves_everything_behind_and_says_how_it_went(finished, easy_boss)
     assert (folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     assert list((folder / "tensorboard").iterdir())
     assert frames(folder / "won_fight.mp4") > 60
+
+
+def test_dashboard_shows_the_run_of_a_demo(finished, tmp_path):
+    folder, _ = finished
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    log = tmp_path / "dashboard.log"
+    with running_dashboard(folder.parent, log) as dashboard, opener.open(dashboard.at("/run/demo")) as answer:
+        page = answer.read().decode()
+    report = json.loads((folder / "report.json").read_text())
+    for text in ("finished", short(report["env_steps"]), "Watch live", "Learning rate"):
+        assert text in page
 
 
 def test_a_finished_demo_is_moved_aside_not_overwritten(tmp_path, finished, hard_boss):

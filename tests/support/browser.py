@@ -63,6 +63,19 @@ def running_dashboard(root: Path, log: Path, *arguments: str, port: str = "0") -
     assert process.returncode == -signal.SIGTERM
 
 
+def check_widths(page: Any) -> None:
+    """Wait until a page fits a desktop and a phone; its window has the width of a desktop at the end."""
+    for width in (400, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
+
+
+def check_no_traceback(log: Path) -> None:
+    """Check the log of a command that has ended."""
+    text = log.read_text()
+    assert "Traceback" not in text, text
+
+
 def chart_data(page: Any, name: str) -> dict[str, Any]:
     """Return the data that ECharts draws in a chart, by the name of the series."""
     page.locator(f'[data-chart="{name}"] canvas').first.wait_for()

@@ -50,6 +50,7 @@ def dashboard(runs: Path = Path("runs"), *, flags: DashboardFlags = DashboardFla
         import nicegui  # noqa: F401
     from soulslab.dashboard.server import DashboardOptions, serve_dashboard
 
+    _check_root(runs)
     host, port = _address(flags.listen)
     options = DashboardOptions(
         root=runs,
@@ -62,6 +63,19 @@ def dashboard(runs: Path = Path("runs"), *, flags: DashboardFlags = DashboardFla
     )
     serve_dashboard(options, lambda link: print_line(f"the dashboard is at {link}"))
     return EXIT_OK
+
+
+def _check_root(runs: Path) -> None:
+    """Raise ConfigError if the folder with the runs exists, but cannot be read; it may be made later."""
+    try:
+        os.scandir(runs).close()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(
+            f"cannot be read: {error.strerror or error}; give the folder of a run, or one that contains runs",
+            source=runs,
+        ) from error
 
 
 def _token(file: Path | None) -> Secret:

@@ -64,7 +64,7 @@ class TokenGuard:
         query = parse_qsl(scope["query_string"].decode("latin-1"))
         tokens = [value for name, value in query if name == TOKEN_QUERY]
         if tokens:
-            response = self._greet(scope, tokens[0], [each for each in query if each[0] != TOKEN_QUERY])
+            response = self._exchange_token(scope, tokens[0], [each for each in query if each[0] != TOKEN_QUERY])
             await response(scope, receive, send)
         elif problem:
             await PlainTextResponse(f"{problem}\n", 401)(scope, receive, send)
@@ -103,8 +103,8 @@ class TokenGuard:
             return "the token is wrong; open the link that soulslab dashboard printed last"
         return ""
 
-    def _greet(self, scope: Scope, token: str, query: list[tuple[str, str]]) -> Response:
-        """Answer a request with a token and further parameters: set the cookie, or refuse it."""
+    def _exchange_token(self, scope: Scope, token: str, query: list[tuple[str, str]]) -> Response:
+        """Return the answer to a request with a token: a redirect that sets the cookie, or a refusal."""
         if not hmac.compare_digest(token.encode(), self._token):
             return PlainTextResponse("the token is wrong; open the link that soulslab dashboard printed last\n", 401)
         # Only the path: two slashes at its start would name another host.

@@ -49,6 +49,8 @@ DARK: Final = Theme(
     "#161c23",
 )
 
+_DASHES: Final = ("solid", "dashed", "dotted")
+
 AXIS_TITLES: Final = {
     "decisions": "game decisions",
     "game time": "game time (h)",
@@ -129,13 +131,14 @@ def chart_options(title: str, unit: str, axis: str, lines: Sequence[Line], theme
 
 
 def _legend(lines: Sequence[Line], theme: Theme) -> dict[str, Any]:
+    # More lines than colours are distinguished by their dashes, which ECharts shows in the legend without an icon.
+    icon = {"itemWidth": 14, "icon": "roundRect"} if len(lines) <= len(theme.lines) else {"itemWidth": 28}
     return {
         "type": "scroll",
         "top": 19,
         "left": 0,
-        "itemWidth": 14,
         "itemHeight": 8,
-        "icon": "roundRect",
+        **icon,
         # The height keeps a legend with several pages from being cut off.
         "textStyle": {"color": theme.faint, "lineHeight": 18},
         "pageTextStyle": {"color": theme.faint},
@@ -150,6 +153,7 @@ def line_series(lines: Iterable[Line], theme: Theme) -> list[dict[str, Any]]:
         known = np.isfinite(line.x) & np.isfinite(line.y)
         index = np.flatnonzero(known)[important_points(line.y[known], N_POINTS)]
         x, y, colour = line.x[index], line.y[index], theme.lines[number % len(theme.lines)]
+        dashes = _DASHES[number // len(theme.lines) % len(_DASHES)]
         series.append(
             {
                 "type": "line",
@@ -158,7 +162,7 @@ def line_series(lines: Iterable[Line], theme: Theme) -> list[dict[str, Any]]:
                 "showSymbol": line.has_marks or len(index) < 3,
                 "symbol": "circle",
                 "symbolSize": 6,
-                "lineStyle": {"width": 1.8, "color": colour},
+                "lineStyle": {"width": 1.8, "color": colour, "type": dashes},
                 "itemStyle": {"color": colour},
                 "z": 3,
             }

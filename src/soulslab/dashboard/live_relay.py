@@ -36,6 +36,7 @@ from soulslab.learn.live_feed import (
     GAME_FEEDS,
     LENGTH,
     MAX_MESSAGE_BYTES,
+    SIMULATED_DECISION_S,
     WATCHED_DECISION_S,
     Ending,
     FeedAddress,
@@ -47,14 +48,14 @@ from soulslab.learn.live_feed import (
 
 _MAX_WAITING: Final = 20
 _RETRY_S: Final = 1.0
-_BURST_S: Final = 0.05
-"""Decisions that were taken in less time than this are shown at the speed of the game instead."""
-
 _MAX_REPLAYS: Final = 2
 """Number of recorded fights that are replayed at a time; each takes a core, which a training run may need."""
 
 _REQUEST_TIMEOUT_S: Final = 60.0
 """Time after which a browser that does not ask for the next message of a replay is disconnected (s)."""
+
+FRAMES_EVERY_S: Final = 4.0
+"""Time for which the last picture of a feed is shared by all pages (s)."""
 
 _FRAME_TIMEOUT_S: Final = 1.0
 _FRAME_WIDTH_PX: Final = 160
@@ -68,6 +69,7 @@ class LiveRelays:
 
     def __init__(self) -> None:
         self._relays: dict[Path, _Relay] = {}
+        self._frames: dict[Path, tuple[float, asyncio.Task[bytes]]] = {}
         self._replays = ReplayProcesses()
         self._is_free = asyncio.Semaphore(_MAX_REPLAYS)
 
@@ -111,7 +113,7 @@ class LiveRelays:
             await websocket.accept()
             folder = (await asyncio.to_thread(find_fight_sets, library)).get(name)
             if folder is None:
-                await websocket.close(4404, "no such recorded fights")
+                await websocket.close(4404, "There are no such recorded fights any more.")
                 return
             run = await asyncio.to_thread(library.folder, policy) if policy else None
             request = ReplayRequest(folder=str(folder), fight=fight, policy=str(run) if run is not None else "")
@@ -120,9 +122,21 @@ class LiveRelays:
                     await _relay_replay(websocket, process)
                 await websocket.close()
             except TimeoutError:
-                await websocket.close(4408, "the browser did not ask for more")
+                problem = f"The page asked for no decision in {_REQUEST_TIMEOUT_S:.0f} s; load it again."
+                await websocket.close(4408, problem)
             except (WebSocketDisconnect, RuntimeError):
                 _log.debug("a browser has disconnected")
+
+    async def last_frame(self, path: Path) -> bytes:
+        """Return a small picture of a recent decision of a feed as a JPEG; empty if there is none.
+
+        All pages share it for `FRAMES_EVERY_S`, because a feed serves only a few viewers.
+        """
+        now_s = time.monotonic()
+        self._frames = {each: found for each, found in self._frames.items() if now_s - found[0] < FRAMES_EVERY_S}
+        if path not in self._frames:
+            self._frames[path] = now_s, asyncio.create_task(_last_frame(path))
+        return await asyncio.shield(self._frames[path][1])  # a page that is closed must not cancel it for others
 
     @asynccontextmanager
     async def _replay(self, request: ReplayRequest) -> AsyncIterator[ReplayProcess]:
@@ -158,7 +172,7 @@ def feed_path(folder: Path, game: str = "") -> Path | None:
     return path if is_inside and os.path.exists(path) else None  # noqa: PTH110 - Path.exists raises for long names
 
 
-async def last_frame(path: Path) -> bytes:
+async def _last_frame(path: Path) -> bytes:
     """Return a small picture of the next decision of a feed as a JPEG; empty if there is none within a second."""
     try:
         async with asyncio.timeout(_FRAME_TIMEOUT_S), aclosing(_feed_messages(path)) as messages:
@@ -280,7 +294,7 @@ class _Relay:
             browser.offer(message)
 
     async def _messages(self) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield the messages for the browsers, with their kind, at the speed of the game."""
+        """Yield the messages for the browsers, with their kind; those of a simulator at ten decisions per second."""
         view: SceneView | None = None
         shown_s = taken_s = 0.0
         async with aclosing(_feed_messages(self._address)) as messages:
@@ -293,7 +307,7 @@ class _Relay:
                 elif isinstance(message, Ending):
                     yield "ending", pack({"type": "ending", "fight": message.fight, "is_won": message.is_won})
                 elif view is not None:
-                    if message.wall_s - taken_s < _BURST_S:
+                    if message.wall_s - taken_s < SIMULATED_DECISION_S:
                         await asyncio.sleep(shown_s + WATCHED_DECISION_S - time.monotonic())
                     shown_s, taken_s = time.monotonic(), message.wall_s
                     yield "moment", await asyncio.to_thread(_draw, view, message)

@@ -249,8 +249,9 @@ def _show_recording(
         reward = float(episode.rewards[step - 1]) if step else 0.0
         scene = state_scene(observation) if isinstance(observation, dict) else {}
         picture = encode_picture(layout.view_pixels(observation)) if layout.pixels is not None else b""
+        total = float(episode.rewards[:step].sum())
         moment = msgspec.structs.replace(
-            moment, fight=fight.number, decision=step, reward=reward, scene=scene, picture=picture
+            moment, fight=fight.number, decision=step, reward=reward, total=total, scene=scene, picture=picture
         )
         yield pack(view.describe(moment), view.picture(moment))
     yield pack({"type": "ending", "fight": fight.number, "is_won": fight.is_won})
@@ -291,7 +292,7 @@ def _replay(
         if is_over or not (0 <= action < len(mask) and mask[action]):
             break
         moment = make_moment(env, inputs, mask, action, player.view(inputs, mask, action) if player else None)
-        moment = msgspec.structs.replace(moment, fight=fight.number, decision=step, reward=reward)
+        moment = msgspec.structs.replace(moment, fight=fight.number, decision=step, reward=reward, total=total)
         yield pack(view.describe(moment), view.picture(moment))
         observation, step_reward, terminated, truncated, info = env.step(action)
         reward, is_over, won = float(step_reward), terminated or truncated, info.get("fight", {}).get("won")

@@ -7,26 +7,30 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from soulslab.config.loading import read_toml
 from soulslab.dashboard.run_log import DECISION_S, RunLog, last_evaluation, read_ends, win_rate_window
-from soulslab.dashboard.run_starter import LOG_NAME
-from soulslab.errors import SoulslabError
+from soulslab.dashboard.run_starter import LOG_NAME, RunStarter
+from soulslab.errors import ConfigError, SoulslabError
 from soulslab.learn import telemetry
 from soulslab.learn.evaluate import wilson_interval
 from soulslab.learn.live_feed import FEED_NAME
 from soulslab.learn.process_lock import is_held
 from soulslab.learn.run_folder import CONFIG_NAME, LOCK_NAME, StopReason
 from soulslab.learn.sinks import PROGRESS_NAME
+from soulslab.learn.tuning.study_folder import STUDY_NAME
 from soulslab.learn.tuning.trial import TrialStatus
 
 T = TypeVar("T")
 
 STALE_S: Final = 120.0
 """A run that holds its lock is stale if its last message is older than this (s)."""
+
+FLEET_NAME: Final = "fleet"
+"""Folder in the folder of a run that has a fleet."""
 
 MAX_DEPTH: Final = 4
 """Depth below the root at which runs are found; a study has its runs at ``study/trials/0007/seed_0``."""
@@ -54,7 +58,7 @@ STATE_MEANINGS: Final = {
     RunState.STOPPED: "The run was interrupted and saved; it can be resumed.",
     RunState.PRUNED: "The study ended this run early, because others were better.",
     RunState.FAILED: "The process ended without finishing the run; it can be resumed from its last checkpoint.",
-    RunState.NEW: "The run has not sent a message yet.",
+    RunState.NEW: "The run has sent no message since it was started.",
 }
 
 
@@ -104,6 +108,14 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     sparkline: tuple[float, ...] = ()
 
 
+class Controls(NamedTuple):
+    """Whether a run can be stopped and saved, whether it can be resumed, and why a control is missing."""
+
+    can_stop: bool
+    can_resume: bool
+    reason: str = ""
+
+
 class _Listed(msgspec.Struct):
     """The last summary of a run, with the size and the time of the file that it was made from."""
 
@@ -112,10 +124,16 @@ class _Listed(msgspec.Struct):
 
 
 class RunLibrary:
-    """All runs below a folder; `root` may itself be a run, and need not exist yet."""
+    """All runs below a folder; `root` may itself be a run, and need not exist yet.
+
+    Attributes:
+        root: The folder.
+        starter: Starts and resumes runs.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.starter = RunStarter()
         self._listed: dict[str, _Listed] = {}
         self._logs: dict[str, RunLog] = {}
         # Pages read in threads. The logs have a separate lock, because reading a long one takes a second.
@@ -162,10 +180,34 @@ class RunLibrary:
         if listed is None or listed.stamp != stamp:
             listed = _Listed(stamp, _summarise(run_id, folder, self.decision_s(run_id)))
             self._listed[run_id] = listed
-        state = _state(folder, listed.summary)
+        is_starting = self.starter.is_starting(folder, listed.summary.last_wall_s)
+        state = _state(folder, listed.summary, is_starting=is_starting)
         if state is not listed.summary.state:
             listed.summary = msgspec.structs.replace(listed.summary, state=state)
         return listed.summary
+
+    def controls(self, run_id: str) -> Controls:
+        """Return what can be done with a run now."""
+        state, folder = self.summary(run_id).state, self.path(run_id).resolve()
+        is_running = state in (RunState.RUNNING, RunState.STALE)
+        has_ended = state in (RunState.STOPPED, RunState.FAILED)
+        study = folder.parents[2] if len(folder.parents) > 2 else folder
+        if (study / STUDY_NAME).exists():
+            # A trial that is stopped ends the study, as Ctrl-C does.
+            return Controls(False, False, f"This run belongs to the study {study.name}, which starts and ends it.")
+        if has_ended and (folder / FLEET_NAME).is_dir():
+            return Controls(False, False, f"Resume this fleet with: soulslab fleet learn --resume {folder}")
+        return Controls(is_running, has_ended)
+
+    def resume(self, run_id: str) -> None:
+        """Resume a run; raises ConfigError if that is not possible now."""
+        with self._lock:  # two pages may resume a run at the same time
+            controls = self.controls(run_id)
+            if not controls.can_resume:
+                state = self.summary(run_id).state
+                problem = controls.reason or f"is {state}; only a run that was stopped or has failed can be resumed"
+                raise ConfigError(problem, source=run_id)
+            self.starter.resume(self.path(run_id))
 
     def read(self, run_id: str, make: Callable[[RunLog], T]) -> T:
         """Return what a function makes of the measurements of a run, updated, in one thread at a time."""
@@ -223,15 +265,17 @@ def _stamp(path: Path) -> tuple[int, int]:
     return about.st_size, about.st_mtime_ns
 
 
-def _state(folder: Path, summary: RunSummary) -> RunState:
-    """Return the state of a run from its lock and its last message."""
+def _state(folder: Path, summary: RunSummary, *, is_starting: bool) -> RunState:
+    """Return the state of a run from its lock and its last message; a process that starts takes the lock late."""
     try:
         is_locked = is_held(folder / LOCK_NAME)
     except OSError:
         is_locked = False
     if is_locked:
         age_s = time.time() - summary.last_wall_s if summary.last_wall_s is not None else 0.0
-        return RunState.STALE if age_s > STALE_S else RunState.RUNNING
+        return RunState.STALE if age_s > STALE_S and not is_starting else RunState.RUNNING
+    if is_starting:
+        return RunState.NEW
     if summary.reason:
         return _STATES_BY_REASON.get(summary.reason, RunState.FINISHED)
     has_begun = summary.last_wall_s is not None or (folder / LOG_NAME).exists()

@@ -70,12 +70,13 @@ class SceneView:
         self._player_animations = list(load_knight().animations)
 
     def info(self) -> dict[str, Any]:
-        """Return what does not change: the names of actions and features, and the groups of features."""
+        """Return the constants of the feed: its id, the names of actions and features, and the groups of features."""
         names = self._info.action_names or duel_action_names(self._info.env_id)
         if len(names) != self._info.n_actions:
             names = tuple(map(str, range(self._info.n_actions)))
         return {
             "type": "info",
+            "feed": self._info.feed_id,
             "env": self._info.env_id,
             "boss": self._boss.name if self._boss is not None else "",
             "actions": names,
@@ -94,6 +95,7 @@ class SceneView:
             "wall_ms": round(1000.0 * moment.wall_s),
             "action": moment.action,
             "reward": _number(moment.reward),
+            "total": _number(moment.total, 6),
             "kind": moment.kind,
             "mask": mask.tolist(),
             "scores": _numbers(scores),
@@ -206,8 +208,9 @@ def _name(names: Sequence[str], number: int) -> str:
     return names[number] if 0 <= number < len(names) else "unknown"
 
 
-def _number(value: float) -> float | None:
-    return float(f"{value:.4g}") if math.isfinite(value) else None
+def _number(value: float, n_digits: int = 4) -> float | None:
+    """Return a number with this many significant digits; None if it is not finite, which JSON cannot hold."""
+    return float(f"{value:.{n_digits}g}") if math.isfinite(value) else None
 
 
 def _numbers(values: NDArray[np.float32]) -> list[float | None]:

@@ -16,6 +16,8 @@ import uvicorn
 from fastapi import FastAPI
 from nicegui import app as nicegui_app
 from nicegui import ui
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 
 from soulslab.config import Secret, reveal
 from soulslab.dashboard.access import TokenGuard
@@ -134,6 +136,17 @@ def _make_app(site: Site, token: str, port: int, *, is_secure: bool) -> TokenGua
     return TokenGuard(api, token, port, is_secure=is_secure)
 
 
+class _WebSocketProtocol(WebSocketsSansIOProtocol):
+    """The protocol of uvicorn, whose shutdown raises an error for a websocket that the browser is closing then."""
+
+    def shutdown(self) -> None:
+        """Close the connection."""
+        try:
+            super().shutdown()
+        except InvalidState:
+            self.transport.close()
+
+
 def _server(app: TokenGuard, options: DashboardOptions) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
@@ -142,6 +155,7 @@ def _server(app: TokenGuard, options: DashboardOptions) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         lifespan="on",
+        ws=_WebSocketProtocol,
         ws_max_size=1 << 20,
         ws_per_message_deflate=False,  # pictures are compressed already
         timeout_graceful_shutdown=1,

@@ -1,4 +1,4 @@
-"""The live feed of a run: what an actor sees and computes, for viewers on this machine.
+"""The live feed of a run: the observations and computations of an actor, for viewers on this machine.
 
 The actor listens at a loopback port; the port and a random key are in ``live.json`` in the folder of the run, which
 only its user can read. A viewer sends the key, receives a `FeedInfo`, and asks for each further message. So nothing is
@@ -52,10 +52,16 @@ GAME_FEEDS: Final = "fleet/live"
 WATCHED_DECISION_S: Final = 0.1
 """Time for which a viewer sees a decision of a simulated fight (s)."""
 
+SIMULATED_DECISION_S: Final = 0.025
+"""Decisions that follow each other in less time than this are those of a simulator (s)."""
+
 MAX_WAITING: Final = 600
 """Largest number of messages that wait for a viewer; the oldest ones are dropped."""
 
 MAX_VIEWERS: Final = 4
+MAX_CONNECTIONS: Final = 8
+"""Largest number of connections, with those that have not sent the key yet."""
+
 MAX_MESSAGE_BYTES: Final = 8 << 20
 KEY_BYTES: Final = 32
 LENGTH: Final = struct.Struct(">I")
@@ -77,9 +83,16 @@ class FeedAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class FeedInfo(msgspec.Struct, frozen=True, tag="info", kw_only=True):
-    """What does not change during the fights.
+    """The environment of a feed, which does not change during the fights.
 
-    ``scene`` is what the environment's ``scene_info()`` returns, if it has this method.
+    Attributes:
+        env_id: Gymnasium id.
+        feature_names: Names of the features; empty if they are unknown.
+        n_actions: Number of actions.
+        action_names: Names of the actions; empty if they are unknown.
+        scene: Result of the environment's ``scene_info()``, if it has this method.
+        feed_id: Random text by which a viewer that connects again knows that this is the same feed; "" for recorded
+            fights.
     """
 
     env_id: str
@@ -87,6 +100,7 @@ class FeedInfo(msgspec.Struct, frozen=True, tag="info", kw_only=True):
     n_actions: int
     action_names: tuple[str, ...]
     scene: dict[str, bytes]
+    feed_id: str = ""
 
 
 class Moment(msgspec.Struct, frozen=True, tag="moment", kw_only=True):
@@ -98,6 +112,7 @@ class Moment(msgspec.Struct, frozen=True, tag="moment", kw_only=True):
         wall_s: Wall time (Unix time, s).
         action: The chosen action.
         reward: Reward of the decision before; 0 for the first one.
+        total: Sum of the rewards of the fight so far.
         kind: ``probability`` or ``value``; "" if no policy chose.
         mask: One byte per action, 1 if it is allowed.
         features: Features and extra inputs, float32.
@@ -106,8 +121,8 @@ class Moment(msgspec.Struct, frozen=True, tag="moment", kw_only=True):
         value: Expected return; None if no policy chose.
         hidden: Activations of each hidden layer as one byte per unit, in units of the layer's largest one / 255.
         attribution: Gradient times input, float32 per feature.
-        scene: What the environment's ``scene(i)`` returns, if it has this method.
-        picture: What the environment renders, as a JPEG; empty if it renders nothing.
+        scene: Result of the environment's ``scene(i)``, if it has this method.
+        picture: Rendered picture of the environment, as a JPEG; empty if it renders nothing.
         late_s: How late the step before was in a real-time game (s).
     """
 
@@ -125,6 +140,7 @@ class Moment(msgspec.Struct, frozen=True, tag="moment", kw_only=True):
     hidden: tuple[bytes, ...]
     attribution: bytes
     scene: dict[str, bytes]
+    total: float = 0.0
     picture: bytes = b""
     late_s: float = 0.0
 
@@ -155,15 +171,17 @@ class LiveFeed:
         self._key = secrets.token_hex(KEY_BYTES // 2)
         self._server: socket.socket | None = None
         self._lock = threading.Condition()
+        self._free = threading.Semaphore(MAX_CONNECTIONS)
         self._viewers: dict[socket.socket, deque[bytes]] = {}
         self._info = b""
         self._fight = self._decision = self._n_sent = 0
-        self._reward, self._late_s = 0.0, 0.0
+        self._reward = self._total = self._late_s = 0.0
         self._began_s = self._resumes_s = 0.0
 
     def open(self, env: Env) -> None:
         """Listen for viewers, and write the file; a feed that cannot listen only gives a warning."""
-        self._info = msgspec.msgpack.encode(describe_env(env))
+        info = msgspec.structs.replace(describe_env(env), feed_id=secrets.token_hex(8))
+        self._info = msgspec.msgpack.encode(info)
         try:
             self._server = socket.create_server(("127.0.0.1", 0))
             address = FeedAddress(port=self._server.getsockname()[1], key=self._key, pid=os.getpid())
@@ -202,12 +220,20 @@ class LiveFeed:
         first = inputs.select(slice(1))
         action = int(actions[0])
         moment = make_moment(env, first, mask[0], action, player.view(first, mask[0], action))
-        place = {"fight": self._fight, "decision": self._decision, "reward": self._reward, "late_s": self._late_s}
-        self._send(msgspec.structs.replace(moment, **place))
+        moment = msgspec.structs.replace(
+            moment,
+            fight=self._fight,
+            decision=self._decision,
+            reward=self._reward,
+            total=self._total,
+            late_s=self._late_s,
+        )
+        self._send(moment)
 
     def follow(self, reward: float, *, is_over: bool, is_won: bool | None = None, late_s: float = 0.0) -> None:
         """Count the step of the first environment; call it after each step, also while no viewer is connected."""
         self._reward, self._late_s = reward, late_s
+        self._total += reward
         self._decision += 1
         if not is_over:
             return
@@ -217,7 +243,7 @@ class LiveFeed:
                 self._resumes_s = self._began_s + self._n_sent * WATCHED_DECISION_S
         self._fight += 1
         self._decision = self._n_sent = 0
-        self._reward = 0.0
+        self._reward = self._total = 0.0
 
     def close(self) -> None:
         """Disconnect the viewers and remove the file; a second call does nothing."""
@@ -234,7 +260,7 @@ class LiveFeed:
 
     def _is_faster_than_a_game(self, now_s: float) -> bool:
         """Return whether the decisions of this fight came much faster than those of a game in real time."""
-        return now_s - self._began_s < 0.25 * self._n_sent * WATCHED_DECISION_S
+        return now_s - self._began_s < self._n_sent * SIMULATED_DECISION_S
 
     def _send(self, message: Moment | Ending) -> None:
         encoded = msgspec.msgpack.encode(message)
@@ -249,7 +275,10 @@ class LiveFeed:
                 viewer, _ = server.accept()
             except OSError:  # the feed was closed
                 return
-            threading.Thread(target=self._serve, args=(viewer,), name="soulslab-live-viewer", daemon=True).start()
+            if self._free.acquire(blocking=False):
+                threading.Thread(target=self._serve, args=(viewer,), name="soulslab-live-viewer", daemon=True).start()
+            else:
+                viewer.close()
 
     def _serve(self, viewer: socket.socket) -> None:
         """Send messages to a viewer as it asks for them, until it disconnects."""
@@ -279,6 +308,7 @@ class LiveFeed:
             with self._lock:
                 self._viewers.pop(viewer, None)
                 self.is_watched = bool(self._viewers)
+            self._free.release()
 
 
 def game_feed(folder: Path, game: str) -> Path:

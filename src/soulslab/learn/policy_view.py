@@ -1,4 +1,4 @@
-"""What a policy computes for one decision, for display: scores, hidden layers, and which inputs mattered."""
+"""The computation of a policy for one decision, for display: scores, hidden layers, and the effect of each input."""
 
 from __future__ import annotations
 

@@ -70,6 +70,7 @@ class UpdateStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         grad_norm: Norm of the gradient before clipping.
         lr: Learning rate.
         entropy_coef: Weight of the entropy bonus.
+        updates_per_second: Updates per second of training time since the last message; None in older files.
     """
 
     env_steps: int
@@ -82,6 +83,7 @@ class UpdateStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     grad_norm: float
     lr: float
     entropy_coef: float
+    updates_per_second: float | None = None
 
 
 class CheckpointSaved(msgspec.Struct, frozen=True, tag=True, kw_only=True):

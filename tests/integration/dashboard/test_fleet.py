@@ -15,6 +15,7 @@ from soulslab.fleet.access import Keys, connect
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder
 from soulslab.fleet.messages import Lease
 from soulslab.fleet.operating import read_status
+from support.browser import check_no_traceback, check_widths
 from support.waiting import wait_for
 
 FAULT = "<b>made no step for 8 s</b>"
@@ -36,6 +37,7 @@ def run_dir(shelf):
         yield folder
         process.terminate()
         process.wait()
+    check_no_traceback(root.parent / "learn.log")
 
 
 @contextmanager
@@ -50,6 +52,7 @@ def playing(join, name, log):
             process.terminate()
             process.wait()
             process.stdout.close()
+    check_no_traceback(log)
 
 
 @pytest.fixture
@@ -97,6 +100,7 @@ def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, ope
     link = page.locator("tr", has_text="here/0").locator("a.game")
     expect(link.locator("img")).to_be_visible(timeout=120_000)
     assert link.locator("img").evaluate("image => image.naturalWidth") == 160
+    check_widths(page)
     link.click()
     page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
     expect(page.locator("h1")).to_have_text("pack, here/0")

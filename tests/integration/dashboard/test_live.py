@@ -21,7 +21,14 @@ from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.registration import IUDEX_ID
 from soulslab.learn.live_feed import FEED_NAME, LiveFeed
 from soulslab.play.policy_actions import policy_actions
-from support.browser import Dashboard, chart_data, running_dashboard, token_file
+from support.browser import (
+    Dashboard,
+    chart_data,
+    check_no_traceback,
+    check_widths,
+    running_dashboard,
+    token_file,
+)
 from support.policies import actor_critic
 from support.waiting import wait_for
 
@@ -47,6 +54,7 @@ def dashboard(root):
         process.kill()
         process.wait()
         process.stdout.close()
+    check_no_traceback(root.parent / "train.log")
 
 
 def shown(page):
@@ -99,6 +107,24 @@ def test_live_page_shows_what_the_policy_computed(live):
     live.wait_for_function("soulslabLive.speed === 0.25 && !soulslabLive.isLive && soulslabLive.head > 0")
     live.locator("#live").click()
     live.wait_for_function("soulslabLive.head > 5 && soulslabLive.speed === 1")
+    # Decisions of 40 ms are shown as they happen, so that their delay does not grow.
+    live.wait_for_function("soulslabLive.moments.length > 100")
+    delay_ms = "(({receivedMs, wall_ms}) => receivedMs - wall_ms)(soulslabLive.moments.at(-1))"
+    live.wait_for_function(f"{delay_ms} < 500")
+    check_widths(live)
+
+
+def test_twenty_viewers_at_once(live):
+    sizes = live.evaluate("""() => Promise.all(Array.from({ length: 20 }, () => new Promise((resolve, reject) => {
+        const socket = new WebSocket(`ws://${location.host}/feed/run`), sizes = [];
+        socket.onopen = () => socket.send("n");
+        socket.onerror = reject;
+        socket.onmessage = ({ data }) => {
+            sizes.push(data.size);
+            if (sizes.length === 5) { socket.close(); resolve(Math.max(...sizes)); } else socket.send("n");
+        };
+    })))""")
+    assert min(sizes) > 5_000  # each has received a decision with its picture
 
 
 def test_decisions_are_consecutive_and_continue_after_a_reload(live):
@@ -106,8 +132,22 @@ def test_decisions_are_consecutive_and_continue_after_a_reload(live):
     steps = live.evaluate("soulslabLive.moments.map(each => [each.fight, each.decision])")
     for (fight, step), (next_fight, next_step) in pairwise(steps):
         assert (next_fight == fight and next_step == step + 1) or next_fight > fight
+    live.add_init_script("""
+        window.sockets = [];
+        window.WebSocket = class extends WebSocket { constructor(url) { super(url); sockets.push(this); } };
+    """)
     live.reload()
     live.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
+    # A viewer who has paused the fight keeps it when the connection is interrupted.
+    live.keyboard.press("Space")
+    history = "JSON.stringify([soulslabLive.head, ...soulslabLive.moments.slice(0, 4).map(each => each.wall_ms)])"
+    paused_at = live.evaluate(history)
+    live.evaluate("sockets.find(each => each.url.includes('/feed/')).close()")
+    live.wait_for_function("!soulslabLive.isConnected")
+    n_moments = live.evaluate("soulslabLive.moments.length")
+    live.wait_for_function(f"soulslabLive.moments.length > {n_moments}")
+    assert live.evaluate(history) == paused_at
+    expect(live.locator("#actions li.chosen")).to_have_count(1)
 
 
 def test_run_page_follows_the_run_and_saves_it(root, dashboard, open_page):
@@ -193,6 +233,12 @@ def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, 
         expect(runs.get_by_role("button", name="Save now")).to_have_count(0)
         dashboard.process.kill()
         expect(runs.locator(".state")).to_have_text("failed")
+        expect(runs.get_by_role("button", name="Resume")).to_have_count(0)
+        (root / "run" / "fleet").mkdir()
+        runs.goto(f"{again.base}/fleet/run")
+        expect(runs.locator("#content .state")).to_have_text("not reachable")
+        for name in ("Pause", "Continue", "Save now"):
+            expect(runs.get_by_role("button", name=name)).to_have_count(0)
         expect(live.locator("#live-state")).to_have_text("not live")
         live.close()
         runs.close()
@@ -219,3 +265,4 @@ def test_policy_plays_for_the_browser(tmp_path, open_page, request):
         assert process.wait(30.0) == 0
         process.stdout.close()
     assert re.search(r"\d+ of \d+ fights won", (tmp_path / "play.log").read_text())
+    check_no_traceback(tmp_path / "play.log")

@@ -48,7 +48,8 @@ def root(shelf):
         if step % 250 == 0:
             messages.append(evaluated(step, 0.3 + step / 2500))
     write_run(root / "first", [*messages, finished(1000)], settings="[learner]\nlr = 0.001\n")
-    write_run(root / "second", messages[:100], settings="[learner]\nlr = 0.002\n")
+    trained = [message for message in messages if not isinstance(message, telemetry.Evaluated)]
+    write_run(root / "second", trained[:100], settings="[learner]\nlr = 0.002\n")
     write_run(root / ATTACK.replace("/", ""), [started(), progress(10)])
     return root
 
@@ -58,14 +59,15 @@ def dashboard(root, shelf):
     return shelf[1]
 
 
-def status(url, cookie=""):
+def status(url, cookie="", *, data=None, origin=""):
     """Return the status of a request without a browser, which follows no redirect."""
 
     class NoRedirect(urllib.request.HTTPRedirectHandler):
         def redirect_request(self, *_):
             return None
 
-    request = urllib.request.Request(url, headers={"Cookie": cookie} if cookie else {})  # noqa: S310
+    headers = {name: value for name, value in (("Cookie", cookie), ("Origin", origin)) if value}
+    request = urllib.request.Request(url, data, headers)  # noqa: S310
     try:
         with urllib.request.build_opener(NoRedirect).open(request) as answer:
             return answer.status, answer.headers
@@ -118,6 +120,9 @@ def test_websocket_without_cookie_or_from_another_site_is_refused(dashboard):
     assert handshake(dashboard.base, cookie, dashboard.base) == 101
     assert handshake(dashboard.base, cookie, "http://example.org") == 403
     assert handshake(dashboard.base, "", dashboard.base) == 403
+    # Without a websocket, Socket.IO sends the events of a page by POST.
+    polling = f"{dashboard.base}/_nicegui_ws/socket.io/?EIO=4&transport=polling"
+    assert status(polling, cookie, data=b"40", origin="http://example.org")[0] == 401
 
 
 def test_list_shows_the_runs(dashboard, open_page):
@@ -199,13 +204,15 @@ def test_tables_have_the_numbers_of_the_folder(dashboard, open_page, root):
 def test_axis_can_be_changed(dashboard, open_page, root):
     page = open_page(dashboard.at("/run/first?axis=training time"))
     expect(page.locator('[data-chart="Fight length"] canvas')).to_be_visible()
-    seconds = [x for x, _ in chart_data(page, "Fight length")["mean decisions"]]
+    seconds = [x for x, _ in chart_data(page, "Fight length")["last training fights"]]
     assert seconds == pytest.approx(np.arange(0.1, 10.01, 0.1).tolist())
 
 
 def test_comparison_shows_a_line_for_each_run_and_the_differences(dashboard, open_page):
     page = open_page(dashboard.at("/compare?run=first&run=second&run=../etc"))
-    assert {"first", "second"} <= set(chart_data(page, "compare"))
+    # The first run has evaluations, the second one has not.
+    names = {name for name in chart_data(page, "compare") if not name.endswith(("interval", "lower end"))}
+    assert names == {"first, evaluation", "second, last training fights"}
     expect(page.locator("table.plain")).to_contain_text("learner.lr")
     expect(page.locator("table.plain")).to_contain_text("0.002")
 

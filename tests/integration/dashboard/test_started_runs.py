@@ -1,6 +1,7 @@
 """Runs that are started and resumed in the browser over TLS, in a folder that is empty at first."""
 
 import re
+from contextlib import contextmanager
 
 import psutil
 from playwright.sync_api import expect
@@ -14,11 +15,26 @@ from support.browser import running_dashboard
 from support.waiting import wait_for
 
 COMMANDS = {
-    "/": "soulslab train",
+    "/": "soulslab train --config demo.toml --run-dir",
+    "/compare": "soulslab train --config demo.toml --run-dir",
     "/fleet": "soulslab fleet learn --run-dir",
     "/fights": "soulslab fights record",
     "/studies": "soulslab tune",
 }
+
+
+@contextmanager
+def suspended(dashboard):
+    """Suspend the run that a dashboard has started."""
+    server = psutil.Process(dashboard.process.pid)
+    # Before it runs its own program, the server would wait for it.
+    is_started = lambda: [each for each in server.children() if "train" in each.cmdline()]  # noqa: E731
+    [run] = wait_for(is_started, "the run to start")
+    run.suspend()
+    try:
+        yield
+    finally:
+        run.resume()
 
 
 def check_empty_pages(page, base):
@@ -30,20 +46,30 @@ def check_empty_pages(page, base):
     expect(page.locator("#content")).to_contain_text("No runs yet")
 
 
+def wait_for_start(folder, n):
+    """Wait until a run has started for the ``n``-th time; before, it would remove a request."""
+    progress = folder / PROGRESS_NAME
+    is_started = lambda: progress.exists() and progress.read_text().count("TrainStarted") == n  # noqa: E731
+    wait_for(is_started, "the run to start", deadline_s=120.0)
+
+
+def wait_for_end(folder):
+    wait_for(lambda: not is_held(folder / LOCK_NAME), "the run to end", deadline_s=120.0)
+
+
+def check_run_that_starts(page):
+    """Check the page of a run whose process has neither a lock nor settings yet."""
+    expect(page.locator(".state")).to_have_text("new")
+    expect(page.get_by_role("button", name="Resume")).to_be_hidden()
+    page.get_by_text("Settings", exact=True).click()
+    expect(page.get_by_text("The folder has no config.toml yet.")).to_be_visible()
+
+
 def test_empty_pages_say_what_to_do_and_a_run_is_started_stopped_and_resumed(tmp_path, open_page):
     root = tmp_path / "runs"
     folder = root / "mine"
     made = server_certificates(tmp_path / "tls", "127.0.0.1")
     tls = ("--certificate", str(made.certificate), "--key", str(made.key))
-
-    def wait_for_end():
-        wait_for(lambda: not is_held(folder / LOCK_NAME), "the run to end", deadline_s=120.0)
-
-    def wait_for_start(n):
-        """Wait until the run has started for the ``n``-th time; before, it would remove a request."""
-        progress = folder / PROGRESS_NAME
-        is_started = lambda: progress.exists() and progress.read_text().count("TrainStarted") == n  # noqa: E731
-        wait_for(is_started, "the run to start", deadline_s=120.0)
 
     try:
         with running_dashboard(root, tmp_path / "dashboard.log", *tls) as dashboard:
@@ -57,28 +83,33 @@ def test_empty_pages_say_what_to_do_and_a_run_is_started_stopped_and_resumed(tmp
             page.get_by_role("button", name="Start a run").click()
             page.get_by_label("name").fill("mine")
             page.get_by_role("button", name="Start", exact=True).click()
-            expect(page.locator(".card", has_text="mine")).to_be_visible()
-            wait_for_start(1)
-            [run] = psutil.Process(dashboard.process.pid).children()
-            run.suspend()  # it would train with all cores while the browser is waited for
-            page.goto(f"{dashboard.base}/run/mine")
-            expect(page.locator(".state")).to_have_text("running")
-            page.get_by_role("button", name="Stop", exact=True).click()
-            page.get_by_role("button", name="Stop the run").click()
-            wait_for((folder / STOP_NAME).exists, "the request")
-            run.resume()
-            wait_for_end()
+            with suspended(dashboard):  # before it has the lock of its folder
+                expect(page.locator(".card .state")).to_have_text("new")
+                page.goto(f"{dashboard.base}/run/mine")
+                check_run_that_starts(page)
+            wait_for_start(folder, 1)
+            with suspended(dashboard):  # it would train with all cores while the browser is waited for
+                expect(page.locator(".state")).to_have_text("running")
+                expect(page.locator("code", has_text="run.total_steps")).to_be_visible()
+                page.get_by_role("button", name="Stop", exact=True).click()
+                page.get_by_role("button", name="Stop the run").click()
+                wait_for((folder / STOP_NAME).exists, "the request")
+            wait_for_end(folder)
             expect(page.locator(".state")).to_have_text("stopped")
             expect(page.get_by_role("button", name="Save now")).to_be_hidden()
+            wait_for(lambda: not psutil.Process(dashboard.process.pid).children(), "the process to end")
             page.get_by_role("button", name="Resume").click()
-            wait_for_start(2)
+            with suspended(dashboard):
+                expect(page.locator(".state")).to_have_text("new")
+                expect(page.get_by_role("button", name="Resume")).to_be_hidden()
+            wait_for_start(folder, 2)
             request(folder, STOP_NAME)
-            wait_for_end()
+            wait_for_end(folder)
             page.get_by_text("Log", exact=True).click()
             expect(page.locator("pre")).to_contain_text("to resume: soulslab train --resume")
             page.close()  # before its server ends
     finally:
         if folder.exists() and is_held(folder / LOCK_NAME):  # the run is no child of this process
             request(folder, STOP_NAME)
-            wait_for_end()
+            wait_for_end(folder)
     assert not (tmp_path / "outside").exists()

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import chart_data
+from support.browser import chart_data, check_widths
 from support.studies import write_study
 
 
@@ -24,5 +24,10 @@ def test_study_shows_its_candidates_and_follows_its_journal(shelf, open_page):
     expect(page.locator("tbody tr").first).to_contain_text(f"{100 * best:.1f} %")
     store.draw()
     expect(page.locator("tbody tr")).to_have_count(13)
+    check_widths(page)
+    write_study(root / "begun", n_trials=0)
+    page.goto(f"{dashboard.base}/study/begun")
+    expect(page.locator("#content")).to_contain_text("No candidate has finished yet")
+    expect(page.locator("[data-chart]")).to_have_count(0)
     page.goto(f"{dashboard.base}/study/missing")
     expect(page.locator("#content")).to_contain_text("No such study")

@@ -95,6 +95,13 @@ def test_wrong_usage(capsys, arguments, words):
     assert "Traceback" not in captured.err
 
 
+@pytest.mark.parametrize("name", ["file", "file/runs"])
+def test_dashboard_of_what_is_no_folder_is_refused(tmp_path, capsys, name):
+    (tmp_path / "file").touch()
+    assert cli.run(["dashboard", str(tmp_path / name)]) == 2
+    assert "Not a directory; give the folder of a run, or one that contains runs" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

@@ -9,8 +9,9 @@ import pytest
 from soulslab.dashboard.charts import DARK, LIGHT, Line, chart_options
 from soulslab.dashboard.pages.fleet_page import games_html
 from soulslab.dashboard.pages.frame import short
-from soulslab.dashboard.pages.run_charts import CHARTS, shown_tags
-from soulslab.dashboard.run_log import RunLog, last_evaluation
+from soulslab.dashboard.pages.run_charts import CHARTS, run_lines, shown_tags
+from soulslab.dashboard.run_log import AXES, DECISION_S, RunLog, last_evaluation
+from soulslab.fleet.messages import Lease
 from soulslab.learn.telemetry import FightStats
 from support.run_folders import evaluated, line, progress, started
 
@@ -40,6 +41,13 @@ def test_name_of_an_axis_is_no_script():
     options = chart_options("t", "", name, [Line("l", np.arange(2.0), np.arange(2.0))], LIGHT)
     script = options["tooltip"]["axisPointer"]["label"][":formatter"]
     assert script.endswith(json.dumps(f" {name}"))
+
+
+def test_lines_of_the_same_colour_have_different_dashes():
+    points = np.arange(2.0)
+    series = chart_options("t", "", "x", [Line(str(i), points, points) for i in range(20)], LIGHT)["series"]
+    styles = [(each["lineStyle"]["color"], each["lineStyle"]["type"]) for each in series]
+    assert len(set(styles)) == 20
 
 
 #: How people without one type of cone see linear RGB: Machado, Oliveira & Fernandes 2009, severity 1.
@@ -79,6 +87,7 @@ def test_measurement_that_a_resume_cut_is_left_out(tmp_path):
     log.update()
     [spec] = [each for each in CHARTS if each.title == "Wins by start pose"]
     assert shown_tags(spec, log) == ["fight/wins/3"]
+    assert [each.name for each in run_lines(spec, log, AXES[0], DECISION_S)] == ["pose 3"]
     with path.open("ab") as file:
         file.write(line(started(100, is_resumed=True)))
     log.update()
@@ -95,6 +104,16 @@ def test_last_evaluation_is_found_behind_many_reports_unless_a_resume_repeats_it
     with path.open("ab") as file:
         file.write(line(started(150, is_resumed=True)) + line(progress(160)))
     assert last_evaluation(path).win_rate == 0.1
+
+
+def test_all_games_of_this_machine_have_a_link_and_the_first_ones_a_picture(tmp_path):
+    fields = {"incarnation": "a", "host": "pc", "state": "playing", "n_envs": 1, "soulslab": "x"}
+    games = tuple(Lease(worker=f"pc/{i}", **fields) for i in range(4))
+    html = games_html(games, tmp_path, "pack", {"pc/0": b"jpeg", "pc/1": b"", "pc/2": None})
+    rows = html.split("<tr>")[2:]
+    assert [row.count("/live/pack?game=pc%2F") for row in rows] == [1, 1, 1, 0]
+    assert [row.count("<img") for row in rows] == [1, 0, 0, 0]
+    assert [row.count('class="blank"') for row in rows] == [0, 1, 0, 0]
 
 
 def test_fleet_without_games_says_how_to_start_one(tmp_path):

@@ -80,6 +80,7 @@ def test_replay_repeats_the_fight(recorded):
     assert info["type"] == "info"
     assert [moment["action"] for moment in moments] == episodes[1].actions.tolist()
     assert [moment["reward"] for moment in moments[1:]] == pytest.approx(episodes[1].rewards[:-1].tolist(), rel=1e-3)
+    assert moments[-1]["total"] == pytest.approx(float(episodes[1].rewards[:-1].sum()), rel=1e-4)
     for moment, observation in zip(moments, episodes[1].observations, strict=False):
         assert moment["features"] == pytest.approx(observation.tolist(), rel=1e-3, abs=1e-6)
     assert ending == {"type": "ending", "fight": 1, "is_won": episodes[1].is_won}
@@ -121,6 +122,7 @@ def test_fight_of_another_environment_is_shown_without_it(recorded, tmp_path):
     assert info["features"] == list(FEATURE_NAMES)
     assert [moment["action"] for moment in moments] == episodes[1].actions.tolist()
     assert [moment["reward"] for moment in moments[1:]] == pytest.approx(episodes[1].rewards[:-1].tolist(), rel=1e-3)
+    assert moments[-1]["total"] == pytest.approx(float(episodes[1].rewards[:-1].sum()), rel=1e-4)
     assert moments[0]["vitals"]["boss_hp"] == 100.0
     assert moments[-1]["vitals"]["player_hp"] < 100.0
     assert {moment["vitals"]["boss_animation"] for moment in moments} > {"Walk"}

@@ -5,8 +5,10 @@ import os
 import pytest
 
 from soulslab.dashboard import run_library
-from soulslab.dashboard.run_library import RunLibrary, RunState
+from soulslab.dashboard.run_library import FLEET_NAME, RunLibrary, RunState
+from soulslab.errors import ConfigError
 from soulslab.learn.process_lock import ProcessLock
+from soulslab.learn.tuning.study_folder import STUDY_NAME
 from support.run_folders import START_S, evaluated, finished, line, progress, started, write_run
 
 
@@ -115,3 +117,20 @@ def test_newest_run_comes_first(tmp_path):
     write_run(tmp_path / "old", [started()])
     write_run(tmp_path / "new", [started(), progress(1), progress(2)])
     assert [each.run_id for each in library(tmp_path).summaries()] == ["new", "old"]
+
+
+def test_trials_have_no_controls_and_fleets_cannot_be_resumed_alone(tmp_path):
+    trial, fleet = "study/trials/0007/seed_0", "fleet_run"
+    for run_id in (trial, fleet, "alone"):
+        write_run(tmp_path / run_id, [started(), progress(1), finished(1, "interrupted")])
+    (tmp_path / "study" / STUDY_NAME).touch()
+    (tmp_path / fleet / FLEET_NAME).mkdir()
+    found = library(tmp_path)
+    assert found.controls("alone") == (False, True, "")
+    for run_id, reason in ((trial, "belongs to the study study"), (fleet, "soulslab fleet learn --resume")):
+        assert reason in found.controls(run_id).reason
+        with pytest.raises(ConfigError, match=reason):
+            found.resume(run_id)
+    with ProcessLock(tmp_path / trial / "run.lock", "a test"), ProcessLock(tmp_path / fleet / "run.lock", "a test"):
+        assert not found.controls(trial).can_stop
+        assert found.controls(fleet) == (True, False, "")

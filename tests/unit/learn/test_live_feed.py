@@ -111,6 +111,17 @@ def test_decisions_are_consecutive(feed, env, viewer):
     assert [viewer.next().decision for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
+def test_return_includes_the_decisions_before_the_viewer_connected(tmp_path, feed, env):
+    show(feed, env, 50)
+    viewer = Viewer(tmp_path / "live.json")
+    viewer.read()
+    wait_for(lambda: feed.is_watched, "the feed to notice its viewer")
+    show(feed, env, 2)
+    found = [viewer.next(), viewer.next()]
+    assert [(each.decision, each.reward, each.total) for each in found] == [(50, 0.5, 25.0), (51, 0.5, 25.5)]
+    viewer.connection.close()
+
+
 def test_feed_pauses_until_a_fast_fight_was_watched(feed, env, viewer, monkeypatch):
     now = 100.0
     monkeypatch.setattr(live_feed.time, "monotonic", lambda: now)
@@ -152,7 +163,7 @@ def test_feed_does_not_pause_after_a_game_with_short_decisions(feed, env, viewer
     feed.follow(1.0, is_over=True, is_won=True)
     show(feed, env)
     found = [viewer.next() for _ in range(22)]
-    assert (found[21].fight, found[21].decision) == (1, 0)
+    assert (found[21].fight, found[21].decision, found[21].total) == (1, 0, 0.0)
 
 
 def test_wrong_key_is_refused(tmp_path, feed):
@@ -161,6 +172,27 @@ def test_wrong_key_is_refused(tmp_path, feed):
         viewer.read()
     viewer.connection.close()
     assert not feed.is_watched
+
+
+def test_connections_without_the_key_are_limited(tmp_path, feed):
+    port = json.loads((tmp_path / "live.json").read_text())["port"]
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(live_feed.MAX_CONNECTIONS)]
+    refused = socket.create_connection(("127.0.0.1", port))
+    refused.settimeout(2.0)  # less than the time for the key
+    assert refused.recv(1) == b""
+    for each in (*silent, refused):
+        each.close()
+
+    def is_served():
+        viewer = Viewer(tmp_path / "live.json")
+        try:
+            return isinstance(viewer.read(), FeedInfo)
+        except ConnectionError:
+            return False
+        finally:
+            viewer.connection.close()
+
+    wait_for(is_served, "the feed to notice that they have gone")
 
 
 def test_feed_notices_that_a_viewer_has_gone(feed, env, viewer):
@@ -208,7 +240,10 @@ def test_simulator_sends_records_instead_of_pictures(tmp_path):
     moment = viewer.next()
     assert set(moment.scene) == {"duel", "state"}
     assert moment.picture == b""
-    viewer.connection.close()
+    again = Viewer(tmp_path / "live.json")
+    assert again.read().feed_id == info.feed_id != ""
+    for each in (viewer, again):
+        each.connection.close()
     feed.close()
     env.close()
 

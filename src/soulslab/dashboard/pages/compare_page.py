@@ -10,8 +10,17 @@ from fastapi import Query
 from nicegui import ui
 
 from soulslab.dashboard.charts import AXIS_TITLES, Line, chart_options
-from soulslab.dashboard.pages.frame import REFRESH_S, RESPONSE_TIMEOUT_S, UNKNOWN, Site, empty_state, frame, theme
-from soulslab.dashboard.pages.run_charts import CHARTS, WIN_RATE, ChartSpec, run_lines, win_rate_lines
+from soulslab.dashboard.pages.frame import (
+    REFRESH_S,
+    RESPONSE_TIMEOUT_S,
+    UNKNOWN,
+    Site,
+    empty_state,
+    frame,
+    no_runs_yet,
+    theme,
+)
+from soulslab.dashboard.pages.run_charts import CHARTS, WIN_RATE, ChartSpec, run_lines
 from soulslab.dashboard.run_log import AXES
 
 _SPECS: Final = {spec.title: spec for spec in CHARTS if not spec.prefix}
@@ -22,14 +31,18 @@ def add(site: Site) -> None:
     """Register the page."""
 
     @ui.page("/compare", response_timeout=RESPONSE_TIMEOUT_S)
-    async def compare_page(run: list[str] = Query(_NO_RUNS)) -> None:  # noqa: B008  (FastAPI's notation)
+    async def compare_page(
+        run: list[str] = Query(_NO_RUNS),  # noqa: B008  (FastAPI's notation)
+        axis: str = AXES[0],
+    ) -> None:
         known = site.library.run_ids()
         with frame("Compare", "/compare"):
             ui.html("<h1>Compare runs</h1>", sanitize=False)
             if not known:
-                empty_state("No runs yet", f"{site.library.root} has no runs.", "soulslab train")
+                no_runs_yet(site)
                 return
-            view = _CompareView(site, known, [each for each in run if each in known])
+            chosen = [each for each in run if each in known]
+            view = _CompareView(site, known, chosen, axis if axis in AXES else AXES[0])
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
 
@@ -37,7 +50,7 @@ def add(site: Site) -> None:
 class _CompareView:
     """The choices and the chart of the page."""
 
-    def __init__(self, site: Site, known: list[str], chosen: list[str]) -> None:
+    def __init__(self, site: Site, known: list[str], chosen: list[str], axis: str) -> None:
         self._site = site
         self._theme = theme()
         self._seen: tuple[Any, ...] = ()
@@ -48,7 +61,7 @@ class _CompareView:
             self._what = ui.select(list(_SPECS), value=WIN_RATE.title, label="measurement", on_change=self.refresh)
             self._axis = ui.select(
                 {name: AXIS_TITLES[name] for name in AXES},
-                value=AXES[0],
+                value=axis,
                 label="horizontal axis",
                 on_change=self.refresh,
             )
@@ -84,11 +97,11 @@ class _CompareView:
         return [read(run_id) for run_id in chosen]
 
     def _lines(self, run_id: str, log: Any, spec: ChartSpec, axis: str) -> list[Line]:
-        title, decision_s = run_id, self._site.library.decision_s(run_id)
+        lines = run_lines(spec, log, axis, self._site.library.decision_s(run_id))
         if spec is WIN_RATE:
-            return win_rate_lines(log, axis, decision_s, [title])
-        lines = run_lines(spec, log, axis, decision_s)
-        return [line._replace(name=title if len(lines) == 1 else f"{title}, {line.name}") for line in lines]
+            lines = lines[:1]  # the evaluations of a run that has them
+        # The name of a line states its measurement if lines of this chart may have different ones.
+        return [line._replace(name=run_id if len(spec.tags) == 1 else f"{run_id}, {line.name}") for line in lines]
 
 
 def _differences_html(settings: dict[str, dict[str, Any]]) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
-from soulslab.dashboard.live_relay import feed_path, last_frame
+from soulslab.dashboard.live_relay import FRAMES_EVERY_S, feed_path
 from soulslab.dashboard.pages.frame import (
     REFRESH_S,
     RESPONSE_TIMEOUT_S,
@@ -25,15 +25,16 @@ from soulslab.dashboard.pages.frame import (
     short,
     tiles,
 )
+from soulslab.dashboard.run_library import FLEET_NAME
 from soulslab.errors import SoulslabError, optional_imports
 
 if TYPE_CHECKING:
     from soulslab.fleet.messages import EvaluationStatus, Lease
     from soulslab.fleet.operating import FleetStatus, Order
 
-_FLEET_NAME: Final = "fleet"
 _N_FRAMES: Final = 12
-_FRAMES_EVERY_S: Final = 4.0
+"""Largest number of games whose picture is shown: the first ones on this machine."""
+
 _CONTROLS: Final[tuple[tuple[str, Order, str], ...]] = (
     ("Pause", "pause", "Each game waits when its episode has ended."),
     ("Continue", "run", "The games continue."),
@@ -47,7 +48,7 @@ _COLUMNS: Final = (
 
 def find_fleets(site: Site) -> list[str]:
     """Return the ids of the runs that have a fleet."""
-    return [each for each in site.library.run_ids() if (site.library.path(each) / _FLEET_NAME).is_dir()]
+    return [each for each in site.library.run_ids() if (site.library.path(each) / FLEET_NAME).is_dir()]
 
 
 def add(site: Site) -> None:
@@ -75,16 +76,16 @@ def add(site: Site) -> None:
             view = _FleetView(site, run_id)
             await view.refresh()
             ui.timer(REFRESH_S, view.refresh)
-            ui.timer(_FRAMES_EVERY_S, view.look)
+            ui.timer(FRAMES_EVERY_S, view.update_pictures)
 
 
 class _FleetView:
     """The elements of the page of a fleet, and their update."""
 
     def __init__(self, site: Site, run_id: str) -> None:
-        self._folder, self._run_id = site.library.path(run_id), run_id
+        self._folder, self._run_id, self._relays = site.library.path(run_id), run_id, site.relays
         self._names: tuple[str, ...] = ()
-        self._frames: dict[str, bytes] = {}
+        self._frames: dict[str, bytes | None] = {}
         with ui.element("div").classes("heading"):
             ui.html(f"<h1>{escape(run_id)}</h1>", sanitize=False)
             self._state = ui.html("", sanitize=False)
@@ -123,17 +124,19 @@ class _FleetView:
         self._names = tuple(game.worker for game in found.games)
         self._games.content = games_html(found.games, self._folder, self._run_id, self._frames)
 
-    async def look(self) -> None:
-        """Fetch the newest picture of each game on this machine, of at most `_N_FRAMES`."""
-        paths = {name: feed_path(self._folder, name) for name in self._names[:_N_FRAMES]}
+    async def update_pictures(self) -> None:
+        """Find the games on this machine, and fetch the newest picture of the first `_N_FRAMES`."""
+        paths = {name: feed_path(self._folder, name) for name in self._names}
         known = {name: path for name, path in paths.items() if path is not None}
-        frames = await asyncio.gather(*(last_frame(path) for path in known.values()))
+        shown = dict(list(known.items())[:_N_FRAMES])
+        frames = await asyncio.gather(*(self._relays.last_frame(path) for path in shown.values()))
         # A game between two fights has no new picture; the last one stays.
-        self._frames = {name: frame or self._frames.get(name, b"") for name, frame in zip(known, frames, strict=True)}
+        found = {name: frame or self._frames.get(name) or b"" for name, frame in zip(shown, frames, strict=True)}
+        self._frames = {**dict.fromkeys(known), **found}
 
     async def _order(self, order: Order, effect: str) -> None:
         try:
-            await asyncio.to_thread(_give, self._folder, order)
+            await asyncio.to_thread(_send_order, self._folder, order)
         except SoulslabError as error:
             ui.notify(str(error), type="negative")
             return
@@ -150,7 +153,7 @@ def _read(run_dir: Path) -> FleetStatus:
     return read_status(FleetFolder(run_dir))
 
 
-def _give(run_dir: Path, order: Order) -> None:
+def _send_order(run_dir: Path, order: Order) -> None:
     with optional_imports():
         from soulslab.fleet.fleet_folder import FleetFolder
         from soulslab.fleet.operating import give_order
@@ -188,8 +191,12 @@ def _evaluation_tiles(evaluation: EvaluationStatus | None) -> list[tuple[str, st
     return [("Wins in the last evaluation", f"{100 * last.win_rate:.0f} % <small>{interval}</small>")]
 
 
-def games_html(games: tuple[Lease, ...], run_dir: Path, run_id: str, frames: Mapping[str, bytes]) -> str:
-    """Return a table of the games; those on this machine have a picture and a link to their live page."""
+def games_html(games: tuple[Lease, ...], run_dir: Path, run_id: str, frames: Mapping[str, bytes | None]) -> str:
+    """Return a table of the games.
+
+    ``frames`` has the games on this machine, which have a link to their live page: a picture, b"" for a game that has
+    none yet, None for a game whose picture is not fetched.
+    """
     if not games:
         command = escape(f"soulslab fleet play {run_dir / 'join.toml'}")
         return (
@@ -199,16 +206,19 @@ def games_html(games: tuple[Lease, ...], run_dir: Path, run_id: str, frames: Map
     head = "".join(f"<th>{each}</th>" for each in _COLUMNS)
     rows = []
     for game in games:
-        first = _game_html(game.worker, run_id, frames) if game.worker in frames else escape(game.worker)
+        first = escape(game.worker)
+        if game.worker in frames:
+            first = _game_html(game.worker, run_id, frames[game.worker])
         cells = [first, *map(escape, _cells(game)[1:])]
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     return f'<table class="plain numbers games"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
-def _game_html(name: str, run_id: str, frames: Mapping[str, bytes]) -> str:
+def _game_html(name: str, run_id: str, picture: bytes | None) -> str:
     """Return the name of a game with its last picture, as a link to its live page."""
-    picture = frames[name]
-    image = '<span class="blank"></span>'  # a game between two fights has no picture yet
+    image = ""
+    if picture is not None:
+        image = '<span class="blank"></span>'  # a game between two fights has no picture yet
     if picture:
         image = f'<img src="data:image/jpeg;base64,{b64encode(picture).decode()}" alt="" width="120">'
     link = escape(f"{run_path(run_id, 'live')}?{urlencode({'game': name})}")

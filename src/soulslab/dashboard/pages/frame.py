@@ -52,7 +52,7 @@ _HEAD: Final = f"""
 
 @dataclass(frozen=True)
 class Site:
-    """What all pages share."""
+    """The parts of the server that all pages share."""
 
     library: RunLibrary
     relays: LiveRelays
@@ -114,12 +114,21 @@ def tiles(values: Sequence[tuple[str, str]]) -> str:
 
 
 def empty_state(title: str, text: str, command: str = "") -> None:
-    """Say that there is nothing to show, and what to do about it."""
+    """Show that a page has no content yet, and how to get some."""
     with ui.element("section").classes("empty"):
         ui.html(f"<h2>{escape(title)}</h2>", sanitize=False)
         ui.label(text)
         if command:
             ui.html(f"<pre>{escape(command)}</pre>", sanitize=False)
+
+
+def no_runs_yet(site: Site) -> None:
+    """Show that the folder has no runs, and how to start one."""
+    empty_state(
+        "No runs yet",
+        f"{site.library.root} has no runs. Start one, and it appears here:",
+        f"soulslab train --config demo.toml --run-dir {site.library.root / 'first'}",
+    )
 
 
 def reload_when(exists: Callable[[], bool]) -> None:
@@ -128,11 +137,11 @@ def reload_when(exists: Callable[[], bool]) -> None:
     ``exists`` is called in a thread.
     """
 
-    async def look() -> None:
+    async def check() -> None:
         if await asyncio.to_thread(exists):
             ui.navigate.reload()
 
-    ui.timer(REFRESH_S, look)
+    ui.timer(REFRESH_S, check)
 
 
 def run_path(run_id: str, page: str = "run") -> str:

@@ -11,12 +11,14 @@ from nicegui import ui
 
 from soulslab.dashboard.live_relay import feed_path
 from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, Site, empty_state, frame, reload_when, run_path
+from soulslab.dashboard.scene_view import N_HIDDEN
 from soulslab.learn.run_folder import POLICY_NAME
 from soulslab.learn.sinks import PROGRESS_NAME
 from soulslab.version import VERSION
 
-#: The elements that `static/live.js` fills.
+#: The elements that the scripts fill.
 _PAGE: Final = Path(__file__).parents[1] / "static" / "live.html"
+_SCRIPTS: Final = ("live_diagrams.js", "live.js")
 
 
 def add(site: Site) -> None:
@@ -63,6 +65,8 @@ def add_live_view(socket: str, idle: str = "") -> None:
     ``idle`` is the text while no fight is shown; without it the fight is a recorded one, which starts at its beginning.
     """
     recorded = "false" if idle else "true"
-    page = _PAGE.read_text("utf-8").format(socket=escape(socket), recorded=recorded, idle=escape(idle))
+    fields = {"socket": escape(socket), "recorded": recorded, "idle": escape(idle), "n_hidden": N_HIDDEN}
+    page = _PAGE.read_text("utf-8").format(**fields)
     ui.html(page, sanitize=False).classes("wide")
-    ui.add_body_html(f'<script src="/assets/live.js?{VERSION}" defer></script>')
+    for script in _SCRIPTS:
+        ui.add_body_html(f'<script src="/assets/{script}?{VERSION}" defer></script>')

@@ -11,13 +11,17 @@ from soulslab.learn.telemetry import FightStats
 
 
 class ChartSpec(NamedTuple):
-    """A chart: measurements by their name, or all whose name starts with ``prefix``, in the unit after scaling."""
+    """A chart: measurements by their name, or all whose name starts with ``prefix``, in the unit after scaling.
+
+    ``label`` precedes the name of each line.
+    """
 
     title: str
     unit: str
     tags: tuple[str, ...] = ()
     prefix: str = ""
     scale: float = 1.0
+    label: str = ""
 
 
 WIN_RATE: Final = ChartSpec("Win rate", "%")
@@ -34,7 +38,7 @@ CHARTS: Final = (
     ChartSpec("Attacks used", "per fight", prefix="fight/attack_uses/"),
     AVOIDED,
     ChartSpec("Fights ended by attack", "% of fights", prefix="fight/kills/", scale=100.0),
-    ChartSpec("Wins by start pose", "%", prefix="fight/wins/", scale=100.0),
+    ChartSpec("Wins by start pose", "%", prefix="fight/wins/", scale=100.0, label="pose "),
     ChartSpec("Return by term", "per fight", prefix="fight/reward/"),
     ChartSpec("Action values", "return", ("update/q_mean", "update/q_max")),
     ChartSpec("Loss", "", ("update/loss", "update/policy_loss", "update/value_loss")),
@@ -54,11 +58,23 @@ CHARTS: Final = (
 )
 _NAMES: Final = {
     "train/mean_return": "last training fights",
+    "train/mean_decisions": "last training fights",
+    "train/steps_per_second": "game decisions",
     "evaluation/mean_return": "evaluation",
     "fight/damage_dealt": "dealt",
     "fight/damage_taken": "taken",
     "update/q_mean": "taken actions",
     "update/q_max": "best actions",
+    "update/td_error": "mean absolute error",
+    "update/epsilon": "random actions",
+    "update/grad_norm": "norm before clipping",
+    "update/lr": "learning rate",
+    "update/updates_per_second": "updates",
+    "update/n_replay": "steps in the buffer",
+    "actor/n_late": "late steps",
+    "actor/n_dropped": "lost steps",
+    "actor/lateness_p99_ms": "lateness",
+    "actor/staleness_updates": "age of the weights",
     "update/policy_loss": "policy loss",
     "update/value_loss": "value loss",
     "update/approx_kl": "KL divergence (nats)",
@@ -80,13 +96,13 @@ def shown_tags(spec: ChartSpec, log: RunLog) -> list[str]:
 def run_lines(spec: ChartSpec, log: RunLog, axis: str, decision_s: float) -> list[Line]:
     """Return the lines of a chart of one run."""
     if spec is WIN_RATE:
-        return win_rate_lines(log, axis, decision_s)
+        return _win_rate_lines(log, axis, decision_s)
     lines = []
     for tag in shown_tags(spec, log):
         series = log.series(tag)
         if spec is AVOIDED:
             series = _avoided(log, tag)
-        name = _NAMES.get(tag, tag.rpartition("/")[2].replace("_", " "))
+        name = _NAMES.get(tag, spec.label + tag.rpartition("/")[2].replace("_", " "))
         is_rare = tag.startswith("evaluation/")
         lines.append(Line(name, log.axis(axis, series, decision_s), spec.scale * series.values, has_marks=is_rare))
     return lines
@@ -101,18 +117,14 @@ def _avoided(log: RunLog, tag: str) -> Series:
     return Series(uses.env_steps[known], uses.wall_s[known], 100.0 * (1.0 - hits.values[known] / uses.values[known]))
 
 
-def win_rate_lines(log: RunLog, axis: str, decision_s: float, names: Sequence[str] = ()) -> list[Line]:
-    """Return the evaluated win rate and that of the last training fights, with their intervals, if they are known.
-
-    With names, only the first of the two that exists is returned, under that name.
-    """
+def _win_rate_lines(log: RunLog, axis: str, decision_s: float) -> list[Line]:
+    """Return the evaluated win rate and that of the last training fights, with their intervals, if they are known."""
     lines = []
     for label, band in (("evaluation", log.evaluated_win_rate()), ("last training fights", log.moving_win_rate())):
         if len(band.series.values):
             x = log.axis(axis, band.series, decision_s)
-            name = names[0] if names else label
-            lines.append(Line(name, x, band.series.values, band.low, band.high, has_marks=label == "evaluation"))
-    return lines[:1] if names else lines
+            lines.append(Line(label, x, band.series.values, band.low, band.high, has_marks=label == "evaluation"))
+    return lines
 
 
 def run_chart(spec: ChartSpec, log: RunLog, axis: str, decision_s: float, theme: Theme) -> dict[str, Any] | None:

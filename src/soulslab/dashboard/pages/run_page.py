@@ -29,9 +29,9 @@ from soulslab.dashboard.pages.frame import (
 )
 from soulslab.dashboard.pages.run_charts import CHARTS, action_chart, run_chart
 from soulslab.dashboard.pages.run_tables import attacks_html, phases_html, saved_html, saved_policies, situations_html
-from soulslab.dashboard.run_library import RunState, RunSummary
+from soulslab.dashboard.run_library import Controls, RunState, RunSummary
 from soulslab.dashboard.run_log import AXES, Event, RunLog
-from soulslab.dashboard.run_starter import read_console, resume_run
+from soulslab.dashboard.run_starter import read_console
 from soulslab.dashboard.scene_view import duel_action_names
 from soulslab.errors import SoulslabError
 from soulslab.learn import telemetry
@@ -65,11 +65,13 @@ class _Content(NamedTuple):
     """Content of the page of a run: HTML, text, and the options of the charts by title."""
 
     state: RunState
+    controls: Controls
     tiles: str
     tables: str
     saved: str
     events: str
     console: str
+    settings: str
     charts: dict[str, dict[str, Any]]
 
 
@@ -79,7 +81,6 @@ class _RunView:
     def __init__(self, site: Site, run_id: str, axis: str) -> None:
         self._site, self._run_id, self._axis = site, run_id, axis
         self._theme = theme()
-        self._decision_s = site.library.decision_s(run_id)
         self._seen: tuple[Any, ...] = ()
         self._charts: dict[str, ui.echart] = {}
         with ui.element("div").classes("heading"):
@@ -87,6 +88,7 @@ class _RunView:
             self._state = ui.html("", sanitize=False)
             ui.space()
             self._controls = ui.element("div").classes("controls")
+        self._reason = ui.label().classes("faint")
         self._tiles = ui.html("", sanitize=False).classes("wide")
         with ui.element("div").classes("heading minor"):
             ui.html("<h2>Charts</h2>", sanitize=False)
@@ -107,7 +109,7 @@ class _RunView:
         with ui.expansion("Log").classes("settings").props("dense") as self._log:
             self._console = ui.html("", sanitize=False).classes("wide")
         with ui.expansion("Settings").classes("settings").props("dense"):
-            ui.html(_settings_html(site.library.settings(run_id)), sanitize=False).classes("wide")
+            self._settings = ui.html("", sanitize=False).classes("wide")
         self._build_controls()
 
     def _build_controls(self) -> None:
@@ -132,7 +134,8 @@ class _RunView:
         self._events.content = content.events
         self._console.content = f"<pre>{escape(content.console)}</pre>"
         self._log.visible = bool(content.console)
-        self._show_controls(content.state)
+        self._settings.content = content.settings
+        self._show_controls(content.controls)
         self._show_charts(content.charts)
 
     def _read(self) -> _Content | None:
@@ -146,27 +149,32 @@ class _RunView:
         if seen == self._seen:
             return None
         self._seen = seen
-        charts = {spec.title: run_chart(spec, log, self._axis, self._decision_s, self._theme) for spec in CHARTS}
+        # A run that starts has no settings at first.
+        decision_s = self._site.library.decision_s(self._run_id)
+        charts = {spec.title: run_chart(spec, log, self._axis, decision_s, self._theme) for spec in CHARTS}
         names = duel_action_names(summary.env_id)
         charts["actions"] = action_chart(log, names, self._theme)
         return _Content(
             state=summary.state,
+            controls=self._site.library.controls(self._run_id),
             tiles=_summary_tiles(summary, log),
             tables=attacks_html(log) + phases_html(log) + situations_html(log, names),
             saved=saved_html(saved_policies(self._site.library.path(self._run_id)), log),
             events=_events_html(log.events),
             console=console,
+            settings=_settings_html(self._site.library.settings(self._run_id)),
             charts={title: options for title, options in charts.items() if options is not None},
         )
 
-    def _show_controls(self, state: RunState) -> None:
+    def _show_controls(self, controls: Controls) -> None:
         folder = self._site.library.folder(self._run_id)
-        is_running = state in (RunState.RUNNING, RunState.STALE)
         self._live.visible = folder is not None and (folder / FEED_NAME).exists()
         self._fights.visible = folder is not None and (folder / FIGHTS_NAME).exists()
         if not self._site.is_read_only:
-            self._save.visible = self._stop.visible = is_running
-            self._resume.visible = state in (RunState.STOPPED, RunState.FAILED)
+            self._save.visible = self._stop.visible = controls.can_stop
+            self._resume.visible = controls.can_resume
+            self._reason.text = controls.reason
+        self._reason.visible = bool(self._reason.text)
 
     def _show_charts(self, charts: dict[str, dict[str, Any]]) -> None:
         for title, options in charts.items():
@@ -199,15 +207,15 @@ class _RunView:
             self._ask(STOP_NAME)
 
     async def _start_again(self) -> None:
-        folder = self._site.library.folder(self._run_id)
-        if folder is None or self._site.is_read_only:
+        if self._site.is_read_only:
             return
         try:
-            await asyncio.to_thread(resume_run, folder)
+            await asyncio.to_thread(self._site.library.resume, self._run_id)
         except SoulslabError as error:
             ui.notify(str(error), type="negative")
             return
-        ui.notify("The run continues from its last checkpoint; the log below shows what it prints.")
+        ui.notify("The run is being resumed; the log below shows the result.")
+        await self.refresh()
 
     def _ask(self, name: str) -> None:
         """Make a request to the run; the buttons of a page that is read-only do not exist."""
@@ -282,4 +290,6 @@ def _settings_html(settings: dict[str, Any]) -> str:
         f"<tr><td><code>{escape(name)}</code></td><td>{escape(str(value))}</td></tr>"
         for name, value in settings.items()
     )
-    return f'<table class="plain"><tbody>{rows}</tbody></table>' if rows else "<p>The folder has no config.toml.</p>"
+    if not rows:
+        return "<p>The folder has no config.toml yet.</p>"
+    return f'<table class="plain"><tbody>{rows}</tbody></table>'

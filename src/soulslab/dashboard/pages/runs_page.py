@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -15,14 +14,13 @@ from soulslab.dashboard.pages.frame import (
     RESPONSE_TIMEOUT_S,
     UNKNOWN,
     Site,
-    empty_state,
     frame,
     hours,
+    no_runs_yet,
     run_path,
     short,
 )
-from soulslab.dashboard.run_library import STATE_MEANINGS, RunState, RunSummary
-from soulslab.dashboard.run_starter import start_run
+from soulslab.dashboard.run_library import STATE_MEANINGS, RunLibrary, RunState, RunSummary
 from soulslab.errors import SoulslabError
 from soulslab.learn.configs import shipped_configs
 
@@ -81,15 +79,11 @@ def add(site: Site) -> None:
                 counts = ui.label().classes("faint")
                 ui.space()
                 if not site.is_read_only:
-                    ui.button("Start a run", on_click=lambda: _ask_for_run(site.library.root)).props("outline no-caps")
+                    ui.button("Start a run", on_click=lambda: _ask_for_run(site.library)).props("outline no-caps")
                 ui.button("Compare", on_click=lambda: _compare(tables[0])).props("outline no-caps")
             empty = ui.element("div")
             with empty:
-                empty_state(
-                    "No runs yet",
-                    f"{site.library.root} has no runs. Start one, and it appears here:",
-                    f"soulslab train --config demo.toml --run-dir {site.library.root / 'first'}",
-                )
+                no_runs_yet(site)
             table = _table()
             tables.append(table)
 
@@ -125,11 +119,11 @@ def _compare(table: ui.table) -> None:
     ui.navigate.to(f"/compare?{urlencode({'run': chosen}, doseq=True)}")
 
 
-async def _ask_for_run(root: Path) -> None:
+async def _ask_for_run(library: RunLibrary) -> None:
     """Ask for the name and the config of a new run, and start it."""
     with ui.dialog() as dialog, ui.card():
         ui.label("Start a run").classes("dialog-title")
-        ui.label(f"It trains on this machine, in {root}, also after the dashboard has ended.")
+        ui.label(f"It trains on this machine, in {library.root}, also after the dashboard has ended.")
         name = ui.input("name").props("dense outlined autofocus").classes("wide")
         config = ui.select(shipped_configs(), value=_FIRST_CONFIG, label="config").props("dense outlined")
         config.classes("wide")
@@ -139,7 +133,7 @@ async def _ask_for_run(root: Path) -> None:
     if not await dialog:
         return
     try:
-        await asyncio.to_thread(start_run, root, str(name.value), str(config.value))
+        await asyncio.to_thread(library.starter.start, library.root, str(name.value), str(config.value))
     except SoulslabError as error:
         ui.notify(str(error), type="negative")
         return

@@ -94,6 +94,10 @@ class _StudyView:
         self._theme = theme()
         self._size = -1
         self._tiles = ui.html("", sanitize=False).classes("wide")
+        self._hint = ui.element("div")
+        self._hint.visible = False
+        with self._hint:
+            empty_state("No candidate has finished yet", "The charts appear with the first result.")
         self._grid = ui.element("section").classes("charts")
         self._charts: dict[str, ui.echart] = {}
         self._table = ui.html("", sanitize=False).classes("wide scroll")
@@ -107,13 +111,16 @@ class _StudyView:
         if size == self._size:
             return
         self._size = size
+        if size == 0:
+            self._hint.visible = True
+            return
         try:
             study = await asyncio.to_thread(read_study, self._folder)
         except SoulslabError as error:
             self._tiles.content = f'<p class="faint">{escape(str(error))}</p>'
             return
         self._tiles.content = _study_tiles(study)
-        self._table.content = _trials_html(study)
+        self._table.content = _trials_html(study) if study.rows else ""
         for name, options in self._options(study).items():
             if name not in self._charts:
                 with self._grid:
@@ -122,6 +129,7 @@ class _StudyView:
                 self._charts[name].options.clear()
                 self._charts[name].options.update(options)
                 self._charts[name].update()
+        self._hint.visible = not self._charts
 
     def _options(self, study: Study) -> dict[str, dict[str, Any]]:
         rows = [row for row in study.rows if row.value is not None and not row.is_retried]

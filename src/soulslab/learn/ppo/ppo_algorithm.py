@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
@@ -65,6 +66,8 @@ class PPO:
         self._order = torch.empty(n_envs if header.n_memory else self._rollout.n_transitions, dtype=torch.int64)
         self._parameters = list(policy.network.parameters())
         self._adam = Adam(self._parameters)
+        self._stats: list[UpdateStats] = []
+        self._passed_s = 0.0
 
     def collect(self, source: RolloutSource) -> None:
         """Collect one rollout; raises NonFiniteError if an environment returned NaN or infinity."""
@@ -83,9 +86,23 @@ class PPO:
         means = self._optimise(lr, entropy_coef)
         if not math.isfinite(means["grad_norm"]):
             raise DivergedError(env_steps, means["grad_norm"])
-        return UpdateStats(
+        stats = UpdateStats(
             env_steps=env_steps, explained_variance=explained_variance, lr=lr, entropy_coef=entropy_coef, **means
         )
+        self._stats.append(stats)
+        return stats
+
+    def take_stats(self, seconds: float) -> list[UpdateStats]:
+        """Return the statistics of the updates since the last call, and forget them.
+
+        ``seconds`` is the training time since the last call (s), from which the updates per second follow.
+        """
+        self._passed_s += seconds
+        if not self._stats:  # an update of a fleet may take longer
+            return []
+        rate, self._passed_s = len(self._stats) / self._passed_s, 0.0
+        stats, self._stats = self._stats, []
+        return [msgspec.structs.replace(each, updates_per_second=rate) for each in stats]
 
     def _compute_targets(self) -> float:
         """Compute advantages and value targets; return the explained variance of the critic."""
@@ -187,7 +204,6 @@ class PPOAlgorithm(Algorithm):
         self._learner = PPO(settings.learner, policy, env.num_envs, generator)
         self._collector = Collector(env, settings.learner.gamma, settings.env.frame_stack, settings.network.memory)
         self._progress = 0.0
-        self._stats: list[UpdateStats] = []
 
     @property
     def env_steps(self) -> int:
@@ -215,7 +231,7 @@ class PPOAlgorithm(Algorithm):
 
     def update(self) -> None:
         """Update the policy with the rollout."""
-        self._stats.append(self._learner.update(self._progress, self.env_steps))
+        self._learner.update(self._progress, self.env_steps)
 
     def adjust(self, changes: Mapping[str, float]) -> None:
         """Change settings by path; see `Algorithm.adjust`."""
@@ -262,10 +278,9 @@ class PPOAlgorithm(Algorithm):
 
     def report(self, seconds: float) -> list[Message]:
         """Return the statistics of the updates since the last call, and of the fights."""
+        stats: list[Message] = [*self._learner.take_stats(seconds)]
         fights = self.episodes.fights.take(self.env_steps, seconds)
-        stats: list[Message] = [*self._stats, *([fights] if fights is not None else [])]
-        self._stats.clear()
-        return stats
+        return [*stats, fights] if fights is not None else stats
 
     def close(self) -> None:
         """Close the environments."""

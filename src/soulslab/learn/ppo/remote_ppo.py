@@ -31,7 +31,7 @@ from soulslab.learn.ppo.segment_buffer import SegmentBuffer
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.settings import TrainSettings, adjust_settings, reward_factors
-from soulslab.learn.telemetry import Message, UpdateStats
+from soulslab.learn.telemetry import Message
 from soulslab.learn.torch_device import select_device
 
 
@@ -53,7 +53,6 @@ class RemotePPO(Algorithm):
         self._reward_factors: dict[str, float] = {}
         self._env_steps = self._n_updates = 0
         self._episodes = EpisodeWindow()
-        self._stats: list[UpdateStats] = []
 
     @property
     def env_steps(self) -> int:
@@ -93,7 +92,7 @@ class RemotePPO(Algorithm):
             return
         self._learner.collect(self._buffer)
         progress = min(1.0, self._env_steps / self._settings.run.total_steps)
-        self._stats.append(self._learner.update(progress, self._env_steps))
+        self._learner.update(progress, self._env_steps)
         self._n_updates += 1
         self._publish()
 
@@ -147,10 +146,9 @@ class RemotePPO(Algorithm):
 
     def report(self, seconds: float) -> list[Message]:
         """Return the statistics of the updates, the actors and the fights since the last call."""
-        del seconds
         fights = self._episodes.stats(self._env_steps)
-        messages: list[Message] = [*self._stats, self._actor.stats(self._env_steps, self._n_updates)]
-        self._stats.clear()
+        stats = self._learner.take_stats(seconds)
+        messages: list[Message] = [*stats, self._actor.stats(self._env_steps, self._n_updates)]
         return [*messages, fights] if fights is not None else messages
 
     def finish(self) -> None:
