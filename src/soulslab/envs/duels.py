@@ -20,6 +20,7 @@ from soulslab.arena.records import DECISION_S, FIGHT_REPORT, REWARD_TERMS, TICKS
 from soulslab.arena.simulator import MAX_LATENCY_TICKS, FightOptions, Simulator
 from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.envs.arguments import Phase, parse_options
+from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.rewards import Reward, Transition, call_reward, check_reward_function, reward_weights
 from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, duel_observation, duel_space, row, row_space
 from soulslab.errors import EnvironmentUsageError
@@ -83,6 +84,11 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
             held_out_rules=self.held_out_rules,
             **others,
         )
+
+
+def default_options(env_id: str) -> dict[str, Any]:
+    """Return the default options of ``soulslab/Arena-v0``, which its data sets also hold; {} for other environments."""
+    return msgspec.structs.asdict(ArenaOptions()) if env_id == ARENA_ID else {}
 
 
 class Duels:

@@ -88,7 +88,7 @@ class EpisodeCollector:
     def __init__(
         self,
         env: VectorEnv[Any, Any, Any],
-        seed: int,
+        seed: int | None,
         observation: Any,
         info: Mapping[str, Any],
         n_first: int | None = None,
@@ -101,7 +101,7 @@ class EpisodeCollector:
         self._attacks = fight_names(env).attacks
         self._is_complete = n_first is None
         self._running = {
-            i: self._begin(observation, info, i, seed + i)
+            i: self._begin(observation, info, i, seed + i if seed is not None else None)
             for i in range(env.num_envs if n_first is None else min(n_first, env.num_envs))
         }
 
