@@ -205,9 +205,13 @@ class Duels:
 
     def scene(self, place: int) -> dict[str, bytes]:
         """Return the record of one duel, and its `DUEL_STATE`."""
+        return {"duel": self.simulator.duels[place].tobytes(), "state": self.state(place).tobytes()}
+
+    def state(self, place: int) -> NDArray[np.record]:
+        """Return the `DUEL_STATE` of one duel, (1,)."""
         state = np.zeros(1, DUEL_STATE)
         write_state(self.simulator.duels[place], self.simulator.fight[0], state[0])
-        return {"duel": self.simulator.duels[place].tobytes(), "state": state.tobytes()}
+        return state
 
     def empty_report(self) -> Info:
         """Return the report of a fight without decisions, with the keys and types of `fight_report` for one duel."""

@@ -44,7 +44,7 @@ def trial(tmp_path):
         env=EnvSettings(
             id="soulslab/Arena-v0",
             n_envs=2,
-            options={"phase": "1", "skip_locked": True, "observation": "dict", "reward": REWARD},
+            options={"phase": "1", "skip_locked": True, "reward": REWARD},
         ),
         run=replace(settings.run, evaluate_fights=2),
     )

@@ -34,7 +34,7 @@ from soulslab.learn.demonstrations.data_set_metadata import (
     describe,
     plain_options,
 )
-from soulslab.learn.demonstrations.recorded_episode import Episode, EpisodeCollector
+from soulslab.learn.demonstrations.recorded_episode import Episode, EpisodeCollector, read_duel_states
 from soulslab.learn.environment import decisions_taken
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.version import VERSION
@@ -81,7 +81,8 @@ class DemonstrationWriter:
         self._copy = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
         self._is_damaged = False
         self._n_unpublished = self._n_published = 0
-        self._recorded: dict[tuple[int | None, int], list[int]] = {}  # by seed and number of steps
+        # Numbers of the episodes with their returns, None if unknown, by seed and number of steps.
+        self._recorded: dict[tuple[int | None, int], list[tuple[int, float | None]]] = {}
         is_continued = is_continued and folder.exists()
         if is_continued:
             describe(folder).check_env(env.spec.id, options)
@@ -107,7 +108,8 @@ class DemonstrationWriter:
             for number, metadata in zip(
                 numbers, self._storage.get_episode_metadata(numbers) if numbers else (), strict=True
             ):
-                self._recorded.setdefault((metadata.get("seed"), metadata["total_steps"]), []).append(number)
+                same = self._recorded.setdefault((metadata.get("seed"), metadata["total_steps"]), [])
+                same.append((number, metadata.get("total_reward")))
             if not is_continued:
                 self.publish()
         except BaseException as error:
@@ -139,6 +141,8 @@ class DemonstrationWriter:
         infos: dict[str, Any] = {"n_decisions": np.concatenate(([0], episode.n_decisions))}
         if episode.masks is not None:
             infos["action_mask"] = episode.masks
+        if (states := episode.duel_states) is not None:
+            infos["duel"] = {name: states[name] for name in states.dtype.names or ()}
         buffer = EpisodeBuffer(
             seed=episode.seed,
             observations=episode.observations,
@@ -162,7 +166,7 @@ class DemonstrationWriter:
             self._is_damaged = True
             raise self._unwritable(error, number) from error
         self._n_unpublished += 1
-        self._recorded.setdefault((episode.seed, n_steps), []).append(number)
+        self._recorded.setdefault((episode.seed, n_steps), []).append((number, float(episode.rewards.sum())))
 
     def publish(self) -> None:
         """Replace the data set by the copy with all added episodes; after an error it is unchanged."""
@@ -207,7 +211,9 @@ class DemonstrationWriter:
 
     def _find(self, episode: Episode) -> int | None:
         """Return the index of the recorded episode with the same seed, actions and rewards; None if there is none."""
-        for number in self._recorded.get((episode.seed, len(episode.actions)), []):
+        for number, total_reward in self._recorded.get((episode.seed, len(episode.actions)), []):
+            if total_reward not in (None, float(episode.rewards.sum())):
+                continue  # reading an episode takes milliseconds
             (stored,) = self._storage.get_episodes([number])
             if all(np.array_equal(stored[name], getattr(episode, name)) for name in ("actions", "rewards")):
                 return number
@@ -284,21 +290,35 @@ class RecordedVector(VectorWrapper):
         self._pending: deque[Future[None]] = deque()
         self._publish_at = time.monotonic() + PUBLISH_EVERY_S
         self._collector: EpisodeCollector | None = None
+        self._states: list[list[Any]] = []
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environments, and begin new episodes; incomplete ones are not recorded."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._collector = EpisodeCollector(self.env, seed, observation, info)
+        self._states = [[] for _ in range(self.num_envs)]
         return observation, info
 
     def step(self, actions: Any) -> Any:
         """Step the environments, and record the episodes that end; raises DemonstrationError for an earlier one."""
+        states = read_duel_states(self.env)
         step = self.env.step(actions)
         if self._collector is not None:
+            if states is not None:
+                for i, before in enumerate(self._states):
+                    before.append(states[i])
             ended = self._collector.follow(actions, step, decisions_taken(step[-1], self.num_envs))
-            self._pending += [self._thread.submit(self._write, episode) for episode in ended.values()]
+            for i, episode in ended.items():
+                self._pending.append(self._thread.submit(self._write, self._with_states(i, episode)))
             self.raise_errors(_MAX_PENDING)
         return step
+
+    def _with_states(self, i: int, episode: Episode) -> Episode:
+        """Add the fields of the duel; the environment shows its next fight already, so the last ones are repeated."""
+        states, self._states[i] = self._states[i], []
+        if not states:
+            return episode
+        return episode._replace(duel_states=np.array([*states, states[-1]], states[0].dtype))
 
     def raise_errors(self, n_pending: int = 0) -> None:
         """Wait until at most some episodes are not written; raises DemonstrationError if one cannot be written."""
@@ -306,6 +326,8 @@ class RecordedVector(VectorWrapper):
             self._pending.popleft().result()
 
     def _write(self, episode: Episode) -> None:
+        if self._writer.is_recorded(episode):
+            return  # an environment without chance repeats itself
         self._writer.add(episode)
         if time.monotonic() >= self._publish_at:
             self._writer.publish()
