@@ -20,7 +20,7 @@ from soulslab.errors import ConfigError
 from soulslab.fleet.access import Access, Keys, connect, refuse_open_server, server_errors, write
 from soulslab.fleet.fleet_actor import FleetActor
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
-from soulslab.fleet.messages import Control, LearnerStatus
+from soulslab.fleet.messages import Control, LearnerStatus, read_leases
 from soulslab.fleet.redis_server import RedisServer, set_user
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.policy_header import Header
@@ -203,7 +203,7 @@ def _end_games(client: Redis, run: str) -> None:
     deadline = time.monotonic() + DRAIN_S
     try:
         write(client, "SET", keys.control, msgspec.json.encode(Control(state="stop")))
-        while next(client.scan_iter(match=f"{keys.leases_of_all}*", count=1000), None) is not None:
+        while read_leases(client, run)[0]:
             if time.monotonic() > deadline:
                 _log.warning("some games have not ended within %.0f s", DRAIN_S)
                 return

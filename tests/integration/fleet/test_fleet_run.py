@@ -126,7 +126,8 @@ def check_faults(trial):
         client.xadd(stream, {"c": b"damaged"}, id=f"{2**40}-0")
     trial.wait_for_text(f"game {game.worker} is given up: ended with 3")
     trial.wait_for_text("the learner refuses this game: it sent a malformed message")
-    assert f"{access.user}/{game.incarnation}: sent a malformed message" in trial.learner().refusals[-1]
+    refusal = f"{access.user}/{game.incarnation}: sent a malformed message"
+    trial.wait_for(lambda: trial.learner().refusals[-1].startswith(refusal), "the refusal in the status")
     # SIGTERM drains: all steps of the games are sent, and their leases end.
     machine.send_signal(signal.SIGTERM)
     assert trial.end_of(machine) == 1
