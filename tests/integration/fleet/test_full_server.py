@@ -6,6 +6,7 @@ from contextlib import closing
 from itertools import pairwise
 
 import pytest
+from redis.exceptions import OutOfMemoryError
 
 from benchmarks.full_disk import LENGTH, ROW, SHAPE, fill_disk, numbered_rows, small_disk
 from soulslab.fleet.access import Keys, connect, write
@@ -54,7 +55,9 @@ def test_a_full_server_delays_steps_and_loses_none_and_orders_reach_the_games(se
         actor.push(numbered_rows(start, 50))
     wait_for(lambda: spool.n_file_bytes > 10 << 20, "a spool")
     assert not actor.flush(0.5)
-    # Orders and weights reach a game of a full server, and the game is not lost.
+    # Orders and weights reach a game of a server that has no byte left, and the game is not lost.
+    with closing(connect(served.learner)) as client:
+        client.config_set("maxmemory", 8 << 20)
     learner = RedisLearnerEnd(served.learner, SHAPE, 1)
     roster = GameRoster(served.learner, learner, 0.0)
     learner.set_duty(lambda client: roster.attend(client, is_behind=False))
@@ -69,8 +72,14 @@ def test_a_full_server_delays_steps_and_loses_none_and_orders_reach_the_games(se
         wait_for(lambda: actor.order is not None and actor.control.state == "pause", "the orders")
         wait_for(lambda: (weights := actor.pull(-1)) is not None and weights.version == 3, "the weights")
         wait_for(lambda: client.pttl(lease) > 7000, "the lease")
-    assert [each.worker for each in roster.leases()] == ["game"]
-    assert spool.n_file_bytes > 10 << 20  # the server is still full
+        assert [each.worker for each in roster.leases()] == ["game"]
+        assert spool.n_file_bytes > 10 << 20  # the server is still full
+        client.config_set("maxmemory", 16 << 20)
+
+    def fail(_):
+        raise OutOfMemoryError("refused")
+
+    learner.set_duty(fail)  # the learner reads and trims nevertheless
     assert take_all(learner, lambda found: len(found) == n) == list(range(n))
     assert actor.flush(10.0)
     assert actor.n_dropped == 0
