@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,7 +24,7 @@ from soulslab.fleet.access import Access, connect, new_password, password_hash
 from soulslab.fleet.chunk import ChunkHeader, decode_chunk, encode_chunk, row_digest
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
-from soulslab.fleet.redis_server import Player, RedisServer, free_port
+from soulslab.fleet.redis_server import JoinUser, RedisServer, free_port
 from soulslab.fleet.spool import Spool
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.rainbow.q_learner import Learner
@@ -299,7 +299,7 @@ def _many_row(settings: FleetBenchSettings) -> Row:
 
 
 def _malformed_row(n_messages: int) -> Row:
-    """Damage valid messages in random ways, with a correct checksum in half of the cases."""
+    """Damage valid messages in random ways, with a correct checksum in half of the cases (`_damaged`)."""
     generator = np.random.default_rng(0)
     rows = example_rows(64)
     header = ChunkHeader(
@@ -322,9 +322,28 @@ def _malformed_row(n_messages: int) -> Row:
     }
 
 
+_WRONG_FIELDS: Final[tuple[tuple[str, Any], ...]] = (
+    ("kind", "pixels"),
+    ("worker", "\x1b[2J"),
+    ("incarnation", "game"),
+    ("sequence", 0),
+    ("weights_version", -2),
+    ("row", "0" * 32),
+    ("n_envs", 0),
+    ("n_envs", 2**16),
+    ("n_rows", 63),
+    ("n_rows", 2**40),
+    ("taken_at_s", -1.0),
+)
+"""Values of fields of the header that must be refused."""
+
+
 def _damaged(valid: bytes, number: int, generator: np.random.Generator) -> bytes:
-    """Return a message that must be refused: cut, with random bytes, or with NaN in its rows."""
-    kind = number % 3
+    """Return a message that must be refused.
+
+    It is cut, or has random bytes; or it has a wrong field or NaN, and a correct checksum.
+    """
+    kind = number % 4
     if kind == 0:
         return valid[: int(generator.integers(len(valid)))]
     if kind == 1:
@@ -333,7 +352,10 @@ def _damaged(valid: bytes, number: int, generator: np.random.Generator) -> bytes
         worker="game", incarnation="0" * 16, sequence=1, weights_version=0, row=row_digest(ROW), n_envs=1, n_rows=64
     )
     rows = example_rows(64)
-    column = ("features", "reward")[number % 2]
+    if kind == 2:
+        field, value = _WRONG_FIELDS[int(generator.integers(len(_WRONG_FIELDS)))]
+        return encode_chunk(msgspec.structs.replace(header, **{field: value}), rows)
+    column = ("features", "reward")[int(generator.integers(2))]
     rows[column][int(generator.integers(64))] = np.nan
     return encode_chunk(header, rows)
 
@@ -346,7 +368,7 @@ def _server() -> Iterator[tuple[Access, Access]]:
     game = msgspec.structs.replace(admin, user="play-1", password=new_password())
     with TemporaryDirectory() as folder:
         server = RedisServer(Path(folder) / "redis", admin, max_memory_mb=1024)
-        server.start([Player(game.user, password_hash(game.password))])
+        server.start([JoinUser(game.user, password_hash(game.password))])
         try:
             yield admin, game
         finally:

@@ -26,7 +26,7 @@ from soulslab.fleet.game_roster import GameRoster
 from soulslab.fleet.messages import Lease
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
-from soulslab.fleet.redis_server import Player, RedisServer, free_port
+from soulslab.fleet.redis_server import JoinUser, RedisServer, free_port
 from soulslab.fleet.spool import Spool
 from soulslab.learn.archive import read_archive, take_part, write_archive
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
@@ -93,9 +93,9 @@ class _Chaos:
         address = f"redis://127.0.0.1:{free_port('127.0.0.1')}"
         self._admin = Access(address=address, run="chaos", user="admin", password=new_password())
         self._game = msgspec.structs.replace(self._admin, user="play-1", password=new_password())
-        self._players = [Player("play-1", password_hash(self._game.password))]
+        self._users = [JoinUser("play-1", password_hash(self._game.password))]
         self._server = RedisServer(folder / "redis", self._admin, max_memory_mb=256)
-        self._server.start(self._players)
+        self._server.start(self._users)
         self._context = process_context()
         self._processes: dict[str, BaseProcess] = {}
         self._n_starts = 0
@@ -152,7 +152,7 @@ class _Chaos:
         """Start what has ended, for some time."""
         end = time.monotonic() + seconds
         while True:
-            self._server.watch(self._players)
+            self._server.watch(self._users)
             self._ensure("learner", play_learner, str(self._folder), self._admin, self._settings.n_lanes)
             if with_games:
                 for i in range(self._settings.n_games):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from soulslab.fleet.access import Access, new_password, password_hash
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
-from soulslab.fleet.redis_server import Player, RedisServer, free_port
+from soulslab.fleet.redis_server import JoinUser, RedisServer, free_port
 from soulslab.fleet.spool import Spool
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
 
@@ -76,23 +76,23 @@ def fill_disk(disk: Path, elsewhere: Path) -> FullDiskReport:
         address=f"redis://127.0.0.1:{free_port('127.0.0.1')}", run="disk", user="admin", password=new_password()
     )
     game = msgspec.structs.replace(admin, user="play-1", password=new_password())
-    players = [Player(game.user, password_hash(game.password))]
+    users = [JoinUser(game.user, password_hash(game.password))]
     server = RedisServer(disk / "redis", admin, max_memory_mb=64)
-    server.start(players)
+    server.start(users)
     expected = {"parameters": np.zeros(4, np.float32)}
     with closing(server), closing(RedisActorEnd(game, "game", 1, ROW, Spool(elsewhere, 64 << 20), expected)) as actor:
         for start in range(0, N_ROWS, 50):
             actor.push(numbered_rows(start, 50))
         deadline = time.monotonic() + DEADLINE_S
         while server.n_restarts == 0 and time.monotonic() < deadline:  # it ends when it cannot write
-            server.watch(players)
+            server.watch(users)
             time.sleep(_POLL_S)
         with closing(RedisLearnerEnd(admin, SHAPE, 1)) as learner:
             early = learner.take()["features"][:, 0].astype(int).tolist()
             ballast.unlink()
             freed_at, back_s, found = time.monotonic(), float("inf"), early
             while len(found) < N_ROWS and time.monotonic() < deadline:
-                server.watch(players)
+                server.watch(users)
                 rows = learner.take()["features"][:, 0].astype(int).tolist()
                 if rows:
                     back_s = min(back_s, time.monotonic() - freed_at)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from soulslab.fleet.access import Access, new_password, password_hash
-from soulslab.fleet.redis_server import Player, RedisServer, free_port
+from soulslab.fleet.redis_server import JoinUser, RedisServer, free_port
 
 
 class Served(NamedTuple):
@@ -19,8 +19,8 @@ class Served(NamedTuple):
     game: Access
 
     @property
-    def players(self) -> list[Player]:
-        return [Player(self.game.user, password_hash(self.game.password))]
+    def users(self) -> list[JoinUser]:
+        return [JoinUser(self.game.user, password_hash(self.game.password))]
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def redis_server(folder: Path, *, max_memory_mb: int = 256) -> Iterator[Served]:
     learner = Access(address=address, run="test", user="admin", password=new_password())
     game = Access(address=address, run="test", user="play-1", password=new_password())
     served = Served(RedisServer(folder, learner, max_memory_mb=max_memory_mb), learner, game)
-    served.server.start(served.players)
+    served.server.start(served.users)
     try:
         yield served
     finally:

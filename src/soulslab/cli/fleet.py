@@ -16,6 +16,7 @@ from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_li
 from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, Repeated, TokenFile, option_group, token_options
 from soulslab.cli.train import dashboard_beside
 from soulslab.errors import ConfigError
+from soulslab.fleet.defaults import EPSILON_ALPHA, FROZEN_S, MAX_MEMORY_MB, SPOOL_MB
 
 if TYPE_CHECKING:
     from soulslab.fleet.messages import EvaluationStatus, Lease
@@ -57,9 +58,9 @@ class LearnFlags:
     trust: Flag = False
     redis: Path | None = None
     listen: str = ""
-    max_memory_mb: Annotated[int, Parameter(validator=Number(gte=16, lte=1 << 20))] = 1024
+    max_memory_mb: Annotated[int, Parameter(validator=Number(gte=16, lte=1 << 20))] = MAX_MEMORY_MB
     reward: str = ""
-    epsilon_alpha: Annotated[float, Parameter(validator=Number(gte=0, lte=100))] = 7.0
+    epsilon_alpha: Annotated[float, Parameter(validator=Number(gte=0, lte=100))] = EPSILON_ALPHA
     prometheus: PrometheusPort = None
     dashboard: Flag = False
 
@@ -123,6 +124,8 @@ class PlayFlags:
             at a time; the best policy is kept.
         human: Play yourself, in this terminal. Your fights are sent to the learner, and also recorded in this folder
             as a data set, from which other runs can learn. Only for soulslab/Arena-v0.
+        record: Record the fights of the games in this folder: each game has a data set, 0, 1 and so on, from which
+            other runs can learn (demonstrations.path).
         name: Name of this machine in the status; by default, its host name.
         dashboard: Show the games in a browser until they end; prints the link.
         allow_reward: Allow the learner to name a function of this machine as the reward, as name=module:function; may
@@ -137,13 +140,14 @@ class PlayFlags:
     envs: _Count = 1
     evaluate: Flag = False
     human: Path | None = None
+    record: Path | None = None
     name: str = ""
     dashboard: Flag = False
     allow_reward: Repeated = None
     overrides: Overrides = None
     token_file: TokenFile = None
-    spool_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=1 << 20))] = 256
-    frozen_s: Annotated[float, Parameter(validator=Number(gt=0))] = 180.0
+    spool_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=1 << 20))] = SPOOL_MB
+    frozen_s: Annotated[float, Parameter(validator=Number(gt=0))] = FROZEN_S
 
 
 @fleet.command
@@ -156,7 +160,7 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
     if flags.human is not None:
         return _play_yourself(join, flags, flags.human)
     from soulslab.config import read_overrides
-    from soulslab.fleet.game_settings import machine_name
+    from soulslab.fleet.game_settings import game_name
     from soulslab.fleet.playing import PlaySettings
     from soulslab.fleet.playing import play as play_games
 
@@ -171,7 +175,7 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
     with ExitStack() as parts:
         feeds = ""
         if flags.dashboard:
-            feeds = _show_games(join.resolve().parent, flags.name or machine_name(), parts)
+            feeds = _show_games(join.resolve().parent, game_name(flags.name, 0), parts)
         settings = PlaySettings(
             n_games=flags.games,
             n_envs=flags.envs,
@@ -183,14 +187,15 @@ def play(join: Path, *, flags: PlayFlags = PlayFlags()) -> int:
             spool_mb=flags.spool_mb,
             frozen_s=flags.frozen_s,
             feeds=feeds,
+            record=str(flags.record) if flags.record is not None else "",
         )
         return EXIT_FAILED if play_games(join, settings) else EXIT_OK
 
 
-def _show_games(run_dir: Path, host: str, parts: ExitStack) -> str:
+def _show_games(run_dir: Path, name: str, parts: ExitStack) -> str:
     """Start a dashboard of the games; return the folder for their feeds, or "" for that of the run.
 
-    It shows the page of the fleet if the run is on this machine, else the games alone.
+    It shows the page of the fleet if the run is on this machine, else the games alone, of which ``name`` is the first.
     """
     from tempfile import TemporaryDirectory
 
@@ -202,7 +207,7 @@ def _show_games(run_dir: Path, host: str, parts: ExitStack) -> str:
         parts.enter_context(dashboard_beside(run_dir.parent, f"/fleet/{run_dir.name}", is_on=True))
         return ""
     feeds = parts.enter_context(TemporaryDirectory(prefix="soulslab_games_"))
-    first = game_feed(Path(feeds), f"{host}/0").parent.name
+    first = game_feed(Path(feeds), name).parent.name
     parts.enter_context(companion(Path(feeds), f"/live/{first}", print_line, is_read_only=True))
     return feeds
 
@@ -232,8 +237,8 @@ def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:
     from soulslab.fights.recording import FightRecorder, fight_seeds, record_in_terminal
     from soulslab.fleet.recorded_game import RecordedGame
 
-    if flags.evaluate or flags.games > 1 or flags.envs > 1 or flags.overrides:
-        raise ConfigError("cannot be combined with --evaluate, --games, --envs or --set", source="--human")
+    if flags.evaluate or flags.games > 1 or flags.envs > 1 or flags.overrides or flags.record:
+        raise ConfigError("cannot be combined with --evaluate, --games, --envs, --set or --record", source="--human")
     with RecordedGame(join, flags.name, _functions(flags)) as game:
         recorder = FightRecorder(out, game.header.env_id, game.options, "human", is_continued=out.exists())
         with recorder:
@@ -322,10 +327,10 @@ def resume(run_dir: Path) -> int:
 
 @fleet.command(name="set")
 def change(run_dir: Path, *changes: str) -> int:
-    """Change settings of the learner while it trains: of Rainbow learner.lr, epsilon and epsilon_end.
+    """Change settings of the learner while it trains.
 
-    Of PPO learner.lr, lr_end, entropy, entropy_end, clip and target_kl; of both the weights of the reward that the
-    config has, as env.options.reward.win=2.
+    Of Rainbow: learner.lr, epsilon and epsilon_end. Of PPO: learner.lr, lr_end, entropy, entropy_end, clip and
+    target_kl. Of both: the weights of the reward that the config has, as env.options.reward.win=2.
 
     Args:
         run_dir: Folder of the run.
@@ -353,9 +358,9 @@ def invite(run_dir: Path, join: Path) -> int:
     from soulslab.fleet.operating import invite as make_user
 
     folder = FleetFolder(run_dir)
-    player = folder.invite(join)
-    make_user(folder, player)
-    print_line(f"{join} has the credential of the user {player.user}")
+    user = folder.invite(join)
+    make_user(folder, user)
+    print_line(f"{join} has the credential of the user {user.name}")
     return EXIT_OK
 
 
@@ -407,6 +412,8 @@ def _print_status(found: FleetStatus) -> None:
         )
         if learner.evaluation is not None:
             print_line(_describe(learner.evaluation))
+        for refusal in learner.refusals:
+            print_line(f"refused: {refusal}")
     shown = (
         f"{found.redis_mb:.0f} MB" if found.redis_mb is not None else "unknown, because it refuses INFO to this user"
     )

@@ -297,6 +297,11 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self._result_bytes = self._duels.simulator.results.view(np.uint8)
         self._is_ready = False
 
+    @property
+    def duel_states(self) -> NDArray[np.record]:
+        """`DUEL_STATE` records of all fights, (N,); they are computed when they are read."""
+        return np.concatenate([self._duels.state(place) for place in range(self.num_envs)])
+
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Info]:

@@ -20,6 +20,7 @@ from soulslab.arena.records import DECISION_S, FIGHT_REPORT, REWARD_TERMS, TICKS
 from soulslab.arena.simulator import MAX_LATENCY_TICKS, FightOptions, Simulator
 from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.envs.arguments import Phase, parse_options
+from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.rewards import Reward, Transition, call_reward, check_reward_function, reward_weights
 from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, duel_observation, duel_space, row, row_space
 from soulslab.errors import EnvironmentUsageError
@@ -83,6 +84,11 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
             held_out_rules=self.held_out_rules,
             **others,
         )
+
+
+def default_options(env_id: str) -> dict[str, Any]:
+    """Return the default options of ``soulslab/Arena-v0``, which its data sets also hold; {} for other environments."""
+    return msgspec.structs.asdict(ArenaOptions()) if env_id == ARENA_ID else {}
 
 
 class Duels:
@@ -199,9 +205,13 @@ class Duels:
 
     def scene(self, place: int) -> dict[str, bytes]:
         """Return the record of one duel, and its `DUEL_STATE`."""
+        return {"duel": self.simulator.duels[place].tobytes(), "state": self.state(place).tobytes()}
+
+    def state(self, place: int) -> NDArray[np.record]:
+        """Return the `DUEL_STATE` of one duel, (1,)."""
         state = np.zeros(1, DUEL_STATE)
         write_state(self.simulator.duels[place], self.simulator.fight[0], state[0])
-        return {"duel": self.simulator.duels[place].tobytes(), "state": state.tobytes()}
+        return state
 
     def empty_report(self) -> Info:
         """Return the report of a fight without decisions, with the keys and types of `fight_report` for one duel."""

@@ -1,8 +1,8 @@
 """Recordings that a boss can be fitted to, and what a fit writes.
 
 Three kinds of recordings are read: folders of ``soulslab boss record`` (60 moments a second), recordings of
-``soulslab siphon record`` (the rate of the recording), and data sets of ``soulslab fights record`` whose observations
-are the fields of a duel (one moment per step).
+``soulslab siphon record`` (the rate of the recording), and data sets with the fields of a duel (one moment per step),
+as observations (``soulslab fights record``) or beside them (``soulslab fleet play --record``).
 """
 
 from __future__ import annotations
@@ -120,21 +120,22 @@ def _of_data_set(path: Path) -> list[RecordedFight]:
     fights = []
     with Hdf5Reader() as reader:
         for _, node in reader.read_items(description.folder / DATA_NAME, fail, names):
-            observations = node.items.get("observations", Hdf5Node(attrs={}))
-            if "boss_animation_duration" not in observations.items:
+            infos = node.items.get("infos", Hdf5Node(attrs={}))
+            places = (node.items.get("observations"), infos.items.get("duel"))
+            fields = next((each for each in places if each and "boss_animation_duration" in each.items), None)
+            if fields is None:
                 raise fail("does not show the boss; record with --set env.options.observation=dict")
             try:
-                fights.append(_of_episode(observations, node, is_restored=description.player == TOPPED_UP_PROBE))
+                fights.append(_of_episode(fields, infos, is_restored=description.player == TOPPED_UP_PROBE))
             except (KeyError, ValueError, TypeError, IndexError) as error:
                 raise fail(f"is damaged: {error}") from error
     return fights
 
 
-def _of_episode(observations: Hdf5Node, node: Hdf5Node, *, is_restored: bool) -> RecordedFight:
-    infos = node.items.get("infos", Hdf5Node(attrs={}))
-    n = len(observations.array("phase")) - 1
+def _of_episode(fields: Hdf5Node, infos: Hdf5Node, *, is_restored: bool) -> RecordedFight:
+    n = len(fields.array("phase")) - 1
     taken = np.asarray(infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n + 1), np.int64)
-    return fight_of_states(observations.array, taken[-n:], is_restored=is_restored)
+    return fight_of_states(fields.array, taken[-n:], is_restored=is_restored)
 
 
 def fight_of_states(

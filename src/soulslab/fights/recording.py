@@ -28,7 +28,7 @@ from soulslab.arena.simulator import CENTRE_FREE_M, Simulator
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.arena.window.key_log import KeyLog, Replay, State, read_key_log
 from soulslab.config import load_settings
-from soulslab.envs.duels import ArenaOptions, make_options
+from soulslab.envs.duels import ArenaOptions, default_options, make_options
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.rewards import reward_weights
 from soulslab.envs.spaces import ROW_NAMES, duel_observation, row
@@ -77,10 +77,9 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
         self._env = make_fight(env_id, options)
         self._env_id = env_id
         self._options = options
-        defaults = msgspec.structs.asdict(ArenaOptions()) if env_id == ARENA_ID else {}
         try:
             self.writer = DemonstrationWriter(
-                folder, self._env, options, player, defaults=defaults, is_continued=is_continued
+                folder, self._env, options, player, defaults=default_options(env_id), is_continued=is_continued
             )
         except BaseException:
             self._env.close()

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import logging
 import os
 import secrets
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 from redis import Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.retry import Retry
 
 from soulslab.config import dump_settings, load_settings
@@ -27,7 +30,17 @@ TIMEOUT_S: Final = 2.0
 """Longest wait for one answer of the server (s)."""
 
 _SECURE_PORT: Final = 6379
-_TAG: Final = Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,63}$")
+_TAG: Final = Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,63}\Z")
+
+_WRITE: Final = """#!lua flags=allow-oom
+return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"""
+
+_REPLACE: Final = """#!lua flags=allow-oom
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2])
+return 1"""
+
+_log = logging.getLogger(__name__)
 
 
 class Access(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -130,6 +143,59 @@ def connect(access: Access, *, timeout_s: float = TIMEOUT_S) -> Redis:
     )
 
 
+def write(client: Redis, command: str, key: str, *arguments: Any) -> None:
+    """Run a command of the learner or an operator that writes a key, also if the memory of the server is full.
+
+    A full server refuses the steps of games until the learner has removed older ones. Orders, weights and the status of
+    the learner must reach it meanwhile. They are small, and replace earlier ones.
+    """
+    client.eval(_WRITE, 1, key, command, *arguments)
+
+
+def replace_value(client: Redis, key: str, old: bytes | None, new: bytes) -> bool:
+    """Set a key if it still has a value (None if it does not exist); return False if it has another one."""
+    return bool(client.eval(_REPLACE, 1, key, old or b"", new))
+
+
+@contextmanager
+def server_errors(access: Access) -> Iterator[None]:
+    """Raise FleetError for an error of the server, with the reason."""
+    try:
+        yield
+    except (AuthenticationError, ResponseError) as error:
+        problem = f"the Redis server of the fleet refuses a command of the user {access.user}: {error}"
+        raise FleetError(access.address, problem) from error
+    except RedisError as error:
+        problem = f"the Redis server of the fleet does not answer ({error}); is soulslab fleet learn running?"
+        raise FleetError(access.address, problem) from error
+
+
+class ServerFailures:
+    """Logs the first of several failures of the server, and the end of them.
+
+    Args:
+        address: Address of the server.
+        effect: Effect of a failure, for the log.
+    """
+
+    def __init__(self, address: str, effect: str) -> None:
+        self._address = address
+        self._effect = effect
+        self._shown = ""
+
+    def begin(self, error: RedisError) -> None:
+        """Log a failure, unless the last one was of the same kind."""
+        if self._shown != type(error).__name__:
+            _log.warning("the Redis server at %s: %s; %s", self._address, error, self._effect)
+        self._shown = type(error).__name__
+
+    def end(self) -> None:
+        """Log that the server works again, if it has failed."""
+        if self._shown:
+            _log.info("the Redis server at %s works again", self._address)
+        self._shown = ""
+
+
 def refuse_open_server(access: Access) -> None:
     """Raise ConfigError if the server answers to clients without a password, FleetError if it cannot be reached."""
     host, port, has_tls = split_address(access.address)
@@ -166,7 +232,7 @@ def password_hash(password: str) -> str:
     return hashlib.sha256(password.encode()).hexdigest()
 
 
-def player_rules(run: str, user: str) -> list[str]:
+def user_rules(run: str, user: str) -> list[str]:
     """Return the ACL rules of the games of one join file.
 
     They read what the learner publishes and write only their own streams and leases, so that no game can change the
@@ -175,7 +241,7 @@ def player_rules(run: str, user: str) -> list[str]:
     keys = Keys(run)
     selectors = [
         f"(+xadd %W~{keys.steps(user, '*')})",
-        f"(+set +del %RW~{keys.lease(user, '*')})",
+        f"(+set +pexpire +del %RW~{keys.lease(user, '*')})",
         f"(+get +mget +hget %R~{keys.public}*)",
     ]
     return ["resetkeys", "resetchannels", "-@all", "+ping", "+auth", "+hello", "+time", *selectors]

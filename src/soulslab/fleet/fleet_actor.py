@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import time
@@ -14,7 +13,7 @@ import psutil
 from redis import Redis
 
 from soulslab.config import without_secrets
-from soulslab.fleet.access import Access, Keys
+from soulslab.fleet.access import Access, Keys, write
 from soulslab.fleet.evaluation_games import EvaluationGames
 from soulslab.fleet.game_roster import GameRoster
 from soulslab.fleet.messages import (
@@ -42,11 +41,12 @@ WAIT_S: Final = 0.02
 MAX_UPDATES_DUE: Final = 64.0
 """Number of updates by which the learner may be behind before games that can wait have to."""
 
-_log = logging.getLogger(__name__)
+_N_REFUSALS: Final = 10
+"""Number of refused games in the status."""
 
 
 class FleetActor:
-    """The transport from all games, and what the learner tells them.
+    """The transport from all games, with their admission, their orders and the status of the learner.
 
     A thread of the transport admits games and renews the status of the learner, so no method waits for the server.
 
@@ -149,8 +149,8 @@ class FleetActor:
         self._roster.attend(client, is_behind=self._is_behind)
         if time.monotonic() >= self._status_at:
             self._status_at = time.monotonic() + LEASE_EVERY_S
-            client.set(self._keys.description, msgspec.json.encode(self._description))
-            client.set(self._keys.learner, msgspec.json.encode(self._status()), px=int(1000 * LEASE_S))
+            write(client, "SET", self._keys.description, msgspec.json.encode(self._description))
+            write(client, "SET", self._keys.learner, msgspec.json.encode(self._status()), "PX", int(1000 * LEASE_S))
 
     def _status(self) -> LearnerStatus:
         delay_s = self.channel.delay_p95_s
@@ -166,4 +166,5 @@ class FleetActor:
             delay_p95_ms=1000.0 * delay_s if delay_s is not None else None,
             memory_mb=self._process.memory_info().rss / 1e6,
             evaluation=self.evaluations.status,
+            refusals=tuple(f"{name}: {why}" for name, why in list(self.channel.refusals().items())[-_N_REFUSALS:]),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
 from pathlib import Path
 from typing import Annotated, Final
@@ -21,7 +22,8 @@ from soulslab.fleet.access import (
     write_private,
 )
 from soulslab.fleet.certificates import server_certificates
-from soulslab.fleet.redis_server import Certificates, Player, free_port
+from soulslab.fleet.defaults import EPSILON_ALPHA, MAX_MEMORY_MB
+from soulslab.fleet.redis_server import Certificates, JoinUser, free_port
 from soulslab.learn.archive import writing
 
 FLEET_NAME: Final = "fleet"
@@ -29,7 +31,7 @@ JOIN_NAME: Final = "join.toml"
 
 _ADMIN: Final = "admin"
 _ADMIN_NAME: Final = "admin.toml"
-_PLAYERS_NAME: Final = "players.toml"
+_USERS_NAME: Final = "players.toml"
 _LOOPBACK: Final = "127.0.0.1"
 
 
@@ -39,19 +41,19 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     Attributes:
         listen: ``host:port`` at which other machines reach the Redis server that the learner starts, with TLS; "" is an
             address of this machine alone.
-        max_memory_mb: Memory of the Redis server for steps that no checkpoint holds yet (MB); about 300 bytes per step
+        max_memory_mb: Memory of the Redis server for steps that no checkpoint holds yet (MB); about 320 bytes per step
             of the built-in fight.
         epsilon_alpha: Spread of the shares of random actions over the games, as in Ape-X: game i acts with
             ``epsilon ** (1 + epsilon_alpha * x)``, with x in 0..1; 0 gives all games the same share.
     """
 
     listen: str = ""
-    max_memory_mb: Annotated[int, Meta(ge=16, le=1 << 20)] = 1024
-    epsilon_alpha: Annotated[float, Meta(ge=0.0, le=100.0)] = 7.0
+    max_memory_mb: Annotated[int, Meta(ge=16, le=1 << 20)] = MAX_MEMORY_MB
+    epsilon_alpha: Annotated[float, Meta(ge=0.0, le=100.0)] = EPSILON_ALPHA
 
 
-class _Players(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    players: tuple[Player, ...] = ()
+class _Users(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"users": "players"}):
+    users: tuple[JoinUser, ...] = ()
 
 
 class FleetFolder:
@@ -82,8 +84,11 @@ class FleetFolder:
         """Return the credential of the learner; the first call makes it, for a new server or a given one.
 
         ``listen`` is ``host:port`` of a new server, with TLS; "" is an address of this machine alone. Raises
-        ConfigError for another address than that of the first call, because it is in the join files.
+        ConfigError for another address than that of the first call, because it is in the join files, and for one that
+        means all addresses of this machine, because no other machine could use it.
         """
+        if listen:
+            _refuse_unspecified(listen)
         path = self.path / _ADMIN_NAME
         with writing(self.path):
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -106,27 +111,27 @@ class FleetFolder:
         host, _, has_tls = split_address(access.address)
         return server_certificates(self.path.resolve() / "tls", host) if has_tls else None
 
-    def players(self) -> tuple[Player, ...]:
+    def users(self) -> tuple[JoinUser, ...]:
         """Return the users of the join files."""
-        path = self.path / _PLAYERS_NAME
-        return load_settings(_Players, path).players if path.exists() else ()
+        path = self.path / _USERS_NAME
+        return load_settings(_Users, path).users if path.exists() else ()
 
-    def invite(self, join_path: Path) -> Player:
+    def invite(self, join_path: Path) -> JoinUser:
         """Write a join file with a new credential, and return its user."""
         admin = self.admin()
-        players, password = self.players(), new_password()
-        player = Player(f"play-{secrets.token_hex(4)}", password_hash(password))
-        self._write_players((*players, player))
-        write_access(join_path, msgspec.structs.replace(admin, user=player.user, password=password))
-        return player
+        users, password = self.users(), new_password()
+        user = JoinUser(f"play-{secrets.token_hex(4)}", password_hash(password))
+        self._write_users((*users, user))
+        write_access(join_path, msgspec.structs.replace(admin, user=user.name, password=password))
+        return user
 
     def revoke(self, user: str) -> None:
         """Forget the credential of a join file; raises ConfigError if this user has no join file."""
-        players = self.players()
-        if user not in {player.user for player in players}:
-            known = ", ".join(player.user for player in players) or "none"
+        users = self.users()
+        if user not in {each.name for each in users}:
+            known = ", ".join(each.name for each in users) or "none"
             raise ConfigError(f"{user!r} is not a user of this fleet (users: {known})", source=self.run_dir)
-        self._write_players(tuple(player for player in players if player.user != user))
+        self._write_users(tuple(each for each in users if each.name != user))
 
     def _new_access(self, listen: str) -> Access:
         address = f"rediss://{listen}" if listen else f"redis://{_LOOPBACK}:{free_port(_LOOPBACK)}"
@@ -134,8 +139,22 @@ class FleetFolder:
         certificates = self.certificates(access)
         return msgspec.structs.replace(access, ca=certificates.ca.read_text()) if certificates is not None else access
 
-    def _write_players(self, players: tuple[Player, ...]) -> None:
-        write_private(self.path / _PLAYERS_NAME, dump_settings(_Players(players)).encode())
+    def _write_users(self, users: tuple[JoinUser, ...]) -> None:
+        write_private(self.path / _USERS_NAME, dump_settings(_Users(users)).encode())
+
+
+def _refuse_unspecified(listen: str) -> None:
+    host, port, _ = split_address(f"rediss://{listen}")
+    try:
+        is_refused = ipaddress.ip_address(host).is_unspecified
+    except ValueError:  # a name
+        is_refused = host == "*"
+    if is_refused:
+        raise ConfigError(
+            f"{host} means all addresses of this machine, but games need one that they can reach, and so does the "
+            f"certificate; name it, as 192.168.1.5:{port}",
+            source=f"--listen {listen}",
+        )
 
 
 def _new_run() -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import socket
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, Final
@@ -22,14 +22,23 @@ import gymnasium
 import msgspec
 import numpy as np
 
+from soulslab.envs.duels import default_options
 from soulslab.envs.registration import register_all
-from soulslab.errors import ConfigError, FleetError, SoulslabError
+from soulslab.errors import ActorError, ConfigError, DemonstrationError, FleetError, SoulslabError
 from soulslab.fleet.access import read_access
 from soulslab.fleet.evaluation_games import EvaluationEnd
-from soulslab.fleet.game_settings import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, open_status
-from soulslab.fleet.messages import Lease, RunDescription
+from soulslab.fleet.game_settings import (
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_REFUSED,
+    SETTINGS_NAME,
+    GameSettings,
+    machine_name,
+    open_status,
+)
+from soulslab.fleet.messages import LEASE_S, Lease, RunDescription, printable, wait_for_description
 from soulslab.fleet.redis_actor_end import RedisActorEnd
-from soulslab.fleet.run_description import read_policy, wait_for_description, with_functions
+from soulslab.fleet.run_description import read_policy, with_functions
 from soulslab.fleet.spool import Spool
 from soulslab.learn.actors.actor_process import PriorityController, reset_priority
 from soulslab.learn.actors.actor_status import (
@@ -38,6 +47,7 @@ from soulslab.learn.actors.actor_status import (
     lateness_quantile_s,
 )
 from soulslab.learn.actors.transition_actor import Actor, step_shape
+from soulslab.learn.demonstrations.writing import DemonstrationWriter, record_vector
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import NetworkPolicy
@@ -49,6 +59,8 @@ from soulslab.version import VERSION
 
 DRAIN_S: Final = 10.0
 """Time in which a game that ends sends what it has not sent (s)."""
+ADMISSION_S: Final = 60.0
+"""Time in which a learner that runs admits a game (s)."""
 
 _POLL_S: Final = 0.05
 
@@ -101,7 +113,31 @@ class _Game:
             options = {**given, **self._settings.options}
             with closing(make_vector(self._env_id(policy.header), self._settings.n_envs, options)) as env:
                 policy.header.check_env(policy.header.env_id, sizes(env), "the learner's policy")
-                self._play(env, policy, description, request)
+                with self._recorded(env, policy.header) as recorded:
+                    self._play(recorded, policy, description, request)
+
+    @contextmanager
+    def _recorded(self, env: Any, header: Header) -> Iterator[Any]:
+        """Return the environments, whose fights are recorded if this machine wants that.
+
+        The data set has the options of the run, without those of this machine, so that the run can learn from it.
+        """
+        if not self._settings.record:
+            yield env
+            return
+        try:
+            writer = DemonstrationWriter(
+                Path(self._settings.record),
+                env,
+                header.env_options,
+                f"{self._settings.role} game of a fleet",
+                defaults=default_options(header.env_id),
+                is_continued=True,
+            )
+        except DemonstrationError as error:
+            raise ConfigError(str(error), path="--record") from error
+        with record_vector(env, writer) as recorded:
+            yield recorded
 
     def _play(self, env: Any, policy: NetworkPolicy[Any], description: RunDescription, request: StopRequest) -> None:
         spool = Spool(self._folder, self._settings.spool_bytes)
@@ -205,10 +241,23 @@ class _Game:
         return not (request.signal_name or self._is_orphan.is_set() or self._status.is_stop_requested)
 
     def _wait_for_admission(self, end: RedisActorEnd, description: RunDescription, request: StopRequest) -> bool:
-        """Wait until the learner has admitted this game and has published weights; return False if asked to end."""
+        """Wait until the learner has admitted this game and has published weights; return False if asked to end.
+
+        Raises ActorError if a learner runs, but does not admit this game.
+        """
+        since = time.monotonic()
         while end.order is None or not end.has_weights:
             if self._reason_to_end(end, description, request) is not None:
                 return False
+            now = time.monotonic()
+            if end.order is not None or now - end.met_learner_at > LEASE_S:
+                since = now
+            if now - since > ADMISSION_S:
+                raise ActorError(
+                    self._settings.name,
+                    f"the learner runs, but has not admitted this game within {ADMISSION_S:.0f} s; see the log of the "
+                    "learner",
+                )
             self._status.note_alive()
             time.sleep(_POLL_S)
         return True
@@ -227,7 +276,7 @@ class _Game:
         return Lease(
             worker=self._settings.name,
             incarnation=end.incarnation,
-            host=socket.gethostname()[:128],
+            host=machine_name(),
             state=self._state,  # type: ignore[arg-type]  # one of the texts of `Lease`
             n_envs=self._settings.n_envs,
             soulslab=VERSION,
@@ -242,7 +291,7 @@ class _Game:
             age_of_weights_s=now - self._weights_at if self._weights_at is not None else None,
             idle_s=now - self._stepped_at if self._stepped_at is not None else None,
             n_restarts=self._settings.n_restarts,
-            last_fault=self._settings.last_fault[:2000],
+            last_fault=printable(self._settings.last_fault),
         )
 
     def _watch_parent(self) -> None:

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import msgspec
 from redis import Redis
 
-from soulslab.fleet.access import Access, Keys
-from soulslab.fleet.messages import Lease, Order, epsilon_exponent
+from soulslab.fleet.access import Access, Keys, write
+from soulslab.fleet.messages import GameOrder, Lease, epsilon_exponent, read_leases
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
 from soulslab.fleet.stream_reader import GameName
 
@@ -20,6 +20,9 @@ AHEAD_S: Final = 1.0
 MIN_ROWS_AHEAD: Final = 8
 MAX_ROWS_AHEAD: Final = 100
 """Bounds of the rows of each environment by which a simulator may be ahead; the old weights of many rows learn less."""
+
+_N_WRITTEN: Final = 1000
+"""Names and orders that one command writes."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +57,7 @@ class GameRoster:
 
     def __init__(self, access: Access, channel: RedisLearnerEnd, epsilon_alpha: float) -> None:
         self.n_dropped = 0
+        self._run = access.run
         self._keys = Keys(access.run)
         self._channel = channel
         self._alpha = epsilon_alpha
@@ -63,6 +67,7 @@ class GameRoster:
         self._paces: dict[GameName, Pace] = {}
         self._n_dropped_before = 0
         self._was_behind = False
+        self._malformed: set[str] = set()
 
     def leases(self) -> list[Lease]:
         """Return the status of all games."""
@@ -91,6 +96,7 @@ class GameRoster:
         self.n_dropped = self._n_dropped_before + sum(lease.n_dropped for lease in found.values())
         refusals = self._channel.refusals()
         self._was_behind = self._was_behind or is_behind
+        orders: list[bytes | str] = []
         for name, lease in found.items():
             pace = self._paces.get(name)
             if pace is None or not is_behind:
@@ -100,22 +106,25 @@ class GameRoster:
             number = self._numbers[name]
             exponent = epsilon_exponent(number, self._alpha) if number is not None else 1.0
             n_allowed = self._paces[name].n_allowed
-            order = Order(epsilon_exponent=exponent, n_allowed=n_allowed, refusal=refusals.get(name, ""))
-            client.hset(self._keys.orders, name.incarnation, msgspec.json.encode(order))
+            order = GameOrder(epsilon_exponent=exponent, n_allowed=n_allowed, refusal=refusals.get(name, ""))
+            orders += (name.incarnation, msgspec.json.encode(order))
+        for first in range(0, len(orders), _N_WRITTEN):
+            write(client, "HSET", self._keys.orders, *orders[first : first + _N_WRITTEN])
         self._was_behind = is_behind
 
     def _read_leases(self, client: Redis) -> dict[GameName, Lease]:
-        prefix, leases = self._keys.leases_of_all, {}
-        keys = list(client.scan_iter(match=f"{prefix}*", count=1000))
-        for key, data in zip(keys, client.mget(keys) if keys else [], strict=True):
-            user, _, incarnation = key.decode(errors="replace").removeprefix(prefix).partition(":")
-            try:
-                lease = msgspec.json.decode(data or b"", type=Lease)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                continue  # it has just expired, or it is malformed
-            if lease.incarnation == incarnation:
-                leases[GameName(user, incarnation)] = lease
-        return leases
+        leases, malformed = read_leases(client, self._run)
+        new = malformed.keys() - self._malformed
+        if new:
+            key = min(new)
+            _log.warning(
+                "the lease %s is malformed, and its game is not admitted: %s (%d such leases)",
+                key,
+                malformed[key],
+                len(malformed),
+            )
+        self._malformed = set(malformed)
+        return {GameName(*name): lease for name, lease in leases.items()}
 
     def _free_number(self) -> int:
         taken = set(self._numbers.values())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from soulslab.fleet.messages import Role
+from soulslab.errors import ConfigError
+from soulslab.fleet.messages import Name, Role
 from soulslab.learn.actors.actor_status import LAYOUT, N_STATUS_BYTES, StatusBoard
 from soulslab.learn.actors.memory_block import create_block, open_block
 
@@ -19,6 +21,9 @@ EXIT_REFUSED: Final = 3
 
 SETTINGS_NAME: Final = "game.json"
 STATUS_NAME: Final = "status"
+
+_MAX_MACHINE: Final = 100
+"""Length of the name of a machine; the names of its games are longer."""
 
 
 class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +41,7 @@ class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
         n_restarts: Number of earlier starts of this game.
         last_fault: Why the last start of this game ended; "" if none did.
         feed: Path of its live feed; "" for none.
+        record: Folder of the data set of its fights; "" for none.
     """
 
     join: str
@@ -49,11 +55,29 @@ class GameSettings(msgspec.Struct, frozen=True, kw_only=True):
     n_restarts: int = 0
     last_fault: str = ""
     feed: str = ""
+    record: str = ""
 
 
 def machine_name() -> str:
     """Return the host name, with the characters that the name of a game may have."""
-    return "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname()) or "machine"
+    plain = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
+    return plain.lstrip("._-")[:_MAX_MACHINE] or "machine"
+
+
+def game_name(machine: str, suffix: str | int) -> str:
+    """Return the name of a game of a machine; "" is the host name.
+
+    Raises ConfigError for a name that the learner would refuse (`messages.Name`).
+    """
+    name = f"{machine or machine_name()}/{suffix}"
+    try:
+        return msgspec.convert(name, Name)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"{machine!r} is not a name of at most {_MAX_MACHINE} ASCII letters, digits, spaces and the characters "
+            "._/-, which begins with a letter or a digit",
+            path="--name",
+        ) from error
 
 
 def create_status(folder: Path) -> StatusBoard:

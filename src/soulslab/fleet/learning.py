@@ -14,13 +14,14 @@ from typing import Final
 
 import msgspec
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
-from soulslab.fleet.access import Access, Keys, connect, refuse_open_server
+from soulslab.errors import ConfigError
+from soulslab.fleet.access import Access, Keys, connect, refuse_open_server, server_errors, write
 from soulslab.fleet.fleet_actor import FleetActor
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
-from soulslab.fleet.messages import Control, LearnerStatus
-from soulslab.fleet.redis_server import RedisServer, set_player
+from soulslab.fleet.messages import Control, LearnerStatus, read_leases
+from soulslab.fleet.redis_server import RedisServer, set_user
 from soulslab.learn.algorithm import Algorithm
 from soulslab.learn.policy_header import Header
 from soulslab.learn.run_folder import RunFolder, StopReason, TrainResult
@@ -101,13 +102,13 @@ def learn(
         sinks: Telemetry sinks; closed when training ends.
 
     Raises:
-        ConfigError: The server accepts clients without a password.
+        ConfigError: The given server accepts clients without a password, or removes data if its memory is full.
         FleetError: The server does not start or cannot be reached.
         SoulslabError: See `soulslab.learn.train.train`.
     """
     folder = FleetFolder(run_dir)
     access = folder.make(redis, fleet.listen)
-    if not folder.players():
+    if not folder.users():
         folder.invite(run_dir / JOIN_NAME)
     run = FleetRun(access, fleet)
     with ExitStack() as parts:
@@ -118,15 +119,17 @@ def learn(
                 max_memory_mb=fleet.max_memory_mb,
                 certificates=folder.certificates(access),
             )
-            server.start(folder.players())
+            server.start(folder.users())
             parts.callback(server.close)
             parts.enter_context(closing(_Watcher(server, folder, run)))
         refuse_open_server(access)
         client = parts.enter_context(closing(connect(access)))
         parts.callback(_remove_status, client, access.run)
-        if redis is not None:
-            _set_players(client, folder, access.run)
-        client.set(Keys(access.run).control, msgspec.json.encode(Control()))
+        with server_errors(access):
+            if redis is not None:
+                _check_settings(client, access.address)
+                _set_users(client, folder, access.run)
+            write(client, "SET", Keys(access.run).control, msgspec.json.encode(Control()))
         _log.info("games join with: soulslab fleet play %s", run_dir / JOIN_NAME)
         result = train(settings, run_dir, resume=resume, sinks=sinks, fleet=run)
         if result.reason is not StopReason.INTERRUPTED:
@@ -152,14 +155,37 @@ class _Watcher:
 
     def _watch(self) -> None:
         while not self._is_closing.wait(_WATCH_S):
-            self._server.watch(self._folder.players())
+            self._server.watch(self._folder.users())
             self._run.note_restarts(self._server.n_restarts)
 
 
-def _set_players(client: Redis, folder: FleetFolder, run: str) -> None:
+def _check_settings(client: Redis, address: str) -> None:
+    """Raise ConfigError if a given server removes data if its memory is full; warn if a crash can lose data."""
+    try:
+        found = client.config_get("maxmemory-policy", "appendonly", "appendfsync")
+    except ResponseError as error:
+        _log.warning("the settings of %s cannot be checked: %s", address, error)
+        return
+    policy = found.get("maxmemory-policy")
+    if policy != "noeviction":
+        raise ConfigError(
+            f"{address} has maxmemory-policy {policy}, so it may remove steps; set maxmemory-policy noeviction",
+            path="address",
+        )
+    if (found.get("appendonly"), found.get("appendfsync")) != ("yes", "always"):
+        _log.warning(
+            "%s can lose acknowledged steps in a crash: it has appendonly %s and appendfsync %s; set appendonly yes "
+            "and appendfsync always",
+            address,
+            found.get("appendonly"),
+            found.get("appendfsync"),
+        )
+
+
+def _set_users(client: Redis, folder: FleetFolder, run: str) -> None:
     """Make the users of the join files on a server that was given."""
-    for player in folder.players():
-        set_player(client, run, player)
+    for user in folder.users():
+        set_user(client, run, user)
 
 
 def _remove_status(client: Redis, run: str) -> None:
@@ -176,8 +202,8 @@ def _end_games(client: Redis, run: str) -> None:
     keys = Keys(run)
     deadline = time.monotonic() + DRAIN_S
     try:
-        client.set(keys.control, msgspec.json.encode(Control(state="stop")))
-        while next(client.scan_iter(match=f"{keys.leases_of_all}*", count=1000), None) is not None:
+        write(client, "SET", keys.control, msgspec.json.encode(Control(state="stop")))
+        while read_leases(client, run)[0]:
             if time.monotonic() > deadline:
                 _log.warning("some games have not ended within %.0f s", DRAIN_S)
                 return

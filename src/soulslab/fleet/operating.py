@@ -7,66 +7,72 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from redis import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 
 from soulslab.errors import FleetError
-from soulslab.fleet.access import Keys, connect
+from soulslab.fleet.access import Keys, connect, replace_value, server_errors, write
 from soulslab.fleet.fleet_folder import FleetFolder
-from soulslab.fleet.messages import Control, LearnerStatus, Lease
-from soulslab.fleet.redis_server import Player, remove_player, set_player
+from soulslab.fleet.messages import Control, LearnerStatus, Lease, read_leases
+from soulslab.fleet.redis_server import JoinUser, remove_user, set_user
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME
 from soulslab.learn.settings import REWARD_PATH, adjust_settings
 from soulslab.learn.training import load_run_settings
 
-_MAX_LOG: int = 10_000
+_MAX_LOG: Final = 10_000
+_N_SHOWN: Final = 100
+"""Entries of the log in the status."""
 
 
 Order: TypeAlias = Literal["run", "pause", "stop", "save"]
 """Order of an operator to a fleet."""
 
 
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An order, or a change of settings or credentials: what, by which user, and when (Unix time, s)."""
+
+    what: str
+    who: str
+    at: float
+
+
 class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of a fleet: its order, its learner (None if it does not run), and its games, by name.
 
     ``redis_mb`` is the memory of the Redis server, with the steps that no checkpoint holds yet (MB); None if the server
-    refuses to report it.
+    refuses to report it. ``log`` has the newest orders, oldest first.
     """
 
     state: str
     learner: LearnerStatus | None
     games: tuple[Lease, ...]
     redis_mb: float | None
+    log: tuple[LogEntry, ...] = ()
 
 
 def read_status(folder: FleetFolder) -> FleetStatus:
     """Return the status of a fleet; raises FleetError if its server cannot be reached."""
     access = folder.admin()
     keys = Keys(access.run)
-    with closing(connect(access)) as client:
-        try:
-            control, learner = client.mget(keys.control, keys.learner)
-            names = list(client.scan_iter(match=f"{keys.leases_of_all}*", count=1000))
-            leases = client.mget(names) if names else []
-            redis_mb = _memory_mb(client)
-        except RedisError as error:
-            raise _unreachable(access.address, error) from error
-    games = []
-    for data in leases:
-        try:
-            games.append(msgspec.json.decode(data or b"", type=Lease))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            continue  # expired meanwhile, or malformed
+    with server_errors(access), closing(connect(access)) as client:
+        control, learner = client.mget(keys.control, keys.learner)
+        leases, _ = read_leases(client, access.run)
+        log: Any = client.xrevrange(keys.log, count=_N_SHOWN)
+        redis_mb = _memory_mb(client)
     return FleetStatus(
         state=msgspec.json.decode(control, type=Control).state if control else "run",
         learner=msgspec.json.decode(learner, type=LearnerStatus) if learner else None,
-        games=tuple(sorted(games, key=lambda game: game.worker)),
+        games=tuple(sorted(leases.values(), key=lambda game: game.worker)),
         redis_mb=redis_mb,
+        log=tuple(
+            LogEntry(what=entry[b"what"].decode(), who=entry[b"who"].decode(), at=float(entry[b"at"]))
+            for _, entry in reversed(log)
+        ),
     )
 
 
@@ -124,48 +130,41 @@ def _value_at(table: Any, path: str) -> Any:
 
 
 def _change_control(folder: FleetFolder, change: Callable[[Control], tuple[Control, str]]) -> None:
-    """Change the order to a fleet; the function returns the new one and its description for the log."""
+    """Change the order to a fleet; the function returns the new one and its description for the log.
+
+    Raises FleetError if no learner runs: a learner that starts begins without orders.
+    """
     access = folder.admin()
     keys = Keys(access.run)
-    with closing(connect(access)) as client:
-        try:
-            data = client.get(keys.control)
+    with server_errors(access), closing(connect(access)) as client:
+        is_changed = False
+        while not is_changed:  # another operator may change it at the same time
+            found: Any = client.mget(keys.control, keys.learner)
+            data, learner = found
+            if learner is None:
+                raise FleetError(access.address, "no learner runs that could follow an order; see soulslab fleet learn")
             control, what = change(msgspec.json.decode(data, type=Control) if data else Control())
-            client.set(keys.control, msgspec.json.encode(control))
-            _write_log(client, keys, what)
-        except RedisError as error:
-            raise _unreachable(access.address, error) from error
+            is_changed = replace_value(client, keys.control, data, msgspec.json.encode(control))
+        _write_log(client, keys, what)
 
 
-def invite(folder: FleetFolder, player: Player) -> None:
+def invite(folder: FleetFolder, user: JoinUser) -> None:
     """Make the user of a new join file on the running server."""
     access = folder.admin()
-    with closing(connect(access)) as client:
-        try:
-            set_player(client, access.run, player)
-            _write_log(client, Keys(access.run), f"invite {player.user}")
-        except RedisError as error:
-            raise _unreachable(access.address, error) from error
+    with server_errors(access), closing(connect(access)) as client:
+        set_user(client, access.run, user)
+        _write_log(client, Keys(access.run), f"invite {user.name}")
 
 
 def revoke(folder: FleetFolder, user: str) -> None:
     """Remove the user of a join file, and end its connections; raises ConfigError if there is none."""
     folder.revoke(user)
     access = folder.admin()
-    with closing(connect(access)) as client:
-        try:
-            remove_player(client, user)
-            _write_log(client, Keys(access.run), f"revoke {user}")
-        except RedisError as error:
-            raise _unreachable(access.address, error) from error
+    with server_errors(access), closing(connect(access)) as client:
+        remove_user(client, user)
+        _write_log(client, Keys(access.run), f"revoke {user}")
 
 
 def _write_log(client: Redis, keys: Keys, what: str) -> None:
-    entry = {"what": what, "who": f"{getpass.getuser()}@{socket.gethostname()}", "at": f"{time.time():.3f}"}
-    client.xadd(keys.log, entry, maxlen=_MAX_LOG)  # type: ignore[arg-type]  # its type is invariant
-
-
-def _unreachable(address: str, error: RedisError) -> FleetError:
-    return FleetError(
-        address, f"the Redis server of the fleet does not answer ({error}); is soulslab fleet learn running?"
-    )
+    entry = ("what", what, "who", f"{getpass.getuser()}@{socket.gethostname()}", "at", f"{time.time():.3f}")
+    write(client, "XADD", keys.log, "MAXLEN", "~", _MAX_LOG, "*", *entry)

@@ -19,8 +19,9 @@ import msgspec
 
 from soulslab.errors import FleetError
 from soulslab.fleet.access import read_access
-from soulslab.fleet.game_settings import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, create_status, machine_name
-from soulslab.fleet.messages import Role
+from soulslab.fleet.defaults import FROZEN_S, SPOOL_MB
+from soulslab.fleet.game_settings import EXIT_OK, EXIT_REFUSED, SETTINGS_NAME, GameSettings, create_status, game_name
+from soulslab.fleet.messages import Role, wait_for_description
 from soulslab.learn.actors.actor_status import ActorState, StatusBoard
 from soulslab.learn.live_feed import GAME_FEEDS, game_feed
 from soulslab.learn.stop_request import StopRequest
@@ -28,8 +29,6 @@ from soulslab.learn.stop_request import StopRequest
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext  # Windows lacks the first one
 
-FROZEN_S: Final = 180.0
-"""Time without a step after which a game is started again (s); a loading screen of a real game takes up to a minute."""
 START_S: Final = 600.0
 """Time for the first step of a game (s), which includes the start of a real game."""
 MAX_FAILURES: Final = 5
@@ -53,7 +52,8 @@ class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a machine plays: see `soulslab.fleet.game_settings.GameSettings` for what each game gets.
 
     ``frozen_s`` is the time without a step after which a game is started again (s). ``feeds`` is the folder for the
-    live feeds; without it, that of the run, if the join file lies in the folder of the run.
+    live feeds; without it, that of the run, if the join file lies in the folder of the run. ``record`` is the folder in
+    which each game records its fights, as a data set whose name is the number of the game; "" for none.
     """
 
     n_games: int = 1
@@ -63,22 +63,26 @@ class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
     role: Role = "exploring"
     options: dict[str, object] = {}
     functions: dict[str, str] = {}
-    spool_mb: int = 256
+    spool_mb: int = SPOOL_MB
     frozen_s: float = FROZEN_S
     max_failures: int = MAX_FAILURES
     feeds: str = ""
+    record: str = ""
 
 
 def play(join: Path, settings: PlaySettings) -> int:
     """Play the games of a fleet until it ends, or until SIGINT or SIGTERM; return the number of games that gave up.
 
-    Raises ConfigError for an unusable join file, FleetError if all games gave up, with the reason of the first.
+    Raises ConfigError for an unusable join file or name, FleetError if the server refuses this machine, or if all games
+    gave up, with the reason of the first.
     """
-    read_access(join)
+    access = read_access(join)
+    names = [game_name(settings.name, i) for i in range(settings.n_games)]
     context = _process_context()
-    host = settings.name or machine_name()
     with ExitStack() as parts, StopRequest() as request:
-        games = [_WatchedGame(context, join.resolve(), f"{host}/{i}", settings) for i in range(settings.n_games)]
+        # Also here, because the messages of the games are in their logs, and not in the terminal.
+        wait_for_description(access, lambda: not request.signal_name)
+        games = [_WatchedGame(context, join.resolve(), name, settings) for name in names]
         for game in games:
             parts.callback(game.close)
         while not request.signal_name and any(not game.is_over for game in games):
@@ -152,7 +156,7 @@ class _WatchedGame:
         self._n_starts = 0
         self._next_start_at = 0.0
         self._n_steps = -1
-        self._alive_at = 0.0
+        self._progress_at = 0.0
 
     def watch(self) -> None:
         """Start the game if it does not run, or start it again if it is frozen; give it up after too many failures."""
@@ -200,6 +204,9 @@ class _WatchedGame:
             n_restarts=self._n_starts,
             last_fault=self._last_fault,
             feed=self._feed(),
+            record=str(Path(self._settings.record).resolve() / self.name.rpartition("/")[2])
+            if self._settings.record
+            else "",
         )
         (self._folder / SETTINGS_NAME).write_bytes(msgspec.json.encode(settings))
         self._status.set_state(ActorState.STARTING)
@@ -211,7 +218,7 @@ class _WatchedGame:
         self._child = self._context.Process(target=_run_game, args=(self._folder,), name=f"soulslab {self.name}")
         self._child.start()
         self._n_starts += 1
-        self._n_steps, self._alive_at = -1, time.monotonic()
+        self._n_steps, self._progress_at = -1, time.monotonic()
         _log.info("game %s runs in process %d", self.name, self._child.pid)
 
     def _feed(self) -> str:
@@ -225,11 +232,11 @@ class _WatchedGame:
         """Kill the process if it has not made a step, or reported that it waits, for too long."""
         now, n_steps = time.monotonic(), self._status.n_signs
         if n_steps != self._n_steps:
-            self._n_steps, self._alive_at = n_steps, now
+            self._n_steps, self._progress_at = n_steps, now
             return
         is_playing = self._status.read().state == ActorState.PLAYING
         limit_s = self._settings.frozen_s if is_playing else max(START_S, self._settings.frozen_s)
-        if now - self._alive_at > limit_s:
+        if now - self._progress_at > limit_s:
             self._end()
             self._note_failure(f"made no step for {limit_s:.0f} s")
 

@@ -62,6 +62,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     souls_game: Annotated[float, Meta(ge=0.0)] = 0.0
     options: dict[str, Any] = {}
 
+    def __post_init__(self) -> None:
+        if self.evaluate and self.envs > 1:
+            raise ValueError("envs must be 1 with evaluate; use games for more evaluation fights at a time")
+
 
 class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A fleet on a cluster.
@@ -116,19 +120,19 @@ class _Learner:
 class _Worker:
     """The games of an actor; Ray starts them again on the same or another machine after a failure."""
 
-    def play(self, join: bytes, data: bytes) -> str:
+    def play(self, join: bytes, data: bytes) -> tuple[int, str]:
         """Play until the fleet ends, with a join file and, as JSON, the settings of the games.
 
-        Return why the games gave up, "" if the fleet has ended. See `playing.play`.
+        Return the number of games that gave up, and the reason if it was all of them. See `playing.play`.
         """
+        settings = msgspec.json.decode(data, type=PlaySettings)
         with tempfile.TemporaryDirectory(prefix="soulslab-ray-") as folder:
             path = Path(folder) / JOIN_NAME
             write_private(path, join)
             try:
-                play(path, msgspec.json.decode(data, type=PlaySettings))
+                return play(path, settings), ""
             except SoulslabError as error:  # Ray could not send it
-                return str(error)
-        return ""
+                return settings.n_games, str(error)
 
 
 def _run_settings(cluster: ClusterSettings) -> tuple[bool, AnySettings]:
@@ -159,7 +163,7 @@ def up(settings: ClusterSettings) -> TrainResult:
     _run_settings(settings)  # reports errors before anything starts
     folder = FleetFolder(Path(settings.run_dir))
     folder.make(listen=settings.listen)
-    if not folder.players():
+    if not folder.users():
         folder.invite(folder.run_dir / JOIN_NAME)
     _connect(settings)
     try:
@@ -228,9 +232,11 @@ def _failures(playing: dict[str, Any]) -> list[str]:
             continue
         del playing[name]
         try:
-            reason = ray.get(result)
+            n_given_up, reason = ray.get(result)
         except ray.exceptions.RayError as error:
-            reason = str(error)
+            n_given_up, reason = 0, str(error)
+        if n_given_up and not reason:
+            _log.error("%d games of %s gave up; the log of the actor has the reasons", n_given_up, name)
         if reason:
             _log.error("%s does not play: %s", name, reason)
             reasons.append(reason)

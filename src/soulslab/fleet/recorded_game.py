@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import socket
 import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 import gymnasium
 
 import soulslab  # noqa: F401 - registers the environments
 from soulslab.errors import FleetError
 from soulslab.fleet.access import read_access
-from soulslab.fleet.game_settings import machine_name
-from soulslab.fleet.messages import Lease
+from soulslab.fleet.defaults import SPOOL_MB
+from soulslab.fleet.game_settings import game_name, machine_name
+from soulslab.fleet.messages import Lease, wait_for_description
 from soulslab.fleet.redis_actor_end import RedisActorEnd
-from soulslab.fleet.redis_transport import SPOOL_BYTES
-from soulslab.fleet.run_description import read_policy, wait_for_description, with_functions
+from soulslab.fleet.run_description import read_policy, with_functions
 from soulslab.fleet.spool import Spool
 from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.demonstrations.reading import rows_of_episode
@@ -28,7 +28,7 @@ from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.settings import scale_reward
 from soulslab.version import VERSION
 
-DRAIN_S = 10.0
+DRAIN_S: Final = 10.0
 """Time in which everything is sent at the end (s)."""
 
 
@@ -43,6 +43,7 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
     def __init__(self, join: Path, name: str = "", functions: Mapping[str, str] | None = None) -> None:
         """Connect, and wait for the learner; raises ConfigError or FleetError if this machine may not play its run."""
         access = read_access(join)
+        self._name = game_name(name, "human")
         description = wait_for_description(access, lambda: True)
         if description is None:
             raise FleetError(access.address, "has no run")
@@ -54,8 +55,7 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
         self._layout = Layout(env.observation_space, self.header.env_id)
         env.close()
         self._n_steps = 0
-        self._name = f"{name or machine_name()}/human"
-        spool = Spool(Path(tempfile.gettempdir()), SPOOL_BYTES)
+        spool = Spool(Path(tempfile.gettempdir()), SPOOL_MB << 20)
         self._end = RedisActorEnd(access, self._name, 1, row_type(self._shape), spool, policy.weights())
         self._end.keep_lease(self._lease)
         if self._end.refresh() and (weights := self._end.pull(-1)) is not None:
@@ -75,7 +75,7 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
         return Lease(
             worker=self._name,
             incarnation=self._end.incarnation,
-            host=socket.gethostname()[:128],
+            host=machine_name(),
             state="playing",
             role="human",
             n_envs=1,

@@ -21,9 +21,9 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
 from soulslab.errors import ActorError, SoulslabError
-from soulslab.fleet.access import Access, Keys, connect
+from soulslab.fleet.access import Access, Keys, ServerFailures, connect
 from soulslab.fleet.chunk import MAX_CHUNK_BYTES, MAX_RESULTS, ChunkHeader, encode_chunk, row_digest
-from soulslab.fleet.messages import LEASE_EVERY_S, LEASE_S, Control, Lease, Order, ServerClock
+from soulslab.fleet.messages import LEASE_EVERY_S, LEASE_S, Control, GameOrder, Lease, ServerClock
 from soulslab.fleet.spool import Spool
 from soulslab.fleet.weights_message import decode_weights
 from soulslab.learn.actors.transport import EpisodeFilter, EpisodeResult, Weights
@@ -38,6 +38,9 @@ SEND_BYTES: Final = 1 << 20
 REFRESH_S: Final = 0.2
 MIN_WAIT_S: Final = 0.1
 MAX_WAIT_S: Final = 3.0
+"""Longest time between two attempts to reach the server (s)."""
+MAX_REFUSED_S: Final = 1.0
+"""Longest time between two attempts if it answers, but refuses messages because it is full (s)."""
 
 _POLL_S: Final = 0.1
 """Longest time between two checks whether orders and weights are to be fetched (s)."""
@@ -68,7 +71,7 @@ class RedisActorEnd:
         self.incarnation = secrets.token_hex(8)
         self.n_dropped = 0
         self.control = Control()
-        self.order: Order | None = None
+        self.order: GameOrder | None = None
         self.met_learner_at = time.monotonic()
         self.refusal = ""
         self.n_pushed = 0
@@ -92,6 +95,7 @@ class RedisActorEnd:
         self._seen_version = b""
         self._is_warned = False
         self._clock = ServerClock()
+        self._failures = ServerFailures(access.address, "this game keeps its steps and plays on")
         self._lease: Callable[[], Lease] | None = None
         self._changed = threading.Condition()
         self._is_closing = False
@@ -204,7 +208,7 @@ class RedisActorEnd:
                 self._note_failure(error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._is_closing, wait_s)
-                wait_s = min(2.0 * wait_s, MAX_WAIT_S)
+                wait_s = min(2.0 * wait_s, MAX_REFUSED_S if isinstance(error, ResponseError) else MAX_WAIT_S)
         try:
             if self._lease is not None:
                 client.delete(self._keys.lease(self._access.user, self.incarnation))
@@ -222,10 +226,18 @@ class RedisActorEnd:
             if self._rows or self._results:
                 self._cut()
             batch = self._spool.oldest(SEND_BYTES)
-        if batch:
+        refused: ResponseError | None = None
+        try:
             self._send(client, batch)
-        if self._is_due():
-            self._fetch(client)
+        except ResponseError as error:  # the server is full, for example; the orders are fetched nevertheless
+            refused = error
+        is_due = self._is_due()
+        if is_due:
+            refused = self._fetch(client) or refused
+        if refused is not None:
+            raise refused
+        if batch or is_due:
+            self._failures.end()
 
     def _is_due(self) -> bool:
         return time.monotonic() >= min(self._refresh_at, self._lease_at if self._lease is not None else float("inf"))
@@ -238,7 +250,7 @@ class RedisActorEnd:
         n_at_once = max(1, _MAX_ROW_BYTES // self._row_type.itemsize)
         while len(rows) or results:
             part, rows = self._filter.whole(rows[:n_at_once]), rows[n_at_once:]
-            said, results = tuple(results[:MAX_RESULTS]), results[MAX_RESULTS:]
+            part_results, results = tuple(results[:MAX_RESULTS]), results[MAX_RESULTS:]
             header = ChunkHeader(
                 worker=self._worker,
                 incarnation=self.incarnation,
@@ -248,7 +260,7 @@ class RedisActorEnd:
                 n_envs=self._n_envs,
                 n_rows=len(part),
                 taken_at_s=self._taken_at_s,
-                results=said,
+                results=part_results,
             )
             if self._spool.append(encode_chunk(header, part)):
                 self._n_made += 1
@@ -281,19 +293,23 @@ class RedisActorEnd:
                 self._n_acknowledged += 1
                 self._changed.notify_all()
 
-    def _fetch(self, client: Redis) -> None:
-        """Renew the lease, and fetch orders and new weights."""
-        if self._clock.now_s() == 0.0:
-            self._clock.synchronise(client)
+    def _fetch(self, client: Redis) -> ResponseError | None:
+        """Renew the lease, and fetch orders and new weights; return why the server refuses the lease, or None."""
+        self._clock.synchronise(client)
         now = time.monotonic()
         keys, pipeline = self._keys, client.pipeline(transaction=False)
         if self._lease is not None and now >= self._lease_at:
-            lease = msgspec.json.encode(self._lease())
-            pipeline.set(keys.lease(self._access.user, self.incarnation), lease, px=int(1000 * LEASE_S))
+            key, lease_ms = keys.lease(self._access.user, self.incarnation), int(1000 * LEASE_S)
+            pipeline.pexpire(key, lease_ms)  # a full server refuses the new status, but the game is not lost
+            pipeline.set(key, msgspec.json.encode(self._lease()), px=lease_ms)
             self._lease_at = now + LEASE_EVERY_S
         pipeline.mget(self._weights_keys[0], keys.control, keys.learner)
         pipeline.hget(keys.orders, self.incarnation)
-        (version, control, learner), order = pipeline.execute()[-2:]
+        *renewed, found, order = pipeline.execute(raise_on_error=False)
+        for answer in (found, order):
+            if isinstance(answer, ResponseError):
+                raise answer
+        version, control, learner = found
         if learner is not None:
             self.met_learner_at = now
         weights, fetched_s = None, 0.0
@@ -303,11 +319,12 @@ class RedisActorEnd:
         with self._changed:
             self.refusal = ""
             self.control = msgspec.json.decode(control, type=Control) if control is not None else Control()
-            self.order = msgspec.json.decode(order, type=Order) if order is not None else self.order
+            self.order = msgspec.json.decode(order, type=GameOrder) if order is not None else self.order
             self._weights = weights or self._weights
             self._seen_version = version or b""
             self._refresh_at = time.monotonic() + max(REFRESH_S, _SHARE_OF_TIME * fetched_s)
             self._changed.notify_all()
+        return next((answer for answer in renewed if isinstance(answer, ResponseError)), None)
 
     def _read_weights(self, data: Any) -> tuple[int, Weights] | None:
         """Return the era and the weights of a message; None if they do not belong to this policy."""
@@ -325,4 +342,4 @@ class RedisActorEnd:
     def _note_failure(self, error: RedisError) -> None:
         if isinstance(error, AuthenticationError | NoPermissionError):
             self.refusal = f"{self._access.address} refuses the user {self._access.user}: {error}"
-        _log.debug("the Redis server does not take messages: %s", error)
+        self._failures.begin(error)

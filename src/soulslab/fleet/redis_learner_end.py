@@ -23,15 +23,20 @@ from soulslab.errors import ChunkRefusedError, FleetError
 from soulslab.fleet.access import Access
 from soulslab.fleet.chunk import Chunk
 from soulslab.fleet.episode_lanes import EpisodeLanes
-from soulslab.fleet.messages import LEASE_S
-from soulslab.fleet.stream_reader import Entry, GameName, StreamReader
+from soulslab.fleet.messages import LEASE_S, printable
+from soulslab.fleet.stream_reader import MAX_GAMES_OF_USER, Entry, GameName, StreamReader
+from soulslab.fleet.weights_message import check_size
 from soulslab.learn.actors.transport import EpisodeFilter, EpisodeResult, Weights
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.replay.step_rows import Outcome, StepShape, join_rows, row_type
 
 MAX_GAMES: Final = 10_000
-"""Number of games whose positions are kept, with the ended ones."""
+"""Number of games whose positions are kept; of more games, those that ended first are forgotten.
+
+The position of a game that has ended is needed if it was not lost: a computer that was suspended sends its last message
+again.
+"""
 
 _N_DELAYS: Final = 1000
 _TERMINATED: Final = int(Outcome.TERMINATED)
@@ -98,7 +103,8 @@ class RedisLearnerEnd:
         if state is not None:
             self._load(state)
         self._lock = threading.Lock()
-        self._ended: set[GameName] = set()  # used by the reading thread, too
+        self._ended: set[GameName] = set()  # as the next one, used by the reading thread, too
+        self._to_free: set[GameName] = set()
         positions = {name: game.sequence for name, game in self._games.items()}
         refused = [name for name, game in self._games.items() if game.refusal]
         self._reader = StreamReader(access, shape, positions, refused)
@@ -134,7 +140,7 @@ class RedisLearnerEnd:
             raise FleetError(self._access.address, f"reading the steps failed: {failure}") from failure
         entries = self._reader.take()
         with self._lock:
-            ended, self._ended = self._ended, set()
+            to_free, self._to_free = self._to_free, set()
         parts: list[NDArray[Any]] = []
         for entry in entries:
             rows = self._receive(entry)
@@ -148,7 +154,7 @@ class RedisLearnerEnd:
             if max_decisions is not None:
                 max_decisions -= int(rows["n_decisions"][rows["outcome"] != Outcome.FINAL].sum())
             parts += self._lanes.route(game.name.incarnation, rows)
-        for name in ended:
+        for name in to_free:
             parts += self._lanes.drop(name.incarnation)
         return join_rows(parts) if parts else np.empty(0, self._row_type)
 
@@ -165,12 +171,17 @@ class RedisLearnerEnd:
         return evaluations
 
     def publish(self, weights: Weights, candidate: int = 0) -> None:
-        """Make weights available to the games; the reading thread sends the newest (`StreamReader.publish`)."""
+        """Make weights available to the games; the reading thread sends the newest (`StreamReader.publish`).
+
+        Raises ConfigError for weights that are too large.
+        """
+        check_size(weights)
         self.version, self.reward_factors = weights.version, weights.reward_factors
         self._reader.publish(weights, candidate)
 
     def state(self) -> Tensors:
         """Return what a checkpoint must hold: the position in each stream, and the rows that wait."""
+        self._forget_ended()
         games = [
             _Position(
                 name.user,
@@ -181,7 +192,7 @@ class RedisLearnerEnd:
                 game.last.tolist(),
                 game.refusal,
             )
-            for name, game in list(self._games.items())[-MAX_GAMES:]
+            for name, game in self._games.items()
         ]
         encoded = msgspec.msgpack.encode(_State(self._n_lost, games))
         return {"fleet": np.frombuffer(encoded, np.uint8).copy(), **join_parts({"lanes": self._lanes.state()})}
@@ -193,7 +204,9 @@ class RedisLearnerEnd:
 
     def refusals(self) -> dict[GameName, str]:
         """Return the games that are refused, with the reason."""
-        return {name: game.refusal for name, game in list(self._games.items()) if game.refusal}
+        too_many = f"is one of more than {MAX_GAMES_OF_USER} games of a join file; use another one (fleet invite)"
+        refused = {name: game.refusal for name, game in list(self._games.items()) if game.refusal}
+        return dict.fromkeys(self._reader.excess, too_many) | refused
 
     def sequences(self) -> dict[str, int]:
         """Return the number of messages that were taken from each incarnation."""
@@ -204,15 +217,16 @@ class RedisLearnerEnd:
         game = self._games.get(name)
         return game.n_taken if game is not None else 0
 
-    def keep_games(self, alive: Set[GameName]) -> None:
+    def keep_games(self, present: Set[GameName]) -> None:
         """Free what the other games hold if they have sent nothing for `messages.LEASE_S`; their steps are not lost."""
         now = time.monotonic()
         games = list(self._games.items())
-        quiet = {name for name, game in games if name not in alive and now - game.seen_at > LEASE_S}
+        ended = {name for name, game in games if name not in present and now - game.seen_at > LEASE_S}
         held = self._lanes.holders()
-        self._reader.set_quiet(quiet)
+        self._reader.set_ended(ended)
         with self._lock:
-            self._ended |= {name for name in quiet if name.incarnation in held}
+            self._ended = ended
+            self._to_free |= {name for name in ended if name.incarnation in held}
 
     def set_duty(self, duty: Callable[[Redis], None]) -> None:
         """Set a function that the reading thread calls regularly; see `StreamReader.set_duty`."""
@@ -275,11 +289,21 @@ class RedisLearnerEnd:
         return rows
 
     def _refuse(self, game: _Game, error: ChunkRefusedError) -> None:
-        _log.warning("%s; nothing more is taken from this game", error)
-        game.refusal = error.problem
+        game.refusal = printable(error.problem)
+        _log.warning("%s: %s; nothing more is taken from this game", game.name, game.refusal)
         self._reader.refuse(game.name)
         with self._lock:
-            self._ended.add(game.name)
+            self._to_free.add(game.name)
+
+    def _forget_ended(self) -> None:
+        """Forget the games that ended first, if there are more than `MAX_GAMES` and their streams were removed."""
+        n = len(self._games) - MAX_GAMES
+        if n <= 0:
+            return
+        with self._lock:
+            ended = sorted((game for game in self._games.values() if game.name in self._ended), key=_seen_at)
+        for name in self._reader.forget([game.name for game in ended], n):
+            del self._games[name]
 
     def _load(self, state: Mapping[str, NDArray[Any]]) -> None:
         found = msgspec.msgpack.decode(state["fleet"].tobytes(), type=_State)
@@ -292,6 +316,10 @@ class RedisLearnerEnd:
             game.last[:] = each.has_ended
             self._games[game.name] = game
         self._lanes.load(take_part(state, "lanes"))
+
+
+def _seen_at(game: _Game) -> float:
+    return game.seen_at
 
 
 def _is_without_rows(entry: Entry) -> bool:

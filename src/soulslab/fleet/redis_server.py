@@ -18,12 +18,14 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from soulslab.errors import FleetError
-from soulslab.fleet.access import Access, connect, is_loopback, password_hash, player_rules, split_address
+from soulslab.fleet.access import Access, connect, is_loopback, password_hash, split_address, user_rules
 from soulslab.learn.archive import writing
 from soulslab.siphon.process.child_process import ParentDeathPipe
 
 START_DEADLINE_S: Final = 30.0
 STOP_DEADLINE_S: Final = 10.0
+MAX_VALUE_BYTES: Final = 32 << 20
+"""Largest message or value that the server accepts (bytes)."""
 MIN_RESTART_S: Final = 0.5
 MAX_RESTART_S: Final = 10.0
 
@@ -33,10 +35,10 @@ _TAIL_BYTES: Final = 1500
 _log = logging.getLogger(__name__)
 
 
-class Player(msgspec.Struct, frozen=True):
+class JoinUser(msgspec.Struct, frozen=True, rename={"name": "user"}):
     """The user of a join file, with the SHA-256 of its password."""
 
-    user: str
+    name: str
     password_hash: str
 
 
@@ -75,11 +77,11 @@ class RedisServer:
         """Process id of the server; None if it was not started."""
         return self._child.pid if self._child is not None else None
 
-    def start(self, players: Iterable[Player]) -> None:
+    def start(self, users: Iterable[JoinUser]) -> None:
         """Start the server, and wait until it answers; raises FleetError with the end of its log otherwise."""
         deadline = time.monotonic() + START_DEADLINE_S
         with closing(connect(self._access)) as client:
-            self._launch(players)
+            self._launch(users)
             while not self._answers(client):
                 if self._child is None or self._child.poll() is not None or time.monotonic() > deadline:
                     self.close()
@@ -88,7 +90,7 @@ class RedisServer:
                     )
                 time.sleep(_POLL_S)
 
-    def watch(self, players: Iterable[Player]) -> None:
+    def watch(self, users: Iterable[JoinUser]) -> None:
         """Start the server again if it has ended; does not wait for it.
 
         The intervals between the starts of a server that ends soon after its start grow.
@@ -105,7 +107,7 @@ class RedisServer:
         has_worked = now - self._launched_at > MAX_RESTART_S
         self._wait_s = MIN_RESTART_S if has_worked else min(2.0 * self._wait_s, MAX_RESTART_S)
         self._next_start_at = now + self._wait_s
-        self._launch(players)
+        self._launch(users)
 
     def log_tail(self) -> str:
         """Return the end of the log of the server."""
@@ -136,7 +138,7 @@ class RedisServer:
             return False
         return bool(info["process_id"] == self.pid)
 
-    def _launch(self, players: Iterable[Player]) -> None:
+    def _launch(self, users: Iterable[JoinUser]) -> None:
         program = shutil.which("redis-server")
         if program is None:
             raise FleetError(
@@ -165,12 +167,12 @@ class RedisServer:
         self._pipe.tie(self._child.pid, signal.SIGTERM)
         if self._child.stdin is not None:
             try:
-                self._child.stdin.write(self._configuration(players).encode())
+                self._child.stdin.write(self._configuration(users).encode())
                 self._child.stdin.close()
             except BrokenPipeError:
                 pass  # it has ended; its exit is handled where it is watched
 
-    def _configuration(self, players: Iterable[Player]) -> str:
+    def _configuration(self, users: Iterable[JoinUser]) -> str:
         host, port, _ = split_address(self._access.address)
         admin = f"user {self._access.user} reset on #{password_hash(self._access.password)} ~* &* +@all"
         lines = [
@@ -186,7 +188,7 @@ class RedisServer:
             "maxmemory-policy noeviction",
             "protected-mode " + ("yes" if is_loopback(host) else "no"),
             "tcp-keepalive 30",
-            "proto-max-bulk-len 32mb",
+            f"proto-max-bulk-len {MAX_VALUE_BYTES}",
             "user default reset off",
             admin,
         ]
@@ -197,20 +199,20 @@ class RedisServer:
             lines += [f'tls-cert-file "{self._certificates.certificate}"', f'tls-key-file "{self._certificates.key}"']
             lines += [f'tls-ca-cert-file "{self._certificates.ca}"']
         lines += [
-            f"user {each.user} reset on #{each.password_hash} {' '.join(player_rules(self._access.run, each.user))}"
-            for each in players
+            f"user {each.name} reset on #{each.password_hash} {' '.join(user_rules(self._access.run, each.name))}"
+            for each in users
         ]
         return "\n".join(lines) + "\n"
 
 
-def set_player(client: Redis, run: str, player: Player) -> None:
+def set_user(client: Redis, run: str, user: JoinUser) -> None:
     """Make the user of a join file on a running server."""
-    rules = player_rules(run, player.user)
+    rules = user_rules(run, user.name)
     command: Any = client.execute_command  # the library has no type for it
-    command("ACL", "SETUSER", player.user, "reset", "on", f"#{player.password_hash}", *rules)
+    command("ACL", "SETUSER", user.name, "reset", "on", f"#{user.password_hash}", *rules)
 
 
-def remove_player(client: Redis, user: str) -> None:
+def remove_user(client: Redis, user: str) -> None:
     """Remove the user of a join file from a running server, which ends its connections."""
     command: Any = client.execute_command
     command("ACL", "DELUSER", user)

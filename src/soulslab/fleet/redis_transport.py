@@ -5,19 +5,17 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from numpy.typing import NDArray
 
 from soulslab.fleet.access import Access
+from soulslab.fleet.defaults import SPOOL_MB
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
 from soulslab.fleet.spool import Spool
 from soulslab.learn.archive import Tensors
 from soulslab.learn.replay.step_rows import StepShape, row_type
-
-SPOOL_BYTES: Final = 256 << 20
-"""Default size of the file for messages that the server does not take (bytes)."""
 
 
 class RedisTransport:
@@ -36,7 +34,7 @@ class RedisTransport:
 
     def actor_end(self) -> RedisActorEnd:
         """Return the end of a new game, with ``n_streams`` environments; any number may be in use."""
-        spool = Spool(Path(tempfile.gettempdir()), SPOOL_BYTES)
+        spool = Spool(Path(tempfile.gettempdir()), SPOOL_MB << 20)
         return RedisActorEnd(self._game, self._worker, self._n_streams, row_type(self._shape), spool, self._expected)
 
     def learner_end(self, state: Mapping[str, NDArray[Any]] | None = None) -> RedisLearnerEnd:

@@ -1,21 +1,15 @@
-"""The description of a run, which a machine reads from the server and checks before it plays."""
+"""Checks of the description of a run, before a machine plays."""
 
 from __future__ import annotations
 
 import importlib
-import logging
-import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium
-import msgspec
-from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from soulslab.errors import ConfigError, FleetError, did_you_mean
-from soulslab.fleet.access import Access, Keys, connect
 from soulslab.fleet.messages import RunDescription
 from soulslab.learn.environment import function_name, is_function_name
 from soulslab.learn.players import untrained_policy
@@ -23,34 +17,6 @@ from soulslab.learn.policy import Policy
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.untrusted import check_named_environment
 from soulslab.version import VERSION
-
-_RETRY_S = 0.5
-
-_log = logging.getLogger(__name__)
-
-
-def wait_for_description(access: Access, is_to_wait: Callable[[], bool]) -> RunDescription | None:
-    """Return the description of the run once the learner has written it; None when it is no longer to wait.
-
-    Raises FleetError if the server refuses the user.
-    """
-    shown = ""
-    with closing(connect(access)) as client:
-        while is_to_wait():
-            try:
-                data: Any = client.get(Keys(access.run).description)
-                if data is not None:
-                    return msgspec.json.decode(data, type=RunDescription)
-                problem = "the learner has not started"
-            except (AuthenticationError, NoPermissionError) as error:
-                raise FleetError(access.address, f"refuses the user {access.user}: {error}") from error
-            except RedisError as error:
-                problem = str(error)
-            if problem != shown:
-                _log.info("waiting for the learner at %s: %s", access.address, problem)
-                shown = problem
-            time.sleep(_RETRY_S)
-    return None
 
 
 def read_policy(description: RunDescription, address: str, own_env_id: str = "") -> Policy | QPolicy:

@@ -7,20 +7,22 @@ mostly without the lock of the interpreter, so that the learner's updates contin
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Set
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from redis import Redis
 from redis.exceptions import RedisError
 
 from soulslab.errors import ChunkRefusedError
-from soulslab.fleet.access import Access, Keys, connect
+from soulslab.fleet.access import Access, Keys, ServerFailures, connect, write
 from soulslab.fleet.chunk import Chunk, decode_chunk
-from soulslab.fleet.messages import ServerClock
+from soulslab.fleet.messages import INCARNATION_PATTERN, ServerClock, printable
 from soulslab.fleet.weights_message import encode_weights
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.replay.step_rows import StepShape
@@ -33,7 +35,7 @@ PUBLISH_BYTES_PER_S: Final = 100e6
 """Largest rate at which all games together fetch weights (bytes/s); with many games they are published less often."""
 
 MAX_GAMES_OF_USER: Final = 1024
-"""Number of streams that are read of the games of one join file."""
+"""Number of streams that are read of the games of one join file; the steps of further games stay on the server."""
 
 _N_READ: Final = 8
 _N_STREAMS: Final = 32
@@ -41,6 +43,8 @@ _N_STREAMS: Final = 32
 _PAUSE_S: Final = 0.05
 """Time between two reads, unless messages are left; each read takes the lock of the interpreter from the learner."""
 _MAX_WAIT_S: Final = 1.0
+
+_INCARNATION: Final = re.compile(INCARNATION_PATTERN)
 
 _log = logging.getLogger(__name__)
 
@@ -90,12 +94,16 @@ class StreamReader:
         self._entries: deque[Entry] = deque()
         self._n_entry_bytes = 0
         self._refused = set(refused)
-        self._quiet: Set[GameName] = set()
+        self._excess: frozenset[GameName] = frozenset()
+        self._ended: Set[GameName] = set()
         self._to_publish: dict[tuple[str, str], tuple[int, Weights]] = {}
         self._is_published = True
         self._n_weight_bytes = 0
         self._trims: dict[GameName, int] = {}
         self._duty: Callable[[Redis], None] | None = None
+        self._read_failures = ServerFailures(access.address, "the learner reads the steps later")
+        self._duty_failures = ServerFailures(access.address, "the learner admits games later")
+        self._publish_failures = ServerFailures(access.address, "the learner publishes its weights later")
         self._n_passes = 0
         self._flush_wanted = self._flush_done = 0
         self._is_closing = False
@@ -131,7 +139,7 @@ class StreamReader:
             self._is_published = False
 
     def trim(self, positions: Mapping[GameName, int]) -> None:
-        """Remove the messages of games up to a number; empty streams of quiet games, too."""
+        """Remove the messages of games up to a number; also the empty streams of games that have ended."""
         with self._changed:
             self._trims.update(positions)
 
@@ -140,10 +148,22 @@ class StreamReader:
         with self._changed:
             self._refused.add(name)
 
-    def set_quiet(self, names: Set[GameName]) -> None:
+    @property
+    def excess(self) -> frozenset[GameName]:
+        """Games whose streams are not read, because their join file has `MAX_GAMES_OF_USER` others."""
+        return self._excess
+
+    def set_ended(self, names: Set[GameName]) -> None:
         """Set the games that have ended; a stream of one of them is removed when it is empty."""
         with self._changed:
-            self._quiet = names
+            self._ended = names
+
+    def forget(self, names: Iterable[GameName], n: int) -> list[GameName]:
+        """Forget the first n of some games whose streams were removed, and return them."""
+        with self._changed:
+            removed = list(islice((name for name in names if name not in self._read), n))
+            self._refused.difference_update(removed)
+        return removed
 
     def set_duty(self, duty: Callable[[Redis], None]) -> None:
         """Set a function that the thread calls with its connection, about every `DISCOVER_EVERY_S`."""
@@ -186,18 +206,25 @@ class StreamReader:
         while not self._is_closing:
             with self._changed:
                 wanted, is_flush = self._flush_wanted, self._flush_wanted != self._flush_done
+            is_discovery = is_flush or time.monotonic() >= next_discovery_at
             try:
-                if is_flush or time.monotonic() >= next_discovery_at:
-                    self._discover(client)
+                if is_discovery:
                     next_discovery_at = time.monotonic() + DISCOVER_EVERY_S
-                if (is_flush or time.monotonic() >= next_publication_at) and self._publish(client):
-                    next_publication_at = time.monotonic() + self._publication_interval_s()
+                    self._discover(client)
                 self._trim(client)
                 n_read = self._read_streams(client)
                 is_idle, wait_s = n_read == 0, 0.0 if n_read >= _N_READ else _PAUSE_S
+                self._read_failures.end()
             except RedisError as error:
-                _log.debug("the Redis server does not answer: %s", error)
+                self._read_failures.begin(error)
                 is_idle, wait_s = False, min(max(2.0 * wait_s, 0.05), _MAX_WAIT_S)
+            else:
+                # Separately, so that a server that refuses to write is still read and trimmed.
+                if is_discovery and self._duty is not None:
+                    self._attempt(self._duty, client, self._duty_failures)
+                is_due = is_flush or time.monotonic() >= next_publication_at
+                if is_due and self._attempt(self._publish, client, self._publish_failures):
+                    next_publication_at = time.monotonic() + self._publication_interval_s()
             with self._changed:
                 if is_idle and is_flush:
                     self._flush_done = wanted
@@ -206,19 +233,48 @@ class StreamReader:
                     self._changed.wait(wait_s)
         client.close()
 
+    def _attempt(self, act: Callable[[Redis], object], client: Redis, failures: ServerFailures) -> bool:
+        """Return whether a function returned a true value; a failure of the server is logged."""
+        try:
+            found = act(client)
+        except RedisError as error:
+            failures.begin(error)
+            return False
+        failures.end()
+        return bool(found)
+
     def _discover(self, client: Redis) -> None:
         """Find the streams of games that have started."""
-        if self.clock.now_s() == 0.0:
-            self.clock.synchronise(client)
-        prefix = self._keys.steps_of_all
+        self.clock.synchronise(client)
+        prefix, excess, foreign = self._keys.steps_of_all, set(), []
         n_of_user = Counter(name.user for name in self._read)
         for key in client.scan_iter(match=f"{prefix}*", count=1000):
             name = GameName(*key.decode(errors="replace").removeprefix(prefix).partition(":")[::2])
-            if name not in self._read and n_of_user[name.user] < MAX_GAMES_OF_USER:
-                n_of_user[name.user] += 1
-                self._read[name] = 0
-        if self._duty is not None:
-            self._duty(client)
+            if name in self._read:
+                continue
+            if not _INCARNATION.fullmatch(name.incarnation):
+                foreign.append(key)
+                continue
+            if n_of_user[name.user] >= MAX_GAMES_OF_USER:
+                excess.add(name)
+                continue
+            n_of_user[name.user] += 1
+            self._read[name] = 0
+        if foreign:
+            client.delete(*foreign)
+            _log.warning(
+                "removed %d streams of no game, such as %s",
+                len(foreign),
+                printable(foreign[0].decode(errors="replace")),
+            )
+        for user in {name.user for name in excess} - {name.user for name in self._excess}:
+            _log.warning(
+                "more than %d games use the join file of %s; the others are refused; give them another one (soulslab "
+                "fleet invite)",
+                MAX_GAMES_OF_USER,
+                user,
+            )
+        self._excess = frozenset(excess)
 
     def _read_streams(self, client: Redis) -> int:
         """Read messages of all games ahead, into a buffer of bounded size; return their number."""
@@ -268,7 +324,7 @@ class StreamReader:
             for (version_key, key), (era, weights) in found.items():
                 version = f"{era}:{weights.version}:{self.n_published}"
                 data = encode_weights(weights, era)
-                client.mset({key: data, version_key: version})
+                write(client, "MSET", key, data, version_key, version)
                 self._n_weight_bytes = len(data)
         except RedisError:
             with self._changed:
@@ -282,7 +338,7 @@ class StreamReader:
 
     def _publication_interval_s(self) -> float:
         with self._changed:
-            n_games = len(self._read.keys() - self._refused - self._quiet)
+            n_games = len(self._read.keys() - self._refused - self._ended)
         return max(PUBLISH_EVERY_S, n_games * self._n_weight_bytes / PUBLISH_BYTES_PER_S)
 
     def _trim(self, client: Redis) -> None:
@@ -297,9 +353,10 @@ class StreamReader:
             pipeline.xlen(self._keys.steps(*name))
         n_left = dict(zip(trims, pipeline.execute()[len(trims) :], strict=True))
         for name in trims:
-            if name in self._refused or (name in self._quiet and not n_left[name]):
+            if name in self._refused or (name in self._ended and not n_left[name]):
                 client.delete(self._keys.steps(*name))
-                self._read.pop(name, None)
+                with self._changed:
+                    self._read.pop(name, None)
         with self._changed:
             for name, sequence in trims.items():
                 if self._trims.get(name) == sequence:

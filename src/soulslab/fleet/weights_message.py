@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 import msgspec
 
+from soulslab.errors import ConfigError
+from soulslab.fleet.redis_server import MAX_VALUE_BYTES
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.actors.weights_board import decode_tensors, encode_tensors
+
+MAX_WEIGHTS_BYTES: Final = MAX_VALUE_BYTES - (1 << 20)
+"""Largest size of the weights, without the rest of their message (bytes)."""
 
 
 class _PublishedWeights(msgspec.Struct, frozen=True):
@@ -26,6 +32,17 @@ def encode_weights(weights: Weights, era: int) -> bytes:
     return msgspec.msgpack.encode(
         _PublishedWeights(era, weights.version, weights.epsilon, digest, tensors, weights.reward_factors)
     )
+
+
+def check_size(weights: Weights) -> None:
+    """Raise ConfigError for weights that are too large to be published."""
+    n_bytes = sum(array.nbytes for array in weights.tensors.values())
+    if n_bytes > MAX_WEIGHTS_BYTES:
+        raise ConfigError(
+            f"has weights of {n_bytes / 2**20:.0f} MiB, but a fleet publishes at most {MAX_WEIGHTS_BYTES >> 20} MiB; "
+            "choose a smaller network",
+            path="network",
+        )
 
 
 def decode_weights(data: bytes) -> tuple[int, Weights]:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import closing
 
 import msgspec
 import pytest
@@ -9,10 +10,12 @@ from msgspec.structs import replace
 
 from benchmarks.fleet_processes import DEADLINE_S
 from soulslab.cli.application import run
+from soulslab.fights.fit_recordings import read_recorded_fights
 from soulslab.fleet.access import Keys, read_access
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.demonstrations.data_set_metadata import describe
-from soulslab.learn.demonstrations.reading import read_outcomes
+from soulslab.learn.demonstrations.reading import read_demonstrations, read_outcomes
+from soulslab.learn.environment import make_vector
 from soulslab.learn.players import load_player
 from soulslab.learn.run_folder import BEST_POLICY_NAME
 from soulslab.learn.settings import EnvSettings
@@ -39,7 +42,9 @@ def trial(tmp_path):
     settings = replace(
         settings,
         env=EnvSettings(
-            id="soulslab/Arena-v0", n_envs=2, options={"phase": "1", "skip_locked": True, "reward": REWARD}
+            id="soulslab/Arena-v0",
+            n_envs=2,
+            options={"phase": "1", "skip_locked": True, "reward": REWARD},
         ),
         run=replace(settings.run, evaluate_fights=2),
     )
@@ -53,7 +58,7 @@ def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, cap
     trial.play(env_id=SLOW)
     invited = trial.folder / "invited.toml"
     assert run(["fleet", "invite", str(trial.run_dir), str(invited)]) == 0
-    judge = trial.play("--evaluate", "--name", "judge", env_id="", join=invited)
+    judge = trial.play("--evaluate", "--name", "judge", "--record", trial.folder / "fights", env_id="", join=invited)
     trial.wait_for(lambda: (found := evaluation(trial)) is not None and found.last is not None, "one")
     first = evaluation(trial).last
     assert first.n_fights == 2
@@ -88,6 +93,7 @@ def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, cap
     assert run(["fleet", "revoke", str(trial.run_dir), user]) == 0
     assert trial.end_of(judge) != 0
     assert "refuses the user" in trial.text()
+    check_recording(trial, trial.folder / "fights" / "0")
 
     assert run(["fleet", "pause", str(trial.run_dir)]) == 0  # of games; a person plays on
     play_yourself(trial)
@@ -102,6 +108,21 @@ def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, cap
     assert best.header.env_steps in [each["env_steps"] for each in evaluated]
     rates = {each["env_steps"]: each["win_rate"] for each in evaluated}
     assert rates[best.header.env_steps] == max(rates.values())
+
+
+def check_recording(trial, folder):
+    """Check that the run could learn from the fights of the evaluation game, and a boss be fitted to them."""
+    settings = trial.settings.env
+    description = describe(folder)
+    assert description.n_episodes >= 2
+    assert description.player == "evaluating game of a fleet"
+    with closing(make_vector(settings.id, 1, settings.options)) as env:
+        rows = read_demonstrations(folder, env, settings, is_masked=True)
+    assert rows["is_first"].sum() == description.n_episodes
+    assert len(rows) >= description.n_steps
+    # The rewards are those of the config, also after the weight of a term was changed.
+    assert rows["reward"].max() < 10.0
+    assert len(read_recorded_fights([folder])) == description.n_episodes
 
 
 def play_yourself(trial):

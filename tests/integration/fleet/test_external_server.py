@@ -53,6 +53,9 @@ def admin(tmp_path_factory):
         f"tls-ca-cert-file {made.ca}",
         "tls-auth-clients no",
         'save ""',
+        "appendonly yes",
+        "appendfsync always",
+        "maxmemory-policy noeviction",
         "user default off",
         f"user boss on #{password_hash(password)} ~* &* +@all",
     ]

@@ -5,15 +5,17 @@ import signal
 import sys
 
 import numpy as np
+import psutil
 import pytest
 from msgspec.structs import replace
 
 from benchmarks.fleet_processes import DEADLINE_S, end, game_processes
 from soulslab.cli.application import run
-from soulslab.errors import ConfigError
+from soulslab.errors import ConfigError, FleetError
 from soulslab.fleet.access import Keys, read_access
 from soulslab.fleet.chunk import ChunkHeader, encode_chunk
-from soulslab.fleet.run_description import read_policy, wait_for_description
+from soulslab.fleet.messages import wait_for_description
+from soulslab.fleet.run_description import read_policy
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.train import train
@@ -59,14 +61,13 @@ def test_a_run_goes_from_one_process_to_a_fleet_and_back(trial, capfd):
     trial.wait_for(lambda: sum(game.n_steps for game in trial.games()) > n_steps + 20, "more steps")
     # A checkpoint on request, and then the end of everything.
     assert run(["fleet", "save", str(trial.run_dir)]) == 0
-    with connected(trial.fleet.admin()) as client:
-        log = client.xrange(Keys(trial.fleet.admin().run).log)
-    changed = b"set env.options.reward.first=1000 (was 1)"
-    assert [entry[b"what"] for _, entry in log] == [changed, b"pause", b"run", b"save"]
-    assert all(b"@" in entry[b"who"] for _, entry in log)
+    log = trial.status().log
+    assert [entry.what for entry in log] == ["set env.options.reward.first=1000 (was 1)", "pause", "run", "save"]
+    assert all("@" in entry.who for entry in log)
     assert run(["fleet", "stop", str(trial.run_dir)]) == 0
     assert learner.result(DEADLINE_S) == 0
     assert trial.end_of(machine) == 0
+    check_files(trial)
     last = CheckpointStore(trial.run_dir / "checkpoints", 3).latest()
     n_steps = int(last.tensors["run/counts"][0])
     assert n_steps >= result.env_steps + 300
@@ -92,6 +93,7 @@ def check_faults(trial):
     for incarnation in ("f" * 16, "e" * 16):
         trial.wait_for_text(f"{access.user}/{incarnation}: sent a malformed message")
     trial.wait_for(lambda: [game.state for game in trial.games()] == ["playing"] * 2, "both games")
+    check_command_lines(trial, learner, machine)
     before = {game.incarnation for game in trial.games()}
     game_processes(machine)[0].suspend()
     trial.wait_for_steps(200, is_further=True)  # the learner does not wait for a frozen game
@@ -106,6 +108,8 @@ def check_faults(trial):
     description = wait_for_description(access, lambda: True)
     with pytest.raises(ConfigError, match="selects code"):
         read_policy(description, "", "soulslab.testing.paced_env:testing/Other-v0")
+    with pytest.raises(FleetError, match="the learner has soulslab 0, but this machine has"):
+        read_policy(replace(description, soulslab="0"), "")
     # Meanwhile, the frozen game was killed and started again, with a new incarnation.
     trial.wait_for(lambda: restarted(trial, before), "the restart")
     game = restarted(trial, before)
@@ -116,11 +120,40 @@ def check_faults(trial):
         trial.settings, TrainSettings
     ):  # PPO has learned meanwhile: 1000 is possible, random actions give 500
         trial.wait_for(lambda: mean_returns(trial)[-1] > 750.0, "a return of 750, also with the new weight")
+    # A game that the learner refuses ends with the reason, and the other plays on.
+    with connected(access) as client:
+        stream = Keys(access.run).steps(access.user, game.incarnation)
+        client.xadd(stream, {"c": b"damaged"}, id=f"{2**40}-0")
+    trial.wait_for_text(f"game {game.worker} is given up: ended with 3")
+    trial.wait_for_text("the learner refuses this game: it sent a malformed message")
+    refusal = f"{access.user}/{game.incarnation}: sent a malformed message"
+    trial.wait_for(lambda: trial.learner().refusals[-1].startswith(refusal), "the refusal in the status")
     # SIGTERM drains: all steps of the games are sent, and their leases end.
     machine.send_signal(signal.SIGTERM)
-    assert trial.end_of(machine) == 0
+    assert trial.end_of(machine) == 1
     trial.wait_for(lambda: (status := trial.status()) is not None and not status.games, "the end of the leases")
     assert "dropped" not in trial.text()
+
+
+def passwords_of(trial):
+    return [trial.fleet.admin().password, read_access(trial.join).password]
+
+
+def check_command_lines(trial, *started):
+    """Check that no password is in a command line."""
+    processes = [psutil.Process(each.pid) for each in started]
+    lines = [" ".join(each.cmdline()) for one in processes for each in (one, *one.children(recursive=True))]
+    assert len(lines) > 4
+    assert not any(password in line for password in passwords_of(trial) for line in lines)
+
+
+def check_files(trial):
+    """Check that no password is in a file of the run that people share, or in the output."""
+    paths = [path for path in trial.run_dir.rglob("*") if path.is_file() and trial.fleet.path not in path.parents]
+    texts = [path.read_bytes() for path in paths if path != trial.join]
+    assert {"config.toml", "progress.jsonl", "policy.safetensors"} <= {path.name for path in paths}
+    texts.append(trial.text().encode())
+    assert not any(password.encode() in text for password in passwords_of(trial) for text in texts)
 
 
 def restarted(trial, before):

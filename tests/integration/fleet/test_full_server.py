@@ -2,11 +2,18 @@
 
 import os
 import signal
+from contextlib import closing
 from itertools import pairwise
 
 import pytest
+from redis.exceptions import OutOfMemoryError
 
 from benchmarks.full_disk import LENGTH, ROW, SHAPE, fill_disk, numbered_rows, small_disk
+from soulslab.fleet.access import Keys, connect, write
+from soulslab.fleet.fleet_folder import FleetFolder
+from soulslab.fleet.game_roster import GameRoster
+from soulslab.fleet.messages import Lease
+from soulslab.fleet.operating import give_order
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
 from soulslab.fleet.spool import Spool
@@ -19,6 +26,10 @@ from support.waiting import wait_for
 def served(tmp_path):
     with redis_server(tmp_path / "redis", max_memory_mb=16) as server:
         yield server
+
+
+def a_lease(actor):
+    return Lease(worker="game", incarnation=actor.incarnation, host="here", state="playing", n_envs=1, soulslab="0")
 
 
 def take_all(learner, until):
@@ -34,15 +45,41 @@ def take_all(learner, until):
     return found
 
 
-def test_a_full_server_delays_steps_and_loses_none(served, tmp_path):
+def test_a_full_server_delays_steps_and_loses_none_and_orders_reach_the_games(served, tmp_path):
     spool = Spool(tmp_path / "spool", 256 << 20, memory_bytes=1 << 20)
     actor = RedisActorEnd(served.game, "game", 1, ROW, spool, some_weights(0).tensors)
+    actor.keep_lease(lambda: a_lease(actor))
+    assert actor.refresh()
     n = 20_000  # 40 MB
     for start in range(0, n, 50):
         actor.push(numbered_rows(start, 50))
     wait_for(lambda: spool.n_file_bytes > 10 << 20, "a spool")
     assert not actor.flush(0.5)
+    # Orders and weights reach a game of a server that has no byte left, and the game is not lost.
+    with closing(connect(served.learner)) as client:
+        client.config_set("maxmemory", 8 << 20)
     learner = RedisLearnerEnd(served.learner, SHAPE, 1)
+    roster = GameRoster(served.learner, learner, 0.0)
+    learner.set_duty(lambda client: roster.attend(client, is_behind=False))
+    learner.publish(some_weights(3))
+    folder, keys = FleetFolder(tmp_path / "run"), Keys(served.learner.run)
+    folder.make(served.learner)
+    with closing(connect(served.learner)) as client:
+        write(client, "SET", keys.learner, "{}")
+        give_order(folder, "pause")
+        lease = keys.lease(served.game.user, actor.incarnation)
+        client.pexpire(lease, 6000)
+        wait_for(lambda: actor.order is not None and actor.control.state == "pause", "the orders")
+        wait_for(lambda: (weights := actor.pull(-1)) is not None and weights.version == 3, "the weights")
+        wait_for(lambda: client.pttl(lease) > 7000, "the lease")
+        assert [each.worker for each in roster.leases()] == ["game"]
+        assert spool.n_file_bytes > 10 << 20  # the server is still full
+        client.config_set("maxmemory", 16 << 20)
+
+    def fail(_):
+        raise OutOfMemoryError("refused")
+
+    learner.set_duty(fail)  # the learner reads and trims nevertheless
     assert take_all(learner, lambda found: len(found) == n) == list(range(n))
     assert actor.flush(10.0)
     assert actor.n_dropped == 0
@@ -84,7 +121,7 @@ def test_messages_of_a_backlog_survive_sigkill_of_the_server(tmp_path):
         learner = RedisLearnerEnd(served.learner, SHAPE, 1)
 
         def is_complete(found):
-            served.server.watch(served.players)
+            served.server.watch(served.users)
             return len(found) == n
 
         assert take_all(learner, is_complete) == list(range(n))

@@ -43,6 +43,7 @@ def read_cluster():
         ("run_dir: here", "workers"),
         ("run_dir: here\nworkers: [{game: 1}]", "unknown field `game`"),
         ("run_dir: here\nworkers: [{count: 0}]", "count"),
+        ("run_dir: here\nworkers: [{evaluate: true, envs: 4}]", "envs must be 1 with evaluate"),
         ("run_dir: [", "expected"),
     ],
 )

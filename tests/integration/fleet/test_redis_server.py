@@ -4,19 +4,33 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 import redis
 from msgspec.structs import replace
 
 from soulslab.errors import ConfigError, FleetError
-from soulslab.fleet.access import Keys, connect, new_password, read_access, refuse_open_server
+from soulslab.fleet import learning
+from soulslab.fleet.access import (
+    Keys,
+    connect,
+    new_password,
+    read_access,
+    refuse_open_server,
+    server_errors,
+    write,
+    write_access,
+)
 from soulslab.fleet.fleet_folder import FleetFolder
-from soulslab.fleet.operating import read_status
-from soulslab.fleet.redis_server import RedisServer, free_port, remove_player, set_player
+from soulslab.fleet.messages import Control
+from soulslab.fleet.operating import give_order, read_status
+from soulslab.fleet.playing import PlaySettings, play
+from soulslab.fleet.redis_server import RedisServer, free_port, remove_user, set_user
 from support.redis import redis_server
 from support.waiting import wait_for
 
@@ -83,12 +97,50 @@ def test_a_server_without_a_password_is_refused(served, admin):
         refuse_open_server(served.learner)
 
 
-def test_a_server_that_refuses_info_has_a_status_without_its_memory(served, admin, tmp_path):
+def test_a_server_that_refuses_commands_has_an_incomplete_status_and_no_users(served, admin, tmp_path, caplog):
     folder = FleetFolder(tmp_path / "run")
     folder.make(served.learner)
     assert read_status(folder).redis_mb > 0
-    admin.execute_command("ACL", "SETUSER", served.learner.user, "-info")
+    admin.execute_command("ACL", "SETUSER", served.learner.user, "-info", "-config", "-acl|setuser")
     assert read_status(folder).redis_mb is None
+    learning._check_settings(admin, served.learner.address)
+    assert "cannot be checked" in caplog.text
+    with pytest.raises(FleetError, match=r"refuses a command of the user admin: .*acl"), server_errors(served.learner):
+        set_user(admin, "test", served.users[0])
+
+
+def test_a_given_server_must_not_remove_steps(served, admin, caplog):
+    learning._check_settings(admin, served.learner.address)
+    assert not caplog.text
+    admin.config_set("appendfsync", "everysec")
+    learning._check_settings(admin, served.learner.address)
+    assert "can lose acknowledged steps in a crash: it has appendonly yes and appendfsync everysec" in caplog.text
+    admin.config_set("maxmemory-policy", "allkeys-lru")
+    with pytest.raises(ConfigError, match="has maxmemory-policy allkeys-lru"):
+        learning._check_settings(admin, served.learner.address)
+
+
+def test_orders_need_a_learner_and_do_not_replace_each_other(served, admin, tmp_path):
+    folder, keys = FleetFolder(tmp_path / "run"), Keys(served.learner.run)
+    folder.make(served.learner)
+    with pytest.raises(FleetError, match="no learner runs that could follow an order"):
+        give_order(folder, "stop")
+    admin.set(keys.learner, "{}")
+    n_saves, n_threads = 10, 3
+
+    def save():
+        for _ in range(n_saves):
+            give_order(folder, "save")
+
+    with ThreadPoolExecutor() as pool:
+        saving = [pool.submit(save) for _ in range(n_threads)]
+        give_order(folder, "stop")
+        for each in saving:
+            each.result()
+    assert msgspec.json.decode(admin.get(keys.control), type=Control) == Control(
+        state="stop", n_saves=n_saves * n_threads
+    )
+    assert len(admin.xrange(keys.log)) == n_saves * n_threads + 1
 
 
 def test_no_secret_is_in_a_file_or_a_command_line(lasting):
@@ -112,7 +164,7 @@ def test_what_is_acknowledged_survives_sigkill(served, admin):
     admin.xadd(key, {"c": b"x"}, id="1-0")
     os.kill(served.server.pid, signal.SIGKILL)
     wait_for(lambda: served.server._child.poll() is not None, "its end")
-    served.server.watch(served.players)
+    served.server.watch(served.users)
     assert served.server.n_restarts == 1
 
     def length():
@@ -133,6 +185,8 @@ def test_a_full_memory_refuses_writes_and_removes_nothing(tmp_path):
                 client.xadd("key", {"c": bytes(1 << 20)}, id=f"{n + 1}-0")
                 n += 1
         assert client.xlen("key") == n > 4
+        write(client, "SET", "order", "x")  # what the learner and operators write is taken
+        assert client.get("order") == b"x"
         client.close()
 
 
@@ -165,10 +219,10 @@ def test_a_game_may_only_write_its_own_keys(game, command):
 def test_a_revoked_credential_is_refused_at_once(served, admin):
     with closing(connect(served.game)) as game:
         assert game.ping()
-        remove_player(admin, served.game.user)
+        remove_user(admin, served.game.user)
         with pytest.raises(redis.RedisError):
             game.ping()
-        set_player(admin, "test", served.players[0])
+        set_user(admin, "test", served.users[0])
         assert game.ping()
 
 
@@ -182,10 +236,10 @@ def test_games_of_other_machines_use_tls_with_the_authority_of_the_fleet(tmp_pat
     monkeypatch.chdir(tmp_path)
     folder = FleetFolder(Path())  # a relative path, as in commands
     admin = folder.make(listen=f"127.0.0.1:{free_port('127.0.0.1')}")
-    player = folder.invite(tmp_path / "join.toml")
+    user = folder.invite(tmp_path / "join.toml")
     game = read_access(tmp_path / "join.toml")
     server = RedisServer(folder.redis_path, admin, max_memory_mb=16, certificates=folder.certificates(admin))
-    server.start([player])
+    server.start([user])
     try:
         assert game.address.startswith("rediss://")
         client = connect(game)
@@ -194,6 +248,9 @@ def test_games_of_other_machines_use_tls_with_the_authority_of_the_fleet(tmp_pat
         refuse_open_server(admin)
         # A game that trusts another authority, and one that does not encrypt.
         other = FleetFolder(tmp_path / "other").make(listen="127.0.0.1:1")
+        write_access(tmp_path / "wrong.toml", replace(game, ca=other.ca))
+        with pytest.raises(FleetError, match="has a certificate that this join file does not trust: self"):
+            play(tmp_path / "wrong.toml", PlaySettings())
         for wrong in (replace(game, ca=other.ca), replace(game, address=game.address.replace("rediss", "redis"))):
             client = connect(wrong)
             with pytest.raises(redis.exceptions.ConnectionError):

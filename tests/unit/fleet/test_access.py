@@ -41,6 +41,13 @@ def test_unsafe_and_malformed_addresses_are_refused(address, problem):
         split_address(address)
 
 
+@pytest.mark.parametrize("listen", ["0.0.0.0:6390", "[::]:6390", "*:6390"])
+def test_an_address_that_no_other_machine_can_use_is_refused(tmp_path, listen):
+    with pytest.raises(ConfigError, match=r"means all addresses of this machine.*as 192\.168\.1\.5:6390"):
+        FleetFolder(tmp_path).make(listen=listen)
+    assert not list(tmp_path.iterdir())
+
+
 def access(**changes):
     fields = {"address": "redis://127.0.0.1:7000", "run": "run-1", "user": "play-1", "password": new_password()}
     return Access(**{**fields, **changes})
@@ -73,11 +80,11 @@ def test_a_credential_can_be_revoked_without_the_others(tmp_path):
     folder = FleetFolder(tmp_path)
     folder.make(None)
     first, second = folder.invite(tmp_path / "a.toml"), folder.invite(tmp_path / "b.toml")
-    folder.revoke(first.user)
-    assert folder.players() == (second,)
-    assert read_access(tmp_path / "b.toml").user == second.user
-    with pytest.raises(ConfigError, match=second.user):
-        folder.revoke(first.user)
+    folder.revoke(first.name)
+    assert folder.users() == (second,)
+    assert read_access(tmp_path / "b.toml").user == second.name
+    with pytest.raises(ConfigError, match=second.name):
+        folder.revoke(first.name)
 
 
 def test_a_run_without_a_fleet_says_so(tmp_path):

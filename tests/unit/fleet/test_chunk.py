@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from soulslab.errors import ChunkRefusedError
 from soulslab.fleet.chunk import MAX_CHUNK_BYTES, ChunkHeader, decode_chunk, encode_chunk, row_digest
+from soulslab.fleet.weights_message import decode_weights, encode_weights
 from soulslab.learn.replay.step_rows import StepShape, row_type
 from support.long_form import examples
-from support.steps import ROW, SHAPE, result, steps
+from support.steps import ROW, SHAPE, assert_of_one_version, result, some_weights, steps
 
 
 def header(**changes):
@@ -143,3 +144,12 @@ def test_any_damage_is_refused_or_changes_nothing(data):
 def test_random_bytes_with_a_correct_checksum_are_refused(head, rows):
     with pytest.raises(ChunkRefusedError):
         decode_chunk(packed(head, rows), SHAPE, "game")
+
+
+def test_weights_with_a_wrong_checksum_are_refused():
+    message = encode_weights(some_weights(3), era=7)
+    assert_of_one_version(decode_weights(message)[1])
+    damaged = bytearray(message)
+    damaged[len(damaged) // 2] ^= 1
+    with pytest.raises(ValueError, match="the weights do not match their checksum"):
+        decode_weights(bytes(damaged))

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import gymnasium
 import msgspec
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.learn.environment import fight_names
@@ -32,7 +32,8 @@ class Episode(NamedTuple):
     Observations are stacked along a first axis of T + 1, in a dict for a Dict space. Actions and game decisions are
     int64 (T,), rewards float64 (T,). Masks are True for allowed actions, before each step and at the end, bool (T + 1,
     A). ``is_won`` may be unknown (None); an episode has no ``seed`` if it followed the episode before without a seed.
-    ``killed_by`` is the attack that ended it, "" for none.
+    ``killed_by`` is the attack that ended it, "" for none. ``duel_states`` are the fields of a boss duel, structured
+    (T + 1,); None if they were not recorded.
     """
 
     observations: Any
@@ -44,6 +45,7 @@ class Episode(NamedTuple):
     is_won: bool | None = None
     seed: int | None = None
     killed_by: str = ""
+    duel_states: NDArray[Any] | None = None
 
 
 def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None) -> Episode:
@@ -88,7 +90,7 @@ class EpisodeCollector:
     def __init__(
         self,
         env: VectorEnv[Any, Any, Any],
-        seed: int,
+        seed: int | None,
         observation: Any,
         info: Mapping[str, Any],
         n_first: int | None = None,
@@ -101,7 +103,7 @@ class EpisodeCollector:
         self._attacks = fight_names(env).attacks
         self._is_complete = n_first is None
         self._running = {
-            i: self._begin(observation, info, i, seed + i)
+            i: self._begin(observation, info, i, seed + i if seed is not None else None)
             for i in range(env.num_envs if n_first is None else min(n_first, env.num_envs))
         }
 
@@ -162,6 +164,21 @@ class _Running(msgspec.Struct):
             seed=self.seed,
             killed_by=_killer(fight, attacks),
         )
+
+
+def read_duel_states(env: VectorEnv[Any, Any, Any]) -> NDArray[Any] | None:
+    """Return copies of the fields of the present boss duels, structured (N,); None of other environments.
+
+    They are ``duel_states`` of a vector environment, or ``duel_state`` of each environment of a ``SyncVectorEnv``.
+    """
+    base = env.unwrapped
+    if hasattr(base, "duel_states"):
+        states: NDArray[Any] = base.duel_states
+        return states
+    if isinstance(base, SyncVectorEnv) and all(hasattr(each.unwrapped, "duel_state") for each in base.envs):
+        found = [getattr(each.unwrapped, "duel_state") for each in base.envs]  # noqa: B009 - not of a plain environment
+        return np.array(found, found[0].dtype)
+    return None
 
 
 def _one(observations: Any, i: int | None) -> Any:

@@ -11,8 +11,11 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +23,7 @@ from typing import Any, Final
 import gymnasium
 import msgspec
 import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
 
 from soulslab.errors import DemonstrationError, optional_imports
 from soulslab.learn.archive import git_commit
@@ -30,7 +34,8 @@ from soulslab.learn.demonstrations.data_set_metadata import (
     describe,
     plain_options,
 )
-from soulslab.learn.demonstrations.recorded_episode import Episode
+from soulslab.learn.demonstrations.recorded_episode import Episode, EpisodeCollector, read_duel_states
+from soulslab.learn.environment import decisions_taken
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.version import VERSION
 
@@ -41,6 +46,12 @@ _FULL: Final = tuple(os.strerror(number).lower() for number in (errno.ENOSPC, er
 """Messages of the operating system for a full disk, an exceeded quota and a file that is too large."""
 
 _LOCK_NAME: Final = ".lock"
+
+PUBLISH_EVERY_S: Final = 60.0
+"""Time between two publications of the episodes of a vector environment (s)."""
+
+_MAX_PENDING: Final = 8
+"""Episodes that may wait to be written; a simulator that is faster waits."""
 
 
 class DemonstrationWriter:
@@ -54,7 +65,7 @@ class DemonstrationWriter:
     def __init__(
         self,
         folder: Path,
-        env: gymnasium.Env[Any, Any],
+        env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any],
         options: Mapping[str, Any],
         player: str,
         *,
@@ -70,7 +81,8 @@ class DemonstrationWriter:
         self._copy = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
         self._is_damaged = False
         self._n_unpublished = self._n_published = 0
-        self._recorded: dict[int | None, list[int]] = {}
+        # Numbers of the episodes with their returns, None if unknown, by seed and number of steps.
+        self._recorded: dict[tuple[int | None, int], list[tuple[int, float | None]]] = {}
         is_continued = is_continued and folder.exists()
         if is_continued:
             describe(folder).check_env(env.spec.id, options)
@@ -96,7 +108,8 @@ class DemonstrationWriter:
             for number, metadata in zip(
                 numbers, self._storage.get_episode_metadata(numbers) if numbers else (), strict=True
             ):
-                self._recorded.setdefault(metadata.get("seed"), []).append(number)
+                same = self._recorded.setdefault((metadata.get("seed"), metadata["total_steps"]), [])
+                same.append((number, metadata.get("total_reward")))
             if not is_continued:
                 self.publish()
         except BaseException as error:
@@ -109,7 +122,7 @@ class DemonstrationWriter:
     @property
     def seeds(self) -> frozenset[int]:
         """Seeds of the episodes in the data set."""
-        return frozenset(seed for seed in self._recorded if seed is not None)
+        return frozenset(seed for seed, _ in self._recorded if seed is not None)
 
     def is_recorded(self, episode: Episode) -> bool:
         """Return whether the data set holds an episode with the same seed, actions and rewards."""
@@ -128,6 +141,8 @@ class DemonstrationWriter:
         infos: dict[str, Any] = {"n_decisions": np.concatenate(([0], episode.n_decisions))}
         if episode.masks is not None:
             infos["action_mask"] = episode.masks
+        if (states := episode.duel_states) is not None:
+            infos["duel"] = {name: states[name] for name in states.dtype.names or ()}
         buffer = EpisodeBuffer(
             seed=episode.seed,
             observations=episode.observations,
@@ -151,7 +166,7 @@ class DemonstrationWriter:
             self._is_damaged = True
             raise self._unwritable(error, number) from error
         self._n_unpublished += 1
-        self._recorded.setdefault(episode.seed, []).append(number)
+        self._recorded.setdefault((episode.seed, n_steps), []).append((number, float(episode.rewards.sum())))
 
     def publish(self) -> None:
         """Replace the data set by the copy with all added episodes; after an error it is unchanged."""
@@ -196,14 +211,20 @@ class DemonstrationWriter:
 
     def _find(self, episode: Episode) -> int | None:
         """Return the index of the recorded episode with the same seed, actions and rewards; None if there is none."""
-        for number in self._recorded.get(episode.seed, []):
+        for number, total_reward in self._recorded.get((episode.seed, len(episode.actions)), []):
+            if total_reward not in (None, float(episode.rewards.sum())):
+                continue  # reading an episode takes milliseconds
             (stored,) = self._storage.get_episodes([number])
             if all(np.array_equal(stored[name], getattr(episode, name)) for name in ("actions", "rewards")):
                 return number
         return None
 
     def _begin(
-        self, env: gymnasium.Env[Any, Any], options: Mapping[str, Any], player: str, defaults: Mapping[str, Any]
+        self,
+        env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any],
+        options: Mapping[str, Any],
+        player: str,
+        defaults: Mapping[str, Any],
     ) -> Any:
         import minari  # noqa: PLC0415  (learn works without Minari)
         from minari.dataset.minari_storage import MinariStorage  # noqa: PLC0415  (as above)
@@ -212,8 +233,8 @@ class DemonstrationWriter:
         # JPEG would change the pixels, so that the learner would train on other pixels than it sees later.
         storage = MinariStorage.new(
             self._copy,
-            observation_space=env.observation_space,
-            action_space=env.action_space,
+            observation_space=env.single_observation_space if isinstance(env, VectorEnv) else env.observation_space,
+            action_space=env.single_action_space if isinstance(env, VectorEnv) else env.action_space,
             env_spec=_spec_of(env, options),
             jpeg_encoding=False,
         )
@@ -259,6 +280,73 @@ class DemonstrationWriter:
         return DemonstrationError(self._folder, problem, episode=episode)
 
 
+class RecordedVector(VectorWrapper):
+    """Records the complete episodes of a vector environment (`record_vector`)."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], writer: DemonstrationWriter, thread: ThreadPoolExecutor) -> None:
+        super().__init__(env)
+        self._writer = writer
+        self._thread = thread
+        self._pending: deque[Future[None]] = deque()
+        self._publish_at = time.monotonic() + PUBLISH_EVERY_S
+        self._collector: EpisodeCollector | None = None
+        self._states: list[list[Any]] = []
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environments, and begin new episodes; incomplete ones are not recorded."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._collector = EpisodeCollector(self.env, seed, observation, info)
+        self._states = [[] for _ in range(self.num_envs)]
+        return observation, info
+
+    def step(self, actions: Any) -> Any:
+        """Step the environments, and record the episodes that end; raises DemonstrationError for an earlier one."""
+        states = read_duel_states(self.env)
+        step = self.env.step(actions)
+        if self._collector is not None:
+            if states is not None:
+                for i, before in enumerate(self._states):
+                    before.append(states[i])
+            ended = self._collector.follow(actions, step, decisions_taken(step[-1], self.num_envs))
+            for i, episode in ended.items():
+                self._pending.append(self._thread.submit(self._write, self._with_states(i, episode)))
+            self.raise_errors(_MAX_PENDING)
+        return step
+
+    def _with_states(self, i: int, episode: Episode) -> Episode:
+        """Add the fields of the duel; the environment shows its next fight already, so the last ones are repeated."""
+        states, self._states[i] = self._states[i], []
+        if not states:
+            return episode
+        return episode._replace(duel_states=np.array([*states, states[-1]], states[0].dtype))
+
+    def raise_errors(self, n_pending: int = 0) -> None:
+        """Wait until at most some episodes are not written; raises DemonstrationError if one cannot be written."""
+        while self._pending and (self._pending[0].done() or len(self._pending) > n_pending):
+            self._pending.popleft().result()
+
+    def _write(self, episode: Episode) -> None:
+        if self._writer.is_recorded(episode):
+            return  # an environment without chance repeats itself
+        self._writer.add(episode)
+        if time.monotonic() >= self._publish_at:
+            self._writer.publish()
+            self._publish_at = time.monotonic() + PUBLISH_EVERY_S
+
+
+@contextmanager
+def record_vector(env: VectorEnv[Any, Any, Any], writer: DemonstrationWriter) -> Iterator[RecordedVector]:
+    """Record the episodes of a vector environment with same-step autoreset, with the rewards of the environment.
+
+    A thread writes them, so that a game in real time need not wait. The data set is at most `PUBLISH_EVERY_S` behind,
+    because each publication copies it, and complete at the end. Raises DemonstrationError if it cannot be written.
+    """
+    with writer, ThreadPoolExecutor(1, "soulslab-recording") as thread:
+        recorded = RecordedVector(env, writer, thread)
+        yield recorded
+        recorded.raise_errors()
+
+
 def _is_unused(folder: Path) -> bool:
     """Return whether a folder is empty, or holds a data set without episodes, which a killed process left."""
     if not folder.is_dir():
@@ -275,7 +363,7 @@ def _reason(error: BaseException) -> str:
     return quoted[1] if quoted else getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def _spec_of(env: gymnasium.Env[Any, Any], options: Mapping[str, Any]) -> Any:
+def _spec_of(env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any], options: Mapping[str, Any]) -> Any:
     """Return the specification of an environment as JSON-compatible values."""
     spec = copy.deepcopy(gymnasium.spec(env.spec.id if env.spec else ""))  # do not change the registered one
     for name in ("entry_point", "vector_entry_point"):
