@@ -31,8 +31,8 @@ NOTHING = 19
 N_STEPS = 20
 N_EPISODES = 20 if IS_LONG else 1
 #: Serves the window in the memory layout of a game, held in lockstep and played by a gamepad, and after that with the
-#: profile itself, whose clock is the speed of the game, played by keys. It prints the address of each server, which needs
-#: TLS. Each client finds a fight in progress.
+#: profile itself, whose clock is the speed of the game, played by keys. It prints the address of each server, which
+#: needs TLS. Each client finds a fight in progress.
 SERVE_MASKED = """
 import sys
 from pathlib import Path
