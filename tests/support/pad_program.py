@@ -10,7 +10,8 @@ from shutil import which
 
 import msgspec
 
-from soulslab.siphon.profile import ClockFacts, Process, Profile
+from soulslab.games.facts import GAMES
+from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
 
 SOURCE = Path(__file__).with_suffix(".c")
 TICK_HZ = 60
@@ -42,8 +43,9 @@ def compile_pad_program(folder: Path) -> Path:
     return program
 
 
-def pad_profile(program: Path, report: Path, way: str) -> Profile:
-    """Return a profile that starts the program."""
+def pad_profile(program: Path, report: Path, way: str, game: str = "dark_souls_3") -> Profile:
+    """Return a profile that starts the program, with the keys and controls of a game."""
+    facts = load_profile(GAMES / game / "profile.toml")
     return Profile(
         name=f"pad_{way}",
         process=Process(
@@ -51,8 +53,8 @@ def pad_profile(program: Path, report: Path, way: str) -> Profile:
             command=(str(program), str(report), way),
             environment={"SDL_VIDEODRIVER": "x11", "SDL_RENDER_DRIVER": "software"},
         ),
-        keys={"roll": "SPACE", "forward": "W", "right": "D", "heavy_attack": "K", "menu": "ESC"},
-        pad={"roll": "B", "forward": "LEFT_STICK_UP", "right": "LEFT_STICK_RIGHT", "heavy_attack": "RIGHT_TRIGGER"},
+        keys=facts.keys,
+        pad=facts.pad,
         clock=ClockFacts(grade="lockstep", tick_hz=TICK_HZ),
     )
 

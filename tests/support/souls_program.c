@@ -3,11 +3,13 @@
  * What it holds is in two generated files (souls_program.py): souls_layout.h says what lies where, souls_code.S has the
  * code that the patterns are found in. The program fills its own cells and two heaps from that, points from one to the
  * other, and plays: a window, keys of each kind, 60 frames a second as QueryPerformanceCounter counts, and a speed of
- * its own. A frame may take longer, as in games whose step varies. With the argument pad it also reads a gamepad.
+ * its own. A frame may take longer, as in games whose step varies. With the argument pad it also reads a gamepad, whose
+ * controls are those of the game and not those of the profile.
  */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <windows.h>
 #include <xinput.h>
@@ -45,13 +47,18 @@ struct moving {
     bool is_scaled;
 };
 
+#include "souls_layout.h"
+
+#define N_CONTROLS (sizeof controls / sizeof *controls)
+
 /* Behind all that the profile knows; the tests find it there. A frame whose end is counted is there as a whole. */
 struct counters {
     unsigned n_begun, n_done;
     unsigned longest_us; /* of the frames since it was set to 0 */
+    unsigned steam_app;  /* what Steam or soulslab says that the program is; 0 for nothing */
+    unsigned is_in_its_folder;
+    unsigned n_presses[N_CONTROLS]; /* of each control of the pad */
 };
-
-#include "souls_layout.h"
 
 #define FRAME_HZ 60
 #define MOST_FRAMES_HZ 1000
@@ -161,10 +168,17 @@ static void draw(HWND window)
     GdiFlush();
 }
 
+static bool reaches(int value, int wanted)
+{
+    return wanted == 0 || (wanted < 0 ? value <= wanted : value >= wanted);
+}
+
 static bool is_pressed(const XINPUT_GAMEPAD *pad, const XINPUT_GAMEPAD *control)
 {
     return (pad->wButtons & control->wButtons) == control->wButtons && pad->bLeftTrigger >= control->bLeftTrigger &&
-           pad->bRightTrigger >= control->bRightTrigger && pad->sThumbLY >= control->sThumbLY;
+           pad->bRightTrigger >= control->bRightTrigger && reaches(pad->sThumbLX, control->sThumbLX) &&
+           reaches(pad->sThumbLY, control->sThumbLY) && reaches(pad->sThumbRX, control->sThumbRX) &&
+           reaches(pad->sThumbRY, control->sThumbRY);
 }
 
 static void hurt_boss(int damage)
@@ -178,24 +192,25 @@ static void lock_on(void)
     *(volatile unsigned char *)attribute("lock_on") ^= 1;
 }
 
-/* What the pad does once per press, and walking. */
+/* Count the presses of each control, and do what the keys do. */
 static void play_by_pad(void)
 {
-    static const XINPUT_GAMEPAD forward = PAD_FORWARD;
-    static const XINPUT_GAMEPAD actions[] = {PAD_LIGHT_ATTACK, PAD_HEAVY_ATTACK, PAD_LOCK_ON};
-    static bool were_down[3];
+    static bool were_down[N_CONTROLS];
     XINPUT_STATE state;
     if (read_pad == NULL || read_pad(0, &state) != ERROR_SUCCESS)
         return;
-    is_walking_by_pad = is_pressed(&state.Gamepad, &forward);
-    for (int i = 0; i < 3; i++) {
-        bool is_down = is_pressed(&state.Gamepad, &actions[i]), is_new = is_down && !were_down[i];
+    for (unsigned i = 0; i < N_CONTROLS; i++) {
+        bool is_down = is_pressed(&state.Gamepad, &controls[i]), is_new = is_down && !were_down[i];
         were_down[i] = is_down;
-        if (is_new && i < 2)
-            hurt_boss(i == 0 ? LIGHT_DAMAGE : HEAVY_DAMAGE);
-        if (is_new && i == 2)
+        souls_counters.n_presses[i] += is_new;
+        if (is_new && i == PAD_LIGHT_ATTACK)
+            hurt_boss(LIGHT_DAMAGE);
+        if (is_new && i == PAD_HEAVY_ATTACK)
+            hurt_boss(HEAVY_DAMAGE);
+        if (is_new && i == PAD_LOCK_ON)
             lock_on();
     }
+    is_walking_by_pad = were_down[PAD_FORWARD];
 }
 
 /* Make a frame if one is due; returns how long it is to the next, in us. */
@@ -271,9 +286,19 @@ static HWND open_window(HINSTANCE program)
     return window;
 }
 
+/* Without this number a game of Steam starts its launcher and exits; it reads its files in its folder. */
+static void note_start(void)
+{
+    char app[16] = "";
+    GetEnvironmentVariableA("SteamAppId", app, sizeof app);
+    souls_counters.steam_app = (unsigned)atoi(app);
+    souls_counters.is_in_its_folder = GetFileAttributesW(PROGRAM_NAME) != INVALID_FILE_ATTRIBUTES;
+}
+
 int WINAPI WinMain(HINSTANCE program, HINSTANCE before, LPSTR arguments, int show)
 {
     (void)before, (void)show;
+    note_start();
     if (arguments[0])
         read_pad = (void *)GetProcAddress(LoadLibraryW(L"xinput1_4.dll"), "XInputGetState");
     timeBeginPeriod(1);

@@ -24,7 +24,6 @@ from soulslab.games.facts import GAMES
 from soulslab.siphon.attributes.value_codecs import Codec
 from soulslab.siphon.keys import KEYS
 from soulslab.siphon.memory.opening import open_memory
-from soulslab.siphon.pad import Pad
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.session import Session, Snapshot
@@ -41,8 +40,46 @@ PROFILES: dict[str, Profile] = {name: load_profile(GAMES / name / "profile.toml"
 COUNTERS_SIZE = 0x1000
 #: Effects of the keys.
 WALK_M_S, LIGHT_DAMAGE, HEAVY_DAMAGE = 3.0, 10, 25
-#: Keys that the program handles.
+#: Actions whose keys the program handles.
 ACTIONS = ("forward", "light_attack", "heavy_attack", "lock_on")
+#: Layout of XINPUT_GAMEPAD: buttons, left and right trigger, left stick, right stick.
+_XINPUT_GAMEPAD = struct.Struct("<HBB4h")
+
+
+def _control(*, button: int = 0, triggers: tuple[int, int] = (0, 0), sticks: tuple[int, ...] = (0, 0, 0, 0)) -> bytes:
+    return _XINPUT_GAMEPAD.pack(button, *triggers, *sticks)
+
+
+_BOTH = {
+    "forward": _control(sticks=(0, 32767, 0, 0)),
+    "left": _control(sticks=(-32767, 0, 0, 0)),
+    "backward": _control(sticks=(0, -32767, 0, 0)),
+    "right": _control(sticks=(32767, 0, 0, 0)),
+    "roll": _control(button=0x2000),  # B
+    "light_attack": _control(button=0x0200),  # right bumper
+    "heavy_attack": _control(triggers=(0, 255)),
+    "parry": _control(triggers=(255, 0)),
+    "lock_on": _control(button=0x0080),  # right stick
+    "use_item": _control(button=0x4000),  # X
+}
+#: The pad of each game as XINPUT_GAMEPAD by action, by default. The profiles, which name the same controls, are tested
+#: with it, so it does not come from them.
+PADS = {
+    "elden_ring": _BOTH
+    | {
+        "jump": _control(button=0x1000),  # A
+        "crouch": _control(button=0x0040),  # left stick
+        "interact": _control(button=0x8000),  # Y
+    },
+    "dark_souls_3": _BOTH
+    | {
+        "interact": _control(button=0x1000),  # A
+        "camera_up": _control(sticks=(0, 0, 0, 32767)),
+        "camera_down": _control(sticks=(0, 0, 0, -32767)),
+        "camera_left": _control(sticks=(0, 0, -32767, 0)),
+        "camera_right": _control(sticks=(0, 0, 32767, 0)),
+    },
+}
 #: Start values by quantity; all others are from the ranges of the profile.
 START = {
     "player.hp": 400,
@@ -107,6 +144,20 @@ class Frames:
         """Duration of the longest frame since `forget_longest`."""
         return self._counter(2) * 1e-6
 
+    @property
+    def steam_app(self) -> int:
+        """Number of the game in Steam, with which the program was started; 0 for none."""
+        return self._counter(3)
+
+    @property
+    def is_in_its_folder(self) -> bool:
+        """Whether the working folder of the program was its own folder."""
+        return bool(self._counter(4))
+
+    def n_presses(self, game: str) -> dict[str, int]:
+        """Return the number of presses of each control of the game's pad by its action."""
+        return {action: self._counter(5 + i) for i, action in enumerate(PADS[game])}
+
     def forget_longest(self) -> None:
         """Reset the longest frame."""
         self._memory.write(self._at + 8, bytes(4))
@@ -136,11 +187,12 @@ class Frames:
         return int.from_bytes(self._memory.read(self._at + 4 * i, 4), "little")
 
 
-def build(profile: Profile, folder: Path) -> SoulsProgram:
-    """Compile the program with the layout of a profile and the first version that it lists, in a new folder."""
+def build(game: str, folder: Path) -> SoulsProgram:
+    """Compile the program with the layout of a game's profile and the first version that it lists, in a new folder."""
     from support.wine import COMPILER, program  # noqa: PLC0415  (Linux only)
 
     folder.mkdir()
+    profile = PROFILES[game]
     layout = synthesise(profile)
     ((code_at, code_end),) = layout.code_pages
     code = bytearray(code_end - code_at)
@@ -155,7 +207,7 @@ def build(profile: Profile, folder: Path) -> SoulsProgram:
     (folder / "souls_code.S").write_text(
         _ASSEMBLY.format(world_size=counters_at - code_end, counters_size=COUNTERS_SIZE)
     )
-    (folder / "souls_layout.h").write_text(_header(profile, layout, [*pieces, *_start(profile, layout)]))
+    (folder / "souls_layout.h").write_text(_header(game, layout, [*pieces, *_start(profile, layout)]))
     version = profile.process.versions[0].replace(".", ",")
     (folder / "souls.rc").write_text(_RESOURCES.format(version=version))
     path = folder / profile.process.executable
@@ -282,9 +334,11 @@ def _start(profile: Profile, layout: Layout) -> Iterator[tuple[Place, bytes]]:
     yield from ((place, bytes([bits])) for place, bits in flags.items())
 
 
-def _header(profile: Profile, layout: Layout, pieces: list[tuple[Place, bytes]]) -> str:
+def _header(game: str, layout: Layout, pieces: list[tuple[Place, bytes]]) -> str:
     """Return the header file for the C program."""
+    profile, pad = PROFILES[game], PADS[game]
     lines = [
+        f'#define PROGRAM_NAME L"{profile.process.executable}"',
         f'#define WINDOW_TITLE L"{profile.process.window_title}"',
         f"#define LASTING_SIZE {layout.sizes[1]:#x}",
         f"#define FIGHT_SIZE {layout.sizes[2]:#x}",
@@ -292,27 +346,25 @@ def _header(profile: Profile, layout: Layout, pieces: list[tuple[Place, bytes]])
         f"#define LIGHT_DAMAGE {LIGHT_DAMAGE}",
         f"#define HEAVY_DAMAGE {HEAVY_DAMAGE}",
         *(f"#define KEY_{action.upper()} {KEYS[profile.keys[action]].virtual_key:#x}" for action in ACTIONS),
-        *(f"#define PAD_{action.upper()} {_pad(profile.pad[action])}" for action in ACTIONS),
+        f"enum {{ {', '.join(f'PAD_{action.upper()}' for action in pad)} }};",
     ]
     fight_pointers = set(layout.fight_pointers)
     moving = [(layout.places[name], one) for name, one in layout.attributes.items() if one.is_moving]
     tables = {
-        "piece pieces": [f'{_at(place)}, {len(data)}, "{_text(data)}"' for place, data in pieces],
-        "pointer pointers": [f"{_at(one.at)}, {_at(one.to)}, {int(one in fight_pointers)}" for one in layout.pointers],
-        "place places": [f'"{name}", {_at(place)}' for name, place in layout.places.items()],
+        "XINPUT_GAMEPAD controls": [", ".join(map(str, _XINPUT_GAMEPAD.unpack(state))) for state in pad.values()],
+        "struct piece pieces": [f'{_at(place)}, {len(data)}, "{_text(data)}"' for place, data in pieces],
+        "struct pointer pointers": [
+            f"{_at(one.at)}, {_at(one.to)}, {int(one in fight_pointers)}" for one in layout.pointers
+        ],
+        "struct place places": [f'"{name}", {_at(place)}' for name, place in layout.places.items()],
         # The counter of whole milliseconds is the play time of the save, which does not depend on the speed.
-        "moving movings": [
+        "struct moving movings": [
             f"{_at(place)}, {'SECONDS, 1' if one.type == 'f32' else 'MILLISECONDS, 0'}" for place, one in moving
         ],
     }
     for name, rows in tables.items():
-        lines += [f"static const struct {name}[] = {{", *(f"    {{{row}}}," for row in rows), "};"]
+        lines += [f"static const {name}[] = {{", *(f"    {{{row}}}," for row in rows), "};"]
     return "\n".join([*lines, ""])
-
-
-def _pad(control: str) -> str:
-    """Return the state of a gamepad with a control pressed, as a literal of XINPUT_GAMEPAD."""
-    return f"{{{', '.join(map(str, struct.unpack('<HBB4h', Pad().with_controls([control]).to_bytes())))}}}"
 
 
 def _at(place: Place) -> str:

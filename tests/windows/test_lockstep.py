@@ -36,6 +36,7 @@ from soulslab.siphon.win32.process_handle import (
 )
 from support.clock_contract import ClockContract
 from support.long_form import IS_LONG
+from support.waiting import wait_for
 
 TICK_S = 1 / 60
 #: A spin, a sleep with the multimedia clock, an event, a sleep with the tick count; then timers and threads.
@@ -175,18 +176,23 @@ def count_ticks(game, n_steps):
     return counts
 
 
-def answers(pid):
-    """Return whether the window of a process answers a message."""
+def window_of(pid):
+    """Return the window of the small Windows game."""
     find = function("user32", "FindWindowW", wintypes.HWND, wintypes.LPCWSTR, wintypes.LPCWSTR)
-    send = function(
-        "user32", "SendMessageTimeoutW", ctypes.c_ssize_t, wintypes.HWND, wintypes.UINT, ctypes.c_size_t,
-        ctypes.c_ssize_t, wintypes.UINT, wintypes.UINT, ctypes.c_void_p,
-    )  # fmt: skip
     owner_of = function("user32", "GetWindowThreadProcessId", wintypes.DWORD, wintypes.HWND, ctypes.c_void_p)
     window, owner = find("SmallGame", None), wintypes.DWORD()
     owner_of(window, ctypes.byref(owner))
     assert owner.value == pid
-    return bool(send(window, 0, 0, 0, SMTO_ABORTIFHUNG, ANSWER_MS, None))
+    return window
+
+
+def answers(pid):
+    """Return whether the window of a process answers a message."""
+    send = function(
+        "user32", "SendMessageTimeoutW", ctypes.c_ssize_t, wintypes.HWND, wintypes.UINT, ctypes.c_size_t,
+        ctypes.c_ssize_t, wintypes.UINT, wintypes.UINT, ctypes.c_void_p,
+    )  # fmt: skip
+    return bool(send(window_of(pid), 0, 0, 0, SMTO_ABORTIFHUNG, ANSWER_MS, None))
 
 
 def handle_count(process):
@@ -234,6 +240,28 @@ class TestLockstepClock(ClockContract):
 def test_the_check_at_the_start_accepts_the_clock(running_game):
     game = running_game
     assert find_lockstep_fault(game.clock, lambda: {"ticks": game.ticks}, TICK_S, "ticks") == ""
+
+
+@pytest.mark.parametrize("running_game", ["event"], indirect=True)
+@pytest.mark.parametrize(("n_messages", "fault"), [(2, ""), (1000, "goes on and reads the time")])
+def test_a_game_that_reads_the_time_for_a_message_is_held_and_one_that_goes_on_is_not(running_game, n_messages, fault):
+    game, n_left = running_game, n_messages
+    post = function(
+        "user32", "PostMessageW", wintypes.BOOL, wintypes.HWND, wintypes.UINT, ctypes.c_size_t, ctypes.c_ssize_t
+    )
+
+    def observe():
+        nonlocal n_left
+        if n_left:
+            n_left -= 1
+            n_before = game.clock.n_time_reads
+            assert post(window_of(game.process.pid), 0, 0, 0)
+            wait_for(lambda: game.clock.n_time_reads != n_before, "a read of the time after the message")
+        return {"ticks": game.ticks}
+
+    found = find_lockstep_fault(game.clock, observe, TICK_S, "ticks")
+    assert fault in found
+    assert bool(found) == bool(fault)
 
 
 @pytest.mark.parametrize("running_game", LOOPS, indirect=True)

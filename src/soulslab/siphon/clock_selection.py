@@ -27,8 +27,11 @@ from soulslab.siphon.session import LOADING, SessionOptions
 #: Wall time for which the game must stand.
 STAND_S = 0.1
 POLL_S = 0.01
-#: Wall time within which the picture of the last tick must have reached the display.
+#: Wall time within which the picture of the last tick must have reached the display, and the last messages the game.
 SHOW_S = 1.0
+#: Wall time for which a game must not read the time after it did so while time stood. A message, such as one to draw
+#: the window or of a moved mouse, wakes a thread once; a thread that is not held goes on.
+CALM_S = 0.5
 #: Consecutive steps of one tick that must make as many ticks, plus or minus one: a step may begin at the edge of a
 #: tick.
 #: A starting game loads for some ticks and catches up later, so these steps may come late.
@@ -62,19 +65,25 @@ def find_lockstep_fault(
 
 
 def _find_motion(clock: LockstepClock, observe: Callable[[], Observation]) -> str:
-    before, n_reads = observe(), clock.n_time_reads
+    before, n_before = observe(), clock.n_time_reads
     start_s = time.monotonic()
     end_s = start_s + STAND_S
     while (now_s := time.monotonic()) < end_s:
         time.sleep(POLL_S)
-        now = observe()
+        now, n_now = observe(), clock.n_time_reads
         changed = [name for name, value in now.items() if value != before.get(name)]
-        if changed == [PICTURE] and now_s < start_s + SHOW_S:
-            before, end_s = now, now_s + STAND_S
-        elif changed:
+        is_late = now_s >= start_s + SHOW_S
+        if changed and (is_late or changed != [PICTURE]):
             return f"while time stands, {', '.join(changed)} changed: the game has a source of time that is not held"
-        if clock.n_time_reads != n_reads:
-            return "while time stands, the game goes on and reads the time: a thread of it is not held"
+        if n_now != n_before and is_late:
+            return (
+                "while time stands, the game goes on and reads the time: a thread of it is not held, or input keeps "
+                "waking it"
+            )
+        if changed:
+            before, end_s = now, max(end_s, now_s + STAND_S)
+        if n_now != n_before:
+            n_before, end_s = n_now, max(end_s, now_s + CALM_S)
     return ""
 
 

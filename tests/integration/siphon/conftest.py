@@ -13,7 +13,7 @@ from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.x11 import XConnection
 from support.painter import Painter
-from support.souls_program import PROFILES, SoulsProgram, build
+from support.souls_program import SoulsProgram, build
 from support.target import Target, compile_target, running
 from support.wine import WindowsInstallation
 
@@ -97,4 +97,4 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WindowsInstall
 @pytest.fixture(scope="session")
 def souls(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], SoulsProgram]:
     """Compile the Windows program that stands in for a game, once."""
-    return cache(lambda name: build(PROFILES[name], tmp_path_factory.mktemp("souls") / name))
+    return cache(lambda name: build(name, tmp_path_factory.mktemp("souls") / name))

@@ -18,6 +18,7 @@ from soulslab.siphon.rpc.server import serve
 from soulslab.siphon.session import SessionOptions, Step
 from soulslab.siphon.tick_alignment import advance_to_tick_middle
 from support.pad_program import TICK_HZ, WAYS, compile_pad_program, pad_profile, read_report
+from support.souls_program import PADS
 from support.waiting import wait_for
 
 TICK_S = 1 / TICK_HZ
@@ -59,8 +60,8 @@ def play(program, report):
     """A function that opens a session with the program; it is open until the end of the test."""
     opened = []
 
-    def open_one(way, **options):
-        profile = pad_profile(program, report, way)
+    def open_one(way, souls="dark_souls_3", **options):
+        profile = pad_profile(program, report, way, souls)
         opened.append(open_session(profile, msgspec.structs.replace(START, **options)))
         return opened[-1]
 
@@ -115,13 +116,20 @@ def test_intermediate_values(play, report, way):
         assert seen[4:] == wanted[4:]
 
 
-@pytest.mark.parametrize("way", ["sdl", "thread", "joystick"])
-def test_keys_are_sent_by_the_pad(play, report, way):
-    game = play(way)
+@pytest.mark.parametrize(
+    ("way", "souls"), [("sdl", "elden_ring"), ("thread", "dark_souls_3"), ("joystick", "elden_ring")]
+)
+def test_every_souls_action_is_sent_by_the_pad(play, report, way, souls):
+    game = play(way, souls)
     pause(game, report)
-    seen = step(game, report, held=("SPACE", "W", "D", "K"))
+    keys, wanted = game.profile.keys, PADS[souls]
+    assert game.profile.pad.keys() == wanted.keys()
+    for action, state in wanted.items():
+        assert step(game, report, held=(keys[action],)).pad == state, action
+    together = tuple(keys[action] for action in ("roll", "forward", "right", "heavy_attack"))
+    seen = step(game, report, held=together)
     assert seen.pad == Pad().with_controls(["B", "LEFT_STICK_UP", "LEFT_STICK_RIGHT", "RIGHT_TRIGGER"]).to_bytes()
-    assert game.input.held == {"SPACE", "W", "D", "K"}
+    assert game.input.held == set(together)
     assert step(game, report, held=()).pad == Pad().to_bytes()
 
 

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.config import Secret, dump_settings
 from soulslab.envs.arena import ArenaEnv
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
@@ -18,6 +19,7 @@ from soulslab.learn.policies import shipped_policy
 from soulslab.learn.policy import Policy
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.rpc.client import connect
+from soulslab.siphon.session import Step
 from support.long_form import IS_LONG
 from support.same_fight import ALL_TERMS, check_fight
 from support.seeded_stand_in import seeded_profile
@@ -28,9 +30,11 @@ TOKEN = "0123456789abcdef"  # noqa: S105
 NOTHING = 19
 N_STEPS = 20
 N_EPISODES = 20 if IS_LONG else 1
-#: Serves the window in the memory layout of a game, held in lockstep, and after that with the profile itself, whose
-#: clock is the speed of the game. It prints the address of each server, which needs TLS. Each client finds a fight in
-#: progress.
+#: In its fight each action is played, and the policy wins.
+FIRST_SEED = 21
+#: Serves the window in the memory layout of a game, held in lockstep and played by a gamepad, and after that with the
+#: profile itself, whose clock is the speed of the game, played by keys. It prints the address of each server, which
+#: needs TLS. Each client finds a fight in progress.
 SERVE_MASKED = """
 import sys
 from pathlib import Path
@@ -47,7 +51,7 @@ def serve_until_line(session):
         print(f"at {server.address};", flush=True)
         sys.stdin.readline()
 
-with open_session(stand_in(path), SessionOptions(launch="always")) as window:
+with open_session(stand_in(path), SessionOptions(launch="always", input_backend="pad")) as window:
     window.clock.pause()
     serve_until_line(window)
     window.clock.advance(4.0)
@@ -93,7 +97,7 @@ def display():
 def test_a_linux_learner_plays_the_masked_window_until_the_server_is_killed(
     python, display, tmp_path, windows, certificate
 ):
-    """Fights of a policy are those of the simulator; then the environment of the game plays it, too."""
+    """Fights by pad are those of the simulator; then the environment of the game plays it by keys."""
     path = tmp_path / "seeded.toml"
     path.write_text(dump_settings(seeded_profile("dark_souls_3")), encoding="utf-8")
     arguments = (f"Z:{path}", TOKEN, *(f"Z:{file}" for file in certificate))
@@ -111,18 +115,33 @@ def test_a_linux_learner_plays_the_masked_window_until_the_server_is_killed(
 
 
 def check_fights_of_a_policy(address, certificate):
-    policy = Policy.load(shipped_policy("judge"))
+    policy, unused = Policy.load(shipped_policy("judge")), list(range(N_ACTIONS))
 
     def choose(seen, mask):
+        """Return each action once as soon as it is allowed, then those of the policy."""
+        for action in unused:
+            if mask[action]:
+                unused.remove(action)
+                return action
         return int(policy.act(seen[None], mask[None], deterministic=True)[0])
 
     options = {"reward": ALL_TERMS, "skip_locked": True}
     session = connect(address, token=Secret(TOKEN), tls=certificate)
     live, sim = ArenaLiveEnv(session=session, **options), ArenaEnv(observation="features", **options)
-    assert session.info.clock_grade == "lockstep"
-    for seed in range(N_EPISODES):
+    assert (session.info.clock_grade, session.info.input_backend) == ("lockstep", "pad")
+    check_lock_on(session)
+    for seed in range(FIRST_SEED, FIRST_SEED + N_EPISODES):
         check_fight(live, sim, seed, choose)
+    assert unused == []
     live.close()
+
+
+def check_lock_on(session):
+    locked, keys = session.read("lock_on"), (session.profile.keys["lock_on"],)
+    for is_locked in (not locked, locked):
+        session.step(Step(held=keys, advance_s=0.1))
+        assert session.read("lock_on") == is_locked
+        session.step(Step(held=(), advance_s=0.1))
 
 
 def play_scaled(address, certificate):

@@ -36,6 +36,7 @@ from panda3d.core import (
 
 from soulslab.arena.window.controls import ButtonEvent, PadState
 from soulslab.arena.window.settings import PAD_PREFIX, Renderer, WindowSettings
+from soulslab.arena.window.xinput import XInputPad
 from soulslab.errors import DisplayError, WindowError
 
 _log = logging.getLogger(__name__)
@@ -239,6 +240,8 @@ class _Input:
         keyboard.attachNewNode(ButtonThrower("buttons"))
         self._devices = InputDeviceManager.getGlobalPtr()
         self._pads: dict[Any, NodePath] = {}
+        self._xinput = XInputPad() if sys.platform == "win32" else None
+        self._xinput_pads: list[PadState] = []
         self._traverser = DataGraphTraverser()
         self._queue = EventQueue.getGlobalEventQueue()
 
@@ -256,12 +259,15 @@ class _Input:
                 name = name.removeprefix(_PLACE_PREFIX)
                 is_release = name.endswith("-up") and name != "-up"
                 found.append(ButtonEvent(name.removesuffix("-up") if is_release else name, not is_release))
+        if self._xinput is not None:
+            events, self._xinput_pads = ([], []) if self._pads else self._xinput.poll()
+            found += events
         return found, has_changed
 
     def pads(self) -> list[PadState]:
         """Return the positions of the axes of the pads."""
         axis = InputDevice.Axis
-        return [
+        found = [
             PadState(
                 right=pad.findAxis(axis.left_x).value,
                 forward=pad.findAxis(axis.left_y).value,
@@ -270,6 +276,7 @@ class _Input:
             )
             for pad in self._pads
         ]
+        return found + self._xinput_pads
 
     def _find_pads(self) -> None:
         """Open pads that were plugged in and close pads that were removed."""

@@ -65,7 +65,7 @@ BUTTON_NAMES: Final = (
 )
 
 #: panda3d's name of each button and trigger of `soulslab.siphon.pad`.
-_PANDA_CONTROLS: Final = {
+PANDA_CONTROLS: Final = {
     **{name: f"face_{name.lower()}" for name in ("A", "B", "X", "Y")},
     **{name: name.lower() for name in ("BACK", "START", "GUIDE", "DPAD_UP", "DPAD_DOWN", "DPAD_LEFT", "DPAD_RIGHT")},
     **{
@@ -168,9 +168,9 @@ def pad_of_profile(controls: Mapping[str, str]) -> dict[str, str]:
     The left stick always has the directions, so a direction with another control of a profile has both.
     """
     own = {
-        _PANDA_CONTROLS[control]: command
+        PANDA_CONTROLS[control]: command
         for command, control in controls.items()
-        if command in COMMANDS and control in _PANDA_CONTROLS
+        if command in COMMANDS and control in PANDA_CONTROLS
     }
     kept = {button: command for button, command in PAD_BUTTONS.items() if command not in own.values()}
     return kept | own
