@@ -194,7 +194,11 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
         result = train(train_settings, run, sinks=[ConsoleSink()])
         known, true = wins(result.policy_path, {**clean, "boss": str(path)}), wins(result.policy_path, true_fight)
         recording = path.with_name("recording")
-        predicted = _predicted(result.policy_path, recording, clean, find_boss(boss).ground, seed)
+        # No more bosses than fights: a quick run is as rough as its evaluation.
+        ensemble = PredictionSettings(
+            env_options=clean, n_bosses=min(PredictionSettings().n_bosses, settings.n_fights), n_fights=50, seed=seed
+        )
+        predicted = _predicted(result.policy_path, recording, ensemble, find_boss(boss).ground)
         refined: Row = {}
         if settings.n_refine_fights:
             more = RefineSettings(
@@ -223,12 +227,11 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
     }
 
 
-def _predicted(policy: Path, recording: Path, options: dict[str, Any], ground: Ground, seed: int) -> Row:
+def _predicted(policy: Path, recording: Path, ensemble: PredictionSettings, ground: Ground) -> Row:
     """Return the columns of the win rate that is predicted from a recording, with its 90 % interval."""
     names = ("predicted (%)", "predicted from (%)", "predicted to (%)")
     if not recording.exists():  # a distorted copy
         return dict.fromkeys(names)
-    ensemble = PredictionSettings(env_options=options, n_fights=50, seed=seed)
     found = predict(Policy.load(policy), read_fights(recording), ensemble, ground)
     return dict(zip(names, (100 * found.win_rate, 100 * found.interval.low, 100 * found.interval.high), strict=True))
 
