@@ -37,7 +37,7 @@ PAGES: Final = {
     "rainbow": "/replay/valued?fight=1&policy=rainbow",
     "study": "/study/study",
 }
-FIRST_SCREEN: Final = ("run", "compare")
+FIRST_SCREEN: Final = ("run", "compare", "fights")
 """Pictures of long pages that show their first screen alone."""
 
 LIVE: Final[dict[str, dict[str, Any]]] = {
@@ -77,15 +77,21 @@ def _take(browser: Browser, addresses: Sequence[str], name: str, **options: Any)
     page = context.new_page()
     for address in addresses:
         page.goto(address)
-    if page.locator("[data-socket]").count():
+    if page.locator("[data-recorded=false]").count():
         page.wait_for_function("window.soulslabLive?.moments.length > 60", timeout=_FIGHT_MS)
+    if page.locator("[data-recorded=true]").count():  # pause in the middle of the fight, so that all diagrams show it
+        page.wait_for_function("window.soulslabLive?.endings.size === 1", timeout=_FIGHT_MS)
+        page.locator("#position").fill(str(page.evaluate("Math.round(0.55 * soulslabLive.moments.length)")))
     if page.locator("table.games").count():
         page.wait_for_selector(".game img", timeout=_FIGHT_MS)
+    if name == "fights":
+        page.get_by_role("button", name="lost").click()
     page.wait_for_timeout(_SETTLE_MS)
     if name in LIVE:  # pause at a choice in the middle of a fight
         page.wait_for_function(_CHOICE, timeout=_FIGHT_MS)
         page.keyboard.press("Space")
         page.wait_for_selector("#live:not(.on)")
+    page.evaluate("document.activeElement?.blur()")
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         raise SystemExit(f"{name} is wider than its window")
     picture = Image.open(io.BytesIO(page.screenshot(full_page=name not in FIRST_SCREEN)))

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.dashboard.downsampling import important_points
-from soulslab.dashboard.run_log import AXES
 
 FONT: Final = "system-ui, -apple-system, Segoe UI, Roboto, Noto Sans, DejaVu Sans, sans-serif"
 """Fonts of the text in charts; a canvas does not inherit those of the page."""
@@ -98,7 +97,7 @@ def chart_options(title: str, unit: str, axis: str, lines: Sequence[Line], theme
         "axisLabel": {"color": theme.faint, ":formatter": _SHORT_NUMBER},
         "splitLine": {"lineStyle": {"color": theme.grid}},
     }
-    if axis in AXES and axis != "wall time":
+    if axis != "wall time":
         x_axis["axisLabel"][":formatter"] = _SHORT_NUMBER
     if unit == "%":
         y_axis |= {"min": 0, "max": 100, "scale": False}
