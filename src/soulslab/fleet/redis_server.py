@@ -19,13 +19,12 @@ from redis.exceptions import RedisError
 
 from soulslab.errors import FleetError
 from soulslab.fleet.access import Access, connect, is_loopback, password_hash, split_address, user_rules
+from soulslab.fleet.weights_message import MAX_VALUE_BYTES
 from soulslab.learn.archive import writing
 from soulslab.siphon.process.child_process import ParentDeathPipe
 
 START_DEADLINE_S: Final = 30.0
 STOP_DEADLINE_S: Final = 10.0
-MAX_VALUE_BYTES: Final = 32 << 20
-"""Largest message or value that the server accepts (bytes)."""
 MIN_RESTART_S: Final = 0.5
 MAX_RESTART_S: Final = 10.0
 

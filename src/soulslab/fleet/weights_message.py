@@ -8,10 +8,11 @@ from typing import Final
 import msgspec
 
 from soulslab.errors import ConfigError
-from soulslab.fleet.redis_server import MAX_VALUE_BYTES
 from soulslab.learn.actors.transport import Weights
 from soulslab.learn.actors.weights_board import decode_tensors, encode_tensors
 
+MAX_VALUE_BYTES: Final = 32 << 20
+"""Largest message or value that a server of soulslab accepts (bytes)."""
 MAX_WEIGHTS_BYTES: Final = MAX_VALUE_BYTES - (1 << 20)
 """Largest size of the weights, without the rest of their message (bytes)."""
 
