@@ -29,9 +29,8 @@ from support.windows_python import WindowsPython, address_of
 TOKEN = "0123456789abcdef"  # noqa: S105
 NOTHING = 19
 N_STEPS = 20
-N_EPISODES = 20 if IS_LONG else 1
-#: In its fight each action is played, and the policy wins.
-FIRST_SEED = 21
+#: In the fight of the first one each action is played, and the policy wins.
+SEEDS = (21, *range(19)) if IS_LONG else (21,)
 #: Serves the window in the memory layout of a game, held in lockstep and played by a gamepad, and after that with the
 #: profile itself, whose clock is the speed of the game, played by keys. It prints the address of each server, which
 #: needs TLS. Each client finds a fight in progress.
@@ -130,7 +129,7 @@ def check_fights_of_a_policy(address, certificate):
     live, sim = ArenaLiveEnv(session=session, **options), ArenaEnv(observation="features", **options)
     assert (session.info.clock_grade, session.info.input_backend) == ("lockstep", "pad")
     check_lock_on(session)
-    for seed in range(FIRST_SEED, FIRST_SEED + N_EPISODES):
+    for seed in SEEDS:
         check_fight(live, sim, seed, choose)
     assert unused == []
     live.close()
