@@ -1,5 +1,6 @@
 """Configuration of all tests."""
 
+import gc
 import os
 import signal
 from itertools import chain, cycle, groupby
@@ -33,6 +34,17 @@ def pytest_configure(config):
     if hasattr(signal, "SIGQUIT"):
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     settings.load_profile("long" if config.getoption("long") else "soulslab")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Collect without garbage collection, and exclude what was collected from later ones: it lives until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):

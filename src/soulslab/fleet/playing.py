@@ -42,8 +42,8 @@ _TERMINATE_DEADLINE_S: Final = 5.0
 _TAIL_BYTES: Final = 1500
 _MAX_LOG_BYTES: Final = 1 << 20
 _LOG_NAME: Final = "log"
-_PRELOADED: Final = ["soulslab.fleet.game_process", "soulslab.envs.arena", "numba.np.arraymath", "numba.typed"]
-"""Modules that a game needs; numba would import its own when it loads the first compiled function."""
+_PRELOADED: Final = ["soulslab.fleet.game_process", "soulslab.envs.arena"]
+"""Modules that a game needs."""
 
 _log = logging.getLogger(__name__)
 
