@@ -1,6 +1,7 @@
 """The pictures of games on the page of a fleet."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium
 import numpy as np
@@ -39,6 +40,7 @@ def test_pages_share_the_picture_of_a_game(tmp_path, monkeypatch):
         feed.close()  # the second page is served without the feed
         return first, await relays.last_frame(path)
 
-    first, second = asyncio.run(fetch())
+    with ThreadPoolExecutor(1) as thread:  # the main thread has the event loop of the browser's tests
+        first, second = thread.submit(asyncio.run, fetch()).result()
     assert first.startswith(b"\xff\xd8")
     assert second == first

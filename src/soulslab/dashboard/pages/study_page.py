@@ -159,9 +159,11 @@ class _StudyView:
                 )
                 options["series"][0]["lineStyle"] = {"opacity": 0}
                 options["legend"]["show"] = False
+                is_whole = all(isinstance(row.params.get(name), int) for row in rows)
+                options["xAxis"]["axisLabel"]["showMinLabel"] = is_whole  # other smallest values have many digits
                 options["xAxis"] |= {
                     "min": "dataMin",
-                    "minInterval": 1 if all(isinstance(row.params.get(name), int) for row in rows) else 0,
+                    "minInterval": 1 if is_whole else 0,
                     "type": "log" if x.min() > 0 and x.max() / x.min() > 30 else "value",
                 }
                 charts[name] = options
