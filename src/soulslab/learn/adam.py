@@ -66,11 +66,10 @@ class Adam:
         }
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from what `state` returned; raises KeyError for a missing tensor, RuntimeError for another size."""
         for name, tensors in self._by_name().items():
             for i, tensor in enumerate(tensors):
-                if f"{i}/{name}" in state:  # checkpoints of earlier versions lack it before the first step
-                    tensor.copy_(torch.from_numpy(np.array(state[f"{i}/{name}"])).reshape(tensor.shape))
+                tensor.copy_(torch.from_numpy(np.array(state[f"{i}/{name}"])).reshape(tensor.shape))
 
     def _by_name(self) -> dict[str, list[Tensor]]:
         return {"step": self.n_steps, "exp_avg": self.means, "exp_avg_sq": self.squares}

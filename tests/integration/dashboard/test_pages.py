@@ -12,7 +12,6 @@ from soulslab.dashboard.pages.frame import UNKNOWN
 from soulslab.dashboard.run_log import RunLog
 from soulslab.learn import telemetry
 from support.browser import chart_data
-from support.long_form import IS_LONG
 from support.run_folders import evaluated, finished, line, progress, started, write_run
 
 ATTACK = "<img src=x onerror=alert(1)>"
@@ -278,8 +277,7 @@ def test_pages_load_nothing_from_other_hosts(dashboard, open_page):
 
 def test_many_pages_at_once(dashboard, open_page, root):
     first = open_page(dashboard.at("/"))
-    # The browser takes most of the time: it compiles the scripts for each page.
-    pages = [first, *(first.context.new_page() for _ in range(19 if IS_LONG else 5))]
+    pages = [first, *(first.context.new_page() for _ in range(19))]
     for page in pages[1:]:
         page.goto(f"{dashboard.base}/")
     path = write_run(root / "watched", [started(), progress(100, 0.25)])
