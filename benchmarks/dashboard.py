@@ -198,7 +198,7 @@ def _unwatched_step_ns(n: int = 1_000_000) -> float:
     start_ns = time.perf_counter_ns()
     for _ in range(n):
         if feed.is_watched:
-            raise AssertionError("nobody watches")
+            raise AssertionError("the feed is watched without a viewer")
         feed.follow(0.5, is_over=False)
     return (time.perf_counter_ns() - start_ns) / n
 

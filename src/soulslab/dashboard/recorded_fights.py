@@ -96,7 +96,7 @@ class FightSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Outcome(msgspec.Struct, frozen=True):
-    """What a data set says about a fight; data sets of other programs may have another type of seed."""
+    """Metadata of a fight in a data set; data sets of other programs may have another type of seed."""
 
     total_steps: int = 0
     seed: int | str | None = None

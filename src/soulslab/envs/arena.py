@@ -28,13 +28,7 @@ from soulslab.envs.arguments import (
 )
 from soulslab.envs.duels import Duels, Info, make_options
 from soulslab.envs.spaces import row
-from soulslab.errors import (
-    EnvironmentUsageError,
-    InvalidActionError,
-    NotResetError,
-    WindowGoneError,
-    optional_imports,
-)
+from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError, WindowGoneError, optional_imports
 
 if TYPE_CHECKING:
     from soulslab.arena.window.fight_window import FightWindow

@@ -104,7 +104,7 @@ def test_games_in_windows_play_over_a_server_that_is_given(admin, tmp_path, name
         join = read_access(trial.join)
         assert (join.address, join.run, join.ca) == (admin.address, name, admin.ca)
         assert join.user != admin.user
-        # Nobody is left to end the game and its window.
+        # No process is left that ends the game and its window.
         left = [each for game in game_processes(machine) for each in (game, *game.children(recursive=True))]
         assert len(left) > 1
         machine.kill()
