@@ -10,8 +10,9 @@ import msgspec
 
 from benchmarks.result import Result, Row
 from soulslab.arena.boss_file import boss_names
-from soulslab.learn.evaluate import EvaluationSettings, evaluate
+from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
+from soulslab.learn.run_folder import TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
 from soulslab.learn.train import train
@@ -58,12 +59,7 @@ def _row(settings: BossesBenchSettings, boss: str, seed: int) -> Row:
         env=msgspec.structs.replace(base.env, options=options),
         run=msgspec.structs.replace(base.run, seed=seed, max_seconds=max_seconds),
     )
-    sink = ConsoleSink()
-    with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train(train_settings, Path(folder), sinks=[sink])
-        policy = Policy.load(result.policy_path)
-    fights = EvaluationSettings(env_id=base.env.id, env_options=options, n_fights=settings.n_fights, seed=seed)
-    evaluation = evaluate(policy, fights, sinks=[sink])
+    result, evaluation = train_and_evaluate(train_settings, settings.n_fights)
     won, interval = evaluation.win_rate, evaluation.interval
     return {
         "boss": boss,
@@ -76,3 +72,13 @@ def _row(settings: BossesBenchSettings, boss: str, seed: int) -> Row:
         "to (%)": 100 * interval.high if interval else None,
         f"over {100 * TARGET:.0f} %": won > TARGET if won is not None else None,
     }
+
+
+def train_and_evaluate(settings: TrainSettings, n_fights: int) -> tuple[TrainResult, Evaluation]:
+    """Train a policy, and evaluate it greedily in its environment."""
+    sink, env = ConsoleSink(), settings.env
+    with TemporaryDirectory(prefix="soulslab-bench-") as folder:
+        result = train(settings, Path(folder), sinks=[sink])
+        policy = Policy.load(result.policy_path)
+    fights = EvaluationSettings(env_id=env.id, env_options=env.options, n_fights=n_fights, seed=settings.run.seed)
+    return result, evaluate(policy, fights, sinks=[sink])

@@ -291,6 +291,27 @@ def bosses(
 
 
 @app.command
+def memory(
+    *,
+    config: Config = Path("demo.toml"),
+    seeds: Seeds = None,
+    steps: Decisions = None,
+    fights: EvaluationFights = None,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Train PPO without the times of animations, with and without memory."""
+    from benchmarks.memory import MemoryBenchSettings, measure_memory
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.settings import TrainSettings
+
+    settings = MemoryBenchSettings(train=load_settings(TrainSettings, config_path(config)))
+    settings = settings.quick() if quick else settings
+    _report(json, lambda: measure_memory(_with(settings, seeds=_as_tuple(seeds), n_steps=steps, n_fights=fights)))
+
+
+@app.command
 def fit_training(
     *,
     config: Config = Path("fitted.toml"),
@@ -544,6 +565,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "fights": fights,
     "train": train,
     "bosses": bosses,
+    "memory": memory,
     "fit": fit,
     "fit-training": fit_training,
     "siphon": siphon,

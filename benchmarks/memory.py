@@ -1,0 +1,101 @@
+"""``python -m benchmarks memory``: PPO that does not see the times of animations, with and without memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from statistics import mean
+from typing import Any, Final
+
+import msgspec
+
+from benchmarks.bosses import train_and_evaluate
+from benchmarks.learner_tables import mean_of
+from benchmarks.result import Result, Row
+from soulslab.learn.settings import TrainSettings
+
+GOAL: Final = 0.9
+"""Wins of the policy with memory, as a share of those of the policy that sees everything."""
+
+_HIDDEN: Final = ("player_animation_duration", "boss_animation_duration")
+
+_log = logging.getLogger(__name__)
+
+
+class MemoryBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the benchmark.
+
+    Attributes:
+        train: The config; only its network, its seed and its length change.
+        seeds: Seeds; each is used with every policy.
+        n_steps: Game decisions of each run.
+        memory: Size of the gated recurrent unit.
+        n_fights: Greedy fights of each evaluation.
+    """
+
+    train: TrainSettings
+    seeds: tuple[int, ...] = (20, 21, 22, 23, 24, 25)
+    n_steps: int = 16_000_000
+    memory: int = 128
+    n_fights: int = 1000
+
+    def quick(self) -> MemoryBenchSettings:
+        """Return settings for a run of half a minute, in which little is learned."""
+        return msgspec.structs.replace(self, seeds=self.seeds[:1], n_steps=200_000, n_fights=50)
+
+
+def measure_memory(settings: MemoryBenchSettings) -> list[Result]:
+    """Train each policy with every seed, and evaluate."""
+    policies: dict[str, dict[str, Any]] = {
+        "sees the times of animations": {},
+        "does not see them": {"hidden_features": _HIDDEN},
+        "does not see them, with memory": {"hidden_features": _HIDDEN, "memory": settings.memory},
+    }
+    runs: list[Row] = []
+    for seed in settings.seeds:
+        for name, network in policies.items():
+            runs.append(_run(settings, name, network, seed))
+            _log.info("%s, seed %d: %.1f %% won", name, seed, runs[-1]["won (%)"])
+    by_name = {name: [run for run in runs if run["policy"] == name] for name in policies}
+    full = mean(_numbers(next(iter(by_name.values())), "won (%)"))
+    title = (
+        f"PPO, {settings.n_steps:,} decisions, {settings.n_fights} greedy fights; means of {len(settings.seeds)} seeds "
+        f"with 95 % interval; goal: with memory at least {100 * GOAL:.0f} % of the wins of the policy that sees the times"
+    )
+    return [
+        Result(title=title, rows=[_summary(name, found, full) for name, found in by_name.items()]),
+        Result(title="each run", rows=runs),
+    ]
+
+
+def _run(settings: MemoryBenchSettings, name: str, network: dict[str, Any], seed: int) -> Row:
+    base = settings.train
+    config = msgspec.structs.replace(
+        base,
+        network=msgspec.structs.replace(base.network, **network),
+        run=msgspec.structs.replace(base.run, seed=seed, total_steps=settings.n_steps, max_seconds=float("inf")),
+    )
+    result, evaluation = train_and_evaluate(config, settings.n_fights)
+    won = evaluation.win_rate
+    return {
+        "policy": name,
+        "seed": seed,
+        "won (%)": 100 * won if won is not None else None,
+        "training (s)": result.train_seconds,
+    }
+
+
+def _summary(name: str, runs: Sequence[Row], full: float) -> Row:
+    won = mean_of(_numbers(runs, "won (%)"))
+    return {
+        "policy": name,
+        "won (%)": won.mean,
+        "±": won.margin,
+        "least (%)": min(_numbers(runs, "won (%)")),
+        "of the wins of the first (%)": 100 * mean(_numbers(runs, "won (%)")) / full if full else None,
+        "training (s)": mean(_numbers(runs, "training (s)")),
+    }
+
+
+def _numbers(runs: Sequence[Row], column: str) -> list[float]:
+    return [float(cell) for run in runs if isinstance(cell := run[column], int | float)]
