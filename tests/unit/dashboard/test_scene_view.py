@@ -87,6 +87,20 @@ def test_duel_has_vitals_and_a_picture(env):
     assert SceneView(info(n_actions=20, env_id="other/Game-v0")).info()["actions"][19] == "19"
 
 
+def test_each_fight_of_a_range_is_drawn_with_its_boss():
+    env = gymnasium.make("soulslab/Arena-v0", boss="generated:2-5", observation="features").unwrapped
+    view = SceneView(info(scene=env.scene_info(), n_actions=20))
+    for seed in range(3):
+        env.reset(seed=seed)
+        expected = draw_duel(
+            env.boss, env.simulator.fight_of(0), env.simulator.duels[0], height_px=PICTURE_HEIGHT_PX, has_hud=False
+        )
+        shown = moment(scene=env.scene(0))
+        picture = cv2.imdecode(np.frombuffer(view.picture(shown), np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+        assert np.abs(picture.astype(int) - expected).mean() < 4.0
+        assert view.describe(shown)["vitals"]["boss_max_hp"] == env.boss.hp
+
+
 @pytest.mark.parametrize("scene", [{"duel": b"short", "state": b"short"}, {"other": b""}])
 def test_records_of_another_size_are_not_drawn(env, scene):
     view = SceneView(info(scene=env.scene_info()))

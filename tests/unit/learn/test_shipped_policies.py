@@ -11,7 +11,7 @@ from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.policies import POLICY_DIR, shipped_policies, shipped_policy
 
-NAMES = ("judge", "trickster", "frost_beast")
+NAMES = ("judge", "trickster", "frost_beast", "generated")
 PAGE = Path(__file__).parents[3] / "docs" / "policies.md"
 N_FIGHTS = 200
 
@@ -25,9 +25,11 @@ def test_card_describes_its_policy_and_its_wins(name):
     card = shipped_policies()[name]
     policy = load_player(shipped_policy(name))
     header = policy.header
-    assert header.env_options["boss"] == card.boss == name
+    assert header.env_options["boss"] == card.boss
+    assert card.evaluation_boss == (name if name != "generated" else "generated:5000-5063")
     assert header.env_steps == card.env_steps
-    settings = EvaluationSettings(env_id=header.env_id, env_options=header.env_options, n_fights=N_FIGHTS, seed=1)
+    options = {**header.env_options, "boss": card.evaluation_boss}
+    settings = EvaluationSettings(env_id=header.env_id, env_options=options, n_fights=N_FIGHTS, seed=1)
     found = evaluate(policy, settings)
     # The 99.99 % interval of the difference between the card's fights and these.
     share = card.wins / card.fights
