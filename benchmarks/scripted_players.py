@@ -102,7 +102,9 @@ def _naive_players() -> dict[str, Player]:
 PLAYERS = (*_naive_players(), "reference")
 
 
-def measure(boss: Boss | Sequence[Boss], phase: str, player: str, *, n_fights: int, seed: int) -> Score:
+def measure(
+    boss: Boss | Sequence[Boss], phase: str, player: str, *, n_fights: int, seed: int, held_out_rules: bool = False
+) -> Score:
     """Play ``n_fights`` seeded fights, one per duel so that short fights are not overrepresented, and score them.
 
     Args:
@@ -111,13 +113,20 @@ def measure(boss: Boss | Sequence[Boss], phase: str, player: str, *, n_fights: i
         player: One of `PLAYERS`.
         n_fights: Number of fights, played in parallel.
         seed: Seed of the first fight; the other seeds follow from it.
+        held_out_rules: Play by `soulslab.arena.held_out_rules`.
 
     Returns:
         The results.
     """
-    simulator = Simulator(
-        boss, n_fights, FightOptions(phase=phase, random_pose=True, features=False, states=True, autoreset="disabled")
+    options = FightOptions(
+        phase=phase,
+        random_pose=True,
+        features=False,
+        states=True,
+        autoreset="disabled",
+        held_out_rules=held_out_rules,
     )
+    simulator = Simulator(boss, n_fights, options)
     everyone = np.ones(n_fights, np.bool_)
     simulator.seed(np.arange(seed, seed + n_fights, dtype=np.uint64), everyone)
     simulator.reset(everyone)

@@ -114,17 +114,16 @@ def test_a_stopped_training_is_resumed_bit_for_bit(tmp_path):
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def test_single_fights_show_their_boss():
-    env = gymnasium.make(ID, boss=RANGE, observation="dict", render_mode="rgb_array")
-    shown = {}
+def test_single_fights_have_the_boss_of_their_observations():
+    env = gymnasium.make(ID, boss=RANGE, observation="dict")
+    names = set()
     for seed in range(12):
         observation, _ = env.reset(seed=seed)
         boss = env.unwrapped.boss
         assert observation in env.observation_space
         assert int(observation["boss_max_hp"]) == boss.hp
-        shown[boss.name] = env.render()
-    assert set(shown) == {f"Generated boss {seed}" for seed in SEEDS}
-    assert len({picture.tobytes() for picture in shown.values()}) == len(SEEDS)
+        names.add(boss.name)
+    assert names == {f"Generated boss {seed}" for seed in SEEDS}
 
 
 def test_the_reference_player_knows_the_boss_of_each_fight():
