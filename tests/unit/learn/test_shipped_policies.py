@@ -37,6 +37,17 @@ def test_card_describes_its_policy_and_its_wins(name):
     assert found.win_rate == pytest.approx(share, abs=spread + 0.5 / N_FIGHTS)
 
 
+def test_only_the_policy_of_many_bosses_wins_against_bosses_that_it_has_never_met():
+    wins = {}
+    for name in ("generated", "judge"):
+        policy = load_player(shipped_policy(name))
+        options = {**policy.header.env_options, "boss": "generated:2000-2063"}
+        settings = EvaluationSettings(env_id=policy.header.env_id, env_options=options, n_fights=60, n_envs=60, seed=1)
+        wins[name] = evaluate(policy, settings).win_rate
+    assert wins["generated"] > 0.3
+    assert wins["judge"] < 0.1
+
+
 def test_page_has_the_numbers_of_the_cards():
     for name, card in shipped_policies().items():
         [row] = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{name}` |")]
